@@ -1,0 +1,358 @@
+"""The feed over memory channels on a virtual clock: one numbering, own pace for each subscriber, exact snapshots."""
+
+from contextlib import asynccontextmanager
+
+import msgspec
+import pytest
+import trio
+import trio.testing
+
+from ykactor.actors import feed as feed_module
+from ykactor.actors.commands import PartitionSnapshot, Publication, TakeSnapshot
+from ykactor.actors.feed import Batch, EventFilter, FeedActor, Missed, Reached, SnapshotError, Subscription
+from ykactor.actors.mailbox import Mailbox
+from ykactor.core.decisions import NodeRemoved
+
+SEEDS = range(8)
+
+
+class Event(msgspec.Struct, frozen=True):
+    sequence: int
+    object_id: str = ""
+    type: str = "NODE"
+    reference_id: str = ""
+    event_change_detail: str = "NODE_DECOMISSION"
+    partition: str = "default"
+    queue_name: str = ""
+
+
+def render(fact, partition, first_sequence):
+    """One event a fact; a fact about ``silent`` has none and one about ``twice`` has two."""
+    count = {"silent": 0, "twice": 2}.get(fact.node_id, 1)
+    return [Event(first_sequence + n, fact.node_id, partition=partition) for n in range(count)]
+
+
+class Encoder:
+    """Counts what it encodes."""
+
+    def __init__(self):
+        self.count = 0
+
+    def encode(self, event):
+        self.count += 1
+        return msgspec.json.encode(event)
+
+
+class World:
+    """A running feed whose partitions are mailboxes that the test answers by hand."""
+
+    def __init__(self, *partitions, **options):
+        self.inboxes = {name: Mailbox(name, 10) for name in partitions}
+        self.delivered = []
+        self.feed = FeedActor(render, self.inboxes, lambda name, facts: self.delivered.extend(facts), **options)
+        self.encoder = Encoder()
+
+    async def publish(self, *nodes, partition="default"):
+        """Put facts about these nodes into the feed and wait until they are numbered or held back."""
+        await self.feed.inbox.put(Publication(partition, [NodeRemoved(0, node) for node in nodes]))
+        await trio.testing.wait_all_tasks_blocked()
+
+    def subscribe(self, after=0, **wanted):
+        return Subscription(self.feed, self.encoder.encode, EventFilter(**wanted), after)
+
+    async def answer(self, partition, state):
+        """Take the partition's ``TakeSnapshot`` and answer it."""
+        command = await self.inboxes[partition].get()
+        assert isinstance(command, TakeSnapshot)
+        await self.feed.inbox.put(PartitionSnapshot(partition, command.snapshot_id, state))
+        await trio.testing.wait_all_tasks_blocked()
+
+
+@asynccontextmanager
+async def world(*partitions, **options):
+    made = World(*partitions, **options)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(made.feed.run)
+        yield made
+        nursery.cancel_scope.cancel()
+
+
+@pytest.fixture(params=SEEDS)
+def seed(request):
+    """Fixes the order in which trio runs tasks that are ready together."""
+    trio._core._run._r.seed(request.param)
+    return request.param
+
+
+def numbers(told):
+    assert isinstance(told, Batch)
+    return [msgspec.json.decode(event)["sequence"] for event in told.events]
+
+
+# ---- numbering
+
+
+async def test_one_number_for_all_partitions_without_gaps(seed, autojump_clock):
+    """Events of all partitions share one sequence; facts without events use up no number."""
+    async with world("default", "gpu") as w:
+
+        async def partition(name):
+            for _ in range(10):
+                await w.feed.inbox.put(Publication(name, [NodeRemoved(0, node) for node in ("n", "silent", "twice")]))
+                await trio.lowlevel.checkpoint()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(partition, "default")
+            nursery.start_soon(partition, "gpu")
+        await trio.testing.wait_all_tasks_blocked()
+        assert w.feed.sequence == 60
+        assert [w.feed.event(n).sequence for n in range(1, 61)] == list(range(1, 61))
+        assert len(w.delivered) == 60
+
+
+async def test_facts_are_delivered_after_they_are_numbered():
+    """The outbox gets facts when their events have numbers: both tell one story."""
+    seen = []
+    feed = FeedActor(render, {}, lambda name, facts: seen.append((name, feed.sequence)))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(feed.run)
+        await feed.inbox.put(Publication("default", [NodeRemoved(0, "twice")]))
+        await feed.published("default")
+        nursery.cancel_scope.cancel()
+    assert seen[0] == ("default", 2)
+
+
+async def test_published_waits_for_what_was_put_before(seed):
+    """``published`` returns when everything before it is numbered: then an ``Ack`` comes behind its consequences."""
+    async with world("default") as w:
+        for _ in range(50):
+            await w.feed.inbox.put(Publication("default", [NodeRemoved(0, "n")]))
+        await w.feed.published("default")
+        assert w.feed.sequence == 50
+
+
+# ---- subscribers
+
+
+async def test_subscriber_gets_what_follows_its_number():
+    """``from: n`` begins with event n + 1."""
+    async with world() as w:
+        await w.publish("a", "b", "c")
+        assert numbers(await w.subscribe(after=1).next()) == [2, 3]
+
+
+async def test_batches_are_bounded_and_continue():
+    """A subscriber that is far behind gets batches of at most 256 events, in order."""
+    async with world() as w:
+        await w.publish(*["n"] * 300)
+        subscription = w.subscribe()
+        assert numbers(await subscription.next()) == list(range(1, 257))
+        assert numbers(await subscription.next()) == list(range(257, 301))
+
+
+async def test_events_are_encoded_once_for_all_subscribers():
+    """Ten subscribers of one encoding cost one encoding of each event."""
+    async with world() as w:
+        await w.publish("a", "b")
+        for _ in range(10):
+            assert numbers(await w.subscribe().next()) == [1, 2]
+        assert w.encoder.count == 2
+
+
+async def test_overwritten_event_is_encoded_anew():
+    """A place in the ring that is used again does not serve the bytes of the event that was there."""
+    async with world(ring_max=2) as w:
+        subscription = w.subscribe()
+        for number in range(1, 6):
+            await w.publish("n")
+            assert numbers(await subscription.next()) == [number]
+
+
+async def test_lagging_subscriber_is_told_what_it_missed():
+    """When the ring has moved past a cursor the subscriber is told which events are gone, and goes on behind them."""
+    async with world(ring_max=4) as w:
+        subscription = w.subscribe()
+        await w.publish(*["n"] * 10)
+        assert await subscription.next() == Missed(1, 6)
+        assert numbers(await subscription.next()) == [7, 8, 9, 10]
+
+
+async def test_subscriber_that_never_reads_slows_nobody(seed):
+    """A subscriber is a cursor: others see every event while it sleeps, and the feed never waits."""
+    async with world(ring_max=50) as w:
+        sleeper, reader = w.subscribe(), w.subscribe()
+        seen = []
+        for _ in range(20):
+            await w.publish(*["n"] * 10)
+            seen += numbers(await reader.next())
+        assert seen == list(range(1, 201))
+        assert await sleeper.next() == Missed(1, 150)
+
+
+async def test_cancelled_wait_loses_nothing(autojump_clock):
+    """A subscriber that is interrupted while it waits gets the next event all the same."""
+    async with world() as w:
+        subscription = w.subscribe()
+        with trio.move_on_after(3):
+            await subscription.next()
+        await w.publish("a")
+        assert numbers(await subscription.next()) == [1]
+
+
+async def test_silent_subscriber_gets_a_bookmark_every_ten_seconds(autojump_clock):
+    """With nothing to tell, ``Bookmark`` comes every 10 s."""
+    async with world() as w:
+        subscription = w.subscribe()
+        for _ in range(3):
+            began = trio.current_time()
+            assert await subscription.next() == Reached(0)
+            assert trio.current_time() - began == pytest.approx(10)
+
+
+async def test_filtered_events_move_the_bookmark(autojump_clock):
+    """Events that a subscriber does not want move its cursor, of which it hears within a second, not once an event."""
+    async with world() as w:
+        subscription = w.subscribe(kinds=frozenset({"APP"}))
+        await w.publish(*["n"] * 10_000)
+        began = trio.current_time()
+        assert await subscription.next() == Reached(10_000)
+        assert trio.current_time() - began <= 1
+
+
+FILTERS = [
+    ({}, Event(1), True),
+    ({"partitions": frozenset({"gpu"})}, Event(1, partition="gpu"), True),
+    ({"partitions": frozenset({"gpu"})}, Event(1), False),
+    ({"kinds": frozenset({"NODE"})}, Event(1), True),
+    ({"kinds": frozenset({"NODE_DECOMISSION"})}, Event(1), True),
+    ({"kinds": frozenset({"NODE_ALLOC"})}, Event(1), False),
+    ({"queues": ("root.a",)}, Event(1, queue_name="root.a"), True),
+    ({"queues": ("root.a",)}, Event(1, queue_name="root.a.b"), True),
+    ({"queues": ("root.a",)}, Event(1, queue_name="root.ab"), False),
+    ({"queues": ("root.a",)}, Event(1, queue_name="root"), False),
+    ({"queues": ("root.a",)}, Event(1), False),
+    ({"queues": ("root.x", "root.a")}, Event(1, "root.a", type="QUEUE"), True),
+    ({"applications": frozenset({"app-1"})}, Event(1, "app-1", type="APP"), True),
+    ({"applications": frozenset({"app-1"})}, Event(1, "key", type="REQUEST", reference_id="app-1"), True),
+    ({"applications": frozenset({"app-1"})}, Event(1, "root", type="QUEUE", reference_id="app-1"), True),
+    ({"applications": frozenset({"app-1"})}, Event(1, "n1", reference_id="app-1"), False),
+    ({"applications": frozenset({"app-1"}), "kinds": frozenset({"QUEUE"})}, Event(1, "app-1", type="APP"), False),
+]
+
+
+@pytest.mark.parametrize(("wanted", "event", "passes"), FILTERS)
+def test_filters(wanted, event, passes):
+    """Every field of a filter must agree; queues are prefixes on dot boundaries; the application is where its type keeps it."""
+    assert EventFilter(**wanted).wants(event) is passes
+
+
+# ---- snapshots
+
+
+async def test_snapshot_is_exact_at_its_number(seed):
+    """What a partition publishes after its answer waits for the other answers, then comes behind the snapshot."""
+    async with world("default", "gpu") as w:
+        await w.publish("a")
+        taken = []
+
+        async def take():
+            taken.append(await w.feed.snapshot())
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(take)
+            await trio.testing.wait_all_tasks_blocked()
+            await w.answer("default", {"nodes": 1})
+            await w.publish("b", partition="default")  # not in the state above: held back
+            await w.publish("c", partition="gpu")  # in the state below: comes before the snapshot
+            assert w.feed.sequence == 2
+            await w.answer("gpu", {"nodes": 2})
+        assert (taken[0].sequence, taken[0].partitions) == (2, [{"nodes": 1}, {"nodes": 2}])
+        assert w.feed.sequence == 3
+        events = [w.feed.event(n) for n in (1, 2, 3)]
+        assert [e.object_id for e in events] == ["a", "c", "b"]
+
+
+async def test_replaying_events_on_a_snapshot_gives_the_present(seed):
+    """Under load: snapshot plus the events behind it equals the state, whatever order tasks run in."""
+    async with world("default", "gpu") as w:
+        counts = dict.fromkeys(w.inboxes, 0)
+
+        async def partition(name):
+            while True:
+                counts[name] += 1
+                await w.feed.inbox.put(Publication(name, [NodeRemoved(0, "n")]))
+                for command in w.inboxes[name].take_nowait(10):
+                    await w.feed.inbox.put(PartitionSnapshot(name, command.snapshot_id, {"count": counts[name]}))
+                await trio.lowlevel.checkpoint()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(partition, "default")
+            nursery.start_soon(partition, "gpu")
+            for _ in range(20):
+                snapshot = await w.feed.snapshot()
+                before = [w.feed.event(n).partition for n in range(1, snapshot.sequence + 1)]
+                stated = {name: state["count"] for name, state in zip(w.inboxes, snapshot.partitions, strict=True)}
+                assert stated == {name: before.count(name) for name in w.inboxes}
+            nursery.cancel_scope.cancel()
+
+
+async def test_waiting_callers_share_a_snapshot(seed, autojump_clock):
+    """A hundred followers that come back together cost two rounds, not a hundred."""
+    async with world("default") as w:
+        rounds = []
+
+        async def partition():
+            while True:
+                command = await w.inboxes["default"].get()
+                rounds.append(command.snapshot_id)
+                await trio.sleep(0.1)
+                await w.feed.inbox.put(PartitionSnapshot("default", command.snapshot_id, {}))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(partition)
+            async with trio.open_nursery() as callers:
+                callers.start_soon(w.feed.snapshot)
+                await trio.testing.wait_all_tasks_blocked()
+                for _ in range(99):  # too late for the round that runs: its answers may be older than these calls
+                    callers.start_soon(w.feed.snapshot)
+            nursery.cancel_scope.cancel()
+        assert rounds == [1, 2]
+
+
+async def test_snapshot_that_is_not_answered_is_given_up(autojump_clock):
+    """A silent partition costs the caller its snapshot, names itself, and holds nobody's events for ever."""
+    async with world("default", "gpu") as w:
+        async with trio.open_nursery() as nursery:
+
+            async def take():
+                with pytest.raises(SnapshotError, match="gpu"):
+                    await w.feed.snapshot()
+
+            nursery.start_soon(take)
+            await trio.testing.wait_all_tasks_blocked()
+            await w.answer("default", {})
+            await w.publish("a")
+            assert w.feed.sequence == 0
+        assert w.feed.sequence == 1
+        assert trio.current_time() == pytest.approx(feed_module.SNAPSHOT_S)
+
+
+async def test_cancelled_snapshot_releases_what_it_held():
+    """A follower that leaves while its snapshot is taken leaves nothing behind; a late answer is ignored."""
+    async with world("default", "gpu") as w:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(w.feed.snapshot)
+            await trio.testing.wait_all_tasks_blocked()
+            await w.answer("default", {})
+            await w.publish("a")
+            nursery.cancel_scope.cancel()
+        assert w.feed.sequence == 1
+        await w.answer("gpu", {})
+        await w.publish("b")
+        assert w.feed.sequence == 2
+
+
+async def test_snapshot_without_partitions_is_empty():
+    """A daemon that has no partition yet still answers."""
+    async with world() as w:
+        assert (await w.feed.snapshot()).partitions == []

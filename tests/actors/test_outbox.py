@@ -1,0 +1,109 @@
+"""Messages to a resource manager: numbered without gaps, kept for a while, read by one session."""
+
+import pytest
+import trio
+import trio.testing
+from msgspec import Struct
+
+from ykactor.actors.outbox import MessagesLostError, Outbox, OutboxRegistry, SessionReplacedError
+
+
+class Note(Struct, frozen=True):
+    text: str
+    sequence: int = 0
+
+
+def outbox(count: int, kept_max: int = 100) -> Outbox[Note]:
+    box: Outbox[Note] = Outbox("rm-1", kept_max=kept_max)
+    for number in range(1, count + 1):
+        box.post(Note(f"m{number}"))
+    return box
+
+
+def test_messages_are_numbered_from_one_without_gaps():
+    """Every message carries ``sequence``, increasing by one (protocol, Delivery)."""
+    assert [(m.sequence, m.text) for m in outbox(3).after(0)] == [(1, "m1"), (2, "m2"), (3, "m3")]
+
+
+@pytest.mark.parametrize(
+    ("after", "expected"),
+    [(-1, None), (4, None), (5, [6, 7, 8, 9, 10]), (9, [10]), (10, []), (11, None)],
+)
+def test_only_kept_messages_can_be_read(after: int, expected: list[int] | None):
+    """What is no longer kept, or not yet there, is an error; the boundaries themselves are fine."""
+    box = outbox(10, kept_max=5)
+    if expected is None:
+        with pytest.raises(MessagesLostError):
+            box.after(after)
+    else:
+        assert [m.sequence for m in box.after(after)] == expected
+
+
+def test_after_takes_the_oldest_first_and_no_more_than_asked():
+    """A bounded read continues where it stopped."""
+    assert [m.sequence for m in outbox(10).after(2, 3)] == [3, 4, 5]
+
+
+async def test_reader_gets_kept_messages_and_then_new_ones():
+    """An unattached outbox keeps; the session that attaches gets what it lacks and is woken for more."""
+    box = outbox(3)
+    reader = box.attach(1)
+    assert [m.sequence for m in await reader.take()] == [2, 3]
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(expect_taken, reader, [4])
+        await trio.testing.wait_all_tasks_blocked()
+        box.post(Note("m4"))
+
+
+async def expect_taken(reader, sequences):
+    assert [m.sequence for m in await reader.take()] == sequences
+
+
+async def test_newer_session_sends_the_older_one_away():
+    """One session at a time for an rmID: the waiting one wakes up and leaves."""
+    box = outbox(0)
+    old = box.attach(0)
+
+    async def leave():
+        with pytest.raises(SessionReplacedError):
+            await old.take()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(leave)
+        await trio.testing.wait_all_tasks_blocked()
+        new = box.attach(0)
+    assert new.attached
+    assert not old.attached
+
+
+async def test_too_slow_session_is_told_that_messages_are_lost():
+    """A session that falls behind what is kept must register afresh, it never sees a gap."""
+    box = outbox(0, kept_max=2)
+    reader = box.attach(0)
+    for number in range(3):
+        box.post(Note(str(number)))
+    with pytest.raises(MessagesLostError):
+        await reader.take()
+
+
+def test_failed_attach_leaves_the_session_in_place():
+    """A resume that is refused does not disturb the session that runs."""
+    box = outbox(3, kept_max=2)
+    reader = box.attach(3)
+    with pytest.raises(MessagesLostError):
+        box.attach(0)
+    assert reader.attached
+
+
+def test_fresh_registration_goes_on_counting_and_forgets():
+    """A fresh registration has an empty outbox; late messages of the old one reach nobody (SC-141)."""
+    registry: OutboxRegistry[Note] = OutboxRegistry()
+    registry.deliver([Note("nobody listens")])
+    old = registry.renew("rm-1")
+    registry.deliver([Note("a"), Note("b")])
+    session = old.attach(0)
+    new = registry.renew("rm-1")
+    old.post(Note("late"))
+    registry.deliver([Note("c")])
+    assert not session.attached
+    assert [(m.sequence, m.text) for m in new.after(2)] == [(3, "c")]

@@ -1,0 +1,128 @@
+"""A daemon whose partitions are doubles: real sockets, real feed and outbox, scripted facts."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+
+import trio
+
+from ykactor.actors.commands import Intake, PartitionSnapshot, Publication, RunSteps, TakeSnapshot
+from ykactor.actors.feed import FeedActor
+from ykactor.actors.mailbox import Mailbox
+from ykactor.actors.outbox import OutboxRegistry
+from ykactor.core import decisions, messages
+from ykactor.surfaces.websocket import Limits, serve_websockets
+from ykactor.wire import render
+from ykactor.wire.codec import ProtocolError
+
+Script = Callable[[messages.Submission], list[decisions.Decision]]
+
+
+def accept_all(submission: messages.Submission) -> list[decisions.Decision]:
+    """The default script: everything is accepted and runs on n1 at once."""
+    match submission:
+        case messages.UpdateNode(node_id):
+            return [decisions.NodeAdded(0, node_id, submission.capacity or {}, True, submission.attributes)]
+        case messages.AddApplication(application_id):
+            return [decisions.ApplicationAdded(0, application_id, submission.queue_name, submission.user)]
+        case messages.SubmitAllocation(spec):
+            ask = messages.Ask(spec, created_ns=0, arrival=0)
+            return [decisions.AskAdded(0, ask, "root.a"), decisions.Allocated(0, ask, "root.a", "n1")]
+        case _:
+            return []
+
+
+class FakePartition:
+    """Answers each submission with the facts of a script; its state is the number of facts it has published.
+
+    ``resume`` is an event: while it is not set, commands wait.
+    """
+
+    def __init__(self, name: str, feed: FeedActor, script: Script, inbox_max: int = 100) -> None:
+        self.name = name
+        self.inbox = Mailbox(name, inbox_max)
+        self.received: list[messages.Submission] = []
+        self.facts_count = 0
+        self.resume = trio.Event()
+        self.resume.set()
+        self._feed = feed
+        self._script = script
+
+    async def run(self) -> None:
+        while True:
+            command = await self.inbox.get()
+            await self.resume.wait()
+            match command:
+                case Intake(submissions, done):
+                    self.received += submissions
+                    facts = [fact for submission in submissions for fact in self._script(submission)]
+                    self.facts_count += len(facts)
+                    await self._feed.inbox.put(Publication(self.name, facts))
+                    if done is not None:
+                        done(self.name)
+                case TakeSnapshot(snapshot_id):
+                    state = {"name": self.name, "facts": self.facts_count}
+                    await self._feed.inbox.put(PartitionSnapshot(self.name, snapshot_id, state))
+                case RunSteps(_, done) if done is not None:
+                    done(self.name)
+
+
+class FakeDaemon:
+    """Implements ``actors.gateway.Gateway`` over doubles."""
+
+    def __init__(self, names: tuple[str, ...], script: Script, ring_max: int, manual: bool) -> None:
+        self.outboxes: OutboxRegistry = OutboxRegistry()
+        self.partitions: dict[str, Mailbox] = {}
+        self.feed = FeedActor(render.events, self.partitions, self._deliver, ring_max)
+        self.doubles = {name: FakePartition(name, self.feed, script) for name in names}
+        self.partitions.update({name: double.inbox for name, double in self.doubles.items()})
+        self.manual = manual
+        self.configs: list[str] = []
+        self.steps = 0
+        self.url = ""
+
+    def _deliver(self, partition: str, facts: list[decisions.Decision]) -> None:
+        self.outboxes.deliver(render.responses(facts, partition))
+
+    def now_ns(self) -> int:
+        return 0
+
+    async def apply_config(self, text: str, if_checksum: str) -> str:
+        if "bad" in text:
+            raise ProtocolError("BAD_CONFIG", "found bad, expected good", "config")
+        if if_checksum not in ("", "sum"):
+            raise ProtocolError("CHECKSUM_MISMATCH", f"found {if_checksum}, expected sum", "ifChecksum")
+        self.configs.append(text)
+        return "sum"
+
+    async def run_steps(self, steps: int) -> None:
+        self.steps += steps
+
+
+async def open_listener(port: int = 0) -> trio.SocketListener:
+    """A listener on loopback, on a free port."""
+    (listener,) = await trio.open_tcp_listeners(port, host="127.0.0.1")
+    return listener
+
+
+@asynccontextmanager
+async def running_daemon(
+    *names: str,
+    script: Script = accept_all,
+    limits: Limits | None = None,
+    ring_max: int = 1000,
+    manual: bool = False,
+    port: int = 0,
+) -> AsyncIterator[FakeDaemon]:
+    """A daemon that serves websockets on loopback until the block ends; ten seconds are an eternity here."""
+    daemon = FakeDaemon(names or ("default",), script, ring_max, manual)
+    listener = await open_listener(port)
+    daemon.url = f"ws://127.0.0.1:{listener.socket.getsockname()[1]}"
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(daemon.feed.run)
+        for double in daemon.doubles.values():
+            nursery.start_soon(double.run)
+        await nursery.start(partial(serve_websockets, [listener], daemon, limits=limits or Limits()))
+        with trio.fail_after(10):
+            yield daemon
+        nursery.cancel_scope.cancel()

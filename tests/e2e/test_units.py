@@ -1,0 +1,41 @@
+"""The shipped systemd units, checked by systemd's own offline tools."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+UNITS = Path(__file__).parents[2] / "systemd"
+#: Highest tolerated exposure in tenths, 0 (locked up) to 100. Ours is 12, nearly all of it for listening on the network.
+EXPOSURE_MAX = 15
+
+pytestmark = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze (package systemd)")
+
+
+@pytest.fixture
+def units(tmp_path: Path) -> Path:
+    """A copy of the units whose program exists on this machine."""
+    program = tmp_path / "ykactor"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    for unit in ("ykactor.service", "ykactor.socket"):
+        text = (UNITS / unit).read_text()
+        (tmp_path / unit).write_text(text.replace("ExecStart=/usr/bin/ykactor", f"ExecStart={program}"))
+    return tmp_path
+
+
+def analyze(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["systemd-analyze", "--no-pager", *arguments], capture_output=True, text=True, check=False)
+
+
+def test_units_verify(units: Path) -> None:
+    """Both units load without an error or a warning."""
+    done = analyze("verify", "--man=no", units / "ykactor.service", units / "ykactor.socket")
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+def test_service_is_locked_up(units: Path) -> None:
+    """The service's exposure stays below the bound: losing a line of hardening is noticed."""
+    done = analyze("security", "--offline=true", f"--threshold={EXPOSURE_MAX}", units / "ykactor.service")
+    assert done.returncode == 0, done.stdout + done.stderr

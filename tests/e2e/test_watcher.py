@@ -1,0 +1,196 @@
+"""The config watcher on real files, with the real clock and an absolute timeout for each test."""
+
+# ruff: noqa: ASYNC240  # a few bytes in a temporary directory; the order of writes is what these tests are about
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+import trio
+
+from ykactor.surfaces import watcher as watcher_module
+from ykactor.surfaces.watcher import ConfigWatcher, watch_config
+
+TIMEOUT_S = 10.0
+#: Longer than a change takes to be seen and settled (0.2 to 0.5 s): then "nothing came" means something.
+QUIET_S = 1.0
+
+
+class Watched:
+    """A watcher under test: what it delivered, and how to end it."""
+
+    def __init__(self, watcher: ConfigWatcher, stop: trio.Event, texts: trio.MemoryReceiveChannel[str]) -> None:
+        self.watcher = watcher
+        self.stop = stop
+        self.next_text = texts.receive
+        self._texts = texts
+
+    async def is_quiet(self) -> bool:
+        with trio.move_on_after(QUIET_S) as scope:
+            await self._texts.receive()
+        return scope.cancelled_caught
+
+
+@asynccontextmanager
+async def watching(path: Path, known: str) -> AsyncIterator[Watched]:
+    send, receive = trio.open_memory_channel[str](10)
+    stop = trio.Event()
+    with trio.fail_after(TIMEOUT_S), send, receive:
+        async with trio.open_nursery() as nursery:
+            watcher = await nursery.start(partial(watch_config, path, known, send.send, stop=stop))
+            yield Watched(watcher, stop, receive)
+            stop.set()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    file = tmp_path / "queues.yaml"
+    file.write_text("one")
+    return file
+
+
+def replace(path: Path, text: str) -> None:
+    """As editors and deployment tools do: write next to the file, rename over it."""
+    fresh = path.with_suffix(".new")
+    fresh.write_text(text)
+    fresh.rename(path)
+
+
+async def logged(caplog: pytest.LogCaptureFixture, event: str) -> None:
+    """Return when ``event`` was logged."""
+    while event not in caplog.messages:  # noqa: ASYNC110  # the log cannot set an event
+        await trio.sleep(0.02)
+
+
+async def test_in_place_write(path: Path) -> None:
+    """A file written in place is delivered."""
+    async with watching(path, "one") as watched:
+        path.write_text("two")
+        assert await watched.next_text() == "two"
+
+
+async def test_every_atomic_replacement(path: Path) -> None:
+    """Each of several files renamed into place is seen, not only the first."""
+    async with watching(path, "one") as watched:
+        for text in ("two", "three", "four"):
+            replace(path, text)
+            assert await watched.next_text() == text
+
+
+async def test_kubernetes_link_swap(tmp_path: Path) -> None:
+    """A ConfigMap's update, which only swaps the ``..data`` link beside the file, is seen."""
+    for version, text in (("..v1", "one"), ("..v2", "two")):
+        (tmp_path / version).mkdir()
+        (tmp_path / version / "queues.yaml").write_text(text)
+    (tmp_path / "..data").symlink_to("..v1")
+    path = tmp_path / "queues.yaml"
+    path.symlink_to("..data/queues.yaml")
+    async with watching(path, "one") as watched:
+        (tmp_path / "..data_tmp").symlink_to("..v2")
+        (tmp_path / "..data_tmp").rename(tmp_path / "..data")
+        assert await watched.next_text() == "two"
+
+
+async def test_deleted_and_recreated(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A vanished file is logged once and delivers nothing; it stays watched and is delivered when it is back."""
+    async with watching(path, "one") as watched:
+        path.unlink()
+        await logged(caplog, "config_vanished")
+        (path.parent / "other").write_text("another event in the directory")
+        assert await watched.is_quiet()
+        path.write_text("two")
+        assert await watched.next_text() == "two"
+        assert caplog.messages.count("config_vanished") == 1
+
+
+async def test_two_fast_changes(path: Path) -> None:
+    """Of changes in quick succession the last one is delivered, once."""
+    async with watching(path, "one") as watched:
+        replace(path, "two")
+        replace(path, "three")
+        assert await watched.next_text() == "three"
+        assert await watched.is_quiet()
+
+
+async def test_half_written(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is still being written is delivered when its writer has stopped."""
+    monkeypatch.setattr(watcher_module, "SETTLE_S", 0.5)  # so that a busy machine is not taken for a writer that stopped
+    async with watching(path, "one") as watched:
+        with path.open("w") as file:
+            for _ in range(40):
+                file.write("line\n")
+                file.flush()
+                await trio.sleep(0.02)  # the writer's pace, not a wait for us
+        assert await watched.next_text() == "line\n" * 40
+
+
+async def test_same_content_is_no_change(path: Path) -> None:
+    """A touched or rewritten file with the same content, and other files of the directory, deliver nothing."""
+    async with watching(path, "one") as watched:
+        replace(path, "one")
+        path.touch()
+        (path.parent / "other.yaml").write_text("two")
+        assert await watched.is_quiet()
+
+
+async def test_changed_before_the_watch(path: Path) -> None:
+    """A change between the caller's reading and the watch is not lost."""
+    async with watching(path, "zero") as watched:
+        assert await watched.next_text() == "one"
+
+
+async def test_changed_during_a_delivery(path: Path) -> None:
+    """Deliveries do not overlap, and a change during one comes afterwards."""
+    begun, proceed, stop = trio.Event(), trio.Event(), trio.Event()
+    applied: list[str] = []
+
+    async def apply(text: str) -> None:
+        begun.set()
+        await proceed.wait()
+        applied.append(text)
+        if text == "three":
+            stop.set()
+
+    with trio.fail_after(TIMEOUT_S):
+        async with trio.open_nursery() as nursery:
+            await nursery.start(partial(watch_config, path, "one", apply, stop=stop))
+            replace(path, "two")
+            await begun.wait()
+            replace(path, "three")
+            proceed.set()
+    assert applied == ["two", "three"]
+
+
+async def test_reload_delivers_unchanged(path: Path) -> None:
+    """``reload`` (SIGHUP) delivers the file even though it did not change; after the end it does nothing."""
+    async with watching(path, "one") as watched:
+        watched.watcher.reload()
+        assert await watched.next_text() == "one"
+    watched.watcher.reload()
+
+
+async def test_not_text(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A file that is not UTF-8 is logged and stays watched."""
+    async with watching(path, "one") as watched:
+        path.write_bytes(b"\xff\xfe")
+        await logged(caplog, "config_misread")
+        path.write_text("two")
+        assert await watched.next_text() == "two"
+
+
+@pytest.mark.parametrize("how", ["stop", "cancel"])
+async def test_ends_fast(path: Path, how: str) -> None:
+    """Both setting ``stop`` and cancelling end the watcher in well under a second."""
+    stop = trio.Event()
+    send, _receive = trio.open_memory_channel[str](0)
+    with trio.fail_after(TIMEOUT_S):
+        async with trio.open_nursery() as nursery:
+            await nursery.start(partial(watch_config, path, "one", send.send, stop=stop))
+            started = trio.current_time()
+            if how == "stop":
+                stop.set()
+            else:
+                nursery.cancel_scope.cancel()
+    assert trio.current_time() - started < 0.8

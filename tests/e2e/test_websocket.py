@@ -1,0 +1,542 @@
+"""The websocket server over real sockets, with doubles for the partitions."""
+
+from contextlib import asynccontextmanager
+
+import msgspec
+import pytest
+import trio
+from doubles import running_daemon
+from trio_websocket import ConnectionClosed
+from wsproto import ConnectionType, WSConnection
+from wsproto.events import AcceptConnection, Request, TextMessage
+from wsproto.frame_protocol import FrameProtocol
+
+from ykactor.client import Disconnected, open_connection
+from ykactor.core import messages
+from ykactor.surfaces.websocket import Limits
+
+REGISTER = {"type": "RegisterResourceManagerRequest", "rmID": "rm-1", "id": "r"}
+NODE = {"nodeID": "n1", "action": "CREATE", "schedulableResource": {"vcore": "4"}}
+APP = {"applicationID": "app-1", "queueName": "root.a"}
+ASK = {"allocationKey": "t1", "applicationID": "app-1", "resourcePerAlloc": {"vcore": 1000}}
+
+
+class Client:
+    """The raw protocol: JSON objects in and out."""
+
+    def __init__(self, connection):
+        self.connection = connection
+
+    async def send(self, message):
+        raw = message if isinstance(message, str | bytes) else msgspec.json.encode(message).decode()
+        await self.connection.send_message(raw)
+
+    async def receive(self):
+        return msgspec.json.decode(await self.connection.get_message())
+
+    async def ask(self, message):
+        await self.send(message)
+        return await self.receive()
+
+    async def subscribe(self, **fields):
+        """Subscribe and take the confirmation; its sequence number."""
+        answer = await self.ask({"type": "Subscribe", **fields})
+        assert answer["type"] == "Bookmark"
+        return answer["sequence"]
+
+    async def closed(self):
+        """Wait until the server closes; its reason."""
+        while True:
+            try:
+                await self.connection.get_message()
+            except ConnectionClosed as error:
+                return error.reason
+
+
+@asynccontextmanager
+async def client(daemon, path, **options):
+    async with open_connection(daemon.url, path, **options) as connection:
+        yield Client(connection)
+
+
+@asynccontextmanager
+async def registered(daemon, **fields):
+    async with client(daemon, "/v1/rm") as rm:
+        await rm.send({**REGISTER, **fields})
+        answers = [await rm.receive(), await rm.receive()]
+        assert [a["type"] for a in answers] == ["RegisterResourceManagerResponse", "Ack"]
+        yield rm
+
+
+# ---- handshake
+
+
+@pytest.mark.parametrize(
+    ("path", "options", "status"),
+    [
+        ("/", {}, 404),
+        ("/v1/nothing", {}, 404),
+        ("/v1/rm", {"subprotocols": ["soap"]}, 400),
+        ("/v1/rm", {"headers": [(b"Origin", b"http://evil.example")]}, 403),
+        ("/v1/feed", {"headers": [(b"Origin", b"null")]}, 403),
+        ("/v1/feed", {"headers": [(b"Origin", b"http://[broken")]}, 403),
+        ("/v1/feed", {"headers": [(b"Origin", b"\xff\xfe")]}, 403),
+    ],
+)
+async def test_refused_handshakes(path, options, status):
+    """Wrong path, unknown subprotocol and pages of other hosts get an HTTP status and a sentence."""
+    async with running_daemon() as daemon:
+        with pytest.raises(Disconnected) as error:
+            async with client(daemon, path, **options):
+                pass
+        assert error.value.__cause__.status_code == status
+        assert error.value.__cause__.body.endswith(b"\n")
+
+
+async def test_page_of_the_same_host_may_connect():
+    """The daemon's own pages have another port but the same host."""
+    async with running_daemon() as daemon:
+        async with client(daemon, "/v1/feed?x=1", headers=[(b"Origin", b"http://127.0.0.1:9080")]) as page:
+            await page.send({"type": "Subscribe", "from": "snapshot"})
+            assert (await page.receive())["type"] == "Snapshot"
+
+
+async def test_too_many_sessions_are_refused_until_one_ends():
+    """Sessions are bounded: one too many gets 503, and its place is free again when another one leaves."""
+    async with running_daemon(limits=Limits(sessions_max=1)) as daemon:
+        async with client(daemon, "/v1/feed"):
+            with pytest.raises(Disconnected, match="answered 503 1 sessions are open"):
+                async with client(daemon, "/v1/feed"):
+                    pass
+        while True:
+            try:
+                async with client(daemon, "/v1/feed"):
+                    break
+            except Disconnected:
+                await trio.lowlevel.checkpoint()
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"POST /v1/rm HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"GET /v1/rm HTTP/1.1\r\nHost: \xff\xff\r\nUpgrade: websocket\r\nConnection: \xff\r\n\r\n",
+        b"GET /v1/r",
+        b"",
+    ],
+)
+async def test_strange_handshakes_end(request_bytes):
+    """Plain HTTP, other protocols, half a request and silence end within the handshake's deadline and harm nobody."""
+    async with running_daemon(limits=Limits(handshake_s=0.1)) as daemon:
+        async with await trio.open_tcp_stream("127.0.0.1", int(daemon.url.rpartition(":")[2])) as stream:
+            await stream.send_all(request_bytes)
+            while await stream.receive_some():
+                pass
+        async with registered(daemon):
+            pass
+
+
+# ---- bad messages
+
+Q = "BAD_QUANTITY"
+GARBAGE = [
+    ("", "MALFORMED"),
+    ("{", "MALFORMED"),
+    ("[" * 100_000, "WRONG_TYPE"),
+    ('{"type": ' * 100_000, "WRONG_TYPE"),
+    (b"\xff\xfe", "MALFORMED"),
+    ("null", "WRONG_TYPE"),
+    ("[]", "WRONG_TYPE"),
+    ("{}", "MISSING_FIELD"),
+    ('{"type": "Nonsense"}', "UNKNOWN_TYPE"),
+    ('{"type": 7}', "WRONG_TYPE"),
+]
+RM_GARBAGE = [
+    *GARBAGE,
+    ('{"type": "NodeRequest", "nodes": {}}', "WRONG_TYPE"),
+    ('{"type": "NodeRequest", "nodes": [{"nodeID": 5, "action": "CREATE"}]}', "WRONG_TYPE"),
+    ('{"type": "NodeRequest", "nodes": [{"nodeID": "n", "action": "EXPLODE"}]}', "UNKNOWN_NAME"),
+    ('{"type": "NodeRequest", "nodes": [], "nodes": []}', "DUPLICATE_KEY"),
+    ('{"type": "NodeRequest", "colour": 1}', "UNKNOWN_FIELD"),
+    ('{"type": "AllocationRequest", "allocations": [{"allocationKey": "t", "resourcePerAlloc": {"vcore": 1e30}}]}', Q),
+    ('{"type": "TerminateApplication", "applicationID": "a"}', "UNSUPPORTED"),
+    ('{"type": "MoveApplication", "applicationID": "a", "queueName": "q"}', "UNSUPPORTED"),
+    ('{"type": "ScheduleRequest"}', "NOT_MANUAL"),
+    ('{"type": "RegisterResourceManagerRequest", "rmID": "rm-2"}', "ALREADY_REGISTERED"),
+]
+FEED_GARBAGE = [
+    *GARBAGE[:5],
+    ('{"type": "Subscribe", "from": "yesterday"}', "UNKNOWN_NAME"),
+    ('{"type": "Subscribe", "from": 1.5}', "WRONG_TYPE"),
+    ('{"type": "Subscribe", "from": -1}', "RESYNC_REQUIRED"),
+    ('{"type": "Subscribe", "from": 1000000}', "RESYNC_REQUIRED"),
+    ('{"type": "Subscribe", "queues": "root"}', "WRONG_TYPE"),
+    ('{"type": "Subscribe", "kinds": [], "kinds": []}', "DUPLICATE_KEY"),
+]
+
+
+async def test_bad_requests_are_answered_and_the_session_goes_on():
+    """Each mistake of a resource manager costs one message: it is answered with a code, nothing happens, work goes on."""
+    async with running_daemon() as daemon:
+        async with registered(daemon) as rm:
+            for garbage, code in RM_GARBAGE * 2:
+                answer = await rm.ask(garbage)
+                assert (answer["type"], answer["code"]) == ("ErrorResponse", code), garbage
+            assert [type(s) for s in daemon.doubles["default"].received] == [messages.Reset]
+            assert (await rm.ask({"type": "NodeRequest", "nodes": [NODE]}))["type"] == "NodeResponse"
+
+
+async def test_bad_subscriptions_are_answered_and_the_session_goes_on():
+    """The same holds for followers."""
+    async with running_daemon() as daemon:
+        async with client(daemon, "/v1/feed") as follower:
+            for garbage, code in FEED_GARBAGE * 2:
+                answer = await follower.ask(garbage)
+                assert (answer["type"], answer["code"]) == ("ErrorResponse", code), garbage
+            assert (await follower.ask({"type": "Subscribe", "from": "snapshot"}))["type"] == "Snapshot"
+
+
+@pytest.mark.parametrize("path", ["/v1/rm", "/v1/feed"])
+async def test_huge_message_closes_the_session(path):
+    """A message above the limit is not gathered in memory: the session ends with 1009."""
+    async with running_daemon(limits=Limits(message_bytes_max=10_000)) as daemon:
+        async with client(daemon, path) as peer:
+            await peer.send("x" * 1_000_000)
+            assert (await peer.closed()).code == 1009
+
+
+@pytest.mark.parametrize("path", ["/v1/rm", "/v1/feed"])
+async def test_garbage_frames_end_only_their_session(path):
+    """Bytes that are not websocket frames end the connection and nothing else."""
+    async with running_daemon() as daemon:
+        async with client(daemon, path) as peer:
+            await peer.connection._stream.send_all(b"\xff" * 100)
+            assert (await peer.closed()).code == 1006  # the library just hangs up
+        async with registered(daemon):
+            pass
+
+
+async def test_msgpack_is_spoken_when_asked_for():
+    """The subprotocol picks the encoding; text is then as malformed as any garbage."""
+    async with running_daemon() as daemon:
+        async with client(daemon, "/v1/rm", subprotocols=["x", "ykactor.v1.msgpack"]) as rm:
+            assert rm.connection.subprotocol == "ykactor.v1.msgpack"
+            await rm.send(msgspec.msgpack.encode(REGISTER))
+            answer = msgspec.msgpack.decode(await rm.connection.get_message())
+            assert answer == {"type": "RegisterResourceManagerResponse", "sequence": 1}
+            assert msgspec.msgpack.decode(await rm.connection.get_message())["type"] == "Ack"
+            await rm.send("{}")
+            assert msgspec.msgpack.decode(await rm.connection.get_message())["code"] in ("MALFORMED", "WRONG_TYPE")
+
+
+# ---- registration
+
+
+async def test_nothing_happens_before_registration():
+    """The first message must register; until then everything else is refused and nothing reaches a partition."""
+    async with running_daemon() as daemon:
+        async with client(daemon, "/v1/rm") as rm:
+            answer = await rm.ask({"type": "NodeRequest", "id": "7", "nodes": [NODE]})
+            assert (answer["code"], answer["id"]) == ("NOT_REGISTERED", "7")
+            assert (await rm.ask("{"))["code"] == "MALFORMED"
+            assert daemon.doubles["default"].received == []
+            assert (await rm.ask(REGISTER))["type"] == "RegisterResourceManagerResponse"
+
+
+async def test_another_resource_manager_is_refused():
+    """SC-142: only one rmID at a time, and it keeps its place when its session ends."""
+    async with running_daemon("default", "gpu") as daemon:
+        async with registered(daemon):
+            pass
+        async with client(daemon, "/v1/rm") as rm:
+            answer = await rm.ask({**REGISTER, "rmID": "rm-2"})
+            assert answer["code"] == "ALREADY_REGISTERED"
+            assert answer["message"] == "RM rm-2 has been registered before, active partitions 2"
+            assert daemon.outboxes.current.rm_id == "rm-1"
+
+
+async def test_newer_session_replaces_the_older():
+    """One session at a time for an rmID: the older one is closed with a reason."""
+    async with running_daemon() as daemon:
+        async with registered(daemon) as old, registered(daemon) as new:
+            reason = await old.closed()
+            assert (reason.code, reason.reason) == (4001, "a newer session of rm-1 has registered")
+            assert (await new.ask({"type": "NodeRequest", "nodes": [NODE]}))["type"] == "NodeResponse"
+
+
+async def test_fresh_registration_resets_every_partition():
+    """SC-141: without ``resumeFrom`` all that was known is dropped first."""
+    async with running_daemon("default", "gpu") as daemon:
+        async with registered(daemon) as rm:
+            await rm.ask({"type": "NodeRequest", "nodes": [NODE]})
+        async with registered(daemon):
+            assert daemon.doubles["gpu"].received == [messages.Reset()] * 2
+            assert daemon.doubles["default"].received[-1] == messages.Reset()
+
+
+async def test_resume_sends_what_was_missed():
+    """With ``resumeFrom`` the state is kept and every message behind that number is sent again, then new ones."""
+    async with running_daemon() as daemon:
+        async with registered(daemon) as rm:  # 1 and 2
+            for number in range(3):  # 3, 5, 7 with their acks
+                await rm.send({"type": "NodeRequest", "id": f"q{number}", "nodes": [NODE]})
+            for _ in range(2):
+                await rm.receive()
+        async with client(daemon, "/v1/rm") as rm:
+            await rm.send({**REGISTER, "resumeFrom": 4})
+            answers = [await rm.receive() for _ in range(6)]
+            assert [a["sequence"] for a in answers] == [5, 6, 7, 8, 9, 10]
+            assert [a["type"] for a in answers[-2:]] == ["RegisterResourceManagerResponse", "Ack"]
+        assert daemon.doubles["default"].received.count(messages.Reset()) == 1
+
+
+@pytest.mark.parametrize("resume_from", [-1, 3, 2**62])
+async def test_resume_from_an_unknown_number_is_refused(resume_from):
+    """``RESYNC_REQUIRED``: the numbers are not ours; the resource manager may then register afresh on the same connection."""
+    async with running_daemon() as daemon:
+        async with registered(daemon):
+            pass
+        async with client(daemon, "/v1/rm") as rm:
+            assert (await rm.ask({**REGISTER, "resumeFrom": resume_from}))["code"] == "RESYNC_REQUIRED"
+            assert (await rm.ask(REGISTER))["type"] == "RegisterResourceManagerResponse"
+
+
+async def test_resume_without_registration_is_refused():
+    """A daemon that has just started knows no numbers."""
+    async with running_daemon() as daemon:
+        async with client(daemon, "/v1/rm") as rm:
+            assert (await rm.ask({**REGISTER, "resumeFrom": 0}))["code"] == "RESYNC_REQUIRED"
+
+
+async def test_registration_with_a_bad_configuration_changes_nothing():
+    """SC-140: the error names its cause, nothing is kept or reset."""
+    async with running_daemon() as daemon:
+        async with client(daemon, "/v1/rm") as rm:
+            answer = await rm.ask({**REGISTER, "config": "bad"})
+            assert (answer["code"], answer["path"]) == ("BAD_CONFIG", "config")
+            assert answer["message"].startswith("registration of RM failed: ")
+            assert daemon.outboxes.current is None
+            assert daemon.doubles["default"].received == []
+            await rm.ask({**REGISTER, "config": "good"})
+            assert daemon.configs == ["good"]
+
+
+# ---- requests
+
+
+async def test_ack_comes_behind_everything_that_the_request_caused():
+    """``Ack`` is the last message about a request, in the order of the requests, also over several partitions."""
+    async with running_daemon("default", "gpu") as daemon:
+        async with registered(daemon) as rm:
+            on_gpu = {**NODE, "nodeID": "g1", "attributes": {"si/node-partition": "gpu"}}
+            await rm.send({"type": "NodeRequest", "id": "1", "nodes": [NODE, on_gpu]})
+            await rm.send({"type": "ApplicationRequest", "id": "2", "new": [APP]})
+            await rm.send({"type": "AllocationRequest", "id": "3", "allocations": [ASK]})
+            answers = [await rm.receive() for _ in range(7)]
+            assert [a["sequence"] for a in answers] == list(range(3, 10))
+            place = {a["id"]: n for n, a in enumerate(answers) if a["type"] == "Ack"}
+            assert list(place) == ["1", "2", "3"]
+            kinds = [a["type"] for a in answers]
+            assert kinds[: place["1"]].count("NodeResponse") == 2
+            assert kinds.index("ApplicationResponse") < place["2"]
+            assert kinds.index("AllocationResponse") < place["3"]
+
+
+async def test_request_without_id_gets_no_ack():
+    """``id`` is optional, and with it the acknowledgement."""
+    async with running_daemon() as daemon:
+        async with registered(daemon) as rm:
+            await rm.send({"type": "NodeRequest", "nodes": [NODE]})
+            await rm.send({"type": "NodeRequest", "id": "x"})
+            assert [(await rm.receive())["type"] for _ in range(2)] == ["NodeResponse", "Ack"]
+
+
+async def test_entries_for_an_unknown_partition_are_rejected_one_by_one():
+    """A partition that does not exist is no mistake of the whole request (AP-10, AP-100)."""
+    async with running_daemon() as daemon:
+        async with registered(daemon) as rm:
+            lost = {**APP, "applicationID": "app-2", "partitionName": "lost"}
+            await rm.send({"type": "ApplicationRequest", "id": "1", "new": [APP, lost]})
+            answers = [await rm.receive() for _ in range(3)]
+            assert answers[-1]["type"] == "Ack"
+            rejected = [r for a in answers[:2] for r in a.get("rejected", ())]
+            accepted = [r["applicationID"] for a in answers[:2] for r in a.get("accepted", ())]
+            assert accepted == ["app-1"]
+            assert rejected == [
+                {
+                    "applicationID": "app-2",
+                    "reason": "Failed to add application app-2 to partition lost, partition doesn't exist",
+                }
+            ]
+
+
+async def test_configuration_updates():
+    """A good configuration is acknowledged, a bad one and a wrong ``ifChecksum`` are refused with a reason."""
+    async with running_daemon() as daemon:
+        async with registered(daemon) as rm:
+            update = {"type": "UpdateConfigurationRequest", "id": "u"}
+            assert (await rm.ask({**update, "config": "one", "ifChecksum": "sum"}))["type"] == "Ack"
+            refused = await rm.ask({**update, "config": "bad"})
+            assert (refused["id"], refused["message"].partition(":")[0]) == ("u", "update of configuration failed")
+            assert (await rm.ask({**update, "config": "two", "ifChecksum": "old"}))["code"] == "CHECKSUM_MISMATCH"
+            assert daemon.configs == ["one"]
+
+
+async def test_manual_steps():
+    """``ScheduleRequest`` runs cycles of a daemon that was started with ``--manual``."""
+    async with running_daemon(manual=True) as daemon:
+        async with registered(daemon) as rm:
+            assert (await rm.ask({"type": "ScheduleRequest", "id": "s", "steps": 3}))["type"] == "Ack"
+            assert (await rm.ask({"type": "ScheduleRequest", "id": "s", "steps": 0}))["code"] == "OUT_OF_RANGE"
+            assert daemon.steps == 3
+
+
+async def test_full_inbox_becomes_back_pressure_and_loses_nothing():
+    """A partition that is busy makes the session wait; every request is handled once it goes on."""
+    async with running_daemon() as daemon:
+        async with registered(daemon) as rm:
+            double = daemon.doubles["default"]
+            double.resume = trio.Event()
+            async with trio.open_nursery() as nursery:
+
+                async def send_many():
+                    for number in range(500):
+                        await rm.send({"type": "NodeRequest", "id": str(number), "nodes": [NODE]})
+
+                nursery.start_soon(send_many)
+                while double.inbox.statistics().tasks_waiting_send == 0:
+                    await trio.lowlevel.checkpoint()
+                double.resume.set()
+                acks = []
+                while len(acks) < 500:
+                    answer = await rm.receive()
+                    if answer["type"] == "Ack":
+                        acks.append(int(answer["id"]))
+            assert acks == list(range(500))
+
+
+async def test_accepted_request_is_acknowledged_to_the_session_that_resumes():
+    """A connection that is lost before the ``Ack`` loses no ``Ack``: it waits in the outbox."""
+    async with running_daemon() as daemon:
+        double = daemon.doubles["default"]
+        async with registered(daemon) as rm:
+            double.resume = trio.Event()
+            await rm.send({"type": "NodeRequest", "id": "lost", "nodes": [NODE]})
+            while double.inbox.statistics().tasks_waiting_receive:
+                await trio.lowlevel.checkpoint()
+        double.resume.set()
+        async with client(daemon, "/v1/rm") as rm:
+            await rm.send({**REGISTER, "resumeFrom": 2})
+            ids = [(await rm.receive()).get("id") for _ in range(4)]
+            assert sorted(filter(None, ids)) == ["lost", "r"]
+
+
+# ---- the feed
+
+
+async def test_snapshot_then_events():
+    """``from: snapshot`` gives the state at one number and then every event behind it."""
+    async with running_daemon("default", "gpu") as daemon:
+        async with registered(daemon) as rm, client(daemon, "/v1/feed") as follower:
+            await rm.ask({"type": "NodeRequest", "nodes": [NODE]})
+            snapshot = await follower.ask({"type": "Subscribe", "from": "snapshot"})
+            assert snapshot == {
+                "type": "Snapshot",
+                "sequence": 2,
+                "partitions": [{"name": "default", "facts": 1}, {"name": "gpu", "facts": 0}],
+            }
+            await rm.ask({"type": "ApplicationRequest", "new": [APP]})
+            events = await follower.receive()
+            assert events["type"] == "Events"
+            assert [e["sequence"] for e in events["events"]] == [3, 4]
+            assert events["events"][0] == {
+                "sequence": 3,
+                "type": "APP",
+                "objectID": "app-1",
+                "eventChangeType": "ADD",
+                "eventChangeDetail": "APP_NEW",
+                "timestampNano": 0,
+                "partition": "default",
+                "queueName": "root.a",
+            }
+
+
+async def test_a_further_subscribe_replaces_the_one_before():
+    """A follower that has lagged asks for a snapshot on the connection that it has; filters are replaced too."""
+    async with running_daemon() as daemon:
+        async with registered(daemon) as rm, client(daemon, "/v1/feed") as follower:
+            await rm.ask({"type": "NodeRequest", "nodes": [NODE]})
+            await rm.ask({"type": "ApplicationRequest", "new": [APP]})
+            assert await follower.subscribe(**{"from": 0}) == 0
+            assert len((await follower.receive())["events"]) == 4
+            await follower.subscribe(**{"from": 1, "kinds": ["QUEUE"], "queues": ["ROOT."]})
+            events = await follower.receive()
+            assert [e["objectID"] for e in events["events"]] == ["root.a"]
+            assert (await follower.ask({"type": "Subscribe", "from": "snapshot"}))["sequence"] == 4
+
+
+async def test_lagged_follower_is_told_and_goes_on():
+    """Events that the ring no longer holds are named, what it holds follows."""
+    async with running_daemon(ring_max=4) as daemon:
+        async with registered(daemon) as rm, client(daemon, "/v1/feed") as follower:
+            for _ in range(3):
+                await rm.ask({"type": "NodeRequest", "nodes": [NODE]})
+            assert await follower.subscribe(**{"from": 0}) == 0
+            assert await follower.receive() == {"type": "Lagged", "from": 1, "to": 2}
+            assert [e["sequence"] for e in (await follower.receive())["events"]] == [3, 4, 5, 6]
+
+
+@asynccontextmanager
+async def never_reads(daemon, *sent):
+    """The evil double: shakes hands, says its words and then never reads from its small socket."""
+    async with await trio.open_tcp_stream("127.0.0.1", int(daemon.url.rpartition(":")[2])) as stream:
+        stream.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_RCVBUF, 4096)
+        protocol = WSConnection(ConnectionType.CLIENT)
+        await stream.send_all(protocol.send(Request(host="127.0.0.1", target="/v1/feed")))
+        protocol.receive_data(await stream.receive_some())
+        assert [type(event) for event in protocol.events()] == [AcceptConnection]
+        for message in sent:
+            await stream.send_all(protocol.send(TextMessage(message)))
+        yield stream
+
+
+async def send_until_dropped(stream, data):
+    """Send until the other end has given up the connection."""
+    while True:
+        try:
+            await stream.send_all(data)
+        except trio.BrokenResourceError:
+            return
+
+
+async def test_subscriber_that_never_reads_is_dropped_and_slows_nobody():
+    """Its socket fills, its session ends at the send deadline, and meanwhile everybody else sees every event."""
+    async with (
+        running_daemon(limits=Limits(send_s=0.3, close_s=0.1)) as daemon,
+        never_reads(daemon, '{"type": "Subscribe"}') as evil,
+        registered(daemon) as rm,
+        client(daemon, "/v1/feed") as follower,
+    ):
+        assert await follower.subscribe() == 0
+        nodes = [{**NODE, "nodeID": "n" * 200} for _ in range(200)]
+        seen = 0
+        for _ in range(50):
+            await rm.send({"type": "NodeRequest", "id": "x", "nodes": nodes})
+            while (await rm.receive())["type"] != "Ack":
+                pass
+            while seen < daemon.feed.sequence:
+                events = (await follower.receive())["events"]
+                assert events[0]["sequence"] == seen + 1
+                seen = events[-1]["sequence"]
+        assert seen == 50 * 200 * 2
+        await send_until_dropped(evil, b"x")
+
+
+async def test_garbage_without_end_is_bounded():
+    """A peer that sends garbage and never reads the answers is not read for ever: it is dropped at the send deadline."""
+    async with running_daemon(limits=Limits(send_s=0.3, close_s=0.1)) as daemon:
+        async with never_reads(daemon) as evil:
+            frame = FrameProtocol(client=True, extensions=[]).send_data("{" * 100)
+            await send_until_dropped(evil, frame * 100)

@@ -1,0 +1,68 @@
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from ykactor.surfaces.check_config import command
+from ykactor.wire.queuefile import DEFAULT_TEXT, load
+
+CONFIG = Path(__file__).parents[2] / "config"
+
+
+def check(path: Path | str) -> tuple[int, str, str]:
+    """Exit code, standard output, standard error."""
+    result = CliRunner().invoke(command, [str(path)])
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_summary(tmp_path: Path) -> None:
+    """A right file gives one line with the numbers and the checksum, and exit code 0."""
+    path = tmp_path / "q.yaml"
+    path.write_text(DEFAULT_TEXT)
+    checksum = load(DEFAULT_TEXT).checksum
+    assert check(path) == (0, f"{path}: ok, 1 partition, 2 queues, checksum {checksum}\n", "")
+
+
+def test_warnings_do_not_fail(tmp_path: Path) -> None:
+    """A bad property value is shown with its place, and the file is still right."""
+    path = tmp_path / "q.yaml"
+    path.write_text("partitions:\n  - queues:\n      - name: a\n        properties: {priority.offset: x}\n")
+    code, out, err = check(path)
+    assert code == 0
+    assert out.startswith(f"{path}: ok, 1 partition, 2 queues")
+    assert err.startswith(f"warning: {path}:4:39: partitions[0].queues[0](root.a).properties.priority.offset: ")
+
+
+def test_every_mistake(tmp_path: Path) -> None:
+    """A wrong file gives every mistake on standard error, one per line, and exit code 1."""
+    path = tmp_path / "q.yaml"
+    path.write_text("partitions:\n  - queues:\n      - name: a.b\n        maxapplications: -1\n")
+    code, out, err = check(path)
+    assert (code, out) == (1, "")
+    assert [line.split(": ")[0] for line in err.splitlines()] == [f"{path}:4:26", f"{path}:3:15"]
+
+
+@pytest.mark.parametrize(("content", "message"), [(None, "cannot be read"), (b"\xff\xfe", "is not UTF-8 text")])
+def test_unreadable(tmp_path: Path, content: bytes | None, message: str) -> None:
+    """A file that is not there or is no text is one clear line and exit code 1."""
+    path = tmp_path / "q.yaml"
+    if content is not None:
+        path.write_bytes(content)
+    code, out, err = check(path)
+    assert (code, out) == (1, "")
+    assert err.startswith(f"{path}: {message}")
+    assert err.count("\n") == 1
+
+
+def test_line_ends_count_for_the_checksum(tmp_path: Path) -> None:
+    """CF-12: the checksum is that of the bytes in the file, also with carriage returns."""
+    path, text = tmp_path / "q.yaml", DEFAULT_TEXT.replace("\n", "\r\n")
+    path.write_bytes(text.encode())
+    assert load(text).checksum in check(path)[1]
+
+
+@pytest.mark.parametrize("path", sorted(CONFIG.glob("*.yaml")), ids=lambda path: path.name)
+def test_samples(path: Path) -> None:
+    """Every sample in config/ is right and gives no warning."""
+    code, _, err = check(path)
+    assert (code, err) == (0, "")

@@ -1,0 +1,132 @@
+"""Three ways to write one event: JSON line, journal line, coloured text."""
+
+import io
+import json
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ykactor.surfaces.logs import configure, get_logger, log_event
+
+log = get_logger("ykactor.surfaces.example")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(autouse=True)
+def _logging_restored() -> Iterator[None]:
+    """``configure`` is for a whole process: give pytest its handlers and levels back."""
+    ours = logging.getLogger("ykactor")
+    handlers, level, ours_level = logging.root.handlers[:], logging.root.level, ours.level
+    logging.root.handlers[:] = []
+    yield
+    logging.root.handlers[:] = handlers
+    logging.root.setLevel(level)
+    ours.setLevel(ours_level)
+
+
+def test_json_lines() -> None:
+    """Off a terminal each event is one JSON object: time, level, logger, event, then its keys in order."""
+    stream = io.StringIO()
+    configure("info", stream)
+    log_event(log, logging.INFO, "config_applied", queue="root.a", path=Path("/etc/q"), name="two\nlines")
+    (line,) = stream.getvalue().splitlines()
+    seen = json.loads(line)
+    assert seen.pop("time").endswith("Z")
+    assert list(seen.items()) == [
+        ("level", "info"),
+        ("logger", "ykactor.surfaces.example"),
+        ("event", "config_applied"),
+        ("queue", "root.a"),
+        ("path", "/etc/q"),
+        ("name", "two\nlines"),
+    ]
+
+
+def test_level_is_ours_and_libraries_are_quiet() -> None:
+    """The level is for this package (in any case); libraries are heard from warnings on, as lines without keys."""
+    stream = io.StringIO()
+    configure("DEBUG", stream)
+    log_event(log, logging.DEBUG, "ask_parked")
+    logging.getLogger("library").info("chatter")
+    logging.getLogger("library").warning("lost %d", 3)
+    assert [json.loads(line)["event"] for line in stream.getvalue().splitlines()] == ["ask_parked", "lost 3"]
+
+
+def test_configured_again_replaces() -> None:
+    """A second call moves the log and its level; nothing is written twice."""
+    first, second = io.StringIO(), io.StringIO()
+    configure("info", first)
+    configure("error", second)
+    log_event(log, logging.WARNING, "session_dropped")
+    log_event(log, logging.ERROR, "partition_restarted")
+    assert first.getvalue() == ""
+    assert [json.loads(line)["event"] for line in second.getvalue().splitlines()] == ["partition_restarted"]
+
+
+def test_unknown_level() -> None:
+    """A level that does not exist is the operator's mistake."""
+    with pytest.raises(ValueError, match="LOUD"):
+        configure("loud", io.StringIO())
+
+
+def test_exception_stays_on_the_line() -> None:
+    """A traceback is a key of the JSON object, so a line is an event."""
+    stream = io.StringIO()
+    configure("info", stream)
+    try:
+        raise RuntimeError("invariant")
+    except RuntimeError:
+        log.exception("partition_crashed")
+    (line,) = stream.getvalue().splitlines()
+    assert json.loads(line)["exception"].endswith("RuntimeError: invariant")
+
+
+def test_journal_priorities(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the stream is the journal's, lines begin with the syslog priority."""
+    with (tmp_path / "journal").open("w+") as stream:
+        status = os.fstat(stream.fileno())
+        monkeypatch.setenv("JOURNAL_STREAM", f"{status.st_dev}:{status.st_ino}")
+        configure("debug", stream)
+        for level in (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL):
+            log_event(log, level, "said")
+        stream.seek(0)
+        assert [line[:4] for line in stream] == ["<7>{", "<6>{", "<4>{", "<3>{", "<2>{"]
+
+
+def test_redirected_is_not_the_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """JOURNAL_STREAM that was only inherited adds no priorities to a file."""
+    monkeypatch.setenv("JOURNAL_STREAM", "1:1")
+    with (tmp_path / "log").open("w+") as stream:
+        configure("info", stream)
+        log_event(log, logging.INFO, "said")
+        stream.seek(0)
+        assert stream.read().startswith("{")
+
+
+def test_terminal() -> None:
+    """On a terminal: coloured level, event, keys; blanks and control characters quoted."""
+    stream = Terminal()
+    configure("info", stream)
+    log_event(log, logging.WARNING, "app_rejected", app="app-1", reason="no such queue", user="\033[2J", queue="")
+    clock, rest = stream.getvalue().split(" ", 1)
+    assert len(clock) == len("12:00:00")
+    assert rest == ("\033[33mwarning \033[0m app_rejected app=app-1 reason='no such queue' user='\\x1b[2J' queue=''\n")
+
+
+def test_terminal_shows_tracebacks() -> None:
+    """On a terminal a traceback follows its event."""
+    stream = Terminal()
+    configure("info", stream)
+    try:
+        raise RuntimeError("invariant")
+    except RuntimeError:
+        log.error("partition_crashed", exc_info=sys.exc_info())
+    assert stream.getvalue().endswith("RuntimeError: invariant\n")

@@ -1,0 +1,367 @@
+"""Facts to decision lines, responses and event records."""
+
+import json
+
+import pytest
+
+from ykactor.core import decisions as fact
+from ykactor.core.messages import AllocationSpec, Ask
+from ykactor.wire import si
+from ykactor.wire.render import decision_lines, decision_log, events, responses
+
+S = 10**9
+SPEC = AllocationSpec("t1", "app-1", {"vcore": 1000}, priority=3, tags={"k": "v"}, allow_preempt_other=True)
+ASK = Ask(SPEC, created_ns=0, arrival=1)
+ALLOCATED = fact.Allocated(S, ASK, "root.a", "n1")
+
+
+def released(kind: str = "STOPPED_BY_RM", message: str = "m", node_id: str = "n1", key: str = "t1") -> fact.Released:
+    ask = Ask(AllocationSpec(key, "app-1", {"vcore": 1000}), 0, 1)
+    return fact.Released(2 * S, ask, "root.a", node_id, kind, message)
+
+
+# ---- the decision log
+
+
+@pytest.mark.parametrize(
+    ("decision", "line"),
+    [
+        (
+            fact.NodeAdded(S, "n1", {}, True, {}),
+            '{"at":1.0,"decision":"node","nodeID":"n1","state":"accepted","reason":""}',
+        ),
+        (fact.NodeRejected(S, "n1", "why"), '{"at":1.0,"decision":"node","nodeID":"n1","state":"rejected","reason":"why"}'),
+        (
+            fact.ApplicationAdded(S, "app-1", "root.a", "alice"),
+            '{"at":1.0,"decision":"application","applicationID":"app-1","state":"New","reason":""}',
+        ),
+        (
+            fact.ApplicationRejected(S, "app-1", "why"),
+            '{"at":1.0,"decision":"application","applicationID":"app-1","state":"Rejected","reason":"why"}',
+        ),
+        (
+            fact.ApplicationChanged(S, "app-1", "root.a", "Running", "runApplication"),
+            '{"at":1.0,"decision":"application","applicationID":"app-1","state":"Running","reason":""}',
+        ),
+        (
+            fact.ApplicationChanged(S, "app-1", "root.a", "Failing", "ExecutionTimeout"),
+            '{"at":1.0,"decision":"application","applicationID":"app-1","state":"Failing","reason":"ExecutionTimeout"}',
+        ),
+        (
+            ALLOCATED,
+            '{"at":1.0,"decision":"allocated","allocationKey":"t1","applicationID":"app-1","queueName":"root.a","nodeID":"n1"}',
+        ),
+        (
+            released("PREEMPTED_BY_SCHEDULER"),
+            (
+                '{"at":2.0,"decision":"released","allocationKey":"t1","applicationID":"app-1","queueName":"root.a","nodeID":"n1",'
+                '"terminationType":"PREEMPTED_BY_SCHEDULER"}'
+            ),
+        ),
+        (
+            released("TIMEOUT", node_id=""),
+            (
+                '{"at":2.0,"decision":"released","allocationKey":"t1","applicationID":"app-1","queueName":"root.a",'
+                '"terminationType":"TIMEOUT"}'
+            ),
+        ),
+        (
+            fact.AllocationRejected(1_500_000_000, "t9", "app-1", "why"),
+            '{"at":1.5,"decision":"rejected","allocationKey":"t9","applicationID":"app-1","reason":"why"}',
+        ),
+        (
+            fact.ConfigurationChanged(S, "rejected", "why"),
+            '{"at":1.0,"decision":"configuration","state":"rejected","reason":"why"}',
+        ),
+    ],
+)
+def test_decision_lines(decision, line):
+    """The table of decisions in the protocol: which fact gives which line, keys in the order of the examples."""
+    assert decision_log([decision]).decode() == line + "\n"
+
+
+@pytest.mark.parametrize(
+    "decision",
+    [
+        fact.NodeRemoved(S, "n1"),
+        fact.NodeSchedulable(S, "n1", False),
+        fact.NodeCapacityChanged(S, "n1", {}),
+        fact.ForeignChanged(S, "n1", "f1", "ADD", {}, {}),
+        fact.ApplicationLeft(S, "app-1", "root.a"),
+        fact.AskAdded(S, ASK, "root.a"),
+        fact.AskRemoved(S, ASK, "root.a", True),
+        fact.QueueAdded(S, "root.a"),
+        fact.QueueRemoved(S, "root.a"),
+        fact.QueueStateChanged(S, "root.a", "Draining"),
+        fact.QueueLimitChanged(S, "root.a", "max", None),
+        fact.AskFits(S, ASK, "root.a", "m"),
+    ],
+    ids=lambda decision: type(decision).__name__,
+)
+def test_facts_without_a_line_or_an_answer(decision):
+    """Other node actions, foreign allocations, cancelled asks and queues are no decisions and no messages."""
+    assert decision_lines(decision) == []
+    assert responses([decision], "default") == []
+
+
+def test_the_log_is_one_line_each_in_order():
+    """The log is JSON Lines in the order of the facts."""
+    log = decision_log([ALLOCATED, fact.NodeRemoved(S, "n1"), released()])
+    assert [json.loads(line)["decision"] for line in log.splitlines()] == ["allocated", "released"]
+
+
+# ---- messages to the resource manager
+
+
+def test_new_holds_the_full_allocation():
+    """Section 5.3 of AP: ``new`` repeats the ask, with both fields of the policy, its node and partition."""
+    (message,) = responses([ALLOCATED], "default")
+    assert message == si.AllocationResponse(
+        new=[
+            si.Allocation(
+                allocation_key="t1",
+                application_id="app-1",
+                partition_name="default",
+                node_id="n1",
+                resource_per_alloc={"vcore": 1000},
+                priority=3,
+                allocation_tags={"k": "v"},
+                preemption_policy=si.PreemptionPolicy(allow_preempt_self=True, allow_preempt_other=True),
+            )
+        ]
+    )
+
+
+def test_updated_entries():
+    """AP-95, AP-22: every entered state is told with its time and message, Rejected only by its ``rejected`` entry."""
+    message = responses(
+        [
+            fact.ApplicationAdded(S, "app-1", "root.a", "alice"),
+            fact.ApplicationRejected(S, "app-2", "why"),
+            fact.ApplicationChanged(S, "app-2", "root.a", "Rejected", "rejectApplication"),
+            fact.ApplicationChanged(S + 7, "app-1", "root.a", "Accepted", "runApplication"),
+        ],
+        "default",
+    )
+    assert message == [
+        si.ApplicationResponse(
+            accepted=[si.AcceptedApplication(application_id="app-1")],
+            rejected=[si.RejectedApplication(application_id="app-2", reason="why")],
+            updated=[
+                si.UpdatedApplication(
+                    application_id="app-1", state="Accepted", state_transition_timestamp=S + 7, message="runApplication"
+                )
+            ],
+        )
+    ]
+
+
+def test_released_entries():
+    """Section 6 of AP: a release is told with its type and message; one without a message is the confirmation and is not."""
+    echo = "allocation remove as per RM request"
+    assert responses([released(message=echo), released("TIMEOUT", "")], "gpu") == [
+        si.AllocationResponse(
+            released=[
+                si.AllocationRelease(
+                    application_id="app-1",
+                    allocation_key="t1",
+                    partition_name="gpu",
+                    termination_type="STOPPED_BY_RM",
+                    message=echo,
+                )
+            ]
+        )
+    ]
+
+
+def test_nodes_and_rejections():
+    """SC-100, AP-115: accepted and rejected nodes share a message, so do all rejected allocations."""
+    facts = [
+        fact.NodeAdded(S, "n1", {}, True, {}),
+        fact.NodeRejected(S, "n2", "why"),
+        fact.AllocationRejected(S, "t1", "app-1", "why"),
+        fact.AllocationRejected(S, "t2", "app-1", "why"),
+    ]
+    rejected = [si.RejectedAllocation(allocation_key=key, application_id="app-1", reason="why") for key in ("t1", "t2")]
+    assert responses(facts, "default") == [
+        si.NodeResponse(accepted=[si.AcceptedNode(node_id="n1")], rejected=[si.RejectedNode(node_id="n2", reason="why")]),
+        si.AllocationResponse(rejected_allocations=rejected),
+    ]
+
+
+def test_reading_lists_in_order_gives_the_facts_in_order():
+    """AP-96: states precede the allocation that follows from them; a freed room is told before who gets it."""
+
+    def changed(state: str) -> fact.ApplicationChanged:
+        return fact.ApplicationChanged(S, "app-1", "root.a", state, "runApplication")
+
+    facts = [changed("Starting"), ALLOCATED, changed("Running"), ALLOCATED, ALLOCATED, released(), released(key="t2"), ALLOCATED]
+    told = [
+        name
+        for message in responses(facts, "default")
+        for name in message.__struct_fields__
+        if name != "sequence"
+        for _ in getattr(message, name)
+    ]
+    assert told == ["updated", "new", "updated", "new", "new", "released", "released", "new"]
+    assert len(responses(facts, "default")) == 5
+
+
+# ---- event records
+
+
+def rows(decision: fact.Decision) -> list[tuple[object, ...]]:
+    """Type, object, change, detail, reference, message, resource of a fact's records."""
+    return [
+        (
+            record.type,
+            record.object_id,
+            record.event_change_type,
+            record.event_change_detail,
+            record.reference_id,
+            record.message,
+            record.resource,
+        )
+        for record in events(decision, "default", 1)
+    ]
+
+
+RES = {"vcore": 1000}
+NODE_ALLOC_ADD = ("NODE", "n1", "ADD", "NODE_ALLOC", "t1", "", RES)
+NODE_ALLOC_REMOVE = ("NODE", "n1", "REMOVE", "NODE_ALLOC", "t1", "", RES)
+
+
+@pytest.mark.parametrize(
+    ("decision", "expected"),
+    [
+        (
+            fact.NodeAdded(S, "n1", RES, False, {}),
+            [
+                ("NODE", "n1", "SET", "NODE_SCHEDULABLE", "", "schedulable: false", None),
+                ("NODE", "n1", "ADD", "DETAILS_NONE", "", "Node added to the scheduler", RES),
+            ],
+        ),
+        (fact.NodeRejected(S, "n1", "why"), []),
+        (
+            fact.NodeRemoved(S, "n1"),
+            [("NODE", "n1", "REMOVE", "NODE_DECOMISSION", "", "Node removed from the scheduler", None)],
+        ),
+        (fact.NodeSchedulable(S, "n1", True), [("NODE", "n1", "SET", "NODE_SCHEDULABLE", "", "schedulable: true", None)]),
+        (fact.NodeCapacityChanged(S, "n1", RES), [("NODE", "n1", "SET", "NODE_CAPACITY", "", "", RES)]),
+        (
+            fact.ForeignChanged(S, "n1", "f1", "ADD", RES, {"vcore": 9}),
+            [
+                ("NODE", "n1", "ADD", "NODE_ALLOC", "f1", "", RES),
+                ("NODE", "n1", "SET", "NODE_OCCUPIED", "", "", {"vcore": 9}),
+            ],
+        ),
+        (
+            fact.ForeignChanged(S, "n1", "f1", "SET", RES, {"vcore": 9}),
+            [("NODE", "n1", "SET", "NODE_OCCUPIED", "", "", {"vcore": 9})],
+        ),
+        (
+            fact.ForeignChanged(S, "n1", "f1", "REMOVE", RES, {}),
+            [("NODE", "n1", "REMOVE", "NODE_ALLOC", "f1", "", RES), ("NODE", "n1", "SET", "NODE_OCCUPIED", "", "", {})],
+        ),
+        (
+            fact.ApplicationAdded(S, "app-1", "root.a", "alice"),
+            [("APP", "app-1", "ADD", "APP_NEW", "", "", None), ("QUEUE", "root.a", "ADD", "QUEUE_APP", "app-1", "", None)],
+        ),
+        (
+            fact.ApplicationRejected(S, "app-1", "why"),
+            [("APP", "app-1", "ADD", "APP_NEW", "", "", None), ("APP", "app-1", "SET", "APP_REJECT", "", "why", None)],
+        ),
+        (
+            fact.ApplicationChanged(S, "app-1", "root.a", "Starting", "runApplication"),
+            [("APP", "app-1", "SET", "APP_STARTING", "", "", None)],
+        ),
+        (
+            fact.ApplicationChanged(S, "app-1", "root.a", "Failing", "PartitionRemoved"),
+            [("APP", "app-1", "SET", "APP_FAILING", "", "PartitionRemoved", None)],
+        ),
+        (
+            fact.ApplicationLeft(S, "app-1", "root.a"),
+            [
+                ("APP", "app-1", "REMOVE", "DETAILS_NONE", "", "", None),
+                ("QUEUE", "root.a", "REMOVE", "QUEUE_APP", "app-1", "", None),
+            ],
+        ),
+        (fact.AskAdded(S, ASK, "root.a"), [("APP", "app-1", "ADD", "APP_REQUEST", "t1", "", RES)]),
+        (fact.AskRemoved(S, ASK, "root.a", True), [("APP", "app-1", "REMOVE", "REQUEST_CANCEL", "t1", "", RES)]),
+        (fact.AskRemoved(S, ASK, "root.a", False), [("APP", "app-1", "REMOVE", "REQUEST_CANCEL", "t1", "", RES)]),
+        (ALLOCATED, [NODE_ALLOC_ADD, ("APP", "app-1", "ADD", "APP_ALLOC", "t1", "", RES)]),
+        (released(node_id=""), [("APP", "app-1", "REMOVE", "ALLOC_CANCEL", "t1", "", RES)]),
+        (fact.AllocationRejected(S, "t1", "app-1", "why"), []),
+        (fact.QueueAdded(S, "root.a"), [("QUEUE", "root.a", "ADD", "DETAILS_NONE", "", "", None)]),
+        (fact.QueueRemoved(S, "root.a"), [("QUEUE", "root.a", "REMOVE", "DETAILS_NONE", "", "", None)]),
+        (fact.QueueStateChanged(S, "root.a", "Draining"), []),
+        (fact.QueueLimitChanged(S, "root", "max", RES), [("QUEUE", "root", "SET", "QUEUE_MAX", "", "", RES)]),
+        (
+            fact.QueueLimitChanged(S, "root.a", "guaranteed", None),
+            [("QUEUE", "root.a", "SET", "QUEUE_GUARANTEED", "", "", None)],
+        ),
+        (fact.AskFits(S, ASK, "root.a", "m"), [("REQUEST", "t1", "NONE", "DETAILS_NONE", "app-1", "m", RES)]),
+        (
+            fact.ConfigurationChanged(S, "accepted", ""),
+            [("QUEUE", "root", "SET", "QUEUE_CONFIG", "", "configuration accepted", None)],
+        ),
+        (
+            fact.ConfigurationChanged(S, "rejected", "line 3"),
+            [("QUEUE", "root", "SET", "QUEUE_CONFIG", "", "configuration rejected: line 3", None)],
+        ),
+    ],
+)
+def test_events_of_a_fact(decision, expected):
+    """Sections 2 to 5 of EV: which records a fact gives, in which order."""
+    assert rows(decision) == expected
+
+
+@pytest.mark.parametrize(
+    ("decision", "detail"),
+    [
+        (released("STOPPED_BY_RM"), "ALLOC_CANCEL"),
+        (released("STOPPED_BY_RM", "Application app-1 Removed"), "ALLOC_CANCEL"),
+        (released("STOPPED_BY_RM", "Node n1 Removed"), "ALLOC_NODEREMOVED"),
+        (released("PREEMPTED_BY_SCHEDULER"), "ALLOC_PREEMPT"),
+        (released("TIMEOUT", ""), "ALLOC_TIMEOUT"),
+        (released("PLACEHOLDER_REPLACED", ""), "ALLOC_REPLACED"),
+        (released("UNKNOWN_TERMINATION_TYPE"), "ALLOC_NODEREMOVED"),
+    ],
+)
+def test_events_of_a_release(decision, detail):
+    """Section 2 of EV: the detail tells the cause; the application's record comes first."""
+    assert rows(decision) == [("APP", "app-1", "REMOVE", detail, "t1", "", RES), NODE_ALLOC_REMOVE]
+
+
+@pytest.mark.parametrize(
+    ("state", "detail"),
+    [
+        ("Accepted", "APP_ACCEPTED"),
+        ("Starting", "APP_STARTING"),
+        ("Running", "APP_RUNNING"),
+        ("Completing", "APP_COMPLETING"),
+        ("Completed", "APP_COMPLETED"),
+        ("Failing", "APP_FAILING"),
+        ("Failed", "APP_FAILED"),
+        ("Resuming", "APP_RESUMING"),
+        ("Expired", "APP_EXPIRED"),
+        ("Rejected", "APP_REJECT"),
+    ],
+)
+def test_every_state_has_its_detail(state, detail):
+    """Section 1.1 of EV: one detail for each state that can be entered."""
+    assert rows(fact.ApplicationChanged(S, "app-1", "root.a", state, "runApplication"))[0][3] == detail
+
+
+def test_records_are_numbered_and_say_where():
+    """Records of a fact have consecutive numbers, its time, and the partition and queue that subscribers filter by."""
+    first, second = events(ALLOCATED, "gpu", 41)
+    assert (first.sequence, second.sequence) == (41, 42)
+    for record in (first, second):
+        assert (record.partition, record.queue_name, record.timestamp_nano) == ("gpu", "root.a", S)
+
+
+def test_long_messages_are_cut():
+    """Section 1 of EV, T7: a message of more than 1024 characters becomes the first 1021 and three dots."""
+    for length, expected in ((1024, "x" * 1024), (1500, "x" * 1021 + "...")):
+        assert events(fact.AskFits(S, ASK, "root.a", "x" * length), "default", 1)[0].message == expected

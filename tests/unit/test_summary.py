@@ -1,0 +1,141 @@
+"""``sim/summary.py``: the books of a run."""
+
+from rich.console import Console
+
+from ykactor.core.decisions import (
+    Allocated,
+    AllocationRejected,
+    AllocationResized,
+    AskAdded,
+    AskRemoved,
+    Decision,
+    NodeAdded,
+    NodeCapacityChanged,
+    NodeRemoved,
+    Released,
+)
+from ykactor.core.ids import AllocationKey, ApplicationID, NodeID, QueuePath
+from ykactor.core.messages import AllocationSpec, Ask
+from ykactor.sim.summary import PendingReason, Summary, Utilisation, WaitTimes, print_report
+
+S = 1_000_000_000
+QUEUE = QueuePath("root.a")
+NODE = NodeID("n1")
+
+
+def ask(key: str, vcore: int = 1000) -> Ask:
+    spec = AllocationSpec(AllocationKey(key), ApplicationID("app"), {"vcore": vcore})
+    return Ask(spec, created_ns=0, arrival=0)
+
+
+def waits(at_s: int, key: str) -> Decision:
+    return AskAdded(at_s * S, ask(key), QUEUE)
+
+
+def placed(at_s: int, key: str, vcore: int = 1000) -> Decision:
+    return Allocated(at_s * S, ask(key, vcore), QUEUE, NODE)
+
+
+def released(at_s: int, key: str, vcore: int = 1000) -> Decision:
+    return Released(at_s * S, ask(key, vcore), QUEUE, NODE, "STOPPED_BY_RM", "")
+
+
+def node(at_s: int, vcore: int, name: str = "n1") -> Decision:
+    return NodeAdded(at_s * S, NodeID(name), {"vcore": vcore}, True, {})
+
+
+def summary_of(*facts: Decision) -> Summary:
+    summary = Summary()
+    for fact in facts:
+        summary.observe(fact)
+    return summary
+
+
+def test_counts_what_happened() -> None:
+    """Placed, released, cancelled and rejected are counted; an allocation that ended is not a cancelled ask."""
+    report = summary_of(
+        node(0, 4000),
+        waits(1, "k1"),
+        waits(1, "k2"),
+        placed(2, "k1"),
+        AllocationRejected(2 * S, AllocationKey("k3"), ApplicationID("app"), "no"),
+        AskRemoved(3 * S, ask("k2"), QUEUE, pending=True),
+        AskRemoved(4 * S, ask("k1"), QUEUE, pending=False),
+        released(4, "k1"),
+    ).finish(5 * S, [])
+    assert (report.placed, report.released, report.cancelled, report.rejected) == (1, 1, 1, 1)
+    assert (report.pending, report.duration_s) == (0, 5.0)
+
+
+def test_average_utilisation_is_weighted_by_time() -> None:
+    """Half of the node for 5 of 10 seconds is 25 % on average, and nothing at the end."""
+    report = summary_of(node(0, 2000), waits(0, "k"), placed(0, "k"), released(5, "k")).finish(10 * S, [])
+    assert report.utilisation == {"vcore": Utilisation(used=0, capacity=2000, end_percent=0.0, average_percent=25.0)}
+
+
+def test_average_utilisation_is_weighted_by_capacity() -> None:
+    """Unit-seconds used of unit-seconds offered: nodes that come, change and go count for the time they were there."""
+    report = summary_of(
+        node(0, 1000),
+        placed(0, "k"),
+        node(2, 1000, "n2"),
+        NodeCapacityChanged(4 * S, NodeID("n2"), {"vcore": 3000}),
+        NodeRemoved(6 * S, NodeID("n2")),
+    ).finish(10 * S, [])
+    offered = 1000 * 10 + 1000 * 2 + 3000 * 2
+    assert report.utilisation["vcore"] == Utilisation(1000, 1000, 100.0, 100 * 10_000 / offered)
+
+
+def test_a_resized_allocation_is_used_as_resized() -> None:
+    """From a resize on the new size counts, and the release of the new size balances the books (AP-111)."""
+    report = summary_of(
+        node(0, 4000),
+        placed(0, "k", vcore=1000),
+        AllocationResized(5 * S, ask("k", 1000), ask("k", 3000), QUEUE, NODE),
+        released(10, "k", vcore=3000),
+    ).finish(10 * S, [])
+    assert report.utilisation["vcore"] == Utilisation(0, 4000, 0.0, 100 * (1000 * 5 + 3000 * 5) / 40_000)
+
+
+def test_no_capacity_gives_no_percentage() -> None:
+    """A resource that no node offers has no percentage rather than a division by zero."""
+    report = summary_of(placed(0, "k")).finish(S, [])
+    assert report.utilisation["vcore"] == Utilisation(1000, 0, None, None)
+
+
+def test_wait_times_by_queue() -> None:
+    """Waits run from ask to allocation; percentiles are the nearest rank, an observed value."""
+    facts = [waits(0, f"k{wait}") for wait in range(1, 11)] + [placed(wait, f"k{wait}") for wait in range(1, 11)]
+    report = summary_of(*facts).finish(20 * S, [])
+    assert report.waits == {QUEUE: WaitTimes(count=10, mean_s=5.5, p50_s=5.0, p90_s=9.0, max_s=10.0)}
+
+
+def test_a_recovered_allocation_never_waited() -> None:
+    """An allocation that came with its node is placed but has no wait time."""
+    report = summary_of(placed(3, "k")).finish(4 * S, [])
+    assert (report.placed, report.waits) == (1, {})
+
+
+def test_pending_is_grouped_by_reason() -> None:
+    """Most frequent reason first, with the first three asks as examples."""
+    pending = [(AllocationKey(f"k{number}"), QUEUE, "quota" if number else "no node") for number in range(5)]
+    report = summary_of().finish(S, pending)
+    examples = tuple((AllocationKey(f"k{number}"), QUEUE) for number in (1, 2, 3))
+    assert report.pending == 5
+    assert report.pending_reasons == (
+        PendingReason("quota", 4, examples),
+        PendingReason("no node", 1, ((AllocationKey("k0"), QUEUE),)),
+    )
+
+
+def test_the_report_prints_reasons_as_they_are() -> None:
+    """Square brackets in reasons and keys are text, not rich's markup; an empty table is left out."""
+    report = summary_of(node(0, 1000)).finish(S, [(AllocationKey("k[red]"), QUEUE, "root.a lacks map[vcore:10]")])
+    console = Console(width=120)
+    with console.capture() as capture:
+        print_report(report, console)
+    text = capture.get()
+    assert "root.a lacks map[vcore:10]" in text
+    assert "k[red] (root.a)" in text
+    assert "0 placed, 1 pending" in text
+    assert "Wait times" not in text

@@ -1,0 +1,5 @@
+"""``python -m ykactor``."""
+
+from ykactor.surfaces.cli import main
+
+main()

@@ -1,0 +1,65 @@
+"""What enters a partition actor and what leaves it: the words between the sockets and the partitions.
+
+Sessions and the config watcher send ``PartitionCommand``s into ``Partition.inbox``. Partitions send ``FeedCommand``s
+into the feed's inbox: what happened (``Publication``) and what is (``PartitionSnapshot``), in one order.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+
+from ykactor.core.decisions import Decision
+from ykactor.core.ids import PartitionName
+from ykactor.core.messages import Submission
+
+
+class Intake(Struct, frozen=True):
+    """Submissions that are handled together, in order, before any decision is taken.
+
+    ``done`` is called once, from the partition's task, after everything that they caused directly has been published;
+    it must not block or raise. It is given the partition's name.
+    """
+
+    submissions: list[Submission]
+    done: Callable[[PartitionName], None] | None = None
+
+
+class RunSteps(Struct, frozen=True):
+    """Run this many passes of at most one decision each (``serve --manual``); ``done`` as in ``Intake``."""
+
+    steps: int
+    done: Callable[[PartitionName], None] | None = None
+
+
+class TakeSnapshot(Struct, frozen=True):
+    """Answer with a ``PartitionSnapshot`` in the feed's inbox, behind everything published so far."""
+
+    snapshot_id: int
+
+
+class Quiesce(Struct, frozen=True):
+    """Call ``done`` when every timer that is due has fired and nothing more can be decided."""
+
+    done: Callable[[PartitionName], None]
+
+
+PartitionCommand = Intake | RunSteps | TakeSnapshot | Quiesce
+
+
+class Publication(Struct, frozen=True):
+    """The facts of one cycle, in order. They become visible together."""
+
+    partition: PartitionName
+    facts: list[Decision]
+
+
+class PartitionSnapshot(Struct, frozen=True):
+    """A partition's state behind all its earlier publications; ``state`` is JSON-like (``core.snapshot``)."""
+
+    partition: PartitionName
+    snapshot_id: int
+    state: dict[str, Any]
+
+
+FeedCommand = Publication | PartitionSnapshot

@@ -1,0 +1,351 @@
+"""The feed: one numbered history of everything that happened, which any number of subscribers read at their own pace.
+
+Partitions put ``Publication``s and ``PartitionSnapshot``s into ``FeedActor.inbox``. The feed's task numbers the events, keeps the
+newest in a ring and then hands the facts on to the resource managers' outboxes, so that both see one order. A subscriber is
+nothing but a cursor into the ring: it is woken, takes what is new, and is told when the ring has moved past it. Nothing here
+ever waits for a subscriber.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import trio
+from msgspec import Struct
+
+from ykactor.actors.commands import FeedCommand, PartitionCommand, PartitionSnapshot, Publication, TakeSnapshot
+from ykactor.actors.mailbox import Mailbox
+from ykactor.core.decisions import Decision
+from ykactor.core.ids import PartitionName
+
+#: Commands that the feed takes at once, before subscribers get their turn.
+COMMANDS_MAX = 256
+#: Events in one batch to a subscriber.
+BATCH_MAX = 256
+#: Events that one subscriber looks at before the others get their turn.
+SCAN_MAX = 4096
+#: A silent subscriber hears where it is after this long ...
+BOOKMARK_S = 10.0
+#: ... and after this long when events that it did not want have moved its cursor.
+FILTERED_BOOKMARK_S = 1.0
+#: A snapshot that takes longer is given up: the partitions' publications are held back meanwhile.
+SNAPSHOT_S = 5.0
+
+
+class EventRecordLike(Protocol):
+    """What the feed reads of an event in order to filter it."""
+
+    @property
+    def type(self) -> str: ...
+    @property
+    def object_id(self) -> str: ...
+    @property
+    def reference_id(self) -> str: ...
+    @property
+    def event_change_detail(self) -> str: ...
+    @property
+    def partition(self) -> str: ...
+    @property
+    def queue_name(self) -> str: ...
+
+
+#: Makes the events of one fact; the integer is the sequence number of the first.
+Render = Callable[[Decision, PartitionName, int], Sequence[EventRecordLike]]
+Encode = Callable[[Any], bytes]
+
+
+class EventFilter(Struct, frozen=True):
+    """Which events a subscriber wants; an empty field wants all. ``queues`` are paths, each with all that is below it."""
+
+    partitions: frozenset[str] = frozenset()
+    queues: tuple[str, ...] = ()
+    applications: frozenset[str] = frozenset()
+    kinds: frozenset[str] = frozenset()
+
+    def wants(self, event: EventRecordLike) -> bool:
+        """Whether the event passes every field."""
+        return (
+            (not self.partitions or event.partition in self.partitions)
+            and (not self.kinds or event.type in self.kinds or event.event_change_detail in self.kinds)
+            and (not self.applications or _application_of(event) in self.applications)
+            and (not self.queues or self._in_queues(event))
+        )
+
+    def _in_queues(self, event: EventRecordLike) -> bool:
+        path = event.queue_name or (event.object_id if event.type == "QUEUE" else "")
+        return any(path == queue or path.startswith(queue + ".") for queue in self.queues)
+
+
+def _application_of(event: EventRecordLike) -> str:
+    """The application an event is about, or "" (section 1 of EV: where each type keeps it)."""
+    if event.type == "APP":
+        return event.object_id
+    return "" if event.type == "NODE" else event.reference_id
+
+
+# ---- what a subscriber is told
+
+
+class Batch(Struct, frozen=True):
+    """Wanted events in order, each already encoded."""
+
+    events: list[bytes]
+
+
+class Missed(Struct, frozen=True):
+    """The ring has moved on: the events ``first`` to ``last`` (both included) are gone for this subscriber."""
+
+    first: int
+    last: int
+
+
+class Reached(Struct, frozen=True):
+    """Nothing that this subscriber wants is missing up to here."""
+
+    sequence: int
+
+
+class FeedSnapshot(Struct, frozen=True):
+    """All partitions' states exactly at ``sequence``; ``round_number`` counts the snapshots taken."""
+
+    sequence: int
+    partitions: list[dict[str, Any]]
+    round_number: int
+
+
+class SnapshotError(Exception):
+    """A partition did not answer in time."""
+
+
+class _Round:
+    """A snapshot that is being taken: who has answered what, and what was published behind the answers."""
+
+    def __init__(self, number: int, partitions: list[PartitionName]) -> None:
+        self.number = number
+        self.partitions = partitions
+        self.states: dict[PartitionName, dict[str, Any]] = {}
+        self.held: list[Publication] = []
+        self.result: FeedSnapshot | None = None
+        self.complete = trio.Event()
+
+
+class _Barrier(Publication, frozen=True):
+    """A publication without facts that says when it has been reached."""
+
+    reached: trio.Event
+
+
+class FeedActor:
+    """Numbers, keeps and hands out events.
+
+    Args:
+        render: makes the event records of a fact.
+        partitions: the inbox of every partition; looked at whenever a snapshot is taken, so it may change.
+        deliver: takes the facts after their events are numbered (the resource managers' outboxes); must not block.
+        ring_max: events kept.
+        inbox_max: commands that may wait in ``inbox``.
+    """
+
+    def __init__(
+        self,
+        render: Render,
+        partitions: Mapping[PartitionName, Mailbox[PartitionCommand]],
+        deliver: Callable[[PartitionName, list[Decision]], None],
+        ring_max: int = 100_000,
+        inbox_max: int = 1024,
+    ) -> None:
+        self.inbox: Mailbox[FeedCommand] = Mailbox("feed", inbox_max)
+        #: The number of the newest event; the first event is 1.
+        self.sequence = 0
+        #: Subscribers that wait for the next event.
+        self.grown = trio.lowlevel.ParkingLot()
+        self._render = render
+        self._partitions = partitions
+        self._deliver = deliver
+        self._ring_max = ring_max
+        self._ring: list[EventRecordLike] = []
+        #: For each encoding that somebody wanted: the encoded form of each event in the ring, made when first wanted.
+        self._encoded: dict[Encode, list[bytes | None]] = {}
+        self._round: _Round | None = None
+        self._rounds = 0
+        self._latest: FeedSnapshot | None = None
+        self._snapshot_turn = trio.Lock()
+
+    @property
+    def lowest(self) -> int:
+        """The number of the oldest event that is kept, or of the first to come."""
+        return self.sequence - len(self._ring) + 1
+
+    async def run(self) -> None:
+        """Take commands for ever."""
+        while True:
+            for command in await self.inbox.take_batch(COMMANDS_MAX):
+                if isinstance(command, PartitionSnapshot):
+                    self._on_partition_snapshot(command)
+                else:
+                    self._on_publication(command)
+
+    # ---- publishing
+
+    def _on_publication(self, publication: Publication) -> None:
+        round_ = self._round
+        if round_ is not None and publication.partition in round_.states:
+            round_.held.append(publication)
+        else:
+            self._publish(publication)
+
+    def _publish(self, publication: Publication) -> None:
+        for fact in publication.facts:
+            for event in self._render(fact, publication.partition, self.sequence + 1):
+                self._append(event)
+        self._deliver(publication.partition, publication.facts)
+        self.grown.unpark_all()
+        if isinstance(publication, _Barrier):
+            publication.reached.set()
+
+    def _append(self, event: EventRecordLike) -> None:
+        if len(self._ring) < self._ring_max:
+            self._ring.append(event)
+            for encoded in self._encoded.values():
+                encoded.append(None)
+        else:
+            position = self.sequence % self._ring_max
+            self._ring[position] = event
+            for encoded in self._encoded.values():
+                encoded[position] = None
+        self.sequence += 1
+
+    async def published(self, partition: PartitionName) -> None:
+        """Wait until everything that the partition has put into the inbox so far is numbered and delivered."""
+        barrier = _Barrier(partition, [], trio.Event())
+        await self.inbox.put(barrier)
+        await barrier.reached.wait()
+
+    # ---- reading
+
+    def event(self, sequence: int) -> EventRecordLike:
+        """The event of this number, which the ring must still hold."""
+        return self._ring[(sequence - 1) % self._ring_max]
+
+    def encoded(self, sequence: int, encode: Encode) -> bytes:
+        """The same event as bytes; encoded once for all subscribers that use ``encode``."""
+        column = self._encoded.get(encode)
+        if column is None:
+            column = self._encoded[encode] = [None] * len(self._ring)
+        position = (sequence - 1) % self._ring_max
+        data = column[position]
+        if data is None:
+            data = column[position] = encode(self._ring[position])
+        return data
+
+    # ---- snapshots
+
+    async def snapshot(self) -> FeedSnapshot:
+        """The state of all partitions at one sequence number, not older than this call.
+
+        Partitions answer behind what they have published. What a partition publishes after its answer is held back until all
+        have answered, so that one number is right for all. Callers that wait at the same time share one snapshot.
+
+        Raises:
+            SnapshotError: a partition did not answer within ``SNAPSHOT_S``.
+        """
+        rounds_before = self._rounds
+        async with self._snapshot_turn:
+            latest = self._latest
+            if latest is None or latest.round_number <= rounds_before:
+                latest = await self._take_snapshot()
+            # Kept only for those that share it: a snapshot can be large.
+            self._latest = latest if self._snapshot_turn.statistics().tasks_waiting else None
+            return latest
+
+    async def _take_snapshot(self) -> FeedSnapshot:
+        self._rounds += 1
+        round_ = self._round = _Round(self._rounds, list(self._partitions))
+        self._complete_round(round_)
+        try:
+            with trio.move_on_after(SNAPSHOT_S):
+                for name in round_.partitions:
+                    await self._partitions[name].put(TakeSnapshot(round_.number))
+                await round_.complete.wait()
+        finally:
+            self._end_round(round_)
+        if round_.result is None:
+            silent = [name for name in round_.partitions if name not in round_.states]
+            raise SnapshotError(f"no answer within {SNAPSHOT_S:g} s from partition {', '.join(silent)}")
+        return round_.result
+
+    def _on_partition_snapshot(self, answer: PartitionSnapshot) -> None:
+        round_ = self._round
+        if round_ is None or answer.snapshot_id != round_.number:
+            return  # an answer to a snapshot that was given up
+        round_.states[answer.partition] = answer.state
+        self._complete_round(round_)
+
+    def _complete_round(self, round_: _Round) -> None:
+        if len(round_.states) == len(round_.partitions):
+            states = [round_.states[name] for name in round_.partitions]
+            round_.result = FeedSnapshot(self.sequence, states, round_.number)
+            round_.complete.set()
+            self._end_round(round_)
+
+    def _end_round(self, round_: _Round) -> None:
+        """Publish what was held back."""
+        if self._round is round_:
+            self._round = None
+            for publication in round_.held:
+                self._publish(publication)
+
+
+class Subscription:
+    """One subscriber's cursor.
+
+    Args:
+        feed: what is read.
+        encode: makes bytes of an event record; the same function object for all subscribers of one encoding.
+        wanted: which events.
+        after: the number of the last event that the subscriber knows.
+    """
+
+    def __init__(self, feed: FeedActor, encode: Encode, wanted: EventFilter, after: int) -> None:
+        self._feed = feed
+        self._encode = encode
+        self._wants = wanted.wants
+        self._cursor = after
+        #: The subscriber has been told that nothing is missing up to here.
+        self._announced = after
+        self._spoke_at = trio.current_time()
+
+    async def next(self) -> Batch | Missed | Reached:
+        """Wait for what the subscriber is to be told next. May be cancelled without losing anything."""
+        while True:
+            told = self._take()
+            if told is not None:
+                self._spoke_at = trio.current_time()
+                return told
+            if self._cursor < self._feed.sequence:  # much that is not wanted: others get their turn
+                await trio.lowlevel.checkpoint()
+            else:
+                with trio.move_on_at(self._bookmark_at()):
+                    await self._feed.grown.park()
+
+    def _take(self) -> Batch | Missed | Reached | None:
+        if self._cursor + 1 < self._feed.lowest:
+            missed = Missed(self._cursor + 1, self._feed.lowest - 1)
+            self._cursor = self._announced = missed.last
+            return missed
+        events: list[bytes] = []
+        end = min(self._feed.sequence, self._cursor + SCAN_MAX)
+        while self._cursor < end and len(events) < BATCH_MAX:
+            self._cursor += 1
+            if self._wants(self._feed.event(self._cursor)):
+                events.append(self._feed.encoded(self._cursor, self._encode))
+                self._announced = self._cursor
+        if events:
+            return Batch(events)
+        if trio.current_time() >= self._bookmark_at():
+            self._announced = self._cursor
+            return Reached(self._cursor)
+        return None
+
+    def _bookmark_at(self) -> float:
+        moved = self._cursor > self._announced
+        return self._spoke_at + (FILTERED_BOOKMARK_S if moved else BOOKMARK_S)

@@ -1,0 +1,1 @@
+"""What is decided. Only plain ``def``: no trio, no clock, no randomness, nothing but the standard library and msgspec."""

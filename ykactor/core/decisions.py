@@ -1,0 +1,226 @@
+"""What came out: every public fact of a partition, in the order in which it became true.
+
+The cores produce these structs, nobody else does. ``wire.translate`` renders one fact three ways: as a line of the
+decision log, as messages to the resource manager, and as event records for the feed. They are frozen and hold no
+cycles.
+"""
+
+from msgspec import Struct
+
+from ykactor.core.ids import AllocationKey, ApplicationID, NodeID, QueuePath
+from ykactor.core.messages import Ask
+from ykactor.core.resources import Resource
+
+
+class Fact(Struct, frozen=True, gc=False):
+    """The common part. ``at_ns`` is Unix time in nanoseconds."""
+
+    at_ns: int
+
+
+class NodeAdded(Fact, frozen=True, gc=False):
+    """A CREATE or CREATE_DRAIN was accepted."""
+
+    node_id: NodeID
+    capacity: Resource
+    schedulable: bool
+    attributes: dict[str, str]
+
+
+class NodeRejected(Fact, frozen=True, gc=False):
+    """A CREATE or CREATE_DRAIN was refused; nothing changed (SC-102)."""
+
+    node_id: NodeID
+    reason: str
+
+
+class NodeRemoved(Fact, frozen=True, gc=False):
+    """The node and everything on it is gone (SC-112)."""
+
+    node_id: NodeID
+
+
+class NodeSchedulable(Fact, frozen=True, gc=False):
+    """The schedulable flag changed."""
+
+    node_id: NodeID
+    schedulable: bool
+
+
+class NodeCapacityChanged(Fact, frozen=True, gc=False):
+    """The capacity changed (SC-103)."""
+
+    node_id: NodeID
+    capacity: Resource
+
+
+class ForeignChanged(Fact, frozen=True, gc=False):
+    """A foreign allocation came (``change`` ADD), went (REMOVE) or was resized (SET); ``occupied`` is the node's new total."""
+
+    node_id: NodeID
+    allocation_key: AllocationKey
+    change: str
+    resource: Resource
+    occupied: Resource
+
+
+class ApplicationAdded(Fact, frozen=True, gc=False):
+    """An application entered its leaf in state New (AP-21); see ``applications.Application`` for the last three."""
+
+    application_id: ApplicationID
+    queue: QueuePath
+    user: str
+    submission_ns: int = 0
+    arrival: int = 0
+    stateaware: bool = True
+
+
+class ApplicationRejected(Fact, frozen=True, gc=False):
+    """An application was refused (AP-22)."""
+
+    application_id: ApplicationID
+    reason: str
+
+
+class ApplicationChanged(Fact, frozen=True, gc=False):
+    """An application entered ``state``; ``message`` is the event's wire name (AP-95)."""
+
+    application_id: ApplicationID
+    queue: QueuePath
+    state: str
+    message: str
+
+
+class ApplicationLeft(Fact, frozen=True, gc=False):
+    """An application is no longer in its queue: it ended or was removed (AP-70, AP-80)."""
+
+    application_id: ApplicationID
+    queue: QueuePath
+
+
+class AskAdded(Fact, frozen=True, gc=False):
+    """An ask waits in ``queue`` (AP-108)."""
+
+    ask: Ask
+    queue: QueuePath
+
+
+class AskRemoved(Fact, frozen=True, gc=False):
+    """An ask record is gone: cancelled while ``pending``, or its allocation ended (EV-10)."""
+
+    ask: Ask
+    queue: QueuePath
+    pending: bool
+
+
+class AskResized(Fact, frozen=True, gc=False):
+    """A waiting ask wants another amount from now on; its place in the order is kept (AP-110)."""
+
+    before: Ask
+    after: Ask
+    queue: QueuePath
+
+
+class AllocationResized(Fact, frozen=True, gc=False):
+    """A running allocation has another size from now on (AP-111)."""
+
+    before: Ask
+    after: Ask
+    queue: QueuePath
+    node_id: NodeID
+
+
+class Allocated(Fact, frozen=True, gc=False):
+    """An ask was placed, or an allocation that came with a node was accepted (``recovered``)."""
+
+    ask: Ask
+    queue: QueuePath
+    node_id: NodeID
+    recovered: bool = False
+
+
+class Released(Fact, frozen=True, gc=False):
+    """An allocation ended; ``termination_type`` is the SI's name, ``message`` the text for the resource manager."""
+
+    ask: Ask
+    queue: QueuePath
+    node_id: NodeID
+    termination_type: str
+    message: str
+
+
+class AllocationRejected(Fact, frozen=True, gc=False):
+    """An ask or allocation was refused (AP-100 to AP-107)."""
+
+    allocation_key: AllocationKey
+    application_id: ApplicationID
+    reason: str
+
+
+class QueueAdded(Fact, frozen=True, gc=False):
+    """A managed queue exists from now on."""
+
+    queue: QueuePath
+
+
+class QueueRemoved(Fact, frozen=True, gc=False):
+    """A drained queue is gone (QU-96)."""
+
+    queue: QueuePath
+
+
+class QueueStateChanged(Fact, frozen=True, gc=False):
+    """A queue became Active or Draining."""
+
+    queue: QueuePath
+    state: str
+
+
+class QueueLimitChanged(Fact, frozen=True, gc=False):
+    """A queue's ``max`` or ``guaranteed`` (named by ``limit``) is now ``resource``; None is "not set"."""
+
+    queue: QueuePath
+    limit: str
+    resource: Resource | None
+
+
+class AskFits(Fact, frozen=True, gc=False):
+    """The answer to "does this ask fit its queue now" changed; ``message`` says what is missing or that it fits again."""
+
+    ask: Ask
+    queue: QueuePath
+    message: str
+
+
+class ConfigurationChanged(Fact, frozen=True, gc=False):
+    """A configuration was ``accepted`` or ``rejected`` (``state``); ``reason`` holds every mistake, one per line."""
+
+    state: str
+    reason: str
+
+
+Decision = (
+    NodeAdded
+    | NodeRejected
+    | NodeRemoved
+    | NodeSchedulable
+    | NodeCapacityChanged
+    | ForeignChanged
+    | ApplicationAdded
+    | ApplicationRejected
+    | ApplicationChanged
+    | ApplicationLeft
+    | AskAdded
+    | AskRemoved
+    | AskResized
+    | AllocationResized
+    | Allocated
+    | Released
+    | AllocationRejected
+    | QueueAdded
+    | QueueRemoved
+    | QueueStateChanged
+    | QueueLimitChanged
+    | AskFits
+    | ConfigurationChanged
+)

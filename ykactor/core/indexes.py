@@ -1,0 +1,222 @@
+"""What the scheduler knows: the ledger and the orders of one partition, kept true by the facts of their owners.
+
+``observe`` is called between cycles with everything that the owners reported. Between two calls only the planner
+changes the indexes, and what it changes the owners confirm. ``invariants`` rebuilds them from the owners' views and
+compares.
+
+Waking is decided here, in one place. What was parked is tried again
+- everywhere, when an amount in use became smaller or a limit larger (``generation``);
+- in one leaf, when an application's place, state or choice of asks changed there (``wake``).
+"""
+
+from __future__ import annotations
+
+from ykactor.core.backlog import WaitingApplication
+from ykactor.core.decisions import (
+    Allocated,
+    AllocationResized,
+    ApplicationAdded,
+    ApplicationChanged,
+    ApplicationLeft,
+    AskAdded,
+    AskRemoved,
+    AskResized,
+    ConfigurationChanged,
+    Decision,
+    ForeignChanged,
+    NodeAdded,
+    NodeCapacityChanged,
+    NodeRemoved,
+    NodeSchedulable,
+    QueueLimitChanged,
+    QueueRemoved,
+    Released,
+)
+from ykactor.core.ids import ApplicationID, NodeID
+from ykactor.core.ledger import Account, Ledger
+from ykactor.core.messages import Ask
+from ykactor.core.nodesort import NodeIndex
+from ykactor.core.queues import LeafCore
+from ykactor.core.resources import Resource, add_to, subtract_from
+from ykactor.core.roster import Roster
+from ykactor.core.states import COUNTED_AS_RUNNING, ApplicationState
+
+
+class Indexes:
+    """Ledger, applications and nodes as the planner sees them.
+
+    Attributes:
+        waiting: every live application with its leaf's account.
+        generation: one higher whenever something grew.
+    """
+
+    def __init__(self, roster: Roster) -> None:
+        self._roster = roster
+        self.ledger = Ledger()
+        self.nodes = NodeIndex(roster.config.node_sort_policy)
+        self.waiting: dict[ApplicationID, tuple[Account, WaitingApplication]] = {}
+        self.generation = 0
+        #: Leaves whose queues above are to be brought up to date once, after all facts.
+        self._touched_leaves: dict[Account, None] = {}
+        self._touched_nodes: dict[NodeID, None] = {}
+
+    def observe(self, facts: list[Decision]) -> None:
+        """Work in what happened, in order."""
+        for fact in facts:
+            self._observe(fact)
+        for node_id in self._touched_nodes:
+            self.nodes.sync(self._roster.nodes[node_id])
+        self._touched_nodes.clear()
+        for leaf in self._touched_leaves:
+            self.ledger.refresh_priority(leaf)
+            self._update_places(leaf)
+        self._touched_leaves.clear()
+
+    def _observe(self, fact: Decision) -> None:
+        match fact:
+            case AskAdded(_, ask, _):
+                self._on_ask_added(ask)
+            case AskRemoved(_, ask, _, True):
+                self._discard(ask)
+                self._refresh(ask.spec.application_id)
+            case Released(_, ask, _, node_id):
+                self._change_usage(ask.spec.application_id, ask.spec.resource, None, node_id)
+            case ApplicationChanged(_, application_id, _, state):
+                self._on_application_changed(application_id, ApplicationState(state))
+            case ApplicationAdded(_, application_id, path):
+                self.waiting[application_id] = self.ledger.accounts[path], WaitingApplication(fact)
+            case ApplicationLeft(_, application_id, _):
+                self._on_application_left(application_id)
+            case Allocated(_, ask, _, node_id):
+                self._on_recovered(ask, node_id)
+            case AskResized(_, before, after, _):
+                self._discard(before)
+                self._on_ask_added(after)
+            case AllocationResized(_, before, after, _, node_id):
+                self._change_usage(after.spec.application_id, before.spec.resource, after.spec.resource, node_id)
+            case NodeAdded() | NodeCapacityChanged() | NodeSchedulable() | ForeignChanged():
+                self._touch_node(fact.node_id)
+            case NodeRemoved(_, node_id):
+                self.nodes.remove(node_id)
+                self._touched_nodes.pop(node_id, None)
+            case QueueLimitChanged(_, "root", "max", total):
+                self.ledger.set_root_max(total)
+                self.generation += 1
+            case ConfigurationChanged(_, "accepted") | QueueRemoved():
+                self._reconfigure()
+
+    # ---- asks
+
+    def _on_ask_added(self, ask: Ask) -> None:
+        leaf, application = self.waiting[ask.spec.application_id]
+        queue = application.add(ask)
+        for account in leaf.path_up:
+            add_to(account.pending, ask.spec.resource)
+        self.replace(leaf, application)
+        if not queue.parked:
+            leaf.applications.wake(application)
+            self.wake(leaf)
+
+    def _discard(self, ask: Ask) -> None:
+        leaf, application = self.waiting[ask.spec.application_id]
+        application.discard(ask)
+        for account in leaf.path_up:
+            subtract_from(account.pending, ask.spec.resource)
+
+    # ---- applications
+
+    def _on_application_changed(self, application_id: ApplicationID, state: ApplicationState) -> None:
+        if application_id not in self.waiting:
+            return  # it ended long ago and expired now
+        leaf, application = self.waiting[application_id]
+        if application.state in COUNTED_AS_RUNNING and state not in COUNTED_AS_RUNNING:
+            self.ledger.give_slot_back(leaf, application_id)
+            self.generation += 1
+        application.state = state
+        if state in COUNTED_AS_RUNNING:
+            self.ledger.take_slot(leaf, application_id)
+        self.replace(leaf, application)
+        leaf.applications.wake(application)
+        self.wake(leaf)
+
+    def _on_application_left(self, application_id: ApplicationID) -> None:
+        leaf, application = self.waiting.pop(application_id)
+        leaf.applications.remove(application)
+        leaf.priorities.replace(application.shown_priority, None)
+        self.ledger.give_slot_back(leaf, application_id)
+        self.generation += 1
+        self._touched_leaves[leaf] = None
+
+    # ---- allocations
+
+    def _on_recovered(self, ask: Ask, node_id: NodeID) -> None:
+        application = self.waiting[ask.spec.application_id][1]
+        if ask.spec.allocation_key in application.asks:  # it waited here until the resource manager placed it (AP-112)
+            self._discard(ask)
+        self._change_usage(ask.spec.application_id, None, ask.spec.resource, node_id)
+
+    def _change_usage(
+        self, application_id: ApplicationID, ended: Resource | None, begun: Resource | None, node_id: NodeID
+    ) -> None:
+        leaf, application = self.waiting[application_id]
+        if begun is not None:
+            self.ledger.use(leaf, begun)
+            add_to(application.allocated, begun)
+        if ended is not None:
+            self.ledger.free(leaf, ended)
+            subtract_from(application.allocated, ended)
+            self.generation += 1
+        self._touch_node(node_id)
+        self._refresh(application_id)
+
+    def _touch_node(self, node_id: NodeID) -> None:
+        if node_id in self._roster.nodes:
+            self._touched_nodes[node_id] = None
+            self.generation += 1
+
+    # ---- orders
+
+    def _refresh(self, application_id: ApplicationID) -> None:
+        self.replace(*self.waiting[application_id])
+
+    def replace(self, leaf: Account, application: WaitingApplication) -> None:
+        """Bring the place of an application in its leaf up to date; the queues above follow at the end of ``observe``."""
+        key = application.sort_key
+        leaf.applications.update(application)
+        priority = application.priorities.highest
+        if priority != application.shown_priority:
+            leaf.priorities.replace(application.shown_priority, priority)
+            application.shown_priority = priority
+        if application.sort_key != key:
+            self.wake(leaf)
+        self._touched_leaves[leaf] = None
+
+    def requeue(self, leaf: Account, application: WaitingApplication) -> None:
+        """As ``replace``, and the queues above at once: the planner's next step looks at them."""
+        self.replace(leaf, application)
+        self._touched_leaves.clear()
+        self.ledger.refresh_priority(leaf)
+        self._update_places(leaf)
+
+    def _update_places(self, leaf: Account) -> None:
+        for account in leaf.path_up:
+            if account.parent is not None:
+                account.parent.children.update(account)
+
+    def wake(self, leaf: Account) -> None:
+        """Something in ``leaf`` may be placeable now: offer it and its ancestors again."""
+        for account in leaf.path_up:
+            if account.parent is not None:
+                account.parent.children.wake(account)
+
+    def _reconfigure(self) -> None:
+        """The queue tree or its settings changed: all orders begin anew."""
+        self.ledger.configure((queue.config, isinstance(queue, LeafCore)) for queue in self._roster.queues.values())
+        self.nodes.configure(self._roster.config.node_sort_policy)
+        for application_id, (old, application) in list(self.waiting.items()):
+            leaf = self.ledger.accounts[old.path]
+            self.waiting[application_id] = leaf, application
+            application.sort_key = None
+            application.parked = False
+            self.replace(leaf, application)
+        self.generation += 1

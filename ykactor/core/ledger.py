@@ -1,0 +1,258 @@
+"""The ledger: usage of every queue along the tree, in one place and with one writer, the scheduler.
+
+Usage along a path is one fact. If each queue kept its own and passed changes upwards, an ancestor would lag behind
+and a walk could pass its ``max``. ``charge`` is the only way to take usage up with a check; what was charged and is
+not yet settled is *unconfirmed*, and there is none of it between two cycles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ykactor.core.appsort import LeafOrder
+from ykactor.core.ids import ApplicationID, QueuePath
+from ykactor.core.ordering import ChildOrder, ChildPlace
+from ykactor.core.priorities import Priority, PriorityBag, queue_priority
+from ykactor.core.queueconfig import QueueConfig
+from ykactor.core.resources import Resource, add_to, subtract_from
+
+
+class Account:
+    """What the scheduler keeps of one queue.
+
+    Attributes:
+        path_up: this account and its ancestors, root last.
+        allocated, pending: base units; parents hold the sum of their children (QU-47), types with 0 are left out.
+        running: the applications that hold a running slot here (QU-53, QU-55).
+        priorities: of the children, or of the leaf's applications; ``priority`` is what the parent sees (PR-11).
+        share: fair share, see ``Ledger.reckon_share``.
+    """
+
+    __slots__ = (
+        "allocated",
+        "applications",
+        "children",
+        "config",
+        "denominators",
+        "is_leaf",
+        "max",
+        "parent",
+        "parked",
+        "path",
+        "path_up",
+        "pending",
+        "place",
+        "priorities",
+        "priority",
+        "running",
+        "share",
+    )
+
+    def __init__(self, config: QueueConfig, is_leaf: bool, parent: Account | None) -> None:
+        self.path: QueuePath = config.path
+        self.parent = parent
+        self.path_up: tuple[Account, ...] = (self, *(parent.path_up if parent else ()))
+        self.allocated: Resource = {}
+        self.pending: Resource = {}
+        self.running: dict[ApplicationID, None] = {}
+        self.priorities = PriorityBag()
+        self.priority: Priority = None
+        self.share = 0.0
+        self.denominators: dict[str, float] = {}
+        self.place = ChildPlace()
+        self.parked = False
+        self.configure(config, is_leaf)
+
+    def configure(self, config: QueueConfig, is_leaf: bool) -> None:
+        """Take over new settings; usage stays, the order of children begins anew."""
+        self.config = config
+        self.is_leaf = is_leaf
+        self.max = config.max
+        #: A parent's children in order, a leaf's applications in order.
+        self.children = ChildOrder(by_priority=config.properties.sort_by_priority)
+        self.applications = LeafOrder(config)
+        self.place = ChildPlace()
+        self.parked = False
+
+    def __repr__(self) -> str:
+        return f"<Account {self.path}>"
+
+
+class Ledger:
+    """All accounts of a partition."""
+
+    def __init__(self) -> None:
+        self.accounts: dict[QueuePath, Account] = {}
+        self.root: Account
+        #: Sum of all node capacities (QU-30); None while it has no positive value.
+        self.root_max: Resource | None = None
+        #: Charges that are not yet settled, as (leaf, resource).
+        self.unconfirmed: list[tuple[Account, Resource]] = []
+        self._shares_are_stale = True
+
+    # ---- the tree
+
+    def configure(self, queues: Iterable[tuple[QueueConfig, bool]]) -> None:
+        """Take over a queue tree: settings and "is a leaf", parents before children.
+
+        Accounts that are not named are dropped; they must be empty.
+        """
+        old, self.accounts = self.accounts, {}
+        for config, is_leaf in queues:
+            above = config.path.rpartition(".")[0]
+            account = old.get(config.path)
+            if account is None:
+                account = Account(config, is_leaf, self.accounts[QueuePath(above)] if above else None)
+            else:
+                account.configure(config, is_leaf)
+            self.accounts[config.path] = account
+        self.root = next(iter(self.accounts.values()))
+        self.root.max = self.root_max
+        for account in self.accounts.values():
+            account.priorities = PriorityBag() if not account.is_leaf else account.priorities
+            account.priority = None
+        for account in reversed(self.accounts.values()):  # children before parents
+            self.refresh_priority(account)
+        self._shares_are_stale = True
+
+    def set_root_max(self, total: Resource | None) -> None:
+        """The nodes offer ``total`` together from now on."""
+        self.root_max = self.root.max = total
+        self._shares_are_stale = True
+
+    # ---- priorities
+
+    def refresh_priority(self, account: Account) -> None:
+        """Recompute what ``account`` shows to its parent, and pass a change upwards (PR-18)."""
+        while True:
+            priority = queue_priority(account.priorities.highest, account.config.properties)
+            if priority == account.priority:
+                return
+            parent = account.parent
+            if parent is not None:
+                parent.priorities.replace(account.priority, priority)
+            account.priority = priority
+            if parent is None:
+                return
+            account = parent
+
+    # ---- shares
+
+    def refresh_shares(self) -> None:
+        """Recompute every denominator and share, if a max, a guarantee or the cluster changed since the last time."""
+        if not self._shares_are_stale:
+            return
+        self._shares_are_stale = False
+        fair_max: dict[QueuePath, Resource] = {}
+        for account in self.accounts.values():
+            above = fair_max[account.parent.path] if account.parent else {}
+            # the child's own values replace those from above; without a cluster there is none (section 3 of QU)
+            own = account.max or {} if account.parent is None or self.root_max else {}
+            fair_max[account.path] = {**above, **own}
+            bounds = {**fair_max[account.path], **(account.config.guaranteed or {})}
+            account.denominators = {name: float(quantity) for name, quantity in bounds.items()}
+            account.share = reckon_share(account.allocated, account.denominators)
+        for account in self.accounts.values():
+            if account.parent is not None:
+                account.parent.children.update(account)
+
+    # ---- usage
+
+    def shortage(self, leaf: Account, items: tuple[tuple[str, int], ...]) -> tuple[Account, str] | None:
+        """Where a charge would not fit: the first queue from the leaf upwards, and the type. None when it fits.
+
+        One check serves headroom and commit (QU-36, QU-40): only the types of the ask count; a type that a queue's max does not
+        list is unlimited there, except at root, where it is 0.
+        """
+        for account in leaf.path_up:
+            limit = account.max
+            if limit is None:
+                if account.parent is None:
+                    return account, items[0][0]
+                continue
+            allocated = account.allocated
+            for name, quantity in items:
+                if name in limit:
+                    if allocated.get(name, 0) + quantity > limit[name]:
+                        return account, name
+                elif account.parent is None and quantity > 0:
+                    return account, name
+        return None
+
+    def charge(self, leaf: Account, resource: Resource) -> None:
+        """Turn pending into unconfirmed usage along the path. ``shortage`` must have said that it fits. O(depth)."""
+        for account in leaf.path_up:
+            add_to(account.allocated, resource)
+            subtract_from(account.pending, resource)
+            self._grow_share(account, resource)
+        self.unconfirmed.append((leaf, resource))
+
+    def confirm(self) -> None:
+        """All charges are settled."""
+        self.unconfirmed.clear()
+
+    def refund(self, leaf: Account, resource: Resource) -> None:
+        """A node refused: turn unconfirmed usage back into pending."""
+        self.unconfirmed.remove((leaf, resource))
+        for account in leaf.path_up:
+            add_to(account.pending, resource)
+        self.free(leaf, resource)
+
+    def use(self, leaf: Account, resource: Resource) -> None:
+        """Usage that is there whether it fits or not: recovered allocations (QU-41)."""
+        for account in leaf.path_up:
+            add_to(account.allocated, resource)
+            account.share = reckon_share(account.allocated, account.denominators)
+
+    def free(self, leaf: Account, resource: Resource) -> None:
+        """Usage that ended (QU-42)."""
+        for account in leaf.path_up:
+            subtract_from(account.allocated, resource)
+            account.share = reckon_share(account.allocated, account.denominators)
+
+    def _grow_share(self, account: Account, resource: Resource) -> None:
+        denominators = account.denominators
+        allocated = account.allocated
+        for name in resource:
+            denominator = denominators.get(name)
+            if denominator is not None:
+                used = allocated[name]
+                ratio = used / denominator if denominator > 0 else float(used != 0)
+                if ratio > account.share:
+                    account.share = ratio
+
+    # ---- running slots
+
+    def lacks_slot(self, leaf: Account, application_id: ApplicationID) -> Account | None:
+        """The queue that has no room for one more running application; None when every level has (QU-52)."""
+        for account in leaf.path_up:
+            limit = account.config.max_applications
+            if limit and application_id not in account.running and len(account.running) + 1 > limit:
+                return account
+        return None
+
+    def take_slot(self, leaf: Account, application_id: ApplicationID) -> None:
+        """Count the application as running on every level, above a lowered limit too (QU-55)."""
+        for account in leaf.path_up:
+            account.running[application_id] = None
+
+    def give_slot_back(self, leaf: Account, application_id: ApplicationID) -> None:
+        """Count the application as running no more."""
+        for account in leaf.path_up:
+            account.running.pop(application_id, None)
+
+
+def reckon_share(allocated: Resource, denominators: dict[str, float]) -> float:
+    """The fair share of section 5.1 of PR: the largest used part of a guarantee, or of the fair max where none is given.
+
+    Args:
+        allocated: base units.
+        denominators: per type the own guarantee, else the fair max; a type in neither is left out.
+    """
+    share = 0.0
+    for name, used in allocated.items():
+        denominator = denominators.get(name)
+        if denominator is None or used < 0:
+            continue
+        share = max(share, float(used) / denominator if denominator > 0 else float(used != 0))
+    return share

@@ -1,0 +1,117 @@
+"""What goes into a partition: the resource manager's words in the core's terms.
+
+``wire.translate`` makes these from requests; ``PartitionCore.ingest`` gives each to its owner. All frozen: they cross
+tasks.
+"""
+
+from msgspec import Struct
+
+from ykactor.core.ids import AllocationKey, ApplicationID, NodeID
+from ykactor.core.queueconfig import PartitionConfig
+from ykactor.core.resources import Resource
+
+
+class AllocationSpec(Struct, frozen=True, gc=False):
+    """One entry of ``AllocationRequest.allocations``, as sent. With ``node_id`` it already runs there (AP-109)."""
+
+    allocation_key: AllocationKey
+    application_id: ApplicationID
+    resource: Resource
+    priority: int = 0
+    node_id: NodeID | None = None
+    tags: dict[str, str] = {}
+    task_group_name: str = ""
+    placeholder: bool = False
+    originator: bool = False
+    allow_preempt_self: bool = True
+    allow_preempt_other: bool = False
+
+
+class Ask(Struct, frozen=True, gc=False):
+    """A spec that a partition has accepted: it waits, and later runs, under this record.
+
+    ``created_ns`` orders asks of equal priority (PR-52), ``arrival`` makes the order total (PR-31).
+    """
+
+    spec: AllocationSpec
+    created_ns: int
+    arrival: int
+
+
+#: Allocation keys are unique within an application only.
+AskID = tuple[ApplicationID, AllocationKey]
+
+
+def ask_id(ask: Ask) -> AskID:
+    """What identifies an ask in its partition."""
+    return ask.spec.application_id, ask.spec.allocation_key
+
+
+class SubmitAllocation(Struct, frozen=True, gc=False):
+    """An ask, or an allocation that already runs."""
+
+    spec: AllocationSpec
+
+
+class ReleaseAllocations(Struct, frozen=True, gc=False):
+    """Give back one allocation or ask; without ``allocation_key`` all of the application's (section 6.1 of AP)."""
+
+    application_id: ApplicationID
+    allocation_key: AllocationKey | None
+    termination_type: str
+
+
+class AddApplication(Struct, frozen=True, gc=False):
+    """A new application for ``queue_name`` (may be empty)."""
+
+    application_id: ApplicationID
+    queue_name: str
+    user: str
+    groups: tuple[str, ...] = ()
+    tags: dict[str, str] = {}
+    execution_timeout_ms: int = 0
+    placeholder_ask: Resource | None = None
+    gang_scheduling_style: str = ""
+
+
+class RemoveApplication(Struct, frozen=True, gc=False):
+    """Forget an application and all it runs (AP-80)."""
+
+    application_id: ApplicationID
+
+
+class UpdateNode(Struct, frozen=True, gc=False):
+    """One entry of ``NodeRequest.nodes``; ``action`` is the SI's name (section 9.1 of SC)."""
+
+    node_id: NodeID
+    action: str
+    capacity: Resource | None = None
+    attributes: dict[str, str] = {}
+
+
+class ApplyConfig(Struct, frozen=True):
+    """A validated configuration of this partition, to be in force from the next decision on (CF-59)."""
+
+    config: PartitionConfig
+
+
+class RefuseConfig(Struct, frozen=True, gc=False):
+    """A configuration was refused before it reached the partition: only to be told (CF-52)."""
+
+    reason: str
+
+
+class Reset(Struct, frozen=True, gc=False):
+    """A fresh registration: forget applications and nodes without a word (SC-141)."""
+
+
+Submission = (
+    SubmitAllocation
+    | ReleaseAllocations
+    | AddApplication
+    | RemoveApplication
+    | UpdateNode
+    | ApplyConfig
+    | RefuseConfig
+    | Reset
+)

@@ -1,0 +1,224 @@
+"""Which node first: the scheduler's index of nodes (section 8 of PR).
+
+``NodeCore`` owns what runs on a node; this index is derived from it and charged by the planner. The nodes stand in
+one list sorted by (score, node id). An ask takes the first node on which it fits. Where that is deep in the list
+(binpacking behind many full nodes, or a shape that fits almost nowhere) a heap of the nodes that fit is made for the
+shape, and brought up to date from the log of changed nodes when it is used again; so a shape that fits nowhere costs
+O(1) until a node changes.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_left, insort
+
+from ykactor.core.backlog import Shape
+from ykactor.core.ids import NodeID
+from ykactor.core.nodes import NodeCore
+from ykactor.core.queueconfig import NodeSortPolicy
+from ykactor.core.resources import Resource
+
+#: Nodes that an ask looks at before a heap is made for its shape.
+SCAN_MAX = 64
+#: Heap entries over all shapes; the least recently used shapes are dropped above it (about 150 bytes an entry).
+ENTRIES_MAX = 1_000_000
+
+
+class IndexedNode:
+    """A node as the planner sees it: with what it has placed but not yet settled.
+
+    Attributes:
+        available: base units; a type that is absent counts as 0, a negative one too.
+        version: drawn from one counter of the index, so that a node which comes back is never taken for its old self.
+        revision: of the ``NodeCore`` that ``available`` was taken from, for ``PlaceBatch``.
+    """
+
+    __slots__ = ("available", "capacity", "node_id", "revision", "schedulable", "score", "version", "weights")
+
+    def __init__(self, node_id: NodeID) -> None:
+        self.node_id = node_id
+        self.available: Resource = {}
+        self.capacity: Resource = {}
+        #: (type, weight, capacity) of the types that count, in name order (PR-64).
+        self.weights: list[tuple[str, float, float]] = []
+        self.schedulable = False
+        self.score = 0.0
+        self.version = 0
+        self.revision = 0
+
+    def fits(self, items: tuple[tuple[str, int], ...]) -> bool:
+        """Whether the ask fits into what is available (SC-42)."""
+        available = self.available
+        for name, quantity in items:
+            if quantity > 0 and quantity > available.get(name, 0):
+                return False
+        return True
+
+
+class _Heap:
+    """The nodes on which one shape fits, best first; entries whose version is no longer the node's are stale."""
+
+    __slots__ = ("entries", "log_end")
+
+    def __init__(self) -> None:
+        self.entries: list[tuple[float, NodeID, int, IndexedNode]] = []
+        #: How much of the log of changed nodes is worked in, as an absolute position.
+        self.log_end = 0
+
+
+class NodeIndex:
+    """All nodes of a partition, in order."""
+
+    def __init__(self, policy: NodeSortPolicy) -> None:
+        self.nodes: dict[NodeID, IndexedNode] = {}
+        self._policy = policy
+        #: Schedulable nodes by (score, node id).
+        self._sorted: list[tuple[float, NodeID, IndexedNode]] = []
+        self._heaps: dict[Shape, _Heap] = {}
+        self._log: list[IndexedNode] = []
+        #: Absolute position of the log's first entry.
+        self._log_start = 0
+        self._versions = 0
+        #: Nodes looked at since the last plan began: the planner's measure of work.
+        self.visited = 0
+
+    # ---- what nodes report
+
+    def configure(self, policy: NodeSortPolicy) -> None:
+        """Order all nodes by another policy from now on (CF section 9.2: at once)."""
+        if policy == self._policy:
+            return
+        self._policy = policy
+        for node in self.nodes.values():
+            self._weigh(node)
+            self._rescore(node)
+
+    def sync(self, core: NodeCore) -> None:
+        """Take over the present state of a node, new or known."""
+        node = self.nodes.get(core.node_id)
+        if node is None:
+            node = self.nodes[core.node_id] = IndexedNode(core.node_id)
+        elif node.schedulable:
+            self._take_out(node)
+        if node.capacity is not core.capacity:
+            node.capacity = core.capacity
+            self._weigh(node)
+        node.available = dict(core.available)
+        node.schedulable = core.schedulable
+        node.revision = core.revision
+        self._put_in(node)
+
+    def remove(self, node_id: NodeID) -> None:
+        """The node is gone."""
+        node = self.nodes.pop(node_id)
+        if node.schedulable:
+            self._take_out(node)
+        node.schedulable = False
+        self._touch(node)
+
+    # ---- what the planner does
+
+    def charge(self, node: IndexedNode, items: tuple[tuple[str, int], ...]) -> None:
+        """An ask is placed on ``node``; its place in the order changes before the next one (PR-66)."""
+        available = node.available
+        for name, quantity in items:
+            available[name] = available.get(name, 0) - quantity
+        self._rescore(node)
+
+    def first_fit(self, shape: Shape) -> IndexedNode | None:
+        """The first node in order on which the shape fits (PR-67); a required node is the only candidate (SC-70, SC-72)."""
+        items, required = shape
+        if required is not None:
+            node = self.nodes.get(required)
+            return node if node is not None and node.fits(items) else None
+        heap = self._heaps.get(shape)
+        if heap is not None:
+            return self._first_of_heap(shape, heap)
+        for _, _, node in self._sorted[:SCAN_MAX]:
+            if node.fits(items):
+                self.visited += 1
+                return node
+        self.visited += min(SCAN_MAX, len(self._sorted))
+        if len(self._sorted) <= SCAN_MAX:
+            return None
+        return self._first_of_heap(shape, self._make_heap(shape))
+
+    # ---- heaps of shapes
+
+    def _make_heap(self, shape: Shape) -> _Heap:
+        heap = self._heaps.pop(shape, None) or _Heap()
+        items = shape[0]
+        heap.entries = [
+            (score, node_id, node.version, node) for score, node_id, node in self._sorted if node.fits(items)
+        ]  # sorted, and a sorted list is a heap
+        heap.log_end = self._log_start + len(self._log)
+        self.visited += len(self._sorted)
+        self._heaps[shape] = heap
+        while len(self._heaps) * len(self._sorted) > ENTRIES_MAX and len(self._heaps) > 1:
+            del self._heaps[next(iter(self._heaps))]
+        return heap
+
+    def _first_of_heap(self, shape: Shape, heap: _Heap) -> IndexedNode | None:
+        if heap.log_end < self._log_start or len(heap.entries) > 2 * len(self._sorted) + SCAN_MAX:
+            heap = self._make_heap(shape)
+        else:
+            self._catch_up(shape, heap)
+        entries = heap.entries
+        while entries:
+            _, _, version, node = entries[0]
+            if version == node.version:
+                return node
+            heapq.heappop(entries)
+        return None
+
+    def _catch_up(self, shape: Shape, heap: _Heap) -> None:
+        changed = self._log[heap.log_end - self._log_start :]
+        if not changed:
+            return
+        heap.log_end += len(changed)
+        self.visited += len(changed)
+        items, entries = shape[0], heap.entries
+        for node in dict.fromkeys(changed) if len(changed) > 1 else changed:
+            if node.schedulable and node.fits(items):
+                heapq.heappush(entries, (node.score, node.node_id, node.version, node))
+
+    def _touch(self, node: IndexedNode) -> None:
+        """Draw a new version and log the change. The log is cut to half when a rebuild would be cheaper than its tail."""
+        self._versions += 1
+        node.version = self._versions
+        if self._heaps:
+            self._log.append(node)
+            if len(self._log) > 2 * len(self.nodes) + SCAN_MAX:
+                cut = len(self._log) // 2
+                del self._log[:cut]
+                self._log_start += cut
+
+    # ---- the order
+
+    def _weigh(self, node: IndexedNode) -> None:
+        weights = self._policy.resource_weights
+        node.weights = [
+            (name, weights[name], float(node.capacity[name]))
+            for name in sorted(node.capacity)
+            if weights.get(name, 0.0) > 0 and node.capacity[name] != 0
+        ]
+
+    def _rescore(self, node: IndexedNode) -> None:
+        if node.schedulable:
+            self._take_out(node)
+        self._put_in(node)
+
+    def _take_out(self, node: IndexedNode) -> None:
+        del self._sorted[bisect_left(self._sorted, (node.score, node.node_id))]
+
+    def _put_in(self, node: IndexedNode) -> None:
+        used = weight_sum = 0.0
+        available = node.available
+        for name, weight, capacity in node.weights:
+            used += weight * (1.0 - available.get(name, 0) / capacity)
+            weight_sum += weight
+        utilisation = used / weight_sum if weight_sum else 0.0
+        node.score = utilisation if self._policy.type == "fair" else 1.0 - utilisation
+        if node.schedulable:
+            insort(self._sorted, (node.score, node.node_id, node))
+        self._touch(node)

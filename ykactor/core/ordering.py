@@ -1,0 +1,259 @@
+"""Who is next: orders that are updated when a key changes and never rebuilt for a decision.
+
+Two kinds of order, both with *parking*. A candidate that could place nothing is parked: it keeps its place in the
+order but is not offered again, until the generation moves on (something grew: capacity, quota, an application slot)
+or somebody wakes it. Parking is what makes a full cluster cheap: what cannot run costs nothing until something
+changes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from ykactor.core.priorities import sort_rank
+from ykactor.core.resources import Resource, ahead
+
+if TYPE_CHECKING:
+    from ykactor.core.ledger import Account
+
+#: Compared as a whole; unique because its last part is an arrival number.
+SortKey = tuple[float | int | tuple[float, ...], ...]
+
+
+class Candidate(Protocol):
+    """What a ``Lineup`` orders."""
+
+    #: The place in the order, or None while not in it; written by the lineup only.
+    sort_key: SortKey | None
+    #: Not offered until the generation moves on; written by the lineup only.
+    parked: bool
+
+
+C = TypeVar("C", bound=Candidate)
+
+
+class Lineup(Generic[C]):
+    """Candidates in the order of their keys. Insertion and removal are a bisection and a memory move."""
+
+    __slots__ = ("_generation", "_parked", "_ready")
+
+    def __init__(self) -> None:
+        self._ready: list[tuple[SortKey, C]] = []
+        self._parked: dict[C, None] = {}
+        self._generation = 0
+
+    def put(self, candidate: C, key: SortKey | None) -> None:
+        """Give ``candidate`` the place ``key``; None takes it out. A parked one stays parked."""
+        old = candidate.sort_key
+        if old == key:
+            return
+        if old is not None and not candidate.parked:
+            del self._ready[bisect_left(self._ready, (old,))]
+        candidate.sort_key = key
+        if key is None:
+            candidate.parked = False
+            self._parked.pop(candidate, None)
+        elif not candidate.parked:
+            insort(self._ready, (key, candidate))
+
+    def first(self, generation: int) -> C | None:
+        """The best candidate that is not parked; None if all are."""
+        if generation != self._generation:
+            self._generation = generation
+            for candidate in list(self._parked):
+                self.wake(candidate)
+        return self._ready[0][1] if self._ready else None
+
+    def park(self, candidate: C) -> None:
+        """Offer ``candidate`` no more; it must be in the order."""
+        assert candidate.sort_key is not None
+        if not candidate.parked:
+            del self._ready[bisect_left(self._ready, (candidate.sort_key,))]
+            candidate.parked = True
+            self._parked[candidate] = None
+
+    def wake(self, candidate: C) -> None:
+        """Offer ``candidate`` again."""
+        if candidate.parked:
+            candidate.parked = False
+            del self._parked[candidate]
+            if candidate.sort_key is not None:
+                insort(self._ready, (candidate.sort_key, candidate))
+
+    def parked(self) -> list[C]:
+        """Those that are parked, in the order in which they were."""
+        return list(self._parked)
+
+
+class _Bucket:
+    """The queues of a group that have the same pending resources."""
+
+    __slots__ = ("ahead_count", "pending", "ready", "size")
+
+    def __init__(self, pending: Resource) -> None:
+        self.pending = pending
+        #: Members, parked ones included.
+        self.size = 0
+        #: How many queues of the group have strictly more pending (PR-36).
+        self.ahead_count = 0
+        #: Members that are not parked: (rank of priority, name, account).
+        self.ready: list[tuple[int, str, Account]] = []
+
+
+class _Group:
+    """Queues that only "more pending" and what follows can separate.
+
+    The counts of PR-36 are made when somebody first asks for the best of several buckets, and kept from then on: most groups
+    are never asked. A change then costs O(distinct pending vectors).
+    """
+
+    __slots__ = ("_counted", "buckets", "ready_count")
+
+    def __init__(self) -> None:
+        self.buckets: dict[tuple[tuple[str, int], ...], _Bucket] = {}
+        self.ready_count = 0
+        self._counted = False
+
+    def join(self, vector: tuple[tuple[str, int], ...]) -> _Bucket:
+        """A member with this pending vector comes."""
+        bucket = self.buckets.get(vector)
+        if bucket is None:
+            bucket = self.buckets[vector] = _Bucket(dict(vector))
+            if self._counted:
+                self._count(bucket)
+        self._resize(bucket, 1)
+        return bucket
+
+    def leave(self, vector: tuple[tuple[str, int], ...]) -> None:
+        """A member with this pending vector goes."""
+        bucket = self.buckets[vector]
+        self._resize(bucket, -1)
+        if bucket.size == 0:
+            del self.buckets[vector]
+
+    def _resize(self, bucket: _Bucket, step: int) -> None:
+        bucket.size += step
+        if self._counted:
+            for other in self.buckets.values():
+                if other is not bucket and ahead(bucket.pending, other.pending):
+                    other.ahead_count += step
+
+    def _count(self, bucket: _Bucket) -> None:
+        bucket.ahead_count = sum(other.size for other in self.buckets.values() if ahead(other.pending, bucket.pending))
+
+    def first(self) -> Account:
+        """The best member that is not parked; there must be one."""
+        if len(self.buckets) == 1:
+            (bucket,) = self.buckets.values()
+            return bucket.ready[0][2]
+        if not self._counted:
+            self._counted = True
+            for bucket in self.buckets.values():
+                self._count(bucket)
+        return min((bucket.ahead_count, *bucket.ready[0]) for bucket in self.buckets.values() if bucket.ready)[3]
+
+
+class ChildPlace:
+    """Where a queue stands in its parent's order."""
+
+    __slots__ = ("bucket", "group_key", "member", "vector")
+
+    def __init__(self) -> None:
+        self.group_key: tuple[float, ...] | None = None
+        self.vector: tuple[tuple[str, int], ...] = ()
+        self.member: tuple[int, str, Account]
+        self.bucket: _Bucket
+
+
+class ChildOrder:
+    """The children of a parent in the order of section 5 of PR.
+
+    With priorities: higher priority, lower share, more pending, name. Without: lower share, more pending, higher priority,
+    name. Only children with pending resources are in it (PR-29).
+    """
+
+    __slots__ = ("_by_priority", "_generation", "_groups", "_parked", "_ready_keys")
+
+    def __init__(self, *, by_priority: bool) -> None:
+        self._by_priority = by_priority
+        self._groups: dict[tuple[float, ...], _Group] = {}
+        #: Keys of the groups that have somebody who is not parked.
+        self._ready_keys: list[tuple[float, ...]] = []
+        self._parked: dict[Account, None] = {}
+        self._generation = 0
+
+    def update(self, child: Account) -> None:
+        """Bring the place of ``child`` up to date with its priority, share and pending resources."""
+        place = child.place
+        if place.group_key is not None:
+            self._take_out(child)
+        if child.pending:
+            rank = sort_rank(child.priority)
+            place.group_key = (rank, child.share) if self._by_priority else (child.share,)
+            place.vector = tuple(child.pending.items())
+            place.member = (rank, child.path, child)
+            self._put_in(child)
+        elif child.parked:
+            child.parked = False
+            del self._parked[child]
+
+    def _put_in(self, child: Account) -> None:
+        place = child.place
+        assert place.group_key is not None
+        group = self._groups.get(place.group_key)
+        if group is None:
+            group = self._groups[place.group_key] = _Group()
+        place.bucket = group.join(place.vector)
+        if not child.parked:
+            self._offer(child, group)
+
+    def _take_out(self, child: Account) -> None:
+        place = child.place
+        assert place.group_key is not None
+        group = self._groups[place.group_key]
+        if not child.parked:
+            self._withdraw(child, group)
+        group.leave(place.vector)
+        if not group.buckets:
+            del self._groups[place.group_key]
+        place.group_key = None
+
+    def _offer(self, child: Account, group: _Group) -> None:
+        insort(child.place.bucket.ready, child.place.member)
+        group.ready_count += 1
+        if group.ready_count == 1:
+            assert child.place.group_key is not None
+            insort(self._ready_keys, child.place.group_key)
+
+    def _withdraw(self, child: Account, group: _Group) -> None:
+        ready = child.place.bucket.ready
+        del ready[bisect_left(ready, child.place.member)]
+        group.ready_count -= 1
+        if group.ready_count == 0:
+            assert child.place.group_key is not None
+            del self._ready_keys[bisect_left(self._ready_keys, child.place.group_key)]
+
+    def first(self, generation: int) -> Account | None:
+        """The best child that is not parked; None if all are."""
+        if generation != self._generation:
+            self._generation = generation
+            for child in list(self._parked):
+                self.wake(child)
+        return self._groups[self._ready_keys[0]].first() if self._ready_keys else None
+
+    def park(self, child: Account) -> None:
+        """Offer ``child`` no more until the generation moves on or somebody wakes it."""
+        if not child.parked:
+            assert child.place.group_key is not None
+            self._withdraw(child, self._groups[child.place.group_key])
+            child.parked = True
+            self._parked[child] = None
+
+    def wake(self, child: Account) -> None:
+        """Offer ``child`` again."""
+        if child.parked:
+            child.parked = False
+            del self._parked[child]
+            if child.place.group_key is not None:
+                self._offer(child, self._groups[child.place.group_key])

@@ -1,0 +1,221 @@
+"""Queues: the leaf, which owns its applications, and the parent, which owns its child set. Both own their configuration.
+
+Commands come from the partition, and for a leaf also from the scheduler (``SettleBatch``). Answers are facts in
+order.
+"""
+
+import heapq
+
+from msgspec import Struct
+
+from ykactor.core.applications import Application
+from ykactor.core.decisions import Allocated, ApplicationAdded, Decision
+from ykactor.core.ids import AllocationKey, ApplicationID, QueuePath
+from ykactor.core.messages import AddApplication, ReleaseAllocations, RemoveApplication, SubmitAllocation
+from ykactor.core.queueconfig import QueueConfig
+from ykactor.core.states import QueueState
+
+
+class Entry(Struct, frozen=True, gc=False):
+    """One submission for a leaf: its place in the batch, what it says, and the partition's stamp on it."""
+
+    position: int
+    submission: AddApplication | SubmitAllocation | ReleaseAllocations | RemoveApplication
+    arrival_ns: int
+    arrival: int
+
+
+class SubmitBatch(Struct, frozen=True, gc=False):
+    """Submissions in order. Answer: for each its position and facts, in the same order."""
+
+    now_ns: int
+    entries: list[Entry]
+
+
+class SettleBatch(Struct, frozen=True, gc=False):
+    """Placements that the nodes have committed, with their places in the plan. Answer: the state changes, by place."""
+
+    now_ns: int
+    placements: list[tuple[int, Allocated]]
+
+
+class EndAllocations(Struct, frozen=True, gc=False):
+    """These allocations ended with their node (SC-112). Answer: facts."""
+
+    now_ns: int
+    keys: list[tuple[ApplicationID, AllocationKey]]
+    message: str
+
+
+class FireTimers(Struct, frozen=True, gc=False):
+    """Fire what is due. Answer: ((deadline, arrival number), facts) for each timer, in order."""
+
+    now_ns: int
+
+
+class Configure(Struct, frozen=True):
+    """The queue's settings and state from now on; ``config`` is None for a queue that has left the configuration."""
+
+    config: QueueConfig | None
+    state: QueueState
+
+
+class SetChildren(Struct, frozen=True, gc=False):
+    """The child set of a parent from now on."""
+
+    children: tuple[QueuePath, ...]
+
+
+class ForgetAll(Struct, frozen=True, gc=False):
+    """Drop all applications without a word (SC-141)."""
+
+
+class Close(Struct, frozen=True, gc=False):
+    """The queue is gone (the actor ends). The last command a queue gets."""
+
+
+LeafCommand = SubmitBatch | SettleBatch | EndAllocations | FireTimers | Configure | ForgetAll | Close
+ParentCommand = Configure | SetChildren | Close
+
+Positioned = list[tuple[int, list[Decision]]]
+
+
+class LeafCore:
+    """A leaf queue. Read freely between commands; written only by ``handle``."""
+
+    def __init__(self, config: QueueConfig) -> None:
+        self.path = config.path
+        self.config = config
+        self.state = QueueState.ACTIVE
+        #: Live applications in order of registration.
+        self.applications: dict[ApplicationID, Application] = {}
+        self._timers: list[tuple[int, int, ApplicationID]] = []
+
+    def handle(self, command: LeafCommand) -> object:
+        """Carry out one command; what comes back is said at the command."""
+        match command:
+            case SubmitBatch():
+                return self.on_submit_batch(command)
+            case SettleBatch():
+                return self.on_settle_batch(command)
+            case EndAllocations():
+                return self.on_end_allocations(command)
+            case FireTimers():
+                return self.on_fire_timers(command)
+            case Configure():
+                self.config = command.config or self.config
+                self.state = command.state
+            case ForgetAll() | Close():
+                self.applications.clear()
+                self._timers.clear()
+        return None
+
+    def next_deadline_ns(self) -> int | None:
+        """When the next timer of any application is due; None when there is none."""
+        timers = self._timers
+        while timers and not self._is_armed(timers[0]):
+            heapq.heappop(timers)
+        return timers[0][0] if timers else None
+
+    def _is_armed(self, timer: tuple[int, int, ApplicationID]) -> bool:
+        deadline_ns, arrival, application_id = timer
+        application = self.applications.get(application_id)
+        return application is not None and application.arrival == arrival and application.deadline_ns == deadline_ns
+
+    def _arm(self, application: Application) -> None:
+        if application.deadline_ns is not None:
+            heapq.heappush(self._timers, (application.deadline_ns, application.arrival, application.application_id))
+
+    def on_submit_batch(self, command: SubmitBatch) -> Positioned:
+        now_ns = command.now_ns
+        answer = []
+        for entry in command.entries:
+            submission = entry.submission
+            if type(submission) is AddApplication:
+                facts = [self._add_application(now_ns, submission, entry.arrival_ns, entry.arrival)]
+            else:
+                facts = self._on_application(now_ns, entry)
+            answer.append((entry.position, facts))
+        return answer
+
+    def _add_application(self, now_ns: int, spec: AddApplication, arrival_ns: int, arrival: int) -> Decision:
+        application = Application(spec, self.path, arrival_ns, arrival)
+        self.applications[spec.application_id] = application
+        return ApplicationAdded(
+            now_ns, spec.application_id, self.path, spec.user, arrival_ns, arrival, application.stateaware
+        )
+
+    def _on_application(self, now_ns: int, entry: Entry) -> list[Decision]:
+        match entry.submission:
+            case SubmitAllocation(spec):
+                application = self.applications[spec.application_id]
+                deadline_ns = application.deadline_ns
+                facts = application.submit(now_ns, spec, entry.arrival_ns, entry.arrival)
+            case ReleaseAllocations(application_id, key, termination_type):
+                application = self.applications[application_id]
+                deadline_ns = application.deadline_ns
+                if key is None:
+                    facts = application.release_all(now_ns, termination_type)
+                else:
+                    facts = application.release(now_ns, key, termination_type)
+            case RemoveApplication(application_id):
+                return self.applications.pop(application_id).remove(now_ns)
+            case AddApplication():
+                raise AssertionError("handled by the caller")
+        if application.deadline_ns != deadline_ns:
+            self._arm(application)
+        return facts
+
+    def on_settle_batch(self, command: SettleBatch) -> Positioned:
+        answer = []
+        for position, placement in command.placements:
+            application = self.applications[placement.ask.spec.application_id]
+            changes = application.settle(command.now_ns, placement.ask, placement.node_id)
+            if changes:
+                self._arm(application)
+                answer.append((position, changes))
+        return answer
+
+    def on_end_allocations(self, command: EndAllocations) -> list[Decision]:
+        facts: list[Decision] = []
+        for application_id, key in command.keys:
+            application = self.applications[application_id]
+            facts += application.end_allocation(command.now_ns, key, "STOPPED_BY_RM", command.message)
+            self._arm(application)
+        return facts
+
+    def on_fire_timers(self, command: FireTimers) -> list[tuple[tuple[int, int], list[Decision]]]:
+        answer = []
+        while (deadline_ns := self.next_deadline_ns()) is not None and deadline_ns <= command.now_ns:
+            _, arrival, application_id = heapq.heappop(self._timers)
+            application = self.applications[application_id]
+            application.deadline_ns = None
+            facts = application.fire_timer(command.now_ns)
+            if application.deadline_ns is not None:
+                self._arm(application)
+            if facts and application.has_ended():
+                del self.applications[application_id]
+            answer.append(((deadline_ns, arrival), facts))
+        return answer
+
+
+class ParentCore:
+    """A parent queue: its settings and who its children are. Read freely between commands; written only by ``handle``."""
+
+    def __init__(self, config: QueueConfig) -> None:
+        self.path = config.path
+        self.config = config
+        self.state = QueueState.ACTIVE
+        self.children: tuple[QueuePath, ...] = ()
+
+    def handle(self, command: ParentCommand) -> object:
+        """Carry out one command; there is nothing to answer."""
+        match command:
+            case Configure():
+                self.config = command.config or self.config
+                self.state = command.state
+            case SetChildren():
+                self.children = command.children
+            case Close():
+                self.children = ()
+        return None

@@ -1,0 +1,117 @@
+"""Resources: maps from type to a signed 64-bit quantity in base units (``vcore`` in thousandths, ``memory`` in bytes).
+
+Three states are kept apart (section 1 of QU): None is "no resource at all", ``{}`` is a resource without types, and a
+type may be present with 0. What an absent type means depends on the operation; each function says so.
+"""
+
+Resource = dict[str, int]
+
+QUANTITY_MIN = -(2**63)
+QUANTITY_MAX = 2**63 - 1
+
+
+def clamp(value: int) -> int:
+    """Saturate ``value`` to a signed 64-bit integer (QU-1)."""
+    if value > QUANTITY_MAX:
+        return QUANTITY_MAX
+    if value < QUANTITY_MIN:
+        return QUANTITY_MIN
+    return value
+
+
+def add_to(target: Resource, delta: Resource) -> None:
+    """Add ``delta`` to ``target`` in place; an absent type is 0."""
+    for name, quantity in delta.items():
+        value = target.get(name, 0) + quantity
+        target[name] = value if QUANTITY_MIN <= value <= QUANTITY_MAX else clamp(value)
+
+
+def subtract_from(target: Resource, delta: Resource) -> None:
+    """Subtract ``delta`` from ``target`` in place and prune types that become 0 (QU-4)."""
+    for name, quantity in delta.items():
+        value = target.get(name, 0) - quantity
+        if value:
+            target[name] = value if QUANTITY_MIN <= value <= QUANTITY_MAX else clamp(value)
+        else:
+            target.pop(name, None)
+
+
+def added(left: Resource, right: Resource) -> Resource:
+    """The sum as a fresh resource; an absent type is 0."""
+    result = dict(left)
+    add_to(result, right)
+    return result
+
+
+def subtracted(left: Resource, right: Resource) -> Resource:
+    """The difference over the union of types as a fresh resource, zeros kept."""
+    result = dict(left)
+    for name, quantity in right.items():
+        result[name] = clamp(result.get(name, 0) - quantity)
+    return result
+
+
+def fits(larger: Resource, smaller: Resource) -> bool:
+    """Whether every type of ``smaller`` is at most ``max(0, larger)``; a type absent from ``larger`` is 0."""
+    for name, quantity in smaller.items():
+        if quantity > 0 and quantity > larger.get(name, 0):
+            return False
+    return True
+
+
+def fits_undefined(larger: Resource | None, smaller: Resource) -> bool:
+    """As ``fits``, but a type absent from ``larger`` is unlimited; None limits nothing."""
+    if larger is None:
+        return True
+    for name, quantity in smaller.items():
+        if quantity > 0 and name in larger and quantity > larger[name]:
+            return False
+    return True
+
+
+def min_union(left: Resource | None, right: Resource | None) -> Resource | None:
+    """The smaller value per type over the union; a type on one side only is taken from there."""
+    if left is None or right is None:
+        present = right if left is None else left
+        return None if present is None else dict(present)
+    result = dict(left)
+    for name, quantity in right.items():
+        result[name] = min(quantity, result[name]) if name in result else quantity
+    return result
+
+
+def strictly_positive(resource: Resource | None) -> bool:
+    """No negative value and at least one positive (``strictly > 0``)."""
+    if not resource:
+        return False
+    some = False
+    for quantity in resource.values():
+        if quantity < 0:
+            return False
+        if quantity > 0:
+            some = True
+    return some
+
+
+def pruned(resource: Resource) -> Resource:
+    """A fresh resource without the types whose value is 0."""
+    return {name: quantity for name, quantity in resource.items() if quantity}
+
+
+def ahead(left: Resource, right: Resource) -> bool:
+    """Strictly greater: all types of ``left`` at least those of ``right`` and one different; an absent type is 0."""
+    different = False
+    for name in left.keys() | right.keys():
+        difference = left.get(name, 0) - right.get(name, 0)
+        if difference < 0:
+            return False
+        if difference:
+            different = True
+    return different
+
+
+def text(resource: Resource | None) -> str:
+    """``map[memory:100 vcore:10]``, types sorted (EV-15)."""
+    if resource is None:
+        return "nil resource"
+    return "map[" + " ".join(f"{name}:{resource[name]}" for name in sorted(resource)) + "]"

@@ -1,0 +1,138 @@
+"""The scheduler of one partition: it plans, and carries the plan through commit and settle.
+
+``cycle`` is a generator: it yields commands for owners and is sent their answers. The actors carry them over memory
+channels, ``sim.direct`` calls the owners in a loop; neither knows what they mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import cast
+
+from msgspec import Struct
+
+from ykactor.core.decisions import ApplicationChanged, Decision
+from ykactor.core.indexes import Indexes
+from ykactor.core.nodes import PlaceBatch, Placed, Refused
+from ykactor.core.nodesort import IndexedNode
+from ykactor.core.planner import Budget, Placement, Planner
+from ykactor.core.queues import LeafCore, Positioned, SettleBatch
+from ykactor.core.roster import Roster, Sends
+from ykactor.core.states import COUNTED_AS_RUNNING
+
+
+class InvariantViolation(Exception):
+    """What must hold does not: our mistake, never a sender's."""
+
+
+class CycleResult(Struct):
+    """What one cycle did.
+
+    Attributes:
+        facts: in the order in which they became true.
+        at_rest: nothing more can be decided until something changes.
+        work: units of work spent (see ``planner.Budget``).
+    """
+
+    facts: list[Decision]
+    at_rest: bool
+    work: int
+
+
+Cycle = Generator[Sends, list[object], CycleResult]
+
+
+class SchedulerCore:
+    """Owns the ledger and the orders of one partition."""
+
+    def __init__(self, roster: Roster) -> None:
+        self._roster = roster
+        self.indexes = Indexes(roster)
+        self.planner = Planner(self.indexes)
+
+    def cycle(self, now_ns: int, facts: list[Decision], budget: Budget) -> Cycle:
+        """One cycle: observe, plan, commit, settle. Unconfirmed usage is zero before and after.
+
+        Args:
+            now_ns: Unix time of every decision of this cycle.
+            facts: what the owners reported since the last cycle.
+            budget: how much to plan; what is left is planned in the next cycle.
+        """
+        self.indexes.observe(facts)
+        plan = self.planner.plan(now_ns, budget)
+        if not plan.placements:
+            return CycleResult([], plan.at_rest, plan.work)
+        committed = yield from self._commit(plan.placements)
+        decided = yield from self._settle(now_ns, committed)
+        self.indexes.ledger.confirm()
+        at_rest = plan.at_rest and len(committed) == len(plan.placements)
+        return CycleResult(decided, at_rest, plan.work)
+
+    def _commit(self, placements: list[Placement]) -> Generator[Sends, list[object], list[Placement]]:
+        """One batch for each node touched; what a node refuses is taken back. Answers what stands, in plan order."""
+        batches: dict[IndexedNode, list[Placement]] = {}
+        for placement in placements:
+            batches.setdefault(placement.node, []).append(placement)
+        cores = self._roster.nodes
+        answers = yield [
+            (cores[node.node_id], PlaceBatch(node.revision, [placement.allocated.ask for placement in batch]))
+            for node, batch in batches.items()
+        ]
+        refused: list[Placement] = []
+        for (node, batch), answer in zip(batches.items(), answers, strict=True):
+            if isinstance(answer, Placed):
+                node.revision = answer.revision
+            else:
+                self._take_back(node, batch, cast("Refused", answer))
+                refused += batch
+        if not refused:
+            return placements
+        return [placement for placement in placements if placement not in refused]
+
+    def _take_back(self, node: IndexedNode, batch: list[Placement], refusal: Refused) -> None:
+        """The node is not as the index had it: refund, let the asks wait again, and look at the node anew."""
+        if refusal.revision == node.revision:
+            raise InvariantViolation(f"refused although the index was up to date: {refusal.reason}")
+        for placement in reversed(batch):
+            ask, application = placement.allocated.ask, placement.application
+            self.indexes.ledger.refund(placement.leaf, ask.spec.resource)
+            application.put_back(ask)
+            truth = self._roster.leaf(placement.leaf.path).applications[application.application_id]
+            if truth.state not in COUNTED_AS_RUNNING:
+                self.indexes.ledger.give_slot_back(placement.leaf, application.application_id)
+            application.state = truth.state
+            self.indexes.requeue(placement.leaf, application)
+        self.indexes.nodes.sync(self._roster.nodes[node.node_id])
+        self.indexes.generation += 1
+
+    def _settle(self, now_ns: int, placements: list[Placement]) -> Generator[Sends, list[object], list[Decision]]:
+        """One batch for each leaf; answers all facts in plan order, state changes before the allocation (AP-96)."""
+        batches: dict[LeafCore, list[tuple[int, Placement]]] = {}
+        for position, placement in enumerate(placements):
+            batches.setdefault(self._roster.leaf(placement.leaf.path), []).append((position, placement))
+        answers = yield [
+            (leaf, SettleBatch(now_ns, [(position, placement.allocated) for position, placement in batch]))
+            for leaf, batch in batches.items()
+        ]
+        changes: dict[int, list[Decision]] = {}
+        for answer in answers:
+            changes.update(cast("Positioned", answer))
+        facts: list[Decision] = []
+        for position, placement in enumerate(placements):
+            if position in changes:
+                facts += changes[position]
+            facts.append(placement.allocated)
+        self._adopt_states(facts)
+        return facts
+
+    def _adopt_states(self, facts: list[Decision]) -> None:
+        """Take the leaf's word for the states that the plan predicted; they differ only behind a refusal."""
+        for fact in facts:
+            if type(fact) is ApplicationChanged:
+                leaf, application = self.indexes.waiting[fact.application_id]
+                truth = self._roster.leaf(leaf.path).applications[fact.application_id]
+                if application.state is not truth.state:
+                    application.state = truth.state
+                    if truth.state in COUNTED_AS_RUNNING:
+                        self.indexes.ledger.take_slot(leaf, application.application_id)
+                    self.indexes.requeue(leaf, application)

@@ -1,0 +1,96 @@
+"""A partition's state as plain data: the final state of a simulation, the feed's ``Snapshot``, and what people look at.
+
+Read between two cycles only. Quantities are base units; zero quantities are left out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ykactor.core.backlog import WaitingApplication
+from ykactor.core.indexes import Indexes
+from ykactor.core.ledger import Account
+from ykactor.core.partition import PartitionCore
+from ykactor.core.planner import explain
+from ykactor.core.priorities import PRIORITY_MIN
+from ykactor.core.resources import pruned
+
+#: Examples of waiting asks that a snapshot names for each reason and application.
+_EXAMPLES_MAX = 3
+
+
+def final_state(partition: PartitionCore, indexes: Indexes) -> dict[str, Any]:
+    """``queues``, ``applications`` and ``nodes`` in the format of the simulator's ``--final``.
+
+    ``priority`` is what the parent sees, the lowest int32 when nothing is pending. Ended applications are listed, removed ones
+    are not.
+    """
+    queues = {path: _queue_state(partition, account) for path, account in indexes.ledger.accounts.items()}
+    applications = {
+        ended.application_id: {"state": ended.state.value, "queueName": ended.queue}
+        for ended in [*partition.rejected.values(), *partition.timetable.ended.values()]
+    }
+    for leaf, waiting in indexes.waiting.values():
+        applications[waiting.application_id] = {"state": waiting.state.value, "queueName": leaf.path}
+    nodes = {
+        node_id: {
+            "allocated": pruned(node.allocated),
+            "allocations": sorted([key for _, key in node.allocations] + list(node.foreign)),
+            "schedulable": node.schedulable,
+            "occupied": pruned(node.occupied),
+        }
+        for node_id, node in sorted(partition.roster.nodes.items())
+    }
+    return {"queues": queues, "applications": dict(sorted(applications.items())), "nodes": nodes}
+
+
+def _queue_state(partition: PartitionCore, account: Account) -> dict[str, Any]:
+    return {
+        "allocated": pruned(account.allocated),
+        "pending": pruned(account.pending),
+        "priority": PRIORITY_MIN if account.priority is None else account.priority,
+        "state": partition.roster.queues[account.path].state.value,
+    }
+
+
+def partition_state(partition: PartitionCore, indexes: Indexes) -> dict[str, Any]:
+    """All of ``final_state`` and what a follower wants to know beside it: limits, shares, capacities, and why asks wait."""
+    state = final_state(partition, indexes)
+    for path, account in indexes.ledger.accounts.items():
+        config = account.config
+        state["queues"][path] |= {
+            "max": account.max,
+            "guaranteed": config.guaranteed,
+            "share": account.share,
+            "maxApplications": config.max_applications,
+            "runningApplications": len(account.running),
+            "isLeaf": account.is_leaf,
+        }
+    for node_id, node in partition.roster.nodes.items():
+        state["nodes"][node_id] |= {"capacity": node.capacity, "available": node.available}
+    for leaf, waiting in indexes.waiting.values():
+        state["applications"][waiting.application_id]["pending"] = _pending(leaf, waiting)
+    return {"name": partition.name, **state}
+
+
+def _pending(leaf: Account, waiting: WaitingApplication) -> list[dict[str, Any]]:
+    return [
+        {
+            "reason": explain(leaf, waiting, queue),
+            "count": len(queue),
+            "resource": dict(queue.items),
+            "allocationKeys": [ask.spec.allocation_key for ask in queue.asks()[:_EXAMPLES_MAX]],
+        }
+        for queue in waiting.queues.values()
+    ]
+
+
+def waiting_asks(indexes: Indexes) -> list[tuple[str, str, str]]:
+    """(allocation key, queue, reason) of every ask that waits."""
+    return [
+        (ask.spec.allocation_key, leaf.path, reason)
+        for leaf, waiting in indexes.waiting.values()
+        for queue in waiting.queues.values()
+        for reason in [explain(leaf, waiting, queue)]
+        for ask in queue.asks()
+    ]

@@ -1,0 +1,91 @@
+"""Lifecycles as tables. A move that is not listed is refused and changes nothing (AP-30)."""
+
+from enum import StrEnum
+
+
+class ApplicationState(StrEnum):
+    """The states of an application; the values are the wire's spelling (section 4 of AP)."""
+
+    NEW = "New"
+    ACCEPTED = "Accepted"
+    STARTING = "Starting"
+    RUNNING = "Running"
+    COMPLETING = "Completing"
+    COMPLETED = "Completed"
+    FAILING = "Failing"
+    FAILED = "Failed"
+    REJECTED = "Rejected"
+    EXPIRED = "Expired"
+
+
+class ApplicationEvent(StrEnum):
+    """What moves an application; the values are the wire's names (AP-95)."""
+
+    RUN = "runApplication"
+    COMPLETE = "completeApplication"
+    FAIL = "failApplication"
+    EXPIRE = "expireApplication"
+
+
+_S, _E = ApplicationState, ApplicationEvent
+
+#: The moves of section 4 of AP. ``Rejected`` is entered by being refused, not by a move.
+APPLICATION_MOVES: dict[tuple[ApplicationState, ApplicationEvent], ApplicationState] = {
+    (_S.NEW, _E.RUN): _S.ACCEPTED,
+    (_S.NEW, _E.FAIL): _S.FAILING,
+    (_S.ACCEPTED, _E.RUN): _S.STARTING,
+    (_S.ACCEPTED, _E.COMPLETE): _S.COMPLETING,
+    (_S.ACCEPTED, _E.FAIL): _S.FAILING,
+    (_S.STARTING, _E.RUN): _S.RUNNING,
+    (_S.STARTING, _E.COMPLETE): _S.COMPLETING,
+    (_S.STARTING, _E.FAIL): _S.FAILING,
+    (_S.RUNNING, _E.COMPLETE): _S.COMPLETING,
+    (_S.RUNNING, _E.FAIL): _S.FAILING,
+    (_S.COMPLETING, _E.RUN): _S.RUNNING,
+    (_S.COMPLETING, _E.COMPLETE): _S.COMPLETED,
+    (_S.COMPLETING, _E.FAIL): _S.FAILING,
+    (_S.FAILING, _E.FAIL): _S.FAILED,
+    (_S.COMPLETED, _E.EXPIRE): _S.EXPIRED,
+    (_S.FAILED, _E.EXPIRE): _S.EXPIRED,
+    (_S.REJECTED, _E.EXPIRE): _S.EXPIRED,
+}
+
+#: An application in one of these holds a running slot in every queue of its path (QU-53).
+COUNTED_AS_RUNNING = frozenset({_S.STARTING, _S.RUNNING})
+
+
+class QueueState(StrEnum):
+    """The states of a queue (section 10 of CF)."""
+
+    ACTIVE = "Active"
+    DRAINING = "Draining"
+
+
+S_NS = 1_000_000_000
+#: Starting ends after this long (AP-40).
+STARTING_TIMEOUT_NS = 300 * S_NS
+#: Completing waits this long for further work (AP-51).
+COMPLETING_TIMEOUT_NS = 30 * S_NS
+#: Ended applications stay visible this long (AP-73).
+TERMINAL_TIMEOUT_NS = 72 * 3600 * S_NS
+#: How often expired applications are forgotten (AP-74).
+EXPIRED_CLEANER_NS = 24 * 3600 * S_NS
+#: How often empty draining queues are removed (QU-96).
+QUEUE_CLEANER_NS = 10 * S_NS
+
+
+def after_allocation(state: ApplicationState, *, stateaware: bool) -> tuple[ApplicationState, ...]:
+    """The states that a real allocation leads through, in order; empty when nothing changes (AP-36, AP-40).
+
+    Args:
+        state: the application's state before the allocation.
+        stateaware: False when the tag ``application.stateaware.disable`` is true: Starting lasts no time.
+    """
+    entered = APPLICATION_MOVES.get((state, ApplicationEvent.RUN))
+    if entered is None:
+        return ()
+    if entered is ApplicationState.STARTING and not stateaware:
+        return entered, ApplicationState.RUNNING
+    if entered is ApplicationState.ACCEPTED:  # a recovered allocation is the application's first sign of life (AP-35)
+        return entered, *after_allocation(entered, stateaware=stateaware)
+    return (entered,)

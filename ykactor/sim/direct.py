@@ -1,0 +1,73 @@
+"""The oracle: the cores of a partition in a plain loop, without trio.
+
+It asks the same generators as the actors and carries their commands out by calling the owners. Whatever order trio
+runs its tasks in, the actors must come to the same decisions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable
+from typing import Any, TypeVar, cast
+
+from ykactor.core.decisions import Decision
+from ykactor.core.messages import ApplyConfig, Submission
+from ykactor.core.partition import PartitionCore
+from ykactor.core.planner import Budget
+from ykactor.core.queueconfig import PartitionConfig
+from ykactor.core.roster import Sends
+from ykactor.core.scheduler import SchedulerCore
+
+R = TypeVar("R")
+
+
+def carry_out(generator: Generator[Sends, list[object], R]) -> R:
+    """Run a core's generator to its end; every command is handled at once."""
+    try:
+        sends = next(generator)
+        while True:
+            sends = generator.send([cast("Any", owner).handle(command) for owner, command in sends])
+    except StopIteration as stop:
+        return cast("R", stop.value)
+
+
+class DirectPartition:
+    """One partition; ``publish`` gets the facts of each step.
+
+    ``after_step`` is called between steps, when invariants must hold.
+    """
+
+    def __init__(
+        self,
+        config: PartitionConfig,
+        budget: Budget,
+        publish: Callable[[list[Decision]], None],
+        after_step: Callable[[PartitionCore, SchedulerCore], None] | None = None,
+    ) -> None:
+        self.core = PartitionCore(config)
+        self.scheduler = SchedulerCore(self.core.roster)
+        self._budget = budget
+        self._publish = publish
+        self._after_step = after_step
+        self.intake(0, [ApplyConfig(config)])
+
+    def intake(self, now_ns: int, submissions: Iterable[Submission]) -> None:
+        """Fire what is due, handle the submissions, and schedule until nothing more can be decided."""
+        self.advance(now_ns)
+        self._settle(now_ns, carry_out(self.core.ingest(now_ns, submissions)))
+
+    def advance(self, now_ns: int) -> None:
+        """Let every timer up to now fire at its own time, each followed by scheduling."""
+        while (due_ns := self.core.timetable.next_ns()) is not None and due_ns <= now_ns:
+            self._settle(due_ns, carry_out(self.core.fire(due_ns)))
+
+    def _settle(self, now_ns: int, facts: list[Decision]) -> None:
+        self._publish(facts)
+        while True:
+            result = carry_out(self.scheduler.cycle(now_ns, facts, self._budget))
+            self.core.note(result.facts)
+            self._publish(result.facts)
+            if self._after_step is not None:
+                self._after_step(self.core, self.scheduler)
+            if result.at_rest:
+                return
+            facts = []

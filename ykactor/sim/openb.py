@@ -1,0 +1,262 @@
+"""The "openb" GPU cluster trace (Alibaba cluster-trace-gpu-v2023) as a scenario.
+
+Two CSV files go in, a ``Scenario`` comes out; ``surfaces.convert`` is the command around it. How the trace is read:
+
+- A node offers ``vcore`` (thousandths), ``memory`` (bytes) and, if it has GPUs, ``gpu-milli``: thousandths of a GPU,
+  because more than a third of the tasks ask for a part of one. A task with ``num_gpu`` 1 uses ``gpu_milli``, one with n
+  GPUs uses n * 1000. The sum is per node and not per device: four devices that are half free look like two whole ones,
+  so the scheduler may place a task that the devices of the node could not take.
+- A task is an application with one ask. The trace has no jobs, and grouping tasks by a guess would invent an order
+  between them that nobody recorded. The allocation key and the application ID are the task's name.
+- A task arrives at ``creation_time`` and is released at ``deletion_time``, whether it runs or still waits by then.
+  ``scheduled_time`` and ``pod_phase`` tell what another scheduler did with it and are not used.
+- ``model`` and ``gpu_spec`` (which GPU models a task accepts) are not used either.
+- The quality of service is the queue (``QUEUES``).
+"""
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NoReturn
+
+import yaml
+from msgspec import Struct
+
+from ykactor.wire import si
+from ykactor.wire.scenario import Scenario, TimedRequest
+
+GPU = "gpu-milli"
+_USER = si.UserGroupInformation(user="openb", groups=["openb"])
+_BYTES_PER_MIB = 2**20
+#: An application is Completed 30 s after its last task (AP-50): the run goes on until that can be seen.
+_EPILOGUE_S = 60
+
+
+class QueueShare(Struct, frozen=True):
+    """What a quality of service is worth: leaf, priority offset and guaranteed percentage of the cluster."""
+
+    leaf: str
+    priority_offset: int
+    guaranteed_percent: int
+
+
+#: ``LS`` (latency sensitive) and ``Guaranteed`` tasks were promised their room: same offset, so that usage in relation to
+#: the guarantee decides between them. ``Burstable`` comes next; ``BE`` (best effort) lives on what is left and has no
+#: guarantee. A tenth of the cluster is promised to nobody.
+QUEUES = {
+    "LS": QueueShare("ls", 100, 60),
+    "Guaranteed": QueueShare("guaranteed", 100, 10),
+    "Burstable": QueueShare("burstable", 0, 20),
+    "BE": QueueShare("be", -100, 0),
+}
+
+
+class TraceError(Exception):
+    """A mistake in a trace file; the text says file, line, column, what was found and what was expected."""
+
+
+class TraceNode(Struct, frozen=True):
+    """One row of the node file, in base units."""
+
+    node_id: str
+    capacity: dict[str, int]
+
+
+class TraceTask(Struct, frozen=True):
+    """One row of the task file, in base units and seconds."""
+
+    name: str
+    resource: dict[str, int]
+    qos: str
+    creation_s: int
+    deletion_s: int
+
+
+# ---- rows
+
+
+class _Row:
+    """One line of a CSV file that knows where it stands."""
+
+    def __init__(self, path: Path, line: int, cells: dict[str, str]) -> None:
+        self.path = path
+        self.line = line
+        self.cells = cells
+
+    def refuse(self, column: str, expected: str) -> NoReturn:
+        found = self.cells[column]
+        raise TraceError(f"{self.path}:{self.line}: column {column}: found {found!r}, expected {expected}")
+
+    def text(self, column: str) -> str:
+        if not self.cells[column]:
+            self.refuse(column, "a name")
+        return self.cells[column]
+
+    def count(self, column: str) -> int:
+        """A whole number, 0 or more."""
+        cell = self.cells[column]
+        if not (cell.isascii() and cell.isdigit()):
+            self.refuse(column, "a whole number, 0 or more")
+        return int(cell)
+
+
+def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[_Row]:
+    """The rows of a file that has (at least) these columns; names in the first one occur once."""
+    seen: set[str] = set()
+    with path.open(encoding="utf-8", newline="") as lines:
+        reader = csv.reader(lines)
+        header = next(reader, [])
+        for column in columns:
+            if column not in header:
+                raise TraceError(f"{path}:1: column {column}: missing, found {', '.join(header) or 'an empty file'}")
+        for cells in reader:
+            if len(cells) != len(header):
+                raise TraceError(f"{path}:{reader.line_num}: found {len(cells)} columns, expected {len(header)}")
+            row = _Row(path, reader.line_num, dict(zip(header, cells, strict=True)))
+            if row.text(columns[0]) in seen:
+                row.refuse(columns[0], "a name that did not occur before")
+            seen.add(row.text(columns[0]))
+            yield row
+
+
+def read_nodes(path: Path) -> list[TraceNode]:
+    """Read the node file.
+
+    Raises:
+        TraceError: the first mistake in it.
+    """
+    rows = _rows(path, ("sn", "cpu_milli", "memory_mib", "gpu"))
+    return [TraceNode(row.text("sn"), _resource(row, row.count("gpu") * 1000)) for row in rows]
+
+
+def read_tasks(path: Path) -> list[TraceTask]:
+    """Read the task file.
+
+    Raises:
+        TraceError: the first mistake in it.
+    """
+    columns = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "qos", "creation_time", "deletion_time")
+    return [_task(row) for row in _rows(path, columns)]
+
+
+def _task(row: _Row) -> TraceTask:
+    if row.cells["qos"] not in QUEUES:
+        row.refuse("qos", "one of " + ", ".join(QUEUES))
+    creation_s, deletion_s = row.count("creation_time"), row.count("deletion_time")
+    if deletion_s < creation_s:
+        row.refuse("deletion_time", f"at least the creation_time, {creation_s}")
+    resource = _resource(row, _gpu_milli(row))
+    return TraceTask(row.text("name"), resource, row.cells["qos"], creation_s, deletion_s)
+
+
+def _gpu_milli(row: _Row) -> int:
+    gpus, share = row.count("num_gpu"), row.count("gpu_milli")
+    if gpus != 1:
+        return gpus * 1000
+    if not 1 <= share <= 1000:
+        row.refuse("gpu_milli", "1 to 1000 thousandths of the one GPU")
+    return share
+
+
+def _resource(row: _Row, gpu_milli: int) -> dict[str, int]:
+    resource = {"vcore": row.count("cpu_milli"), "memory": row.count("memory_mib") * _BYTES_PER_MIB}
+    if gpu_milli:
+        resource[GPU] = gpu_milli
+    return resource
+
+
+# ---- the scenario
+
+
+def openb_scenario(nodes: list[TraceNode], tasks: list[TraceTask]) -> Scenario:
+    """All nodes at second 0, then each task at its own time; at one second releases come before arrivals."""
+    messages = [TimedRequest(at=0, request=_node_request(nodes)), *_task_messages(tasks)]
+    last_s = max((task.deletion_s for task in tasks), default=0)
+    return Scenario(name="openb", config=_config(nodes), until=last_s + _EPILOGUE_S, messages=messages)
+
+
+def _node_request(nodes: list[TraceNode]) -> si.NodeRequest:
+    return si.NodeRequest(
+        nodes=[
+            si.NodeInfo(node_id=node.node_id, action="CREATE", schedulable_resource=_wire(node.capacity))
+            for node in nodes
+        ]
+    )
+
+
+def _wire(resource: dict[str, int]) -> si.WireResource:
+    return dict(resource)  # the wire type also allows text, and dict is invariant
+
+
+def _task_messages(tasks: list[TraceTask]) -> Iterator[TimedRequest]:
+    arriving: dict[int, list[TraceTask]] = {}
+    leaving: dict[int, list[TraceTask]] = {}
+    for task in tasks:
+        arriving.setdefault(task.creation_s, []).append(task)
+        leaving.setdefault(task.deletion_s, []).append(task)
+    for second in sorted(arriving.keys() | leaving.keys()):
+        arrivals, departures = arriving.get(second, []), leaving.get(second, [])
+        if earlier := [task for task in departures if task.creation_s < second]:
+            yield TimedRequest(at=second, request=_release(earlier))
+        if arrivals:
+            yield TimedRequest(at=second, request=_applications(arrivals))
+            yield TimedRequest(at=second, request=_asks(arrivals))
+        # Created and deleted within one second: it can only be released after it has arrived.
+        if brief := [task for task in departures if task.creation_s == second]:
+            yield TimedRequest(at=second, request=_release(brief))
+
+
+def _applications(tasks: list[TraceTask]) -> si.ApplicationRequest:
+    return si.ApplicationRequest(
+        new=[
+            si.AddApplicationRequest(application_id=task.name, queue_name=f"root.{QUEUES[task.qos].leaf}", ugi=_USER)
+            for task in tasks
+        ]
+    )
+
+
+def _asks(tasks: list[TraceTask]) -> si.AllocationRequest:
+    return si.AllocationRequest(
+        allocations=[
+            si.Allocation(allocation_key=task.name, application_id=task.name, resource_per_alloc=_wire(task.resource))
+            for task in tasks
+        ]
+    )
+
+
+def _release(tasks: list[TraceTask]) -> si.AllocationRequest:
+    return si.AllocationRequest(
+        releases=si.AllocationReleasesRequest(
+            allocations_to_release=[
+                si.AllocationRelease(
+                    application_id=task.name, allocation_key=task.name, termination_type="STOPPED_BY_RM"
+                )
+                for task in tasks
+            ]
+        )
+    )
+
+
+def _config(nodes: list[TraceNode]) -> str:
+    """One leaf for each quality of service; guarantees are percentages of all nodes together, rounded down."""
+    cluster: dict[str, int] = {}
+    for node in nodes:
+        for name, quantity in node.capacity.items():
+            cluster[name] = cluster.get(name, 0) + quantity
+    leaves = [_leaf(share, cluster) for share in QUEUES.values()]
+    root = {"name": "root", "submitacl": "*", "queues": leaves}
+    return yaml.safe_dump({"partitions": [{"name": "default", "queues": [root]}]}, sort_keys=False)
+
+
+def _leaf(share: QueueShare, cluster: dict[str, int]) -> dict[str, object]:
+    leaf: dict[str, object] = {"name": share.leaf, "properties": {"priority.offset": str(share.priority_offset)}}
+    if share.guaranteed_percent:
+        percent = share.guaranteed_percent
+        guaranteed = {name: _quantity(name, quantity * percent // 100) for name, quantity in cluster.items()}
+        leaf["resources"] = {"guaranteed": guaranteed}
+    return leaf
+
+
+def _quantity(name: str, value: int) -> str:
+    """Base units in the notation of the queue file: ``vcore`` needs the suffix ``m`` to be thousandths (CF-29)."""
+    return f"{value}m" if name == "vcore" else str(value)

@@ -1,0 +1,293 @@
+"""What a run came to: counts, what still waits and why, utilisation by resource and wait times by queue.
+
+``Summary.observe`` is fed every fact in order and costs O(1); ``finish`` closes the books. The result is a plain
+struct, so that it can be printed, compared or encoded.
+"""
+
+from array import array
+
+from msgspec import Struct
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ykactor.core.decisions import (
+    Allocated,
+    AllocationRejected,
+    AllocationResized,
+    AskAdded,
+    AskRemoved,
+    Decision,
+    NodeAdded,
+    NodeCapacityChanged,
+    NodeRemoved,
+    Released,
+)
+from ykactor.core.ids import AllocationKey, ApplicationID, NodeID, QueuePath
+from ykactor.core.resources import Resource
+
+_NS = 1_000_000_000
+_EXAMPLES_MAX = 3
+_BINARY_SUFFIXES = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+
+_AskKey = tuple[ApplicationID, AllocationKey]
+
+
+class WaitTimes(Struct, frozen=True):
+    """Seconds from the arrival of an ask to its allocation; percentiles are observed values (nearest rank)."""
+
+    count: int
+    mean_s: float
+    p50_s: float
+    p90_s: float
+    max_s: float
+
+
+class Utilisation(Struct, frozen=True):
+    """Use of one resource in base units and in percent of the capacity of all nodes.
+
+    The average is weighted by time and by capacity: used unit-seconds of all unit-seconds that nodes offered.
+    Percentages are None where there was no capacity.
+    """
+
+    used: int
+    capacity: int
+    end_percent: float | None
+    average_percent: float | None
+
+
+class PendingReason(Struct, frozen=True):
+    """Asks that wait for the same reason, with the first few as (allocation key, queue)."""
+
+    reason: str
+    count: int
+    examples: tuple[tuple[AllocationKey, QueuePath], ...]
+
+
+class SummaryReport(Struct, frozen=True):
+    """The books of a run, closed. Queues and resources are in alphabetical order, reasons by falling count."""
+
+    duration_s: float
+    placed: int
+    released: int
+    cancelled: int
+    rejected: int
+    pending: int
+    pending_reasons: tuple[PendingReason, ...]
+    utilisation: dict[str, Utilisation]
+    waits: dict[QueuePath, WaitTimes]
+
+
+class _Level:
+    """A quantity over time and its integral in unit-nanoseconds: exact, because Python's integers are."""
+
+    __slots__ = ("area", "since_ns", "value")
+
+    def __init__(self) -> None:
+        self.value = 0
+        self.area = 0
+        self.since_ns = 0
+
+    def change(self, at_ns: int, delta: int) -> None:
+        self.area += self.value * (at_ns - self.since_ns)
+        self.since_ns = at_ns
+        self.value += delta
+
+
+class _Levels(dict[str, _Level]):
+    """One level for each resource type; a type that was never seen is at 0."""
+
+    def __missing__(self, name: str) -> _Level:
+        level = self[name] = _Level()
+        return level
+
+    def add(self, at_ns: int, delta: Resource) -> None:
+        for name, quantity in delta.items():
+            self[name].change(at_ns, quantity)
+
+    def subtract(self, at_ns: int, delta: Resource) -> None:
+        for name, quantity in delta.items():
+            self[name].change(at_ns, -quantity)
+
+
+class Summary:
+    """Keeps the books of one partition.
+
+    Args:
+        start_ns: when the run began, Unix nanoseconds (0 in a simulation).
+    """
+
+    def __init__(self, start_ns: int = 0) -> None:
+        self._start_ns = start_ns
+        self._placed = self._released = self._cancelled = self._rejected = 0
+        self._used = _Levels()
+        self._capacity = _Levels()
+        self._capacity_of: dict[NodeID, Resource] = {}
+        self._waiting_since_ns: dict[_AskKey, int] = {}
+        #: 8 bytes for each placed ask: percentiles need them all.
+        self._waits_ns: dict[QueuePath, array[int]] = {}
+
+    def observe(self, fact: Decision) -> None:
+        """Take note of the next fact. O(resource types)."""
+        match fact:
+            case AskAdded():
+                self._waiting_since_ns[_key(fact)] = fact.at_ns
+            case Allocated():
+                self._on_allocated(fact)
+            case Released():
+                self._released += 1
+                self._used.subtract(fact.at_ns, fact.ask.spec.resource)
+            case AllocationResized():
+                self._used.subtract(fact.at_ns, fact.before.spec.resource)
+                self._used.add(fact.at_ns, fact.after.spec.resource)
+            case AskRemoved(pending=True):
+                self._cancelled += 1
+                self._waiting_since_ns.pop(_key(fact), None)
+            case AllocationRejected():
+                self._rejected += 1
+            case NodeAdded() | NodeCapacityChanged():
+                self._set_capacity(fact.at_ns, fact.node_id, fact.capacity)
+            case NodeRemoved():
+                self._set_capacity(fact.at_ns, fact.node_id, {})
+            case _:
+                pass  # states of applications, queues and configurations are not counted
+
+    def finish(self, end_ns: int, pending: list[tuple[AllocationKey, QueuePath, str]]) -> SummaryReport:
+        """Close the books.
+
+        Args:
+            end_ns: when the run ended, Unix nanoseconds; not before the last fact.
+            pending: what still waits, each with its queue and the reason in words.
+        """
+        return SummaryReport(
+            duration_s=(end_ns - self._start_ns) / _NS,
+            placed=self._placed,
+            released=self._released,
+            cancelled=self._cancelled,
+            rejected=self._rejected,
+            pending=len(pending),
+            pending_reasons=_grouped(pending),
+            utilisation={
+                name: _utilisation(self._used[name], self._capacity[name], end_ns)
+                for name in sorted(self._used.keys() | self._capacity.keys())
+            },
+            waits={queue: _wait_times(self._waits_ns[queue]) for queue in sorted(self._waits_ns)},
+        )
+
+    def _on_allocated(self, fact: Allocated) -> None:
+        self._placed += 1
+        self._used.add(fact.at_ns, fact.ask.spec.resource)
+        since_ns = self._waiting_since_ns.pop(_key(fact), None)
+        if since_ns is None:  # it came with its node: it never waited
+            return
+        if fact.queue not in self._waits_ns:
+            self._waits_ns[fact.queue] = array("q")
+        self._waits_ns[fact.queue].append(fact.at_ns - since_ns)
+
+    def _set_capacity(self, at_ns: int, node_id: NodeID, capacity: Resource) -> None:
+        self._capacity.subtract(at_ns, self._capacity_of.pop(node_id, {}))
+        if capacity:
+            self._capacity.add(at_ns, capacity)
+            self._capacity_of[node_id] = capacity
+
+
+def _key(fact: AskAdded | AskRemoved | Allocated | Released) -> _AskKey:
+    return fact.ask.spec.application_id, fact.ask.spec.allocation_key
+
+
+def _grouped(pending: list[tuple[AllocationKey, QueuePath, str]]) -> tuple[PendingReason, ...]:
+    by_reason: dict[str, list[tuple[AllocationKey, QueuePath]]] = {}
+    for key, queue, reason in pending:
+        by_reason.setdefault(reason, []).append((key, queue))
+    ranked = sorted(by_reason.items(), key=lambda entry: -len(entry[1]))
+    return tuple(PendingReason(reason, len(asks), tuple(asks[:_EXAMPLES_MAX])) for reason, asks in ranked)
+
+
+def _utilisation(used: _Level, capacity: _Level, end_ns: int) -> Utilisation:
+    used.change(end_ns, 0)
+    capacity.change(end_ns, 0)
+    return Utilisation(
+        used=used.value,
+        capacity=capacity.value,
+        end_percent=_percent(used.value, capacity.value),
+        average_percent=_percent(used.area, capacity.area),
+    )
+
+
+def _percent(part: int, whole: int) -> float | None:
+    return 100 * part / whole if whole > 0 else None
+
+
+def _wait_times(waits_ns: "array[int]") -> WaitTimes:
+    ordered = sorted(waits_ns)
+    count = len(ordered)
+
+    def nearest_rank_s(percent: int) -> float:
+        return ordered[-(-percent * count // 100) - 1] / _NS
+
+    return WaitTimes(count, sum(ordered) / count / _NS, nearest_rank_s(50), nearest_rank_s(90), ordered[-1] / _NS)
+
+
+# ---- for people
+
+
+def print_report(report: SummaryReport, console: Console) -> None:
+    """Write the report as tables; an empty table is left out."""
+    console.print(
+        f"[bold]{report.placed}[/] placed, [bold]{report.pending}[/] pending, [bold]{report.released}[/] released, "
+        f"{report.cancelled} cancelled, {report.rejected} rejected in {_seconds(report.duration_s)}",
+        highlight=False,
+    )
+    for table in (_pending_table(report), _utilisation_table(report), _waits_table(report)):
+        if table.row_count:
+            console.print(table)
+
+
+def _pending_table(report: SummaryReport) -> Table:
+    table = Table("count", "reason", "for example", title="Pending", title_justify="left")
+    table.columns[0].justify = "right"
+    for group in report.pending_reasons:
+        examples = ", ".join(f"{key} ({queue})" for key, queue in group.examples)
+        # Text, because reasons print resources as map[...], which rich would take for markup.
+        table.add_row(str(group.count), Text(group.reason), Text(examples))
+    return table
+
+
+def _utilisation_table(report: SummaryReport) -> Table:
+    table = Table("resource", "used", "capacity", "at the end", "average", title="Utilisation", title_justify="left")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for name, use in report.utilisation.items():
+        used, capacity = _quantity(name, use.used), _quantity(name, use.capacity)
+        table.add_row(name, used, capacity, _percent_text(use.end_percent), _percent_text(use.average_percent))
+    return table
+
+
+def _waits_table(report: SummaryReport) -> Table:
+    table = Table("queue", "placed", "mean", "p50", "p90", "max", title="Wait times", title_justify="left")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for queue, waits in report.waits.items():
+        spans = (waits.mean_s, waits.p50_s, waits.p90_s, waits.max_s)
+        table.add_row(queue, str(waits.count), *(_seconds(span) for span in spans))
+    return table
+
+
+def _seconds(span_s: float) -> str:
+    return f"{span_s:,.1f} s"
+
+
+def _percent_text(percent: float | None) -> str:
+    return "-" if percent is None else f"{percent:.1f} %"
+
+
+def _quantity(name: str, value: int) -> str:
+    """Cores for ``vcore``, binary suffixes for ``memory``, plain units for everything else."""
+    if name == "vcore":
+        return f"{value / 1000:,.1f}"
+    if name != "memory":
+        return f"{value:,}"
+    scaled, power = float(value), 0
+    while abs(scaled) >= 1024 and power < len(_BINARY_SUFFIXES) - 1:
+        scaled, power = scaled / 1024, power + 1
+    return f"{scaled:.1f}{_BINARY_SUFFIXES[power]}"

@@ -1,0 +1,1 @@
+"""Where the world touches us: sockets, files, signals, the command line."""

@@ -1,0 +1,39 @@
+"""``ykactor convert``: recorded workloads of other systems as scenarios for ``ykactor simulate``."""
+
+from pathlib import Path
+from typing import BinaryIO
+
+import click
+
+from ykactor.sim.openb import TraceError, openb_scenario, read_nodes, read_tasks
+from ykactor.wire.scenario import dump_jsonl
+
+_EXISTING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.group()
+def command() -> None:
+    """Turn a recorded workload into a scenario."""
+
+
+@command.command()
+@click.argument("nodes_csv", metavar="NODES.csv", type=_EXISTING_FILE)
+@click.argument("tasks_csv", metavar="TASKS.csv", type=_EXISTING_FILE)
+@click.option("-o", "--output", metavar="OUT.jsonl", type=click.File("wb"), default="-", help="Default: stdout.")
+def openb(nodes_csv: Path, tasks_csv: Path, output: BinaryIO) -> None:
+    """Convert the openb GPU cluster trace (Alibaba, 2023) to a JSON Lines scenario.
+
+    NODES.csv has the columns sn, cpu_milli, memory_mib and gpu; TASKS.csv has name, cpu_milli, memory_mib, num_gpu,
+    gpu_milli, qos, creation_time and deletion_time (seconds). Further columns are ignored.
+
+    Each task becomes an application with one ask in the leaf of its quality of service: root.ls, root.guaranteed,
+    root.burstable or root.be. It arrives at creation_time and is released at deletion_time, running or not.
+
+    GPUs are counted in thousandths, as the resource gpu-milli, and added up per node: which of a node's devices a task
+    gets is not modelled. The GPU models that a task accepts (gpu_spec) are not used yet: they wait for a later release.
+    """
+    try:
+        scenario = openb_scenario(read_nodes(nodes_csv), read_tasks(tasks_csv))
+    except TraceError as mistake:
+        raise click.ClickException(str(mistake)) from None
+    dump_jsonl(scenario, output)

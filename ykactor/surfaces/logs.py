@@ -1,0 +1,112 @@
+"""The log for people: stdlib logging, configured once by the command line, written by the shells.
+
+An event is a fixed past-tense word, whatever varies is a key: ``log_event(log, logging.INFO, "config_applied", seq=4)``.
+Programs read the event feed instead. The core does not log: it returns decisions, and the shells log them.
+"""
+
+import logging
+import os
+from datetime import UTC, datetime
+from typing import TextIO
+
+import msgspec
+
+#: Syslog priorities, the ``<6>`` that journald reads from the start of a line (sd-daemon(3)).
+PRIORITIES = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3, logging.CRITICAL: 2}
+COLOURS = {logging.DEBUG: "2", logging.INFO: "32", logging.WARNING: "33", logging.ERROR: "31", logging.CRITICAL: "1;31"}
+
+_encoder = msgspec.json.Encoder(enc_hook=str)
+
+
+def get_logger(name: str) -> logging.Logger:
+    """The logger of a module; pass ``__name__``."""
+    return logging.getLogger(name)
+
+
+def log_event(logger: logging.Logger, level: int, event: str, /, **keys: object) -> None:
+    """Log one event with its keys.
+
+    Args:
+        level: ``debug`` per ask, ``info`` per cycle and lifecycle change, ``warning`` when an operator may want to act,
+            ``error`` when we have a bug or lost something.
+        event: a past-tense word such as ``cycle_finished``.
+        keys: the same names everywhere: partition, cycle, seq, queue, app, alloc, node, session. Not time, level,
+            logger and event: those are the line's own.
+    """
+    if logger.isEnabledFor(level):
+        # One attribute holds all keys: spread out, a key called ``name`` or ``args`` would clash with the record's own.
+        logger.log(level, event, extra={"keys": keys}, stacklevel=2)
+
+
+def configure(level: str, stream: TextIO) -> None:
+    """Send all logs to ``stream``: coloured text if it is a terminal, otherwise a JSON object per line.
+
+    Called again, it replaces what it did before.
+
+    Args:
+        level: ``debug``, ``info``, ``warning`` or ``error``, for this package; libraries are heard from ``warning`` on.
+
+    Raises:
+        ValueError: there is no such level.
+    """
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(_TextFormatter() if stream.isatty() else _JSONFormatter(journal=_is_journal(stream)))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    logging.getLogger("ykactor").setLevel(level.upper())
+
+
+def _is_journal(stream: TextIO) -> bool:
+    """Whether ``stream`` is the one that systemd connected to the journal.
+
+    ``JOURNAL_STREAM`` is inherited by children whose output was redirected since, so device and inode are compared too
+    (systemd.exec(5)).
+    """
+    try:
+        status = os.fstat(stream.fileno())
+    except OSError:  # a stream in memory
+        return False
+    return os.environ.get("JOURNAL_STREAM") == f"{status.st_dev}:{status.st_ino}"
+
+
+class _JSONFormatter(logging.Formatter):
+    """``{"time": ..., "level": "info", "logger": ..., "event": ..., keys...}``, all on one line."""
+
+    def __init__(self, *, journal: bool) -> None:
+        super().__init__()
+        self._journal = journal
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "event": record.getMessage(),
+            **_keys(record),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        text = _encoder.encode(line).decode()
+        return f"<{PRIORITIES.get(record.levelno, 6)}>{text}" if self._journal else text
+
+
+class _TextFormatter(logging.Formatter):
+    """``12:00:00 info    config_applied queues=4``, the level in colour."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        clock = datetime.fromtimestamp(record.created).strftime("%H:%M:%S")
+        level = f"\033[{COLOURS.get(record.levelno, '0')}m{record.levelname.lower():<8}\033[0m"
+        words = [clock, level, record.getMessage(), *(f"{key}={_plain(value)}" for key, value in _keys(record).items())]
+        text = " ".join(words)
+        return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
+
+
+def _keys(record: logging.LogRecord) -> dict[str, object]:
+    """What ``log_event`` attached; nothing on a library's records."""
+    keys: dict[str, object] = getattr(record, "keys", {})
+    return keys
+
+
+def _plain(value: object) -> str:
+    """``value`` for a terminal: quoted when it holds blanks or what a client might use to steer the terminal."""
+    text = str(value)
+    return text if text.isprintable() and text and " " not in text else repr(text)

@@ -1,0 +1,1 @@
+"""Bytes to structs and back. No trio, no decisions."""

@@ -1,0 +1,191 @@
+"""Scenario files: a recorded session of a resource manager, each message with the virtual second at which it was sent.
+
+``.json`` is JSON, ``.jsonl`` is JSON Lines for long traces (a header line, then one message a line), anything else is
+YAML. In YAML only what JSON calls a number, true, false or null is one: ``010``, ``1:30``, ``yes`` and dates stay text,
+so that quantities and names mean what they say.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO
+
+import msgspec
+from yaml import CSafeLoader, MappingNode, YAMLError
+from yaml.constructor import ConstructorError
+
+from ykactor.wire import si
+from ykactor.wire.codec import ProtocolError, explain, refuse_repeated_keys
+
+#: A virtual second; up to where its nanoseconds fit in 64 bits.
+Second = Annotated[float, msgspec.Meta(ge=0, le=9e9)]
+
+
+class TimedRequest(msgspec.Struct, frozen=True):
+    """A request and the virtual second at which it is sent."""
+
+    at: float
+    request: si.WorkRequest
+
+
+class Scenario(msgspec.Struct, frozen=True):
+    """A configuration text, and what a resource manager says to the scheduler that runs it."""
+
+    name: str
+    config: str
+    #: The virtual second of the last pass.
+    until: float
+    #: Whether the simulator confirms releases that the scheduler starts.
+    confirm_releases: bool = True
+    #: Their ``at`` never falls.
+    messages: list[TimedRequest] = []
+
+
+class ScenarioError(Exception):
+    """A scenario file does not say what it should.
+
+    Attributes:
+        file: the path as given.
+        number: of the message, from 1; 0 for the rest of the file.
+        path: where in the message or the header, for example ``nodes[0].action``; empty for the whole.
+        message: what was found and what was expected.
+    """
+
+    def __init__(self, file: str, number: int, path: str, message: str) -> None:
+        places = [file, f"message {number}" if number else "", path]
+        super().__init__(", ".join(filter(None, places)) + f": {message}")
+        self.file = file
+        self.number = number
+        self.path = path
+        self.message = message
+
+
+def load(path: str | Path) -> Scenario:
+    """Read a scenario.
+
+    Raises:  ScenarioError for the first mistake; OSError when the file cannot be read.
+    """
+    messages: list[TimedRequest] = []
+    number = 0
+    try:
+        parts = _parts(Path(path))
+        header = _convert(next(parts, {}), _Header)
+        for part in parts:
+            number += 1
+            messages.append(_timed_request(part, messages[-1].at if messages else 0.0))
+    except ProtocolError as mistake:
+        raise ScenarioError(str(path), number, mistake.path, mistake.message) from None
+    return Scenario(header.name, header.config, header.until, header.confirm_releases, messages)
+
+
+def dump_jsonl(scenario: Scenario, target: str | Path | BinaryIO) -> None:
+    """Write JSON Lines to a path or to a file that is open for bytes; ``load`` gives back an equal scenario."""
+    if isinstance(target, (str, Path)):
+        with Path(target).open("wb") as file:
+            dump_jsonl(scenario, file)
+        return
+    encode = msgspec.json.Encoder().encode
+    target.write(encode(_Header(scenario.name, scenario.config, scenario.until, scenario.confirm_releases)) + b"\n")
+    for message in scenario.messages:
+        target.write(encode({"at": message.at, **msgspec.to_builtins(message.request)}) + b"\n")
+
+
+class _Header(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    """A scenario without its messages."""
+
+    name: str
+    config: str
+    until: Second
+    confirm_releases: bool = True
+
+
+class _Moment(msgspec.Struct):
+    at: Second
+
+
+def _parts(path: Path) -> Iterator[object]:
+    """The header, then each message: as builtins, or as a line of JSON that is yet to be read."""
+    if path.suffix == ".jsonl":
+        with path.open("rb") as file:
+            yield from (line for line in file if not line.isspace())
+        return
+    tree = _read(path.read_bytes()) if path.suffix == ".json" else _read_yaml(path.read_bytes())
+    if not isinstance(tree, dict):
+        raise ProtocolError("WRONG_TYPE", f"found {_kind(tree)}, expected a mapping with name, config, until and messages")
+    messages = tree.pop("messages", [])
+    if not isinstance(messages, list):
+        raise ProtocolError("WRONG_TYPE", f"found {_kind(messages)}, expected a list", "messages")
+    yield tree
+    yield from messages
+
+
+def _timed_request(part: object, not_before: float) -> TimedRequest:
+    tree = _read(part) if isinstance(part, bytes) else part
+    if not isinstance(tree, dict):
+        raise ProtocolError("WRONG_TYPE", f"found {_kind(tree)}, expected a mapping with at, type and the request's fields")
+    moment = _convert({key: tree[key] for key in ("at",) if key in tree}, _Moment)
+    if moment.at < not_before:
+        raise ProtocolError("OUT_OF_ORDER", f"found {moment.at}, expected at least {not_before} as before", "at")
+    request = {key: value for key, value in tree.items() if key != "at"}
+    return TimedRequest(moment.at, _convert(request, si.WorkRequest))
+
+
+def _convert(part: object, kind: Any) -> Any:
+    tree = _read(part) if isinstance(part, bytes) else part
+    try:
+        return msgspec.convert(tree, kind)
+    except msgspec.ValidationError as error:
+        raise explain(error, tree, kind) from None
+
+
+def _read(data: bytes) -> object:
+    """JSON without repeated keys."""
+    try:
+        tree: object = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise ProtocolError("MALFORMED", f"found bytes that are not JSON: {error}") from None
+    refuse_repeated_keys(data)
+    return tree
+
+
+def _kind(tree: object) -> str:
+    return "nothing" if tree is None else type(tree).__name__
+
+
+# ---- YAML
+
+
+class _Loader(CSafeLoader):
+    """A safe loader with JSON's idea of scalars that refuses repeated keys."""
+
+    #: Filled below; shadows the resolvers of YAML 1.1.
+    yaml_implicit_resolvers = {}  # noqa: RUF012
+
+    def construct_mapping(self, node: MappingNode, deep: bool = False) -> dict[Any, Any]:
+        mapping = super().construct_mapping(node, deep)
+        if len(mapping) != len(node.value):
+            keys = Counter(key.value for key, _ in node.value)
+            repeated = max(keys, key=keys.__getitem__)
+            raise ConstructorError(None, None, f"found the key {repeated} twice, expected it once", node.start_mark)
+        return mapping
+
+
+for _tag, _pattern, _first in (
+    ("null", r"(?:~|null|Null|NULL|)", ["~", "n", "N", ""]),
+    ("bool", r"(?:true|True|TRUE|false|False|FALSE)", list("tTfF")),
+    ("int", r"-?(?:0|[1-9][0-9]*)", list("-0123456789")),
+    ("float", r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?", list("-0123456789")),
+):
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(_pattern + r"\Z"), _first)
+
+
+def _read_yaml(data: bytes) -> object:
+    loader = _Loader(data)
+    try:
+        tree: object = loader.get_single_data()
+    except (YAMLError, ValueError, RecursionError) as error:
+        raise ProtocolError("MALFORMED", f"found text that is not YAML as expected: {error}") from None
+    finally:
+        loader.dispose()
+    return tree

@@ -1,0 +1,220 @@
+"""YAML text to nodes that know where they stand.
+
+Text flows in, a tree of ``Scalar``, ``Sequence`` and ``Mapping`` flows out; ``wire.yamlfields`` reads typed values from it.
+Scalars stay text: YAML's own typing would turn ``010`` into 8 and ``12:30`` into 750 (CF-5).
+
+The tree is built from parser events rather than with ``yaml.compose``, because compose recurses in C without a limit: some
+hundred thousand ``[`` would end the process. Here nesting and the growth through aliases are counted while reading.
+"""
+
+import re
+
+import yaml
+from msgspec import Struct
+
+#: Levels of nested lists and mappings; a queue level takes two. Bounds every recursion over the tree.
+DEPTH_MAX = 256
+#: Values that aliases may repeat in total: ten lines of aliases of aliases could otherwise mean billions.
+REPEATED_MAX = 100_000
+
+LOADER = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
+
+#: YAML's printable characters; looked for beforehand because libyaml reports them without line and column.
+_UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NULLS = frozenset(("", "~", "null", "Null", "NULL"))
+_TEXT_TAGS = frozenset(("!", "tag:yaml.org,2002:str"))
+_COLLECTION_TAGS = frozenset(("!", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"))
+
+
+class Mistake(Struct, frozen=True):
+    """One thing that is wrong with the text, or worth a warning (then without code)."""
+
+    source: str
+    #: Both count from 1.
+    line: int
+    column: int
+    #: For example ``partitions[0].queues[1](root.b).resources.max.vcore``; empty if the text is not YAML.
+    path: str
+    #: What was found and what was expected.
+    message: str
+    #: Of the configuration reference, for example "P2" or "E25".
+    code: str = ""
+
+    def __str__(self) -> str:
+        place = f"{self.source}:{self.line}:{self.column}: "
+        return place + (f"{self.path}: " if self.path else "") + self.message + (f" ({self.code})" if self.code else "")
+
+
+class ConfigError(Exception):
+    """The text is refused; ``mistakes`` are all that were found, in the order of the validation rules."""
+
+    def __init__(self, mistakes: list[Mistake]) -> None:
+        super().__init__("\n".join(map(str, mistakes)))
+        self.mistakes = mistakes
+
+
+class _Node(Struct):
+    """A place in the text, from 1."""
+
+    line: int
+    column: int
+
+
+class Scalar(_Node):
+    """A single value as it is written in the text."""
+
+    text: str
+    #: Written without quotes and without a tag, so that it may stand for null, a boolean or a number.
+    plain: bool
+    #: Values in this tree, and levels below this one.
+    size: int = 1
+    height: int = 0
+
+    @property
+    def is_null(self) -> bool:
+        return self.plain and self.text in _NULLS
+
+
+class _Collection(_Node):
+    nodes: list["Node"] = []
+    size: int = 1
+    height: int = 1
+
+    def add(self, node: "Node") -> None:
+        self.nodes.append(node)
+        self.size += node.size
+        self.height = max(self.height, node.height + 1)
+
+
+class Sequence(_Collection):
+    """A list; ``nodes`` are its items."""
+
+
+class Mapping(_Collection):
+    """A mapping; ``nodes`` are key, value, key, value."""
+
+    def entries(self) -> list[tuple["Node", "Node"]]:
+        """Key and value of every entry, in the order of the text, duplicates included."""
+        return list(zip(self.nodes[::2], self.nodes[1::2], strict=True))
+
+
+Node = Scalar | Sequence | Mapping
+
+
+class Mistakes:
+    """Collects mistakes of one source."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.found: list[Mistake] = []
+
+    def add(self, code: str, node: _Node, path: str, message: str) -> None:
+        self.found.append(Mistake(self.source, node.line, node.column, path, message, code))
+
+    def fatal(self, line: int, column: int, message: str) -> ConfigError:
+        """The error for a text that cannot be read any further (P1)."""
+        return ConfigError([*self.found, Mistake(self.source, line, column, "", message, "P1")])
+
+
+def compose(text: str, mistakes: Mistakes) -> Node | None:
+    """The first document of ``text``, None if there is none; a second one is noted as a mistake (CF-11).
+
+    Raises:  ConfigError with code P1 if ``text`` is not YAML, is nested too deeply or grows too much through aliases.
+    """
+    if unprintable := _UNPRINTABLE.search(text):
+        start = unprintable.start()
+        line, column = text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start)
+        raise mistakes.fatal(line, column, f"not YAML: the character {unprintable.group()!a} is not allowed")
+    composer = _Composer(mistakes)
+    try:
+        for event in yaml.parse(text, LOADER):
+            composer.take(event)
+    except yaml.MarkedYAMLError as error:
+        raise _syntax_error(error, text, mistakes) from None
+    except (yaml.YAMLError, ValueError, OverflowError) as error:
+        # Without a mark; the scanner in Python lets some through that chr() and int() raise for absurd escapes.
+        raise mistakes.fatal(1, 1, f"not YAML: {' '.join(str(error).split())}") from None
+    return composer.document
+
+
+class _Composer:
+    """Builds the tree, one event at a time, without recursion."""
+
+    def __init__(self, mistakes: Mistakes) -> None:
+        self.mistakes = mistakes
+        self.document: Node | None = None
+        self.documents_count = 0
+        self.open: list[tuple[Sequence | Mapping, str | None]] = []
+        self.anchors: dict[str, Node] = {}
+        self.repeated = 0
+
+    def take(self, event: yaml.Event) -> None:
+        if isinstance(event, yaml.ScalarEvent):
+            self.refuse_tag(event, _TEXT_TAGS)
+            self.place(Scalar(*_start(event), event.value, plain=event.implicit[0]), event.anchor)
+        elif isinstance(event, yaml.CollectionStartEvent):
+            self.refuse_tag(event, _COLLECTION_TAGS)
+            kind = Mapping if isinstance(event, yaml.MappingStartEvent) else Sequence
+            self.open.append((kind(*_start(event)), event.anchor))
+            self.check_depth(event, 0)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            self.place(*self.open.pop())
+        elif isinstance(event, yaml.AliasEvent):
+            self.repeat(event)
+        elif isinstance(event, yaml.DocumentStartEvent):
+            self.documents_count += 1
+            if self.documents_count == 2:
+                self.mistakes.add("P8", _Node(*_start(event)), "", "found a second document, expected one")
+
+    def place(self, node: Node, anchor: str | None) -> None:
+        """Put a finished node where it belongs. An anchor counts from here on, so no tree can contain itself."""
+        if anchor is not None:
+            self.anchors[anchor] = node
+        if self.open:
+            self.open[-1][0].add(node)
+        elif self.documents_count == 1:
+            self.document = node
+
+    def repeat(self, event: yaml.AliasEvent) -> None:
+        node = self.anchors.get(event.anchor or "")
+        if node is None:
+            raise self.fatal(event, f"the alias *{event.anchor} stands for no value that is complete before it")
+        self.check_depth(event, node.height)
+        self.repeated += node.size
+        if self.repeated > REPEATED_MAX:
+            raise self.fatal(event, f"aliases repeat more than {REPEATED_MAX} values")
+        self.place(node, None)
+
+    def check_depth(self, event: yaml.Event, height: int) -> None:
+        if len(self.open) + height > DEPTH_MAX:
+            raise self.fatal(event, f"lists and mappings are nested more than {DEPTH_MAX} levels deep")
+
+    def refuse_tag(self, event: yaml.ScalarEvent | yaml.CollectionStartEvent, known: frozenset[str]) -> None:
+        if event.tag is not None and event.tag not in known:
+            self.mistakes.add("P4", _Node(*_start(event)), "", f"found the tag {event.tag!r}, expected none")
+
+    def fatal(self, event: yaml.Event, message: str) -> ConfigError:
+        return self.mistakes.fatal(*_start(event), message)
+
+
+def _start(event: yaml.Event) -> tuple[int, int]:
+    """Line and column, from 1."""
+    mark = event.start_mark
+    assert mark is not None, "events of a parser have marks"
+    return mark.line + 1, mark.column + 1
+
+
+def _syntax_error(error: yaml.MarkedYAMLError, text: str, mistakes: Mistakes) -> ConfigError:
+    """P1 with the parser's words, and advice for the two things that people trip over."""
+    mark = error.problem_mark or error.context_mark
+    line, column = (mark.line, mark.column) if mark else (0, 0)
+    message = f"not YAML: {error.problem}"
+    if error.context and error.context_mark:
+        start = error.context_mark
+        message += f", {error.context} that starts at line {start.line + 1}, column {start.column + 1}"
+    lines = text.split("\n")
+    if line < len(lines) and lines[line][column : column + 1] == "\t":
+        message += "; indent with spaces, not with tabs"
+    elif error.context == "while scanning an alias":
+        message += '; put a star in quotes: "*"'
+    return mistakes.fatal(line + 1, column + 1, message)
