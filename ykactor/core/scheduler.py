@@ -31,11 +31,13 @@ class CycleResult(Struct):
     Attributes:
         facts: in the order in which they became true.
         at_rest: nothing more can be decided until something changes.
+        is_full: the budget's placements were used up, so there was progress and probably is more to do.
         work: units of work spent (see ``planner.Budget``).
     """
 
     facts: list[Decision]
     at_rest: bool
+    is_full: bool
     work: int
 
 
@@ -61,12 +63,13 @@ class SchedulerCore:
         self.indexes.observe(facts)
         plan = self.planner.plan(now_ns, budget)
         if not plan.placements:
-            return CycleResult([], plan.at_rest, plan.work)
+            return CycleResult([], plan.at_rest, False, plan.work)
         committed = yield from self._commit(plan.placements)
         decided = yield from self._settle(now_ns, committed)
         self.indexes.ledger.confirm()
         at_rest = plan.at_rest and len(committed) == len(plan.placements)
-        return CycleResult(decided, at_rest, plan.work)
+        is_full = len(plan.placements) == budget.placements_max
+        return CycleResult(decided, at_rest, is_full, plan.work)
 
     def _commit(self, placements: list[Placement]) -> Generator[Sends, list[object], list[Placement]]:
         """One batch for each node touched; what a node refuses is taken back. Answers what stands, in plan order."""

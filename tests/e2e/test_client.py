@@ -1,0 +1,401 @@
+"""The client over real sockets: requests and answers, resumption, and the commands built on it."""
+
+import inspect
+import random
+import textwrap
+from functools import partial
+
+import pytest
+import trio
+from click.testing import CliRunner
+from doubles import accept_all, running_daemon
+from msgspec import structs
+
+import ykactor.client
+from ykactor import client
+from ykactor.client import Disconnected, RequestRefused, connect, follow
+from ykactor.core import decisions, messages
+from ykactor.surfaces import follow as follow_command
+from ykactor.surfaces import submit as submit_command
+from ykactor.wire import si
+
+NODE = si.NodeInfo(node_id="n1", action="CREATE", schedulable_resource={"vcore": "4"})
+
+
+@pytest.fixture(params=["json", "msgpack"])
+def encoding(request):
+    return request.param
+
+
+async def events(follower, count):
+    return [await follower.__anext__() for _ in range(count)]
+
+
+# ---- resource managers
+
+
+async def test_the_examples_of_the_documentation_run(capsys):
+    """What the module's docstring shows works as it stands."""
+    example = inspect.getdoc(ykactor.client)
+    blocks = [block for block in example.split("\n\n") if block.startswith("    ")]
+    assert len(blocks) >= 4
+    names = {}
+    exec(textwrap.dedent("\n\n".join(blocks[:2])), names)
+    exec(textwrap.dedent("\n\n".join(blocks[2:])), names)
+    async with running_daemon() as daemon, trio.open_nursery() as nursery:
+        nursery.start_soon(names["print_queue"], daemon.url)
+        assert await names["run_one_task"](daemon.url) == "n1"
+        nursery.cancel_scope.cancel()
+
+
+async def test_request_waits_for_its_ack(encoding):
+    """``request`` returns the ``Ack`` once everything it caused has arrived, which is then iterated over."""
+    async with running_daemon() as daemon:
+        async with connect(daemon.url, rm_id="rm-1", encoding=encoding) as rm:
+            ack = await rm.request(si.NodeRequest(nodes=[NODE]))
+            assert ack.sequence == rm.sequence == 4
+            response = await rm.__anext__()
+            assert response == si.NodeResponse(sequence=3, accepted=[si.AcceptedNode(node_id="n1")])
+
+
+async def test_concurrent_requests_get_their_own_answers():
+    """Several tasks share one session; each gets the answer to its own request, and iteration the rest."""
+    async with running_daemon() as daemon:
+        async with connect(daemon.url, rm_id="rm-1") as rm, trio.open_nursery() as nursery:
+            acks = []
+
+            async def ask():
+                acks.append(await rm.request(si.NodeRequest(nodes=[NODE])))
+
+            for _ in range(20):
+                nursery.start_soon(ask)
+            seen = [type(await rm.__anext__()) for _ in range(20)]
+            assert seen == [si.NodeResponse] * 20
+        assert len({ack.id for ack in acks}) == 20
+
+
+async def test_refused_request_raises():
+    """A mistake comes back as an exception with code, sentence and path; the session goes on."""
+    async with running_daemon() as daemon:
+        async with connect(daemon.url, rm_id="rm-1") as rm:
+            with pytest.raises(RequestRefused) as error:
+                await rm.request(si.NodeRequest(nodes=[si.NodeInfo(node_id="n1", action="EXPLODE")]))
+            assert (error.value.code, error.value.path) == ("UNKNOWN_NAME", "nodes[0].action")
+            await rm.request(si.NodeRequest(nodes=[NODE]))
+
+
+async def test_send_does_not_wait():
+    """``send`` leaves the answer, also an ``Ack``, to the iteration."""
+    async with running_daemon() as daemon:
+        async with connect(daemon.url, rm_id="rm-1") as rm:
+            await rm.send(si.NodeRequest(id="mine", nodes=[NODE]))
+            answers = [await rm.__anext__() for _ in range(2)]
+            assert [type(answer) for answer in answers] == [si.NodeResponse, si.Ack]
+            assert answers[1].id == "mine"
+
+
+async def test_refused_registration_raises():
+    """Another resource manager, a bad configuration and unknown numbers refuse the registration itself."""
+    async with running_daemon() as daemon:
+        async with connect(daemon.url, rm_id="rm-1"):
+            pass
+        for options, code in [
+            ({"rm_id": "rm-2"}, "ALREADY_REGISTERED"),
+            ({"rm_id": "rm-1", "config": "bad"}, "BAD_CONFIG"),
+            ({"rm_id": "rm-1", "resume_from": 99}, "RESYNC_REQUIRED"),
+        ]:
+            with pytest.raises(RequestRefused) as error:
+                async with connect(daemon.url, **options):
+                    pass
+            assert error.value.code == code
+
+
+async def test_resume_brings_what_was_missed():
+    """After a lost connection ``resume_from`` brings every message behind it, once."""
+    async with running_daemon() as daemon:
+        async with connect(daemon.url, rm_id="rm-1") as rm:
+            await rm.send(si.NodeRequest(nodes=[NODE]))
+            await rm.send(si.NodeRequest(nodes=[NODE]))
+            assert (await rm.__anext__()).sequence == 3
+            known = rm.sequence
+        while daemon.outboxes.current.sequence < 4:
+            await trio.lowlevel.checkpoint()
+        async with connect(daemon.url, rm_id="rm-1", resume_from=known) as rm:
+            assert (await rm.__anext__()).sequence == 4
+            await rm.request(si.NodeRequest(nodes=[NODE]))
+            assert (await rm.__anext__()).sequence == 7
+
+
+async def test_replaced_session_is_told_so():
+    """The older session of an rmID ends with ``Disconnected`` and the reason."""
+    async with running_daemon() as daemon:
+        async with connect(daemon.url, rm_id="rm-1") as old, connect(daemon.url, rm_id="rm-1"):
+            with pytest.raises(Disconnected, match="a newer session of rm-1 has registered"):
+                await old.__anext__()
+
+
+@pytest.mark.parametrize("url", ["ws://127.0.0.1:1", "http://127.0.0.1", "nonsense", "ws://"])
+async def test_no_daemon_there(url):
+    """Nobody listens, or the URL is wrong: an exception that names the URL, on both kinds of connection."""
+    with pytest.raises((Disconnected, ValueError), match=url):
+        async with connect(url, rm_id="rm-1"):
+            pass
+    with pytest.raises((Disconnected, ValueError), match=url):
+        async with follow(url) as follower:
+            await follower.__anext__()
+
+
+async def test_exceptions_of_the_body_pass_as_they_are():
+    """Neither context manager wraps what the user's code raises."""
+    async with running_daemon() as daemon:
+        for make in (partial(connect, rm_id="rm-1"), follow):
+            with pytest.raises(KeyError):
+                async with make(daemon.url):
+                    raise KeyError("mine")
+
+
+# ---- followers
+
+
+async def test_follow_from_now_misses_nothing(encoding):
+    """Everything that happens after ``async with follow(...)`` was entered is seen, in order and without gaps."""
+    async with running_daemon() as daemon:
+        async with connect(daemon.url, rm_id="rm-1") as rm, follow(daemon.url, encoding=encoding) as follower:
+            for _ in range(3):
+                await rm.request(si.NodeRequest(nodes=[NODE]))
+            seen = await events(follower, 6)
+            assert [event.sequence for event in seen] == [1, 2, 3, 4, 5, 6]
+            assert {type(event) for event in seen} == {si.EventRecord}
+
+
+async def test_follow_with_filters_and_snapshot():
+    """A snapshot comes first, filters hold for what follows."""
+    async with running_daemon() as daemon:
+        async with connect(daemon.url, rm_id="rm-1") as rm, follow(daemon.url, from_="snapshot", kinds=["APP"]) as follower:
+            await rm.request(si.NodeRequest(nodes=[NODE]))
+            await rm.request(si.ApplicationRequest(new=[si.AddApplicationRequest(application_id="app-1")]))
+            snapshot, event = await events(follower, 2)
+            assert snapshot.partitions == [{"name": "default", "facts": 0}]
+            assert (event.object_id, event.sequence) == ("app-1", 3)
+
+
+async def test_lagged_follower_is_told():
+    """Events that are gone are named."""
+    async with running_daemon(ring_max=2) as daemon:
+        async with connect(daemon.url, rm_id="rm-1") as rm:
+            for _ in range(3):
+                await rm.request(si.NodeRequest(nodes=[NODE]))
+        async with follow(daemon.url, from_=0) as follower:
+            assert await follower.__anext__() == si.Lagged(from_=1, to=4)
+            assert [event.sequence for event in await events(follower, 2)] == [5, 6]
+
+
+async def test_wrong_subscription_raises():
+    """What the daemon refuses is raised by the iteration, not tried again."""
+    async with running_daemon() as daemon:
+        async with follow(daemon.url, from_=77) as follower:
+            with pytest.raises(RequestRefused) as error:
+                await follower.__anext__()
+            assert error.value.code == "RESYNC_REQUIRED"
+
+
+async def test_lost_connection_is_resumed_without_gap_or_repetition(monkeypatch):
+    """However often the connection is cut, the follower sees every event once."""
+    monkeypatch.setattr(client, "BACKOFF_FIRST_S", 0.01)
+    async with running_daemon() as daemon:
+        address = ("127.0.0.1", int(daemon.url.rpartition(":")[2]))
+        async with cutting_proxy(address) as proxy, connect(daemon.url, rm_id="rm-1") as rm:
+            async with follow(proxy.url, rng=random.Random(1)) as follower:
+                seen = []
+                for _ in range(10):
+                    await rm.request(si.NodeRequest(nodes=[NODE]))
+                    proxy.cut()
+                    await rm.request(si.NodeRequest(nodes=[NODE]))
+                    seen += [event.sequence for event in await events(follower, 4)]
+                assert seen == list(range(1, 41))
+
+
+async def test_daemon_that_starts_anew_gives_its_state(monkeypatch):
+    """Behind a restart that has forgotten the numbers the follower gets a snapshot and goes on from there."""
+    monkeypatch.setattr(client, "BACKOFF_FIRST_S", 0.01)
+    async with running_daemon() as first:
+        port = int(first.url.rpartition(":")[2])
+        async with cutting_proxy(("127.0.0.1", port)) as proxy, connect(first.url, rm_id="rm-1") as rm:
+            async with follow(proxy.url, rng=random.Random(1)) as follower:
+                await rm.request(si.NodeRequest(nodes=[NODE]))
+                await events(follower, 2)
+                async with running_daemon() as second:
+                    proxy.target = ("127.0.0.1", int(second.url.rpartition(":")[2]))
+                    proxy.cut()
+                    assert (await follower.__anext__()) == si.Snapshot(
+                        sequence=0, partitions=[{"name": "default", "facts": 0}]
+                    )
+
+
+class cutting_proxy:  # noqa: N801
+    """Forwards TCP connections until they are cut."""
+
+    def __init__(self, target):
+        self.target = target
+        self._cuts = []
+
+    async def __aenter__(self):
+        self._nursery_context = trio.open_nursery()
+        self._nursery = await self._nursery_context.__aenter__()
+        listeners = await self._nursery.start(partial(trio.serve_tcp, self._forward, 0, host="127.0.0.1"))
+        self.url = f"ws://127.0.0.1:{listeners[0].socket.getsockname()[1]}"
+        return self
+
+    async def __aexit__(self, *exception):
+        self._nursery.cancel_scope.cancel()
+        return await self._nursery_context.__aexit__(*exception)
+
+    def cut(self):
+        for scope in self._cuts:
+            scope.cancel()
+        self._cuts.clear()
+
+    async def _forward(self, near):
+        async with await trio.open_tcp_stream(*self.target) as far, trio.open_nursery() as nursery:
+            self._cuts.append(nursery.cancel_scope)
+            nursery.start_soon(self._copy, near, far)
+            await self._copy(far, near)
+            nursery.cancel_scope.cancel()
+
+    async def _copy(self, source, sink):
+        try:
+            async for data in source:
+                await sink.send_all(data)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            pass
+
+
+# ---- commands
+
+
+def rejecting(submission):
+    """A script with something of everything for the eye."""
+    if isinstance(submission, messages.SubmitAllocation) and submission.spec.allocation_key == "bad":
+        return [decisions.AllocationRejected(0, submission.spec.allocation_key, "app-1", "no such thing")]
+    return accept_all(submission)
+
+
+SCENARIO = """
+name: small
+config: "queues of this scenario"
+messages:
+  - {at: 0, type: NodeRequest, nodes: [{nodeID: n1, action: CREATE, schedulableResource: {vcore: "4", memory: 8Gi}}]}
+  - {at: 0, type: ApplicationRequest, new: [{applicationID: app-1, queueName: root.a}]}
+  - {at: 2, type: AllocationRequest, allocations: [
+      {allocationKey: t1, applicationID: app-1, resourcePerAlloc: {vcore: "1"}}, {allocationKey: bad, applicationID: app-1}]}
+  - {at: 3, type: TerminateApplication, applicationID: app-1}
+until: 5
+"""
+
+
+async def run_command(command, *arguments):
+    """Run a command in a thread beside the daemon; what it printed."""
+    return await trio.to_thread.run_sync(partial(CliRunner().invoke, command, [str(a) for a in arguments]))
+
+
+async def test_submit_sends_a_scenario_and_prints_the_answers(tmp_path):
+    """``submit`` plays a scenario into a running daemon, one line an answer, and ends with a summary."""
+    path = tmp_path / "small.yaml"
+    path.write_text(SCENARIO)
+    async with running_daemon(script=rejecting) as daemon:
+        result = await run_command(submit_command.command, path, "--url", daemon.url, "--speed", "100")
+    assert result.exit_code == 0, result.output
+    assert daemon.configs == ["queues of this scenario"]
+    lines = [line.split(maxsplit=1)[1] for line in result.output.splitlines()[:-1]]
+    assert lines == [
+        "node n1 accepted",
+        "application app-1 accepted",
+        "allocated t1 of app-1 on n1",
+        "rejected bad of app-1: no such thing",
+        "refused TerminateApplication: UNSUPPORTED: type: TerminateApplication is not supported by this release",
+    ]
+    assert result.output.splitlines()[-1] == "small: 4 requests sent, 1 refused; 1 allocated, 0 released, 1 rejected"
+
+
+async def test_submit_can_keep_the_configuration(tmp_path):
+    """``--keep-config`` leaves the daemon's queues as they are."""
+    path = tmp_path / "small.yaml"
+    path.write_text(SCENARIO)
+    async with running_daemon() as daemon:
+        result = await run_command(submit_command.command, path, "--url", daemon.url, "--speed", "1000", "--keep-config")
+    assert result.exit_code == 0, result.output
+    assert daemon.configs == []
+
+
+@pytest.mark.parametrize("command", [submit_command.command, follow_command.command])
+async def test_commands_without_a_daemon_say_so(command, tmp_path):
+    """No traceback: one line that names the URL, and exit code 1."""
+    path = tmp_path / "small.yaml"
+    path.write_text(SCENARIO)
+    arguments = [path, "--url", "ws://127.0.0.1:1"] if command is submit_command.command else ["ws://127.0.0.1:1"]
+    result = await run_command(command, *arguments)
+    assert result.exit_code == 1
+    assert result.output.startswith("Error: ws://127.0.0.1:1: ")
+
+
+EVENT = si.EventRecord(
+    sequence=12,
+    type="APP",
+    object_id="app-1",
+    event_change_type="ADD",
+    event_change_detail="APP_ALLOC",
+    timestamp_nano=1_500_000_000,
+    reference_id="t1",
+    partition="default",
+    queue_name="root.a",
+    resource={"vcore": 500, "memory": 2 << 30, "nvidia.com/gpu": 2},
+)
+
+
+def test_follow_prints_one_aligned_line_an_event():
+    """Time, sequence, type, detail, object, reference, resources that people can read, message."""
+    line = follow_command.event_line(EVENT)
+    words = "1970-01-01T00:00:01.500Z 12 APP APP_ALLOC app-1 t1 vcore 500m, memory 2Gi, nvidia.com/gpu 2"
+    assert line.split() == words.split()
+    other = follow_command.event_line(structs.replace(EVENT, object_id="another-name", sequence=123456))
+    assert other.index("t1") == line.index("t1")
+
+
+@pytest.mark.parametrize(
+    ("name", "quantity", "text"),
+    [
+        ("vcore", 2000, "2"),
+        ("vcore", 2500, "2500m"),
+        ("vcore", 0, "0"),
+        ("memory", 2 << 30, "2Gi"),
+        ("memory", 1536 << 20, "1536Mi"),
+        ("memory", 1000, "1000"),
+        ("memory", 0, "0"),
+        ("memory", -(1 << 20), "-1Mi"),
+        ("pods", 2048, "2048"),
+    ],
+)
+def test_quantities_are_shown_exactly(name, quantity, text):
+    """The largest unit that divides the quantity: nothing is rounded away."""
+    assert follow_command.quantity_text(name, quantity) == text
+
+
+async def test_follow_command_prints_json_lines():
+    """``-o json`` writes each message as one JSON object, for other programs."""
+    async with running_daemon() as daemon:
+        async with connect(daemon.url, rm_id="rm-1") as rm:
+            await rm.request(si.NodeRequest(nodes=[NODE]))
+            await rm.request(si.ApplicationRequest(new=[si.AddApplicationRequest(application_id="app-1")]))
+        lines = []
+        with trio.move_on_after(5) as scope:
+
+            def write(line):
+                lines.append(line)
+                if len(lines) == 2:
+                    scope.cancel()
+
+            await follow_command.print_messages(
+                daemon.url, si.Subscribe(from_=0, kinds=["QUEUE", "APP"]), follow_command.as_json, write
+            )
+    assert [line.count("\n") for line in lines] == [0, 0]
+    assert lines[0].startswith('{"sequence":3,"type":"APP","objectID":"app-1"')

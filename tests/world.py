@@ -1,0 +1,253 @@
+"""A small world to talk to: one partition, driven in a plain loop.
+
+    it = world(tree(queue("a")), nodes=[node("n1", vcore=1000)])
+    it.send(app("app-1", "root.a"), ask("t1", "app-1", vcore=1000))
+    it.expect("app-1 New", "app-1 Accepted", "app-1 Starting", "t1 on n1")
+
+``send`` says something at a virtual second, ``expect`` compares everything that was decided since the last time.
+Quantities are base units.
+"""
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ykactor.core import decisions as fact
+from ykactor.core.messages import (
+    AddApplication,
+    AllocationSpec,
+    ApplyConfig,
+    ReleaseAllocations,
+    RemoveApplication,
+    Reset,
+    Submission,
+    SubmitAllocation,
+    UpdateNode,
+)
+from ykactor.core.partition import PartitionCore
+from ykactor.core.planner import Budget
+from ykactor.core.priorities import PRIORITY_MIN
+from ykactor.core.queueconfig import PartitionConfig
+from ykactor.core.scheduler import SchedulerCore
+from ykactor.core.snapshot import final_state, partition_state, waiting_asks
+from ykactor.sim.direct import DirectPartition
+from ykactor.wire import queuefile
+
+S_NS = 10**9
+#: More than any test needs.
+PLENTY = 10**6
+
+# ---- configurations
+
+
+def tree(*queues: dict[str, Any], **root: Any) -> str:
+    """A queue file with these queues below root; ``root`` holds keys of root itself, ``nodesortpolicy`` of the partition."""
+    partition: dict[str, Any] = {"name": "default"}
+    if "nodesortpolicy" in root:
+        partition["nodesortpolicy"] = root.pop("nodesortpolicy")
+    partition["queues"] = [queue("root", *queues, submitacl="*", **root)]
+    return json.dumps({"partitions": [partition]})
+
+
+def queue(name: str, *children: dict[str, Any], **keys: Any) -> dict[str, Any]:
+    """A queue of a queue file. ``max`` and ``guaranteed`` are in base units; properties are given as ``p={...}``."""
+    entry: dict[str, Any] = {"name": name}
+    resources = {limit: _quantities(keys.pop(limit)) for limit in ("max", "guaranteed") if limit in keys}
+    if resources:
+        entry["resources"] = resources
+    if "p" in keys:
+        entry["properties"] = {key: str(value) for key, value in keys.pop("p").items()}
+    entry |= keys
+    if children:
+        entry["queues"] = list(children)
+    return entry
+
+
+def _quantities(resource: dict[str, int]) -> dict[str, str]:
+    return {name: f"{quantity}m" if name == "vcore" else str(quantity) for name, quantity in resource.items()}
+
+
+def load(text: str) -> PartitionConfig:
+    """The first partition of a queue file."""
+    return queuefile.load(text).partitions[0]
+
+
+def configure(text: str) -> Submission:
+    """Another configuration."""
+    return ApplyConfig(load(text))
+
+
+# ---- what a resource manager says
+
+
+def node(node_id: str, action: str = "CREATE", **capacity: int) -> Submission:
+    """A node's action; without quantities it says nothing about the capacity."""
+    return UpdateNode(node_id, action, capacity or None)  # type: ignore[arg-type]
+
+
+def app(application_id: str, queue_name: str = "root.a", *, user: str = "alice", **tags: str) -> Submission:
+    """A new application; a tag's dots are written as ``__``."""
+    named = {name.replace("__", "."): value for name, value in tags.items()}
+    return AddApplication(application_id, queue_name, user, tags=named)  # type: ignore[arg-type]
+
+
+def ask(
+    key: str,
+    application_id: str,
+    *,
+    priority: int = 0,
+    created: int | None = None,
+    on: str | None = None,
+    requires: str | None = None,
+    **resource: int,
+) -> Submission:
+    """An ask; ``created`` in Unix seconds; ``on`` a node it runs there already; ``requires`` the only node it may run on."""
+    tags = {} if created is None else {"creationTime": str(created)}
+    if requires is not None:
+        tags["yunikorn.apache.org/requiredNode"] = requires
+    return SubmitAllocation(AllocationSpec(key, application_id, resource, priority, on, tags))  # type: ignore[arg-type]
+
+
+def foreign(key: str, on: str | None, **resource: int) -> Submission:
+    """A task that somebody else placed."""
+    return SubmitAllocation(AllocationSpec(key, "", resource, 0, on, {"foreign": "default"}))  # type: ignore[arg-type]
+
+
+def release(key: str | None, application_id: str = "app-1", termination_type: str = "STOPPED_BY_RM") -> Submission:
+    """The end of an ask or allocation, of all of the application's (None), or of a foreign one (no application)."""
+    return ReleaseAllocations(application_id, key, termination_type)  # type: ignore[arg-type]
+
+
+def remove(application_id: str) -> Submission:
+    """The application is to be forgotten."""
+    return RemoveApplication(application_id)  # type: ignore[arg-type]
+
+
+def reset() -> Submission:
+    """The resource manager registers afresh."""
+    return Reset()
+
+
+# ---- what it hears
+
+
+def spoken(it: fact.Decision) -> str | None:
+    """One decision in a few words; None for facts that are not decisions."""
+    match it:
+        case fact.NodeAdded():
+            return f"{it.node_id} accepted"
+        case fact.NodeRejected():
+            return f"{it.node_id} rejected: {it.reason}"
+        case fact.ApplicationAdded():
+            return f"{it.application_id} New"
+        case fact.ApplicationRejected():
+            return f"{it.application_id} Rejected: {it.reason}"
+        case fact.ApplicationChanged():
+            return f"{it.application_id} {it.state}"
+        case fact.Allocated():
+            return f"{it.ask.spec.allocation_key} on {it.node_id}"
+        case fact.Released():
+            echo = f" ({it.message})" if it.message else ""
+            return f"{it.ask.spec.allocation_key} released {it.termination_type}{echo}"
+        case fact.AllocationRejected():
+            return f"{it.allocation_key} rejected: {it.reason}"
+        case fact.ConfigurationChanged():
+            return f"configuration {it.state}" + (f": {it.reason}" if it.reason else "")
+    return None
+
+
+RELEASED = "released STOPPED_BY_RM (allocation remove as per RM request)"
+
+
+class World:
+    """One partition and what was decided in it."""
+
+    def __init__(
+        self,
+        text: str,
+        nodes: Iterable[Submission] = (),
+        *,
+        placements_max: int = PLENTY,
+        after_step: Callable[[PartitionCore, SchedulerCore], None] | None = None,
+    ) -> None:
+        self.facts: list[fact.Decision] = []
+        self._heard = 0
+        self.now_ns = 0
+        budget = Budget(placements_max, PLENTY)
+        self.direct = DirectPartition(load(text), budget, self.facts.extend, after_step)
+        self.given(*nodes)
+
+    def send(self, *submissions: Submission, at: float | None = None) -> None:
+        """Say something, at the present virtual second unless ``at`` names a later one; all that follows is decided."""
+        if at is not None:
+            self.now_ns = round(at * S_NS)
+        self.direct.intake(self.now_ns, submissions)
+
+    def given(self, *submissions: Submission, at: float | None = None) -> None:
+        """As ``send``, but what came of it is not to be told."""
+        self.send(*submissions, at=at)
+        self.heard()
+
+    def wait(self, until: float) -> None:
+        """Let the clock run up to this virtual second."""
+        self.send(at=until)
+
+    def heard(self) -> list[str]:
+        """What was decided since this was last asked."""
+        heard = [line for it in self.facts[self._heard :] if (line := spoken(it)) is not None]
+        self._heard = len(self.facts)
+        return heard
+
+    def expect(self, *lines: str) -> None:
+        """Exactly this was decided since the last time."""
+        assert self.heard() == list(lines)
+
+    def placed(self) -> list[str]:
+        """The keys placed since the last time, in order."""
+        return [line.split()[0] for line in self.heard() if " on " in line]
+
+    # ---- the present state
+
+    def state(self) -> dict[str, Any]:
+        """The partition as people see it (``snapshot.partition_state``)."""
+        return partition_state(self.direct.core, self.direct.scheduler.indexes)
+
+    def final(self) -> dict[str, Any]:
+        """The final state of a simulation."""
+        return final_state(self.direct.core, self.direct.scheduler.indexes)
+
+    def queue(self, path: str) -> dict[str, Any]:
+        """One queue of ``state``."""
+        found: dict[str, Any] = self.state()["queues"][path]
+        return found
+
+    def node(self, node_id: str) -> dict[str, Any]:
+        """One node of ``state``."""
+        found: dict[str, Any] = self.state()["nodes"][node_id]
+        return found
+
+    def state_of(self, application_id: str) -> str:
+        """The state of an application."""
+        found: str = self.state()["applications"][application_id]["state"]
+        return found
+
+    def priorities(self) -> dict[str, int | None]:
+        """What every queue shows to its parent; None is "nothing pending"."""
+        return priorities_of(self.final())
+
+    def why(self, key: str) -> str:
+        """Why an ask waits."""
+        (reason,) = [reason for waiting, _, reason in waiting_asks(self.direct.scheduler.indexes) if waiting == key]
+        return reason
+
+
+def priorities_of(final: dict[str, Any]) -> dict[str, int | None]:
+    """Queue path -> priority, None instead of the lowest number. Not for tests that have asks of that priority."""
+    return {
+        path: None if found["priority"] == PRIORITY_MIN else found["priority"] for path, found in final["queues"].items()
+    }
+
+
+def world(text: str, nodes: Iterable[Submission] = (), **options: Any) -> World:
+    """A world with this queue file; see ``World``."""
+    return World(text, nodes, **options)

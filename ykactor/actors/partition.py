@@ -1,0 +1,195 @@
+"""The partition's task: it takes the ordered input, rings timers, runs cycles and publishes what came of them.
+
+One turn of the loop takes a bounded batch of commands, or wakes for the next timer; everything the batch causes directly is
+published before any decision that follows from it. Cycles go on while there is something to place. Input is taken between
+cycles that placed all they were allowed to; a cycle that only searched is followed by the next one at once, so that a steady
+stream of input cannot keep the search from coming to its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from math import inf
+from typing import Any
+
+import trio
+
+from ykactor.actors.clock import Clock
+from ykactor.actors.commands import (
+    FeedCommand,
+    Intake,
+    PartitionCommand,
+    PartitionSnapshot,
+    Publication,
+    Quiesce,
+    RunSteps,
+    TakeSnapshot,
+)
+from ykactor.actors.mailbox import Mailbox
+from ykactor.actors.owners import UNDER_WAY_MAX, Owners, Replies
+from ykactor.actors.scheduler import SchedulerActor
+from ykactor.core.decisions import Decision
+from ykactor.core.messages import ApplyConfig, Submission
+from ykactor.core.partition import PartitionCore, Round
+from ykactor.core.planner import Budget
+from ykactor.core.queueconfig import PartitionConfig
+from ykactor.core.scheduler import CycleResult, SchedulerCore
+from ykactor.core.snapshot import partition_state
+
+#: Commands that may wait in a partition's inbox; more makes sessions wait.
+INBOX_MAX = 1024
+#: Commands taken in one turn.
+BATCH_MAX = 256
+#: One cycle: few enough placements that planning them and waking their nodes keep the event loop waiting for a few ms only.
+CYCLE_BUDGET = Budget(placements_max=UNDER_WAY_MAX, work_max=20_000)
+#: One step of the manual mode: a single decision, however long the search.
+STEP_BUDGET = Budget(placements_max=1, work_max=10**9)
+_OBSERVE_ONLY = Budget(placements_max=0, work_max=0)
+
+
+class PartitionActor:
+    """One partition with its scheduler, queues and nodes.
+
+    Args:
+        config: the first configuration; applied by ``run`` before anything else.
+        clock: where the time comes from.
+        publish: gives a publication or snapshot to the feed; may wait for room there.
+        manual: whether cycles run only when ``RunSteps`` asks for them.
+        budget: the bound of one cycle.
+
+    Attributes:
+        cycles: how many cycles have come to their end; the watchdog wants to see it move.
+        busy: whether a turn is going on.
+    """
+
+    def __init__(
+        self,
+        config: PartitionConfig,
+        clock: Clock,
+        publish: Callable[[FeedCommand], Awaitable[None]],
+        *,
+        manual: bool = False,
+        budget: Budget = CYCLE_BUDGET,
+    ) -> None:
+        self.core = PartitionCore(config)
+        self.scheduler_core = SchedulerCore(self.core.roster)
+        self.inbox: Mailbox[PartitionCommand] = Mailbox(f"partition {config.name}", INBOX_MAX)
+        self.cycles = 0
+        self.busy = False
+        self._config = config
+        self._clock = clock
+        self._publish = publish
+        self._manual = manual
+        self._budget = budget
+        #: Facts that the scheduler has not seen yet.
+        self._facts: list[Decision] = []
+        self._at_rest = True
+        self._replies: Replies = Mailbox(f"partition {config.name} replies", UNDER_WAY_MAX)
+        self._owners: Owners
+        self._scheduler: SchedulerActor
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serve until cancelled; started when the first configuration is in force."""
+        async with trio.open_nursery() as nursery:
+            self._owners = Owners(nursery)
+            self._scheduler = SchedulerActor(self.scheduler_core, self._owners)
+            nursery.start_soon(self._scheduler.run, name=f"scheduler {self.core.name}")
+            await self._intake([ApplyConfig(self._config)])
+            await self._schedule()
+            task_status.started()
+            while True:
+                commands = await self._next_commands()
+                self.busy = True
+                await self._turn(commands)
+                self.busy = False
+
+    def statistics(self) -> dict[str, Any]:
+        """How full the inbox is, how many owners there are, how many cycles ran."""
+        inbox = self.inbox.statistics()
+        return {"waiting": inbox.current_buffer_used, "owners": len(self._owners), "cycles": self.cycles}
+
+    async def _next_commands(self) -> list[PartitionCommand]:
+        """Commands, or none when a timer is due or work is left."""
+        if not self._at_rest and not self._manual:
+            await trio.lowlevel.checkpoint()
+            return self.inbox.take_nowait(BATCH_MAX)
+        due_ns = self.core.timetable.next_ns()
+        with trio.move_on_at(inf if due_ns is None else self._clock.to_trio(due_ns)):
+            return await self.inbox.take_batch(BATCH_MAX)
+        return []
+
+    async def _turn(self, commands: list[PartitionCommand]) -> None:
+        await self._ring()
+        submissions: list[Submission] = []
+        waiting: list[Intake] = []
+        for command in commands:
+            if isinstance(command, Intake):
+                submissions += command.submissions
+                waiting.append(command)
+                continue
+            await self._intake(submissions, waiting)
+            submissions, waiting = [], []
+            await self._answer(command)
+        await self._intake(submissions, waiting)
+        if not self._manual:
+            await self._schedule()
+
+    async def _ring(self) -> None:
+        """Let the timers that are due fire."""
+        due_ns = self.core.timetable.next_ns()
+        now_ns = self._clock.now_ns()
+        if due_ns is not None and due_ns <= now_ns:
+            await self._observe(self.core.fire(now_ns))
+
+    async def _intake(self, submissions: list[Submission], waiting: list[Intake] | None = None) -> None:
+        if submissions:
+            await self._observe(self.core.ingest(self._clock.now_ns(), submissions))
+        for intake in waiting or ():
+            if intake.done is not None:
+                intake.done(self.core.name)
+
+    async def _observe(self, generator: Round) -> None:
+        facts = await self._owners.carry_out(generator, self._replies)
+        self._facts += facts
+        self._at_rest = False
+        if facts:
+            await self._publish(Publication(self.core.name, facts))
+
+    async def _answer(self, command: PartitionCommand) -> None:
+        match command:
+            case TakeSnapshot(snapshot_id):
+                await self._snapshot(snapshot_id)
+            case RunSteps(steps, done):
+                for _ in range(steps):
+                    await self._cycle(STEP_BUDGET)
+                if done is not None:
+                    done(self.core.name)
+            case Quiesce(done):
+                while not self._at_rest and not self._manual:
+                    await self._schedule()
+                done(self.core.name)
+
+    async def _snapshot(self, snapshot_id: int) -> None:
+        """State and publications agree: the scheduler first takes in what is already published."""
+        facts, self._facts = self._facts, []
+        await self._scheduler.cycle(self._clock.now_ns(), facts, _OBSERVE_ONLY)
+        state = partition_state(self.core, self.scheduler_core.indexes)
+        await self._publish(PartitionSnapshot(self.core.name, snapshot_id, state))
+
+    async def _schedule(self) -> None:
+        """One full cycle's worth of placements, or until nothing more can be placed."""
+        while not self._at_rest:
+            result = await self._cycle(self._budget)
+            if result.is_full:
+                return
+
+    async def _cycle(self, budget: Budget) -> CycleResult:
+        facts, self._facts = self._facts, []
+        now_ns = self._clock.now_ns()
+        result = await self._scheduler.cycle(now_ns, facts, budget)
+        self.cycles += 1
+        self._at_rest = result.at_rest
+        self.core.note(result.facts)
+        if result.facts:
+            await self._publish(Publication(self.core.name, result.facts))
+        return result
