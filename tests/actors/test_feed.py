@@ -352,6 +352,14 @@ async def test_cancelled_snapshot_releases_what_it_held():
         assert w.feed.sequence == 2
 
 
+async def test_snapshot_of_a_partition_that_does_not_run_fails_at_once():
+    """A closed inbox is a refusal, not something to wait for."""
+    async with world("default") as w:
+        w.inboxes["default"].close()
+        with pytest.raises(SnapshotError, match="default"):
+            await w.feed.snapshot()
+
+
 async def test_snapshot_without_partitions_is_empty():
     """A daemon that has no partition yet still answers."""
     async with world() as w:

@@ -1,8 +1,13 @@
 """The client over real sockets: requests and answers, resumption, and the commands built on it."""
 
 import inspect
+import os
 import random
+import signal
+import subprocess
+import sys
 import textwrap
+from contextlib import asynccontextmanager
 from functools import partial
 
 import pytest
@@ -399,3 +404,45 @@ async def test_follow_command_prints_json_lines():
             )
     assert [line.count("\n") for line in lines] == [0, 0]
     assert lines[0].startswith('{"sequence":3,"type":"APP","objectID":"app-1"')
+
+
+async def test_interrupted_commands_end_cleanly(tmp_path):
+    """Ctrl-C is the usual end: exit code 0, no traceback, and ``submit`` says how far it came."""
+    path = tmp_path / "small.yaml"
+    path.write_text(SCENARIO)
+    async with running_daemon() as daemon:
+        follower = [sys.executable, "-m", "ykactor", "follow", daemon.url, "--from", "0"]
+        submitter = [sys.executable, "-m", "ykactor", "submit", str(path), "--url", daemon.url, "--speed", "0.001"]
+        async with running(*follower) as follow_process, running(*submitter) as submit_process:
+            submitted = [await read_line(submit_process) for _ in range(2)]
+            followed = [await read_line(follow_process) for _ in range(2)]
+            for process in (follow_process, submit_process):
+                process.send_signal(signal.SIGINT)
+                assert await process.wait() == 0
+            assert [line.split()[1] for line in submitted] == ["node", "application"]
+            assert [line.split()[3] for line in followed] == ["NODE_SCHEDULABLE", "DETAILS_NONE"]
+            assert (await submit_process.stdout.receive_some()).startswith(b"small: 2 requests sent, 0 refused; 0 allocated")
+            assert await follow_process.stderr.receive_some() == b""
+            assert await submit_process.stderr.receive_some() == b""
+
+
+@asynccontextmanager
+async def running(*command):
+    """A process with piped output that does not outlive the block."""
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = await trio.lowlevel.open_process(command, **pipes, env={**os.environ, "PYTHONUNBUFFERED": "1"})
+    async with process.stdout, process.stderr:
+        try:
+            yield process
+        finally:
+            process.kill()
+            await process.wait()
+
+
+async def read_line(process):
+    """The next line of its output."""
+    line = b""
+    while not line.endswith(b"\n"):
+        line += await process.stdout.receive_some(1)
+        assert line, await process.stderr.receive_some()
+    return line.decode()

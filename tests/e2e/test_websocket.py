@@ -108,12 +108,7 @@ async def test_too_many_sessions_are_refused_until_one_ends():
             with pytest.raises(Disconnected, match="answered 503 1 sessions are open"):
                 async with client(daemon, "/v1/feed"):
                     pass
-        while True:
-            try:
-                async with client(daemon, "/v1/feed"):
-                    break
-            except Disconnected:
-                await trio.lowlevel.checkpoint()
+        await wait_for_place(daemon)
 
 
 @pytest.mark.parametrize(
@@ -264,6 +259,37 @@ async def test_newer_session_replaces_the_older():
             reason = await old.closed()
             assert (reason.code, reason.reason) == (4001, "a newer session of rm-1 has registered")
             assert (await new.ask({"type": "NodeRequest", "nodes": [NODE]}))["type"] == "NodeResponse"
+
+
+async def test_partition_that_never_answers_keeps_no_place():
+    """A session that has ended is gone, even if its requests are still being worked on."""
+    async with running_daemon(limits=Limits(sessions_max=1)) as daemon:
+        async with registered(daemon) as rm:
+            daemon.doubles["default"].resume = trio.Event()
+            await rm.send({"type": "NodeRequest", "id": "lost", "nodes": [NODE]})
+        await wait_for_place(daemon)
+
+
+async def wait_for_place(daemon):
+    while True:
+        try:
+            async with client(daemon, "/v1/feed"):
+                return
+        except Disconnected:
+            await trio.lowlevel.checkpoint()
+
+
+async def test_ping_into_a_closing_session_is_no_failure(caplog):
+    """A peer that goes on pinging while we wait for its goodbye is cut off, and nobody is alarmed."""
+    async with running_daemon(limits=Limits(close_s=0.2)) as daemon:
+        register = msgspec.json.encode(REGISTER).decode()
+        async with never_reads(daemon, register, path="/v1/rm") as old:
+            while daemon.outboxes.current is None or daemon.outboxes.current.reader is None:
+                await trio.lowlevel.checkpoint()
+            async with registered(daemon):
+                ping = FrameProtocol(client=True, extensions=[]).ping(b"still here")
+                await send_until_dropped(old, ping)
+    assert caplog.records == []
 
 
 async def test_fresh_registration_resets_every_partition():
@@ -489,17 +515,22 @@ async def test_lagged_follower_is_told_and_goes_on():
 
 
 @asynccontextmanager
-async def never_reads(daemon, *sent):
+async def never_reads(daemon, *sent, path="/v1/feed"):
     """The evil double: shakes hands, says its words and then never reads from its small socket."""
     async with await trio.open_tcp_stream("127.0.0.1", int(daemon.url.rpartition(":")[2])) as stream:
         stream.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_RCVBUF, 4096)
         protocol = WSConnection(ConnectionType.CLIENT)
-        await stream.send_all(protocol.send(Request(host="127.0.0.1", target="/v1/feed")))
+        await stream.send_all(protocol.send(Request(host="127.0.0.1", target=path)))
         protocol.receive_data(await stream.receive_some())
         assert [type(event) for event in protocol.events()] == [AcceptConnection]
         for message in sent:
             await stream.send_all(protocol.send(TextMessage(message)))
         yield stream
+
+
+def frame(text):
+    """A text message as a client sends it."""
+    return FrameProtocol(client=True, extensions=[]).send_data(text)
 
 
 async def send_until_dropped(stream, data):
@@ -531,12 +562,11 @@ async def test_subscriber_that_never_reads_is_dropped_and_slows_nobody():
                 assert events[0]["sequence"] == seen + 1
                 seen = events[-1]["sequence"]
         assert seen == 50 * 200 * 2
-        await send_until_dropped(evil, b"x")
+        await send_until_dropped(evil, frame('{"type": "Subscribe"}'))
 
 
 async def test_garbage_without_end_is_bounded():
     """A peer that sends garbage and never reads the answers is not read for ever: it is dropped at the send deadline."""
     async with running_daemon(limits=Limits(send_s=0.3, close_s=0.1)) as daemon:
         async with never_reads(daemon) as evil:
-            frame = FrameProtocol(client=True, extensions=[]).send_data("{" * 100)
-            await send_until_dropped(evil, frame * 100)
+            await send_until_dropped(evil, frame("{" * 100) * 100)

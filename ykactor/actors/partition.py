@@ -28,7 +28,6 @@ from ykactor.actors.commands import (
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.owners import UNDER_WAY_MAX, Owners, Replies
 from ykactor.actors.scheduler import SchedulerActor
-from ykactor.core.decisions import Decision
 from ykactor.core.messages import ApplyConfig, Submission
 from ykactor.core.partition import PartitionCore, Round
 from ykactor.core.planner import Budget
@@ -44,7 +43,8 @@ BATCH_MAX = 256
 CYCLE_BUDGET = Budget(placements_max=UNDER_WAY_MAX, work_max=20_000)
 #: One step of the manual mode: a single decision, however long the search.
 STEP_BUDGET = Budget(placements_max=1, work_max=10**9)
-_OBSERVE_ONLY = Budget(placements_max=0, work_max=0)
+#: Submissions handled before other tasks get their turn (about 10 us each, all told).
+CHUNK_MAX = 500
 
 
 class PartitionActor:
@@ -81,8 +81,6 @@ class PartitionActor:
         self._publish = publish
         self._manual = manual
         self._budget = budget
-        #: Facts that the scheduler has not seen yet.
-        self._facts: list[Decision] = []
         self._at_rest = True
         self._replies: Replies = Mailbox(f"partition {config.name} replies", UNDER_WAY_MAX)
         self._owners: Owners
@@ -142,23 +140,25 @@ class PartitionActor:
             await self._observe(self.core.fire(now_ns))
 
     async def _intake(self, submissions: list[Submission], waiting: list[Intake] | None = None) -> None:
-        if submissions:
-            await self._observe(self.core.ingest(self._clock.now_ns(), submissions))
+        now_ns = self._clock.now_ns()
+        for start in range(0, len(submissions), CHUNK_MAX):
+            await self._observe(self.core.ingest(now_ns, submissions[start : start + CHUNK_MAX]))
         for intake in waiting or ():
             if intake.done is not None:
                 intake.done(self.core.name)
 
     async def _observe(self, generator: Round) -> None:
         facts = await self._owners.carry_out(generator, self._replies)
-        self._facts += facts
-        self._at_rest = False
         if facts:
+            self._at_rest = False
+            await self._scheduler.observe(facts)
             await self._publish(Publication(self.core.name, facts))
 
     async def _answer(self, command: PartitionCommand) -> None:
         match command:
             case TakeSnapshot(snapshot_id):
-                await self._snapshot(snapshot_id)
+                state = partition_state(self.core, self.scheduler_core.indexes)
+                await self._publish(PartitionSnapshot(self.core.name, snapshot_id, state))
             case RunSteps(steps, done):
                 for _ in range(steps):
                     await self._cycle(STEP_BUDGET)
@@ -169,13 +169,6 @@ class PartitionActor:
                     await self._schedule()
                 done(self.core.name)
 
-    async def _snapshot(self, snapshot_id: int) -> None:
-        """State and publications agree: the scheduler first takes in what is already published."""
-        facts, self._facts = self._facts, []
-        await self._scheduler.cycle(self._clock.now_ns(), facts, _OBSERVE_ONLY)
-        state = partition_state(self.core, self.scheduler_core.indexes)
-        await self._publish(PartitionSnapshot(self.core.name, snapshot_id, state))
-
     async def _schedule(self) -> None:
         """One full cycle's worth of placements, or until nothing more can be placed."""
         while not self._at_rest:
@@ -184,9 +177,7 @@ class PartitionActor:
                 return
 
     async def _cycle(self, budget: Budget) -> CycleResult:
-        facts, self._facts = self._facts, []
-        now_ns = self._clock.now_ns()
-        result = await self._scheduler.cycle(now_ns, facts, budget)
+        result = await self._scheduler.cycle(self._clock.now_ns(), budget)
         self.cycles += 1
         self._at_rest = result.at_rest
         self.core.note(result.facts)

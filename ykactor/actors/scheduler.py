@@ -11,11 +11,16 @@ from ykactor.core.planner import Budget
 from ykactor.core.scheduler import CycleResult, SchedulerCore
 
 
+class Observe(Struct, frozen=True):
+    """Take in what the owners reported."""
+
+    facts: list[Decision]
+
+
 class RunCycle(Struct, frozen=True):
-    """Run one cycle at ``now_ns``; ``facts`` are what the owners reported since the last one."""
+    """Run one cycle at ``now_ns``."""
 
     now_ns: int
-    facts: list[Decision]
     budget: Budget
 
 
@@ -24,20 +29,31 @@ class SchedulerActor:
 
     def __init__(self, core: SchedulerCore, owners: Owners) -> None:
         self.core = core
-        #: At most one cycle is asked for at a time, and one answer waits.
-        self.inbox: Mailbox[RunCycle] = Mailbox("scheduler", 1)
-        self.results: Mailbox[CycleResult] = Mailbox("scheduler results", 1)
+        #: One order at a time, and one answer to it.
+        self.inbox: Mailbox[Observe | RunCycle] = Mailbox("scheduler", 1)
+        self.answers: Mailbox[CycleResult | None] = Mailbox("scheduler answers", 1)
         self._owners = owners
         self._replies: Replies = Mailbox("scheduler replies", UNDER_WAY_MAX)
 
     async def run(self) -> None:
-        """Serve cycles until cancelled."""
+        """Serve until cancelled."""
         while True:
             order = await self.inbox.get()
-            cycle = self.core.cycle(order.now_ns, order.facts, order.budget)
-            self.results.put_nowait(await self._owners.carry_out(cycle, self._replies))
+            if isinstance(order, Observe):
+                self.core.observe(order.facts)
+                self.answers.put_nowait(None)
+            else:
+                cycle = self.core.cycle(order.now_ns, order.budget)
+                self.answers.put_nowait(await self._owners.carry_out(cycle, self._replies))
 
-    async def cycle(self, now_ns: int, facts: list[Decision], budget: Budget) -> CycleResult:
+    async def observe(self, facts: list[Decision]) -> None:
+        """Have the facts taken in. Called by the partition's task only."""
+        self.inbox.put_nowait(Observe(facts))
+        await self.answers.get()
+
+    async def cycle(self, now_ns: int, budget: Budget) -> CycleResult:
         """Ask for one cycle and wait for what it decided. Called by the partition's task only."""
-        self.inbox.put_nowait(RunCycle(now_ns, facts, budget))
-        return await self.results.get()
+        self.inbox.put_nowait(RunCycle(now_ns, budget))
+        result = await self.answers.get()
+        assert result is not None
+        return result

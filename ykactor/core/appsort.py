@@ -38,10 +38,12 @@ class LeafOrder:
     of one of them is in the lineup: of Accepted when nobody is Starting, with or without pending asks (section 6.3 of PR).
     """
 
-    __slots__ = ("_chosen", "_config", "_kept_back", "_lineup", "_places", "_starting", "first", "park", "wake")
+    __slots__ = ("_chosen", "_config", "_kept_back", "_lineup", "_places", "_starting", "first", "park", "sorts_by_more_than_age", "wake")
 
     def __init__(self, config: QueueConfig) -> None:
         self._config = config
+        #: Whether an allocation can move an application although its priority stays: by usage, or by its state.
+        self.sorts_by_more_than_age = config.properties.sort_policy != "fifo"
         self._lineup: Lineup[WaitingApplication] = Lineup()
         #: The best application that is not parked; None if all are.
         self.first = self._lineup.first

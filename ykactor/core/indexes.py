@@ -56,29 +56,26 @@ class Indexes:
         self.nodes = NodeIndex(roster.config.node_sort_policy)
         self.waiting: dict[ApplicationID, tuple[Account, WaitingApplication]] = {}
         self.generation = 0
-        #: Leaves whose queues above are to be brought up to date once, after all facts.
+        #: What ``observe`` has seen and works in at its end, once for each: applications (with "try it again"), changes of
+        #: pending amounts by leaf, leaves, nodes.
+        self._touched: dict[WaitingApplication, bool] = {}
+        self._pending_changes: dict[Account, Resource] = {}
         self._touched_leaves: dict[Account, None] = {}
         self._touched_nodes: dict[NodeID, None] = {}
 
     def observe(self, facts: list[Decision]) -> None:
         """Work in what happened, in order."""
         for fact in facts:
-            self._observe(fact)
-        for node_id in self._touched_nodes:
-            self.nodes.sync(self._roster.nodes[node_id])
-        self._touched_nodes.clear()
-        for leaf in self._touched_leaves:
-            self.ledger.refresh_priority(leaf)
-            self._update_places(leaf)
-        self._touched_leaves.clear()
+            if type(fact) is AskAdded:  # by far the most frequent
+                self._on_ask_added(fact.ask)
+            else:
+                self._observe(fact)
+        self._work_in()
 
     def _observe(self, fact: Decision) -> None:
         match fact:
-            case AskAdded(_, ask, _):
-                self._on_ask_added(ask)
             case AskRemoved(_, ask, _, True):
                 self._discard(ask)
-                self._refresh(ask.spec.application_id)
             case Released(_, ask, _, node_id):
                 self._change_usage(ask.spec.application_id, ask.spec.resource, None, node_id)
             case ApplicationChanged(_, application_id, _, state):
@@ -105,25 +102,51 @@ class Indexes:
             case ConfigurationChanged(_, "accepted") | QueueRemoved():
                 self._reconfigure()
 
+    def _work_in(self) -> None:
+        for leaf, change in self._pending_changes.items():
+            self.ledger.change_pending(leaf, change)
+        self._pending_changes.clear()
+        for application, again in self._touched.items():
+            leaf = self.waiting[application.application_id][0]
+            self._replace(leaf, application)
+            if again:
+                leaf.applications.wake(application)
+                self.wake(leaf)
+        self._touched.clear()
+        for node_id in self._touched_nodes:
+            self.nodes.sync(self._roster.nodes[node_id])
+        self._touched_nodes.clear()
+        for leaf in self._touched_leaves:
+            self.ledger.refresh_priority(leaf)
+            self._update_places(leaf)
+        self._touched_leaves.clear()
+
     # ---- asks
 
     def _on_ask_added(self, ask: Ask) -> None:
         leaf, application = self.waiting[ask.spec.application_id]
         queue = application.add(ask)
-        for account in leaf.path_up:
-            add_to(account.pending, ask.spec.resource)
-        self.replace(leaf, application)
-        if not queue.parked:
-            leaf.applications.wake(application)
-            self.wake(leaf)
+        self._change_pending(leaf, ask.spec.resource, 1)
+        self._touch(leaf, application, again=not queue.parked)
 
     def _discard(self, ask: Ask) -> None:
         leaf, application = self.waiting[ask.spec.application_id]
         application.discard(ask)
-        for account in leaf.path_up:
-            subtract_from(account.pending, ask.spec.resource)
+        self._change_pending(leaf, ask.spec.resource, -1)
+        self._touch(leaf, application)
+
+    def _change_pending(self, leaf: Account, resource: Resource, sign: int) -> None:
+        change = self._pending_changes.get(leaf)
+        if change is None:
+            change = self._pending_changes[leaf] = {}
+        for name, quantity in resource.items():
+            change[name] = change.get(name, 0) + sign * quantity
 
     # ---- applications
+
+    def _touch(self, leaf: Account, application: WaitingApplication, *, again: bool = False) -> None:
+        self._touched[application] = again or self._touched.get(application, False)
+        self._touched_leaves[leaf] = None
 
     def _on_application_changed(self, application_id: ApplicationID, state: ApplicationState) -> None:
         if application_id not in self.waiting:
@@ -135,12 +158,11 @@ class Indexes:
         application.state = state
         if state in COUNTED_AS_RUNNING:
             self.ledger.take_slot(leaf, application_id)
-        self.replace(leaf, application)
-        leaf.applications.wake(application)
-        self.wake(leaf)
+        self._touch(leaf, application, again=True)
 
     def _on_application_left(self, application_id: ApplicationID) -> None:
         leaf, application = self.waiting.pop(application_id)
+        self._touched.pop(application, None)
         leaf.applications.remove(application)
         leaf.priorities.replace(application.shown_priority, None)
         self.ledger.give_slot_back(leaf, application_id)
@@ -167,7 +189,7 @@ class Indexes:
             subtract_from(application.allocated, ended)
             self.generation += 1
         self._touch_node(node_id)
-        self._refresh(application_id)
+        self._touch(leaf, application)
 
     def _touch_node(self, node_id: NodeID) -> None:
         if node_id in self._roster.nodes:
@@ -176,11 +198,8 @@ class Indexes:
 
     # ---- orders
 
-    def _refresh(self, application_id: ApplicationID) -> None:
-        self.replace(*self.waiting[application_id])
-
-    def replace(self, leaf: Account, application: WaitingApplication) -> None:
-        """Bring the place of an application in its leaf up to date; the queues above follow at the end of ``observe``."""
+    def _replace(self, leaf: Account, application: WaitingApplication) -> None:
+        """Bring the place of an application in its leaf up to date."""
         key = application.sort_key
         leaf.applications.update(application)
         priority = application.priorities.highest
@@ -189,13 +208,14 @@ class Indexes:
             application.shown_priority = priority
         if application.sort_key != key:
             self.wake(leaf)
-        self._touched_leaves[leaf] = None
 
     def requeue(self, leaf: Account, application: WaitingApplication) -> None:
-        """As ``replace``, and the queues above at once: the planner's next step looks at them."""
-        self.replace(leaf, application)
-        self._touched_leaves.clear()
-        self.ledger.refresh_priority(leaf)
+        """Bring the places of an application and of all queues above it up to date at once: the planner looks at them next."""
+        if application.priorities.highest != application.shown_priority:
+            self._replace(leaf, application)
+            self.ledger.refresh_priority(leaf)
+        elif leaf.applications.sorts_by_more_than_age:
+            self._replace(leaf, application)
         self._update_places(leaf)
 
     def _update_places(self, leaf: Account) -> None:
@@ -218,5 +238,5 @@ class Indexes:
             self.waiting[application_id] = leaf, application
             application.sort_key = None
             application.parked = False
-            self.replace(leaf, application)
+            self._touch(leaf, application)
         self.generation += 1

@@ -14,7 +14,7 @@ from ykactor.core.ids import ApplicationID, QueuePath
 from ykactor.core.ordering import ChildOrder, ChildPlace
 from ykactor.core.priorities import Priority, PriorityBag, queue_priority
 from ykactor.core.queueconfig import QueueConfig
-from ykactor.core.resources import Resource, add_to, subtract_from
+from ykactor.core.resources import Resource, add_to, clamp, subtract_from
 
 
 class Account:
@@ -179,12 +179,33 @@ class Ledger:
                     return account, name
         return None
 
+    def change_pending(self, leaf: Account, change: Resource) -> None:
+        """Asks of ``leaf`` came or went: add the signed amounts along the path (QU-43)."""
+        for account in leaf.path_up:
+            pending = account.pending
+            for name, quantity in change.items():
+                value = pending.get(name, 0) + quantity
+                if value:
+                    pending[name] = clamp(value)
+                else:
+                    pending.pop(name, None)
+
     def charge(self, leaf: Account, resource: Resource) -> None:
         """Turn pending into unconfirmed usage along the path. ``shortage`` must have said that it fits. O(depth)."""
         for account in leaf.path_up:
-            add_to(account.allocated, resource)
-            subtract_from(account.pending, resource)
-            self._grow_share(account, resource)
+            allocated, pending, denominators = account.allocated, account.pending, account.denominators
+            for name, quantity in resource.items():
+                used = allocated[name] = allocated.get(name, 0) + quantity  # at most max: cannot overflow
+                left = pending.get(name, 0) - quantity
+                if left:
+                    pending[name] = left
+                else:
+                    pending.pop(name, None)
+                denominator = denominators.get(name)
+                if denominator is not None:  # usage only grows here: the share is the old one or this type's
+                    ratio = used / denominator if denominator > 0 else float(used != 0)
+                    if ratio > account.share:
+                        account.share = ratio
         self.unconfirmed.append((leaf, resource))
 
     def confirm(self) -> None:
@@ -209,17 +230,6 @@ class Ledger:
         for account in leaf.path_up:
             subtract_from(account.allocated, resource)
             account.share = reckon_share(account.allocated, account.denominators)
-
-    def _grow_share(self, account: Account, resource: Resource) -> None:
-        denominators = account.denominators
-        allocated = account.allocated
-        for name in resource:
-            denominator = denominators.get(name)
-            if denominator is not None:
-                used = allocated[name]
-                ratio = used / denominator if denominator > 0 else float(used != 0)
-                if ratio > account.share:
-                    account.share = ratio
 
     # ---- running slots
 

@@ -134,16 +134,20 @@ class NodeCore:
         if command.revision != self.revision:
             return Refused(self.revision, f"node {self.node_id}: at revision {self.revision}, expected {command.revision}")
         left = dict(self.available)
+        placed: dict[AskID, Ask] = {}
         for ask in command.asks:
-            if ask_id(ask) in self.allocations:
+            identity, resource = ask_id(ask), ask.spec.resource
+            if identity in self.allocations:
                 return Refused(self.revision, f"node {self.node_id}: already runs {ask.spec.allocation_key}")
-            if not fits(left, ask.spec.resource):
-                reason = f"node {self.node_id}: has {text(left)} left, wants {text(ask.spec.resource)}"
-                return Refused(self.revision, reason)
-            for name, quantity in ask.spec.resource.items():
+            if not fits(left, resource):
+                return Refused(self.revision, f"node {self.node_id}: has {text(left)} left, wants {text(resource)}")
+            for name, quantity in resource.items():
                 left[name] = left.get(name, 0) - quantity
+            placed[identity] = ask
+        self.available = left
+        self.allocations |= placed
         for ask in command.asks:
-            self._put(ask)
+            add_to(self.allocated, ask.spec.resource)
         self.revision += 1
         return Placed(self.revision)
 

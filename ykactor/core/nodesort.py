@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, insort
+from itertools import islice
 
 from ykactor.core.backlog import Shape
 from ykactor.core.ids import NodeID
@@ -134,7 +135,7 @@ class NodeIndex:
         heap = self._heaps.get(shape)
         if heap is not None:
             return self._first_of_heap(shape, heap)
-        for _, _, node in self._sorted[:SCAN_MAX]:
+        for _, _, node in islice(self._sorted, SCAN_MAX):
             if node.fits(items):
                 self.visited += 1
                 return node

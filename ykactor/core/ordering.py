@@ -48,6 +48,11 @@ class Lineup(Generic[C]):
         old = candidate.sort_key
         if old == key:
             return
+        ready = self._ready
+        if old is not None and key is not None and ready and ready[0][1] is candidate and (len(ready) == 1 or key < ready[1][0]):
+            candidate.sort_key = key
+            ready[0] = key, candidate  # the first stays the first: what a placement mostly does
+            return
         if old is not None and not candidate.parked:
             del self._ready[bisect_left(self._ready, (old,))]
         candidate.sort_key = key

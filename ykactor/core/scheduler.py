@@ -52,15 +52,17 @@ class SchedulerCore:
         self.indexes = Indexes(roster)
         self.planner = Planner(self.indexes)
 
-    def cycle(self, now_ns: int, facts: list[Decision], budget: Budget) -> Cycle:
-        """One cycle: observe, plan, commit, settle. Unconfirmed usage is zero before and after.
+    def observe(self, facts: list[Decision]) -> None:
+        """Take in what the owners reported; called between cycles, with everything that came before the next one."""
+        self.indexes.observe(facts)
+
+    def cycle(self, now_ns: int, budget: Budget) -> Cycle:
+        """One cycle: plan, commit, settle. Unconfirmed usage is zero before and after.
 
         Args:
             now_ns: Unix time of every decision of this cycle.
-            facts: what the owners reported since the last cycle.
             budget: how much to plan; what is left is planned in the next cycle.
         """
-        self.indexes.observe(facts)
         plan = self.planner.plan(now_ns, budget)
         if not plan.placements:
             return CycleResult([], plan.at_rest, False, plan.work)

@@ -62,12 +62,12 @@ class DirectPartition:
 
     def _settle(self, now_ns: int, facts: list[Decision]) -> None:
         self._publish(facts)
+        self.scheduler.observe(facts)
         while True:
-            result = carry_out(self.scheduler.cycle(now_ns, facts, self._budget))
+            result = carry_out(self.scheduler.cycle(now_ns, self._budget))
             self.core.note(result.facts)
             self._publish(result.facts)
             if self._after_step is not None:
                 self._after_step(self.core, self.scheduler)
             if result.at_rest:
                 return
-            facts = []

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -67,10 +68,11 @@ class _Play:
                 raise failure
 
     async def _send_all(self, rm: ResourceManager) -> None:
-        for message in self._scenario.messages:
-            await self._sleep_until(message.at)
-            await rm.send(structs.replace(message.request, id=str(self._sent_count)))
-            self._sent_count += 1
+        with suppress(Disconnected):  # whoever waits for answers is told the same
+            for message in self._scenario.messages:
+                await trio.sleep_until(self._real_time(message.at))
+                await rm.send(structs.replace(message.request, id=str(self._sent_count)))
+                self._sent_count += 1
 
     async def _print_answers(self, rm: ResourceManager) -> None:
         while self._answered_count < len(self._scenario.messages):
@@ -120,9 +122,6 @@ class _Play:
             f"{self._scenario.name}: {self._sent_count} requests sent, {counts['refused']} refused; "
             f"{counts['allocated']} allocated, {counts['released']} released, {counts['rejected']} rejected"
         )
-
-    async def _sleep_until(self, at: float) -> None:
-        await trio.sleep_until(self._real_time(at))
 
     def _real_time(self, at: float) -> float:
         return self._began_at + at / self._speed

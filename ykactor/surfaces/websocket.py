@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import trio
 from msgspec import Raw, Struct
 from trio_websocket import ConnectionClosed, WebSocketConnection, WebSocketRequest, wrap_server_stream
+from wsproto.utilities import LocalProtocolError
 
 from ykactor.actors.commands import Intake, Publication
 from ykactor.actors.feed import Batch, EventFilter, FeedActor, Missed, Reached, SnapshotError, Subscription
@@ -21,6 +22,7 @@ from ykactor.actors.gateway import Gateway
 from ykactor.actors.outbox import MessagesLostError, Outbox, OutboxReader, SessionReplacedError
 from ykactor.core.ids import PartitionName
 from ykactor.core.messages import Reset
+from ykactor.surfaces.logs import log_event
 from ykactor.wire import si, translate
 from ykactor.wire.codec import ENCODINGS, JSON, Encoding, ProtocolError
 
@@ -60,28 +62,38 @@ async def serve_websockets(
     Resource handling: takes over ``listeners`` and closes them.
     Error handling: whatever happens in a session ends that session and is logged; nothing but cancellation ends the server.
     """
-    server = _Server(gateway, limits or Limits())
-    await trio.serve_listeners(server.on_connection, listeners, task_status=task_status)
+    async with trio.open_nursery() as nursery:
+        server = _Server(gateway, limits or Limits(), nursery)
+        await trio.serve_listeners(server.on_connection, listeners, task_status=task_status)
 
 
 class _Server:
-    def __init__(self, gateway: Gateway, limits: Limits) -> None:
+    """Makes sessions of connections; ``nursery`` is for what outlives a session."""
+
+    def __init__(self, gateway: Gateway, limits: Limits, nursery: trio.Nursery) -> None:
         self._gateway = gateway
         self._limits = limits
+        self._nursery = nursery
         self._connections = 0
 
     async def on_connection(self, stream: trio.SocketStream) -> None:
         """Run one connection from its first byte to its last; trio closes the stream afterwards."""
         self._connections += 1
+        session: ResourceManagerSession | FeedSession | None = None
         try:
             async with trio.open_nursery() as nursery:
-                await self._run_session(nursery, stream)
+                session = await self._shake_hands(nursery, stream)
+                if session is not None:
+                    await session.run()
+                    await session.peer.close()
                 nursery.cancel_scope.cancel()
-        except* ConnectionClosed:
-            pass
-        except* Exception:
-            # Either a mistake of ours or a peer whose bytes are too strange for the websocket library.
-            logger.exception("session_failed")
+        except* (ConnectionClosed, LocalProtocolError):
+            pass  # the second: the library answers pings that come while it closes, and its protocol forbids that
+        except* Exception as errors:
+            if session is None:  # bytes too strange for the websocket library
+                log_event(logger, logging.INFO, "handshake_failed", reason=repr(errors.exceptions[0]))
+            else:
+                logger.exception("session_failed")
         finally:
             self._connections -= 1
         # Closing a socket with unread bytes resets it, and the peer might never read why: let it finish speaking.
@@ -90,8 +102,9 @@ class _Server:
             while await stream.receive_some(2**16):
                 pass
 
-    async def _run_session(self, nursery: trio.Nursery, stream: trio.abc.Stream) -> None:
-        peer = None
+    async def _shake_hands(
+        self, nursery: trio.Nursery, stream: trio.SocketStream
+    ) -> "ResourceManagerSession | FeedSession | None":
         # The library waits for ever on a plain HTTP request, hence the deadline.
         with trio.move_on_after(self._limits.handshake_s):
             request = await wrap_server_stream(
@@ -101,17 +114,14 @@ class _Server:
             if refusal is not None:
                 status, sentence = refusal
                 await request.reject(status, body=sentence.encode())
-                return
+                return None
             encoding = next((ENCODINGS[name] for name in request.proposed_subprotocols if name in ENCODINGS), None)
             connection = await request.accept(subprotocol=encoding.name if encoding is not None else None)
             peer = Peer(stream, connection, encoding or JSON, self._limits)
-        if peer is None:
-            return
-        if _path_of(request) == RM_PATH:
-            await ResourceManagerSession(peer, self._gateway).run()
-        else:
-            await FeedSession(peer, self._gateway.feed).run()
-        await peer.close()
+            if _path_of(request) == RM_PATH:
+                return ResourceManagerSession(peer, self._gateway, self._nursery)
+            return FeedSession(peer, self._gateway.feed)
+        return None
 
     def _refusal(self, request: WebSocketRequest) -> tuple[int, str] | None:
         """HTTP status and sentence for a handshake that we do not accept."""
@@ -203,34 +213,36 @@ class _Pending:
 
 
 class ResourceManagerSession:
-    """Registers a resource manager, takes its requests and sends what its outbox holds."""
+    """Registers a resource manager, takes its requests and sends what its outbox holds.
 
-    def __init__(self, peer: Peer, gateway: Gateway) -> None:
-        self._peer = peer
+    Acknowledgements are a task of ``nursery``, which outlives the session: a later one that resumes is told what was accepted.
+    """
+
+    def __init__(self, peer: Peer, gateway: Gateway, nursery: trio.Nursery) -> None:
+        self.peer = peer
         self._gateway = gateway
+        self._nursery = nursery
 
     async def run(self) -> None:
         """Talk until the connection ends or a newer session takes over."""
         reader = await self._register()
         acknowledge, pending = trio.open_memory_channel[_Pending](UNACKNOWLEDGED_MAX)
-        async with trio.open_nursery() as nursery:
-            # Goes on after the connection is lost: a session that resumes is told what was accepted.
-            nursery.start_soon(self._send_acks, pending, reader.outbox)
-            async with acknowledge:
-                try:
-                    await self._converse(reader, acknowledge)
-                finally:
-                    if reader.attached:
-                        reader.outbox.detach()
+        self._nursery.start_soon(self._send_acks, pending, reader.outbox)
+        async with acknowledge:
+            try:
+                await self._converse(reader, acknowledge)
+            finally:
+                if reader.attached:
+                    reader.outbox.detach()
 
     # ---- registration (section 15 of SC)
 
     async def _register(self) -> OutboxReader[Any]:
         while True:
-            message = await self._peer.receive()
+            message = await self.peer.receive()
             request_id = ""
             try:
-                request = self._peer.encoding.decode_request(message)
+                request = self.peer.encoding.decode_request(message)
                 request_id = request.id
                 if not isinstance(request, si.RegisterResourceManagerRequest):
                     found = type(request).__name__
@@ -238,7 +250,7 @@ class ResourceManagerSession:
                 async with self._gateway.outboxes.turn:
                     return await self._on_register(request)
             except ProtocolError as error:
-                await self._peer.send(_error_response(error, request_id))
+                await self.peer.send(_error_response(error, request_id))
 
     async def _on_register(self, request: si.RegisterResourceManagerRequest) -> OutboxReader[Any]:
         outboxes = self._gateway.outboxes
@@ -282,7 +294,7 @@ class ResourceManagerSession:
             nursery.start_soon(self._send_messages, reader)
             with suppress(ConnectionClosed):
                 while reader.attached:
-                    await self._on_message(await self._peer.receive(), reader, acknowledge)
+                    await self._on_message(await self.peer.receive(), reader, acknowledge)
             if reader.attached:
                 nursery.cancel_scope.cancel()
 
@@ -291,7 +303,7 @@ class ResourceManagerSession:
     ) -> None:
         request_id = ""
         try:
-            request = self._peer.encoding.decode_request(message)
+            request = self.peer.encoding.decode_request(message)
             request_id = request.id
             async with self._gateway.outboxes.turn:
                 if not reader.attached:
@@ -353,13 +365,13 @@ class ResourceManagerSession:
         try:
             while True:
                 for message in await reader.take():
-                    await self._peer.send(message)
+                    await self.peer.send(message)
         except ConnectionClosed:
             pass  # whoever waits for a request is told the same
         except SessionReplacedError as reason:
-            await self._peer.close(CLOSED_REPLACED, str(reason))
+            await self.peer.close(CLOSED_REPLACED, str(reason))
         except MessagesLostError as reason:
-            await self._peer.close(CLOSED_FELL_BEHIND, str(reason))
+            await self.peer.close(CLOSED_FELL_BEHIND, str(reason))
 
     async def _send_acks(self, pending: trio.MemoryReceiveChannel[_Pending], outbox: Outbox[Any]) -> None:
         """Post an ``Ack`` for each request, in the order of the requests, behind everything that they caused directly."""
@@ -392,7 +404,7 @@ class FeedSession:
     """Sends what a subscription yields; a further ``Subscribe`` replaces the one before."""
 
     def __init__(self, peer: Peer, feed: FeedActor) -> None:
-        self._peer = peer
+        self.peer = peer
         self._feed = feed
         self._said, self._heard = trio.open_memory_channel[si.Subscribe | ProtocolError](1)
         #: Cancelled when the peer has said something while we wait for events.
@@ -404,13 +416,13 @@ class FeedSession:
             nursery.start_soon(self._speak)
             with suppress(ConnectionClosed):
                 while True:
-                    await self._on_message(await self._peer.receive())
+                    await self._on_message(await self.peer.receive())
             nursery.cancel_scope.cancel()
 
     async def _on_message(self, message: str | bytes) -> None:
         heard: si.Subscribe | ProtocolError
         try:
-            heard = self._peer.encoding.decode_subscribe(message)
+            heard = self.peer.encoding.decode_subscribe(message)
         except ProtocolError as error:
             heard = error
         await self._said.send(heard)
@@ -430,7 +442,7 @@ class FeedSession:
                         raise heard
                     subscription = await self._subscribe(heard)
                 except ProtocolError as error:
-                    await self._peer.send(_error_response(error))
+                    await self.peer.send(_error_response(error))
 
     async def _tell_next(self, subscription: Subscription | None) -> None:
         told: Batch | Missed | Reached | None = None
@@ -441,11 +453,11 @@ class FeedSession:
                 told = await subscription.next()
         match told:
             case Batch(events):
-                await self._peer.send(_EncodedEvents([Raw(event) for event in events]))
+                await self.peer.send(_EncodedEvents([Raw(event) for event in events]))
             case Missed(first, last):
-                await self._peer.send(si.Lagged(from_=first, to=last))
+                await self.peer.send(si.Lagged(from_=first, to=last))
             case Reached(sequence):
-                await self._peer.send(si.Bookmark(sequence=sequence))
+                await self.peer.send(si.Bookmark(sequence=sequence))
 
     async def _subscribe(self, request: si.Subscribe) -> Subscription:
         wanted = EventFilter(
@@ -456,8 +468,8 @@ class FeedSession:
         )
         begin = await self._begin(request.from_)
         # Sent before anything else: it confirms the subscription and says from where to resume.
-        await self._peer.send(begin)
-        return Subscription(self._feed, self._peer.encoding.encode, wanted, begin.sequence)
+        await self.peer.send(begin)
+        return Subscription(self._feed, self.peer.encoding.encode, wanted, begin.sequence)
 
     async def _begin(self, from_: int | str) -> si.Snapshot | si.Bookmark:
         """The sequence number after which events follow, with the snapshot if one is wanted."""

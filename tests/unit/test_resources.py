@@ -1,0 +1,159 @@
+"""Resource arithmetic: every operation of section 1 of QU, above all what an absent type and "none" mean to it."""
+
+import pytest
+
+from ykactor.core.resources import (
+    QUANTITY_MAX,
+    QUANTITY_MIN,
+    Resource,
+    add_to,
+    added,
+    ahead,
+    clamp,
+    fits,
+    fits_undefined,
+    min_union,
+    pruned,
+    strictly_positive,
+    subtract_from,
+    subtracted,
+    text,
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(0, 0), (2**63 - 1, QUANTITY_MAX), (2**63, QUANTITY_MAX), (-(2**63), QUANTITY_MIN), (-(2**70), QUANTITY_MIN)],
+)
+def test_quantities_saturate(value: int, expected: int) -> None:
+    """Saturate at -2**63 and 2**63 - 1 instead of wrapping (QU-1)."""
+    assert clamp(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "expected"),
+    [
+        ({}, {}, {}),
+        ({"a": 1}, {}, {"a": 1}),
+        ({}, {"a": 1}, {"a": 1}),
+        ({"a": 1}, {"a": 2, "b": 3}, {"a": 3, "b": 3}),
+        ({"a": 1}, {"a": -1}, {"a": 0}),
+        ({"a": QUANTITY_MAX}, {"a": 1}, {"a": QUANTITY_MAX}),
+        ({"a": QUANTITY_MIN}, {"a": -1}, {"a": QUANTITY_MIN}),
+    ],
+)
+def test_add(left: Resource, right: Resource, expected: Resource) -> None:
+    """Add: per type over the union, absent is 0; ``added`` leaves its operands alone."""
+    before = dict(left)
+    assert added(left, right) == expected
+    assert left == before
+    add_to(left, right)
+    assert left == expected
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "kept", "pruned_away"),
+    [
+        ({}, {}, {}, {}),
+        ({"a": 3}, {"a": 1, "b": 2}, {"a": 2, "b": -2}, {"a": 2, "b": -2}),
+        ({"a": 3}, {"a": 3}, {"a": 0}, {}),
+        ({"a": 3}, {"b": 0}, {"a": 3, "b": 0}, {"a": 3}),
+        ({"a": QUANTITY_MIN}, {"a": 1}, {"a": QUANTITY_MIN}, {"a": QUANTITY_MIN}),
+        ({"a": 1}, {"a": QUANTITY_MIN}, {"a": QUANTITY_MAX}, {"a": QUANTITY_MAX}),
+    ],
+)
+def test_subtract(left: Resource, right: Resource, kept: Resource, pruned_away: Resource) -> None:
+    """Subtract: per type over the union, absent is 0. Usage is pruned: a type that drops to 0 disappears (QU-4)."""
+    before = dict(left)
+    assert subtracted(left, right) == kept
+    assert left == before
+    subtract_from(left, right)
+    assert left == pruned_away
+
+
+@pytest.mark.parametrize(
+    ("larger", "smaller", "fit", "fit_undefined"),
+    [
+        ({}, {}, True, True),
+        ({"a": 1}, {}, True, True),
+        ({"a": 1}, {"a": 1}, True, True),
+        ({"a": 1}, {"a": 2}, False, False),
+        ({"a": 1}, {"b": 1}, False, True),  # absent: 0, or unlimited
+        ({"a": 1}, {"b": 0}, True, True),
+        ({"a": 0}, {"a": 1}, False, False),  # present with 0 is not absent
+        ({"a": -5}, {"a": 1}, False, False),
+        ({"a": -5}, {"a": 0}, True, True),  # a negative one counts as 0
+        ({"a": 1}, {"a": -3}, True, True),
+        ({"a": 2, "b": 0}, {"a": 1, "b": 1}, False, False),
+    ],
+)
+def test_fits(larger: Resource, smaller: Resource, fit: bool, fit_undefined: bool) -> None:
+    """Fits: every type of the smaller one at most max(0, larger); an absent type is 0, or unlimited for fits-undefined."""
+    assert fits(larger, smaller) is fit
+    assert fits_undefined(larger, smaller) is fit_undefined
+
+
+def test_nothing_limits_nothing() -> None:
+    """None as the larger one: no constraint where undefined types are unlimited."""
+    assert fits_undefined(None, {"a": QUANTITY_MAX})
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "expected"),
+    [
+        (None, None, None),
+        (None, {"a": 1}, {"a": 1}),
+        ({"a": 1}, None, {"a": 1}),
+        ({}, None, {}),
+        ({"a": 1, "b": 5}, {"b": 2, "c": 3}, {"a": 1, "b": 2, "c": 3}),
+        ({"a": -1}, {"a": 0}, {"a": -1}),
+    ],
+)
+def test_min_union(left: Resource | None, right: Resource | None, expected: Resource | None) -> None:
+    """Min-union: the side that has a type decides alone; none and x is a copy of x; none and none is none."""
+    found = min_union(left, right)
+    assert found == expected
+    assert found is None or (found is not left and found is not right)
+
+
+@pytest.mark.parametrize(
+    ("resource", "expected"),
+    [(None, False), ({}, False), ({"a": 0}, False), ({"a": 1}, True), ({"a": 1, "b": 0}, True), ({"a": 1, "b": -1}, False)],
+)
+def test_strictly_positive(resource: Resource | None, expected: bool) -> None:
+    """Strictly > 0: no negative value and at least one positive; none is not."""
+    assert strictly_positive(resource) is expected
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "expected"),
+    [
+        ({}, {}, False),
+        ({"a": 1}, {"a": 1}, False),
+        ({"a": 2}, {"a": 1}, True),
+        ({"a": 1}, {}, True),
+        ({}, {"a": 1}, False),
+        ({}, {"a": -1}, True),
+        ({"a": 0}, {}, False),
+        ({"a": 2, "b": 1}, {"a": 1, "b": 2}, False),
+        ({"a": 2, "b": 2}, {"a": 1, "b": 2}, True),
+        ({"a": 2}, {"a": 1, "b": 1}, False),
+    ],
+)
+def test_strictly_greater(left: Resource, right: Resource, expected: bool) -> None:
+    """Strictly greater: all types at least as large and one different; an absent type is 0."""
+    assert ahead(left, right) is expected
+
+
+def test_prune() -> None:
+    """Prune removes types with value 0 and nothing else."""
+    assert pruned({"a": 0, "b": -1, "c": 2}) == {"b": -1, "c": 2}
+
+
+@pytest.mark.parametrize(
+    ("resource", "expected"),
+    [(None, "nil resource"), ({}, "map[]"), ({"vcore": 10, "memory": 100}, "map[memory:100 vcore:10]")],
+)
+def test_text(resource: Resource | None, expected: str) -> None:
+    """Types are sorted (EV-15), and "none" is told from "empty"."""
+    assert text(resource) == expected

@@ -1,0 +1,84 @@
+"""The lifecycle of an application as a table (section 4 of AP)."""
+
+import pytest
+
+from ykactor.core.states import (
+    APPLICATION_MOVES,
+    COMPLETING_TIMEOUT_NS,
+    EXPIRED_CLEANER_NS,
+    QUEUE_CLEANER_NS,
+    S_NS,
+    STARTING_TIMEOUT_NS,
+    TERMINAL_TIMEOUT_NS,
+    after_allocation,
+)
+from ykactor.core.states import ApplicationEvent as Event
+from ykactor.core.states import ApplicationState as State
+
+#: state -> what run, complete, fail and expire lead to; "-" is an error, or a move that changes nothing (AP-30, AP-31).
+TABLE = {
+    "New": "Accepted - Failing -",
+    "Accepted": "Starting Completing Failing -",
+    "Starting": "Running Completing Failing -",
+    "Running": "- Completing Failing -",
+    "Completing": "Running Completed Failing -",  # fail: for partition removal and execution timeout only (AP-33)
+    "Failing": "- - Failed -",
+    "Completed": "- - - Expired",
+    "Failed": "- - - Expired",
+    "Rejected": "- - - Expired",
+    "Expired": "- - - -",
+}
+
+
+@pytest.mark.parametrize(
+    ("state", "event", "entered"),
+    [
+        (state, event, entered)
+        for state, row in TABLE.items()
+        for event, entered in zip((Event.RUN, Event.COMPLETE, Event.FAIL, Event.EXPIRE), row.split(), strict=True)
+    ],
+)
+def test_moves(state: str, event: Event, entered: str) -> None:
+    """Each state and event as the table of section 4 says; what is not in it is no move."""
+    assert APPLICATION_MOVES.get((State(state), event)) == (None if entered == "-" else State(entered))
+
+
+def test_the_table_is_complete() -> None:
+    """Every state has its row, and the wire's spelling is the reference's."""
+    assert {state.value for state in State} == set(TABLE)
+    assert [event.value for event in Event] == [
+        "runApplication",
+        "completeApplication",
+        "failApplication",
+        "expireApplication",
+    ]
+
+
+def test_lengths() -> None:
+    """Starting 5 min, Completing 30 s, terminal 72 h, the cleaners 24 h and 10 s (section 4.3 of AP, AP-74, QU-96)."""
+    lengths = (STARTING_TIMEOUT_NS, COMPLETING_TIMEOUT_NS, TERMINAL_TIMEOUT_NS, EXPIRED_CLEANER_NS, QUEUE_CLEANER_NS)
+    assert [length // S_NS for length in lengths] == [300, 30, 72 * 3600, 24 * 3600, 10]
+
+
+@pytest.mark.parametrize(
+    ("state", "stateaware", "entered"),
+    [
+        ("New", True, "Accepted Starting"),
+        ("New", False, "Accepted Starting Running"),
+        ("Accepted", True, "Starting"),
+        ("Accepted", False, "Starting Running"),
+        ("Starting", True, "Running"),
+        ("Starting", False, "Running"),
+        ("Running", True, ""),
+        ("Completing", True, "Running"),
+        ("Completing", False, "Running"),
+        ("Failing", True, ""),
+        ("Completed", True, ""),
+    ],
+)
+def test_after_allocation(state: str, stateaware: bool, entered: str) -> None:
+    """The first allocation starts, the second runs (AP-36); without state awareness Starting lasts no time (AP-40).
+
+    A recovered allocation is the first sign of life of a New application (AP-35).
+    """
+    assert after_allocation(State(state), stateaware=stateaware) == tuple(State(name) for name in entered.split())

@@ -1,0 +1,274 @@
+"""What must hold between two cycles: the owners agree with each other, and the scheduler's ledger and orders with them.
+
+Everything derived is reckoned anew from the truth (leaves and nodes) and compared. Who calls it: tests after every step,
+the simulator, and health checks; nothing here is cheap, and nothing here decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ykactor.core.applications import Application
+from ykactor.core.backlog import WaitingApplication, order_of, shape_of
+from ykactor.core.ids import ApplicationID, NodeID, QueuePath
+from ykactor.core.indexes import Indexes
+from ykactor.core.ledger import Account, Ledger, reckon_share
+from ykactor.core.messages import AskID, ask_id
+from ykactor.core.nodes import NodeCore
+from ykactor.core.nodesort import NodeIndex
+from ykactor.core.partition import PartitionCore
+from ykactor.core.priorities import Priority, queue_priority, sort_rank
+from ykactor.core.queueconfig import NodeSortPolicy
+from ykactor.core.queues import LeafCore, ParentCore
+from ykactor.core.resources import Resource, add_to, added, pruned
+from ykactor.core.roster import Roster
+from ykactor.core.scheduler import SchedulerCore
+from ykactor.core.states import COUNTED_AS_RUNNING
+
+
+def violations(partition: PartitionCore, scheduler: SchedulerCore, *, strict_max: bool = False) -> list[str]:
+    """What does not hold, one sentence each: the object, what was found, what was expected. Empty when all is well.
+
+    Shares are reckoned lazily; they are brought up to date first, as the next plan would do.
+
+    Args:
+        partition, scheduler: of one partition, between two cycles and with every fact observed.
+        strict_max: also demand that no queue uses more than its ``max``. The planner never leads above it, but recovered
+            allocations, resizes and lowered limits may (QU-41), so only a history without these can promise it.
+    Cost:   O(all asks, allocations and nodes).
+    Source: SC-131, health checks 3 to 9 of section 13 of SC.
+    """
+    roster, indexes = partition.roster, scheduler.indexes
+    indexes.ledger.refresh_shares()
+    return [
+        *_membership(roster),
+        *_allocations(roster),
+        *(sentence for node in roster.nodes.values() for sentence in _node(node)),
+        *_node_index(roster, indexes.nodes),
+        *_applications(roster, indexes),
+        *_tree(roster, indexes.ledger),
+        *_usage(roster, indexes.ledger, strict_max=strict_max),
+        *_orders(roster, indexes.ledger),
+    ]
+
+
+def _differs(where: str, what: str, found: object, expected: object) -> Iterator[str]:
+    if found != expected:
+        yield f"{where}: {what} is {found}, expected {expected}"
+
+
+def _sum(resources: Iterable[Resource]) -> Resource:
+    """The sum without types whose value is 0."""
+    total: Resource = {}
+    for resource in resources:
+        add_to(total, resource)
+    return pruned(total)
+
+
+def _leaves(roster: Roster) -> list[LeafCore]:
+    return [queue for queue in roster.queues.values() if isinstance(queue, LeafCore)]
+
+
+# ---- the owners among themselves
+
+
+def _membership(roster: Roster) -> Iterator[str]:
+    """Every application is in one leaf, the one that the roster names; every parent knows its children."""
+    found: dict[ApplicationID, QueuePath] = {}
+    for leaf in _leaves(roster):
+        for application_id in leaf.applications:
+            if application_id in found:
+                yield f"application {application_id}: is in {leaf.path} and in {found[application_id]}, expected one queue"
+            found[application_id] = leaf.path
+    yield from _differs("partition", "the leaf of each application", roster.applications, found)
+    for path, queue in roster.queues.items():
+        children = {other for other in roster.queues if other.rpartition(".")[0] == path}
+        known = set(queue.children) if isinstance(queue, ParentCore) else set()
+        yield from _differs(f"queue {path}", "the child set", sorted(known), sorted(children))
+
+
+def _allocations(roster: Roster) -> Iterator[str]:
+    """Nothing runs twice, nothing runs that its application does not know, and nothing waits that runs."""
+    places: dict[AskID, NodeID] = {}
+    foreign: dict[str, NodeID] = {}
+    for node_id, node in roster.nodes.items():
+        for where in node.allocations:
+            if where in places:
+                yield f"allocation {where[1]} of {where[0]}: runs on {node_id} and on {places[where]}, expected one node"
+            places[where] = node_id
+        for key in node.foreign:
+            if key in foreign:
+                yield f"foreign allocation {key}: is on {node_id} and on {foreign[key]}, expected one node"
+            foreign[key] = node_id
+    for leaf in _leaves(roster):
+        for application in leaf.applications.values():
+            for key in application.asks.keys() & application.allocations.keys():
+                yield f"ask {key} of {application.application_id}: waits and runs, expected one of them"
+            for ask, node_id in application.allocations.values():
+                on_node = roster.nodes[node_id].allocations.get(ask_id(ask)) if node_id in roster.nodes else None
+                if places.pop(ask_id(ask), None) != node_id or on_node is not ask:
+                    yield f"allocation {ask.spec.allocation_key} of {application.application_id}: not on its node {node_id}"
+    for (application_id, key), node_id in places.items():
+        yield f"node {node_id}: runs {key} of {application_id}, which does not know it"
+
+
+def _node(node: NodeCore) -> Iterator[str]:
+    """capacity = allocated + occupied + available, per type (health check 6)."""
+    where = f"node {node.node_id}"
+    yield from _differs(where, "allocated", pruned(node.allocated), _sum(ask.spec.resource for ask in node.allocations.values()))
+    yield from _differs(where, "occupied", pruned(node.occupied), _sum(spec.resource for spec in node.foreign.values()))
+    total = _sum([node.allocated, node.occupied, node.available])
+    yield from _differs(where, "allocated + occupied + available", total, pruned(node.capacity))
+
+
+# ---- the scheduler's nodes
+
+
+def _node_index(roster: Roster, index: NodeIndex) -> Iterator[str]:
+    """The index is the nodes as they are, in the order of section 8 of PR."""
+    yield from _differs("node index", "the set of nodes", sorted(index.nodes), sorted(roster.nodes))
+    policy = roster.config.node_sort_policy
+    expected = []
+    for node_id, core in roster.nodes.items():
+        node = index.nodes.get(node_id)
+        if node is None:
+            continue
+        where = f"indexed node {node_id}"
+        yield from _differs(where, "available", pruned(node.available), pruned(core.available))
+        yield from _differs(where, "schedulable", node.schedulable, core.schedulable)
+        yield from _differs(where, "revision", node.revision, core.revision)
+        score = _score(core, policy)
+        yield from _differs(where, "score", node.score, score)
+        if core.schedulable:
+            expected.append((score, node_id))
+    yield from _differs("node index", "the order", index.in_order(), [node_id for _, node_id in sorted(expected)])
+
+
+def _score(core: NodeCore, policy: NodeSortPolicy) -> float:
+    """PR-60 to PR-64."""
+    used = weights = 0.0
+    for name in sorted(core.capacity):
+        weight = policy.resource_weights.get(name, 0.0)
+        if weight > 0 and core.capacity[name]:
+            used += weight * (1.0 - core.available.get(name, 0) / core.capacity[name])
+            weights += weight
+    utilisation = used / weights if weights else 0.0
+    return utilisation if policy.type == "fair" else 1.0 - utilisation
+
+
+# ---- the scheduler's applications
+
+
+def _applications(roster: Roster, indexes: Indexes) -> Iterator[str]:
+    """Every live application waits in the index with exactly its asks."""
+    expected = sorted(roster.applications)
+    yield from _differs("application index", "the set of applications", sorted(indexes.waiting), expected)
+    for leaf in _leaves(roster):
+        for application_id, application in leaf.applications.items():
+            if application_id in indexes.waiting:
+                account, waiting = indexes.waiting[application_id]
+                yield from _differs(f"waiting application {application_id}", "the queue", account.path, leaf.path)
+                yield from _application(application, waiting)
+
+
+def _application(application: Application, waiting: WaitingApplication) -> Iterator[str]:
+    where = f"waiting application {application.application_id}"
+    yield from _differs(where, "the state", waiting.state, application.state)
+    yield from _differs(where, "the submission time", waiting.submission_ns, application.submission_ns)
+    yield from _differs(where, "the registration number", waiting.arrival, application.arrival)
+    allocated = _sum(ask.spec.resource for ask, _ in application.allocations.values())
+    yield from _differs(where, "allocated", pruned(waiting.allocated), allocated)
+    yield from _differs(where, "the set of asks", sorted(waiting.asks), sorted(application.asks))
+    queued = 0
+    for shape, queue in waiting.queues.items():
+        asks = queue.asks()
+        queued += len(asks)
+        if [shape_of(ask.spec) for ask in asks] != [shape] * len(asks):
+            yield f"{where}: asks of several shapes wait in one line, expected {shape}"
+        if asks != sorted(asks, key=order_of) or queue.sort_key != order_of(asks[0]):
+            yield f"{where}: the asks of shape {shape} are not in order"
+        for ask in asks:
+            key = ask.spec.allocation_key
+            if application.asks.get(key) is not ask or waiting.asks.get(key) != (ask, queue):
+                yield f"{where}: ask {key} in line is not the ask that waits"
+    yield from _differs(where, "the number of asks in line", queued, len(application.asks))
+    yield from _differs(where, "the priority", waiting.priorities.highest, _priority(application))
+    yield from _differs(where, "the priority shown to the queue", waiting.shown_priority, _priority(application))
+
+
+def _priority(application: Application) -> Priority:
+    """PR-3."""
+    return max((ask.spec.priority for ask in application.asks.values()), default=None)
+
+
+# ---- the ledger
+
+
+def _tree(roster: Roster, ledger: Ledger) -> Iterator[str]:
+    """One account for each queue, with its settings; root's max is what the nodes offer (QU-30)."""
+    yield from _differs("ledger", "the set of accounts", list(ledger.accounts), list(roster.queues))
+    yield from _differs("ledger", "the number of unconfirmed charges", len(ledger.unconfirmed), 0)
+    total = _sum(node.capacity for node in roster.nodes.values())
+    offered = total if any(quantity > 0 for quantity in total.values()) else None
+    yield from _differs("ledger", "the cluster's total", ledger.root_max, offered)
+    for path, account in ledger.accounts.items():
+        queue = roster.queues.get(path)
+        if queue is not None:
+            limit = queue.config.max if account.parent else offered
+            yield from _differs(f"account {path}", "is_leaf", account.is_leaf, isinstance(queue, LeafCore))
+            yield from _differs(f"account {path}", "the configuration", account.config, queue.config)
+            yield from _differs(f"account {path}", "max", account.max, limit)
+
+
+def _usage(roster: Roster, ledger: Ledger, *, strict_max: bool) -> Iterator[str]:
+    """Usage, slots, priority and share of each queue, reckoned from its applications or its children."""
+    fair_max: dict[QueuePath, Resource] = {}
+    for path, account in ledger.accounts.items():  # parents before children
+        own = account.max or {} if account.parent is None or ledger.root_max else {}
+        fair_max[path] = {**(fair_max[account.parent.path] if account.parent else {}), **own}
+    for path, account in ledger.accounts.items():
+        where = f"account {path}"
+        yield from _leaf_usage(where, account, roster.leaf(path)) if account.is_leaf else _parent_usage(where, account, ledger)
+        bounds = fair_max[path] | (account.config.guaranteed or {})
+        share = reckon_share(account.allocated, {name: float(quantity) for name, quantity in bounds.items()})
+        yield from _differs(where, "the fair share", account.share, share)
+        if strict_max:
+            for name, used in account.allocated.items():
+                limit = (account.max or {}).get(name, used if account.parent else 0)
+                if used > limit:
+                    yield f"{where}: uses {used} {name}, expected at most {limit}"
+
+
+def _leaf_usage(where: str, account: Account, leaf: LeafCore) -> Iterator[str]:
+    applications = leaf.applications.values()
+    allocated = _sum(ask.spec.resource for it in applications for ask, _ in it.allocations.values())
+    pending = _sum(ask.spec.resource for it in applications for ask in it.asks.values())
+    running = sorted(it.application_id for it in applications if it.state in COUNTED_AS_RUNNING)
+    raw = max((priority for it in applications if (priority := _priority(it)) is not None), default=None)
+    yield from _compare(where, account, allocated, pending, running, raw)
+
+
+def _parent_usage(where: str, account: Account, ledger: Ledger) -> Iterator[str]:
+    children = [child for child in ledger.accounts.values() if child.parent is account]
+    allocated = _sum(child.allocated for child in children)
+    pending = _sum(child.pending for child in children)
+    running = sorted(application_id for child in children for application_id in child.running)
+    raw = max((child.priority for child in children if child.priority is not None), default=None)
+    yield from _compare(where, account, allocated, pending, running, raw)
+
+
+def _compare(
+    where: str, account: Account, allocated: Resource, pending: Resource, running: list[ApplicationID], raw: Priority
+) -> Iterator[str]:
+    yield from _differs(where, "allocated", pruned(account.allocated), allocated)
+    yield from _differs(where, "pending", pruned(account.pending), pending)
+    yield from _differs(where, "the set of running applications", sorted(account.running), running)
+    yield from _differs(where, "the highest priority inside", account.priorities.highest, raw)
+    yield from _differs(where, "the priority", account.priority, queue_priority(raw, account.config.properties))
+
+
+# ---- the orders
+
+
+def _orders(roster: Roster, ledger: Ledger) -> Iterator[str]:
+    """Children and applications have the places that their keys give them."""
