@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ykactor.core import decisions as fact
+from ykactor.core.invariants import violations
 from ykactor.core.messages import (
     AddApplication,
     AllocationSpec,
@@ -160,7 +161,7 @@ RELEASED = "released STOPPED_BY_RM (allocation remove as per RM request)"
 
 
 class World:
-    """One partition and what was decided in it."""
+    """One partition and what was decided in it; its invariants are checked after every cycle unless it is too large for that."""
 
     def __init__(
         self,
@@ -168,14 +169,24 @@ class World:
         nodes: Iterable[Submission] = (),
         *,
         placements_max: int = PLENTY,
+        checked: bool = True,
         after_step: Callable[[PartitionCore, SchedulerCore], None] | None = None,
     ) -> None:
         self.facts: list[fact.Decision] = []
         self._heard = 0
         self.now_ns = 0
         budget = Budget(placements_max, PLENTY)
-        self.direct = DirectPartition(load(text), budget, self.facts.extend, after_step)
+        self._checked = checked
+        self._after_step = after_step
+        self.direct = DirectPartition(load(text), budget, self.facts.extend, self._check)
         self.given(*nodes)
+
+    def _check(self, core: PartitionCore, scheduler: SchedulerCore) -> None:
+        """Whatever a test is about, all invariants hold after each of its steps."""
+        if self._checked:
+            assert violations(core, scheduler) == []
+        if self._after_step is not None:
+            self._after_step(core, scheduler)
 
     def send(self, *submissions: Submission, at: float | None = None) -> None:
         """Say something, at the present virtual second unless ``at`` names a later one; all that follows is decided."""

@@ -94,7 +94,6 @@ def test_decision_lines(decision, line):
         fact.QueueRemoved(S, "root.a"),
         fact.QueueStateChanged(S, "root.a", "Draining"),
         fact.QueueLimitChanged(S, "root.a", "max", None),
-        fact.AskFits(S, ASK, "root.a", "m"),
     ],
     ids=lambda decision: type(decision).__name__,
 )
@@ -237,7 +236,6 @@ NODE_ALLOC_REMOVE = ("NODE", "n1", "REMOVE", "NODE_ALLOC", "t1", "", RES)
         (
             fact.NodeAdded(S, "n1", RES, False, {}),
             [
-                ("NODE", "n1", "SET", "NODE_SCHEDULABLE", "", "schedulable: false", None),
                 ("NODE", "n1", "ADD", "DETAILS_NONE", "", "Node added to the scheduler", RES),
             ],
         ),
@@ -300,7 +298,6 @@ NODE_ALLOC_REMOVE = ("NODE", "n1", "REMOVE", "NODE_ALLOC", "t1", "", RES)
             fact.QueueLimitChanged(S, "root.a", "guaranteed", None),
             [("QUEUE", "root.a", "SET", "QUEUE_GUARANTEED", "", "", None)],
         ),
-        (fact.AskFits(S, ASK, "root.a", "m"), [("REQUEST", "t1", "NONE", "DETAILS_NONE", "app-1", "m", RES)]),
         (
             fact.ConfigurationChanged(S, "accepted", ""),
             [("QUEUE", "root", "SET", "QUEUE_CONFIG", "", "configuration accepted", None)],
@@ -364,4 +361,4 @@ def test_records_are_numbered_and_say_where():
 def test_long_messages_are_cut():
     """Section 1 of EV, T7: a message of more than 1024 characters becomes the first 1021 and three dots."""
     for length, expected in ((1024, "x" * 1024), (1500, "x" * 1021 + "...")):
-        assert events(fact.AskFits(S, ASK, "root.a", "x" * length), "default", 1)[0].message == expected
+        assert events(fact.ApplicationRejected(S, "app-1", "x" * length), "default", 1)[-1].message == expected

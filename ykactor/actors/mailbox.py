@@ -63,9 +63,8 @@ class Mailbox(Generic[T]):
         return batch
 
     def close(self) -> None:
-        """No more messages: waiting senders get ``trio.BrokenResourceError``."""
+        """No more messages: senders get ``trio.ClosedResourceError``, the owner what is left and then ``trio.EndOfChannel``."""
         self._send.close()
-        self._receive.close()
 
     def statistics(self) -> trio.MemoryChannelStatistics:
         """How many messages wait, of how many that may."""

@@ -9,6 +9,7 @@ stream of input cannot keep the search from coming to its end.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from math import inf
 from typing import Any
 
@@ -28,6 +29,7 @@ from ykactor.actors.commands import (
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.owners import UNDER_WAY_MAX, Owners, Replies
 from ykactor.actors.scheduler import SchedulerActor
+from ykactor.core.ids import PartitionName
 from ykactor.core.messages import ApplyConfig, Submission
 from ykactor.core.partition import PartitionCore, Round
 from ykactor.core.planner import Budget
@@ -56,10 +58,12 @@ class PartitionActor:
         publish: gives a publication or snapshot to the feed; may wait for room there.
         manual: whether cycles run only when ``RunSteps`` asks for them.
         budget: the bound of one cycle.
+        on_cycle: is told of every cycle: partition, number, result.
 
     Attributes:
         cycles: how many cycles have come to their end; the watchdog wants to see it move.
         busy: whether a turn is going on.
+        finished: set when ``run`` has come to its end in good order.
     """
 
     def __init__(
@@ -70,24 +74,27 @@ class PartitionActor:
         *,
         manual: bool = False,
         budget: Budget = CYCLE_BUDGET,
+        on_cycle: Callable[[PartitionName, int, CycleResult], None] | None = None,
     ) -> None:
         self.core = PartitionCore(config)
         self.scheduler_core = SchedulerCore(self.core.roster)
         self.inbox: Mailbox[PartitionCommand] = Mailbox(f"partition {config.name}", INBOX_MAX)
         self.cycles = 0
         self.busy = False
+        self.finished = trio.Event()
         self._config = config
         self._clock = clock
         self._publish = publish
         self._manual = manual
         self._budget = budget
+        self._on_cycle = on_cycle
         self._at_rest = True
         self._replies: Replies = Mailbox(f"partition {config.name} replies", UNDER_WAY_MAX)
         self._owners: Owners
         self._scheduler: SchedulerActor
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serve until cancelled; started when the first configuration is in force."""
+        """Serve until the inbox is closed and empty; started when the first configuration is in force."""
         async with trio.open_nursery() as nursery:
             self._owners = Owners(nursery)
             self._scheduler = SchedulerActor(self.scheduler_core, self._owners)
@@ -95,11 +102,14 @@ class PartitionActor:
             await self._intake([ApplyConfig(self._config)])
             await self._schedule()
             task_status.started()
-            while True:
-                commands = await self._next_commands()
-                self.busy = True
-                await self._turn(commands)
-                self.busy = False
+            with suppress(trio.EndOfChannel):
+                while True:
+                    commands = await self._next_commands()
+                    self.busy = True
+                    await self._turn(commands)
+                    self.busy = False
+            nursery.cancel_scope.cancel()
+        self.finished.set()
 
     def statistics(self) -> dict[str, Any]:
         """How full the inbox is, how many owners there are, how many cycles ran."""
@@ -180,6 +190,8 @@ class PartitionActor:
         result = await self._scheduler.cycle(self._clock.now_ns(), budget)
         self.cycles += 1
         self._at_rest = result.at_rest
+        if self._on_cycle is not None:
+            self._on_cycle(self.core.name, self.cycles, result)
         self.core.note(result.facts)
         if result.facts:
             await self._publish(Publication(self.core.name, result.facts))

@@ -88,9 +88,10 @@ class AskQueue:
         assert self._asks[place][1] is ask
         del self._asks[place]
 
-    def asks(self) -> list[Ask]:
-        """All that wait, in order."""
-        return [ask for _, ask in self._asks[self._start :]]
+    def asks(self, count: int | None = None) -> list[Ask]:
+        """The first ``count`` that wait, or all, in order."""
+        end = None if count is None else self._start + count
+        return [ask for _, ask in self._asks[self._start : end]]
 
 
 class WaitingApplication:

@@ -1,7 +1,7 @@
 """What came out: every public fact of a partition, in the order in which it became true.
 
-The cores produce these structs, nobody else does. ``wire.translate`` renders one fact three ways: as a line of the
-decision log, as messages to the resource manager, and as event records for the feed. They are frozen and hold no
+The cores produce these structs, nobody else does. ``wire.render`` renders one fact three ways: as a line of the decision
+log, as messages to the resource manager, and as event records for the feed. They are frozen and hold no
 cycles.
 """
 
@@ -184,14 +184,6 @@ class QueueLimitChanged(Fact, frozen=True, gc=False):
     resource: Resource | None
 
 
-class AskFits(Fact, frozen=True, gc=False):
-    """The answer to "does this ask fit its queue now" changed; ``message`` says what is missing or that it fits again."""
-
-    ask: Ask
-    queue: QueuePath
-    message: str
-
-
 class ConfigurationChanged(Fact, frozen=True, gc=False):
     """A configuration was ``accepted`` or ``rejected`` (``state``); ``reason`` holds every mistake, one per line."""
 
@@ -221,6 +213,5 @@ Decision = (
     | QueueRemoved
     | QueueStateChanged
     | QueueLimitChanged
-    | AskFits
     | ConfigurationChanged
 )

@@ -94,7 +94,8 @@ class Indexes:
             case NodeAdded() | NodeCapacityChanged() | NodeSchedulable() | ForeignChanged():
                 self._touch_node(fact.node_id)
             case NodeRemoved(_, node_id):
-                self.nodes.remove(node_id)
+                if node_id in self.nodes.nodes:  # it is not when it came and went between two observations
+                    self.nodes.remove(node_id)
                 self._touched_nodes.pop(node_id, None)
             case QueueLimitChanged(_, "root", "max", total):
                 self.ledger.set_root_max(total)
@@ -175,6 +176,7 @@ class Indexes:
         application = self.waiting[ask.spec.application_id][1]
         if ask.spec.allocation_key in application.asks:  # it waited here until the resource manager placed it (AP-112)
             self._discard(ask)
+        application.submission_ns = min(application.submission_ns, ask.created_ns)  # PR-40
         self._change_usage(ask.spec.application_id, None, ask.spec.resource, node_id)
 
     def _change_usage(

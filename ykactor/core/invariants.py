@@ -20,10 +20,12 @@ from ykactor.core.partition import PartitionCore
 from ykactor.core.priorities import Priority, queue_priority, sort_rank
 from ykactor.core.queueconfig import NodeSortPolicy
 from ykactor.core.queues import LeafCore, ParentCore
-from ykactor.core.resources import Resource, add_to, added, pruned
+from ykactor.core.resources import Resource, add_to, pruned
 from ykactor.core.roster import Roster
 from ykactor.core.scheduler import SchedulerCore
-from ykactor.core.states import COUNTED_AS_RUNNING
+from ykactor.core.states import COUNTED_AS_RUNNING, ApplicationState
+
+_BEGINNING = frozenset({ApplicationState.ACCEPTED, ApplicationState.STARTING})
 
 
 def violations(partition: PartitionCore, scheduler: SchedulerCore, *, strict_max: bool = False) -> list[str]:
@@ -48,7 +50,7 @@ def violations(partition: PartitionCore, scheduler: SchedulerCore, *, strict_max
         *_applications(roster, indexes),
         *_tree(roster, indexes.ledger),
         *_usage(roster, indexes.ledger, strict_max=strict_max),
-        *_orders(roster, indexes.ledger),
+        *_orders(roster, indexes),
     ]
 
 
@@ -141,7 +143,8 @@ def _node_index(roster: Roster, index: NodeIndex) -> Iterator[str]:
         yield from _differs(where, "score", node.score, score)
         if core.schedulable:
             expected.append((score, node_id))
-    yield from _differs("node index", "the order", index.in_order(), [node_id for _, node_id in sorted(expected)])
+    order = [node.node_id for node in index.in_order()]
+    yield from _differs("node index", "the order", order, [node_id for _, node_id in sorted(expected)])
 
 
 def _score(core: NodeCore, policy: NodeSortPolicy) -> float:
@@ -223,12 +226,20 @@ def _tree(roster: Roster, ledger: Ledger) -> Iterator[str]:
 def _usage(roster: Roster, ledger: Ledger, *, strict_max: bool) -> Iterator[str]:
     """Usage, slots, priority and share of each queue, reckoned from its applications or its children."""
     fair_max: dict[QueuePath, Resource] = {}
+    below: dict[Account, list[Account]] = {}
     for path, account in ledger.accounts.items():  # parents before children
-        own = account.max or {} if account.parent is None or ledger.root_max else {}
+        below[account] = []
+        if account.parent is not None:
+            below[account.parent].append(account)
+        own = (account.max or {}) if account.parent is None or ledger.root_max else {}
         fair_max[path] = {**(fair_max[account.parent.path] if account.parent else {}), **own}
     for path, account in ledger.accounts.items():
         where = f"account {path}"
-        yield from _leaf_usage(where, account, roster.leaf(path)) if account.is_leaf else _parent_usage(where, account, ledger)
+        queue = roster.queues.get(path)
+        if isinstance(queue, LeafCore):
+            yield from _leaf_usage(where, account, queue)
+        else:
+            yield from _parent_usage(where, account, below[account])
         bounds = fair_max[path] | (account.config.guaranteed or {})
         share = reckon_share(account.allocated, {name: float(quantity) for name, quantity in bounds.items()})
         yield from _differs(where, "the fair share", account.share, share)
@@ -248,8 +259,7 @@ def _leaf_usage(where: str, account: Account, leaf: LeafCore) -> Iterator[str]:
     yield from _compare(where, account, allocated, pending, running, raw)
 
 
-def _parent_usage(where: str, account: Account, ledger: Ledger) -> Iterator[str]:
-    children = [child for child in ledger.accounts.values() if child.parent is account]
+def _parent_usage(where: str, account: Account, children: list[Account]) -> Iterator[str]:
     allocated = _sum(child.allocated for child in children)
     pending = _sum(child.pending for child in children)
     running = sorted(application_id for child in children for application_id in child.running)
@@ -270,5 +280,30 @@ def _compare(
 # ---- the orders
 
 
-def _orders(roster: Roster, ledger: Ledger) -> Iterator[str]:
-    """Children and applications have the places that their keys give them."""
+def _orders(roster: Roster, indexes: Indexes) -> Iterator[str]:
+    """Children and applications have the places that their keys give them; whoever has nothing pending has none (PR-29)."""
+    for path, account in indexes.ledger.accounts.items():
+        if account.parent is not None:
+            rank, place = sort_rank(account.priority), account.place
+            key = (rank, account.share) if account.parent.config.properties.sort_by_priority else (account.share,)
+            yield from _differs(f"account {path}", "the place", place.group_key, key if account.pending else None)
+            if account.pending:
+                yield from _differs(f"account {path}", "the pending resource of its place", dict(place.vector), account.pending)
+        leaf = roster.queues.get(path)
+        if isinstance(leaf, LeafCore):
+            there = [name for name in leaf.applications if name in indexes.waiting]
+            yield from _leaf_order(account, [indexes.waiting[name][1] for name in there])
+
+
+def _leaf_order(account: Account, applications: list[WaitingApplication]) -> Iterator[str]:
+    keys = {application: account.applications.sort_key(application) for application in applications}
+    if account.config.properties.sort_policy == "stateaware":  # one application at most of those that begin (6.3 of PR)
+        starting = any(application.state is ApplicationState.STARTING for application in applications)
+        beginner = ApplicationState.STARTING if starting else ApplicationState.ACCEPTED
+        candidates = [(key, it) for it, key in keys.items() if key is not None and it.state is beginner]
+        chosen = min(candidates, default=(None, None), key=lambda candidate: candidate[0])[1]
+        for application in applications:
+            if application.state in _BEGINNING and application is not chosen:
+                keys[application] = None
+    for application, key in keys.items():
+        yield from _differs(f"waiting application {application.application_id}", "the place", application.sort_key, key)

@@ -175,7 +175,7 @@ class Ledger:
                 if name in limit:
                     if allocated.get(name, 0) + quantity > limit[name]:
                         return account, name
-                elif account.parent is None and quantity > 0:
+                elif account.parent is None and allocated.get(name, 0) + quantity > 0:
                     return account, name
         return None
 

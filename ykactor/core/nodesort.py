@@ -117,6 +117,10 @@ class NodeIndex:
         node.schedulable = False
         self._touch(node)
 
+    def in_order(self) -> list[IndexedNode]:
+        """The schedulable nodes, best first."""
+        return [node for _, _, node in self._sorted]
+
     # ---- what the planner does
 
     def charge(self, node: IndexedNode, items: tuple[tuple[str, int], ...]) -> None:

@@ -79,7 +79,7 @@ def _pending(leaf: Account, waiting: WaitingApplication) -> list[dict[str, Any]]
             "reason": explain(leaf, waiting, queue),
             "count": len(queue),
             "resource": dict(queue.items),
-            "allocationKeys": [ask.spec.allocation_key for ask in queue.asks()[:_EXAMPLES_MAX]],
+            "allocationKeys": [ask.spec.allocation_key for ask in queue.asks(_EXAMPLES_MAX)],
         }
         for queue in waiting.queues.values()
     ]

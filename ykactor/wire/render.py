@@ -274,13 +274,10 @@ def _cut(message: str) -> str:
 
 
 def _node_added(it: fact.NodeAdded) -> list[_Event]:
-    return [
-        _schedulable(it),
-        _Event("NODE", it.node_id, "ADD", message="Node added to the scheduler", resource=it.capacity),
-    ]
+    return [_Event("NODE", it.node_id, "ADD", message="Node added to the scheduler", resource=it.capacity)]
 
 
-def _schedulable(it: fact.NodeAdded | fact.NodeSchedulable) -> _Event:
+def _schedulable(it: fact.NodeSchedulable) -> _Event:
     message = f"schedulable: {'true' if it.schedulable else 'false'}"
     return _Event("NODE", it.node_id, "SET", "NODE_SCHEDULABLE", message=message)
 
@@ -360,21 +357,6 @@ def _node_event(it: fact.Allocated | fact.Released, change: str) -> _Event:
     return _Event("NODE", it.node_id, change, "NODE_ALLOC", spec.allocation_key, "", it.queue, spec.resource)
 
 
-def _ask_fits(it: fact.AskFits) -> list[_Event]:
-    spec = it.ask.spec
-    return [
-        _Event(
-            "REQUEST",
-            spec.allocation_key,
-            "NONE",
-            reference_id=spec.application_id,
-            message=it.message,
-            queue=it.queue,
-            resource=spec.resource,
-        )
-    ]
-
-
 def _queue_limit_changed(it: fact.QueueLimitChanged) -> list[_Event]:
     return [_Event("QUEUE", it.queue, "SET", _LIMIT_DETAILS[it.limit], queue=it.queue, resource=it.resource)]
 
@@ -402,6 +384,5 @@ _EVENTS: dict[type, Callable[[Any], list[_Event]]] = {
     fact.QueueAdded: lambda it: [_Event("QUEUE", it.queue, "ADD", queue=it.queue)],
     fact.QueueRemoved: lambda it: [_Event("QUEUE", it.queue, "REMOVE", queue=it.queue)],
     fact.QueueLimitChanged: _queue_limit_changed,
-    fact.AskFits: _ask_fits,
     fact.ConfigurationChanged: _configuration_changed,
 }

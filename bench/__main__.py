@@ -1,0 +1,55 @@
+"""``python -m bench``: run the cases, print a table, keep the results."""
+
+from pathlib import Path
+
+import click
+import msgspec
+from rich.console import Console
+
+from bench.cases import CASES, GROUPS, run_here
+from bench.plot import svg
+from bench.runs import Report, measure_all
+from bench.table import print_report
+
+RESULTS = Path(__file__).parent / "results"
+#: The table needs this many columns; a narrower terminal, or a file, would cut figures.
+_TABLE_WIDTH = 130
+
+
+@click.command()
+@click.option("--only", "group", type=click.Choice(GROUPS), help="One group of cases instead of all.")
+@click.option("--runs", type=click.IntRange(min=1), default=3, show_default=True, help="How often each case runs.")
+@click.option("--case", "name", type=click.Choice(list(CASES)), help="One run of one case, in this process; always JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else; keep nothing.")
+def main(group: str | None, runs: int, name: str | None, as_json: bool) -> None:
+    """Measure the whole path: typed requests in, decisions and encoded events out, through the actors."""
+    if name is not None:
+        _print_json(run_here(name))
+        return
+    console = Console(stderr=True)
+    with console.status("calibrating") as status:
+        report = measure_all([group] if group else GROUPS, runs, on_run=status.update)
+    if as_json:
+        _print_json(report.for_scripts())
+        return
+    print_report(report, Console(width=max(_TABLE_WIDTH, console.width)))
+    for path in keep(report, RESULTS):
+        click.echo(path)
+
+
+def keep(report: Report, folder: Path) -> list[Path]:
+    """Write the report and, where there is something to draw, the picture. Answers what was written."""
+    folder.mkdir(parents=True, exist_ok=True)
+    data = folder / f"{report.at.replace(':', '').removesuffix('+0000')}Z.json"
+    data.write_bytes(msgspec.json.format(msgspec.json.encode(report)) + b"\n")
+    picture = folder / "latest.svg"
+    picture.write_text(svg(report))
+    return [data, picture]
+
+
+def _print_json(answer: object) -> None:
+    click.echo(msgspec.json.encode(answer))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""The cases by name, and one run of one case. Names and figures are read by scripts: they stay."""
+
+import resource
+import sys
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import trio
+from msgspec import Struct
+
+from bench import measures
+from bench.measures import Samples
+from bench.workloads import FullCluster, Workload
+
+#: The shape of YuniKorn's own benchmark: two leaves, two applications, 10,000 asks in all.
+_OWN = {nodes: Workload(nodes=nodes, leaves=2, applications=2, asks_each=5_000) for nodes in (500, 1000, 2000, 5000)}
+_APPS_FIFO = Workload(nodes=2_000, leaves=100, applications=1_000, asks_each=50, policy="fifo")
+_APPS_FAIR = Workload(nodes=2_000, leaves=100, applications=1_000, asks_each=50, policy="fair")
+
+
+class Case(Struct, frozen=True):
+    """What is measured, on how much of what.
+
+    Attributes:
+        nodes: in the cluster.
+        asks: that are placed or that wait.
+        measure: does it once.
+    """
+
+    group: str
+    nodes: int
+    asks: int
+    measure: Callable[[], Awaitable[Samples]]
+
+
+def _case(group: str, workload: Workload | FullCluster, measure: Callable[..., Awaitable[Samples]]) -> Case:
+    return Case(group, workload.nodes, workload.asks, partial(measure, workload))
+
+
+CASES: dict[str, Case] = {
+    **{f"own-{nodes}": _case("throughput", workload, measures.throughput) for nodes, workload in _OWN.items()},
+    "one-app-50k": _case("throughput", Workload(1_000, 1, 1, 50_000), measures.throughput),
+    "apps-1000-fifo": _case("throughput", _APPS_FIFO, measures.throughput),
+    "apps-1000-fair": _case("throughput", _APPS_FAIR, measures.throughput),
+    "full-cluster": _case("throughput", FullCluster(nodes=1_000, asks=20_000), measures.freed_node),
+    "add-one-ask": _case("latency", FullCluster(nodes=1_000, asks=100_000), measures.one_more_ask),
+    "loop-lag": _case("latency", _OWN[5000], measures.loop_lag),
+    "idle": _case("latency", Workload(1_000, 2, 2, 0), measures.idle),
+}
+GROUPS = ("throughput", "latency")
+
+#: The case that is made of two others: what an allocation costs at 5,000 nodes, in units of what it costs at 500.
+COST_RATIO = "cost-ratio"
+COST_RATIO_OF = ("own-500", "own-5000")
+
+
+class Measured(Struct, frozen=True):
+    """One run of one case; ``rss_mib`` is the peak of its process."""
+
+    name: str
+    nodes: int
+    asks: int
+    samples: Samples
+    rss_mib: float
+
+
+def run_here(name: str) -> Measured:
+    """Run the case once in this process, which should not have done anything else."""
+    case = CASES[name]
+    samples = trio.run(case.measure)
+    return Measured(name, case.nodes, case.asks, samples, _rss_peak_mib())
+
+
+def _rss_peak_mib() -> float:
+    """Includes what the parent had when it started this process: it had better be small."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10  # bytes there, KiB elsewhere

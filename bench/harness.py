@@ -1,0 +1,150 @@
+"""The daemon without its sockets: one partition, the feed with a follower, the outbox with a session that reads it.
+
+Typed requests go in through ``Rig.submit``. On the other side two tasks take what a websocket session would send: the feed's
+events as JSON, and the resource manager's responses as JSON. The measuring tasks look at their ``Watch``es.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from time import perf_counter
+from typing import Any
+
+import trio
+
+from ykactor.actors.clock import Clock
+from ykactor.actors.commands import Intake, PartitionCommand, Quiesce
+from ykactor.actors.feed import Batch, EventFilter, FeedActor, Missed, Subscription
+from ykactor.actors.mailbox import Mailbox
+from ykactor.actors.outbox import OutboxReader, OutboxRegistry
+from ykactor.actors.partition import PartitionActor
+from ykactor.core.decisions import Decision
+from ykactor.core.ids import PartitionName
+from ykactor.wire import codec, queuefile, render, si, translate
+
+#: Occurs once in the JSON of each event that tells an allocation, and in no other event of the bench.
+_ALLOCATION_MARK = b'"APP_ALLOC"'
+
+
+class Watch:
+    """What has come out on one side.
+
+    Attributes:
+        position: sequence number of the newest event or response that has been encoded and taken.
+        allocations: how many allocations were among them since ``reset``.
+        first_s: when the first of these was there, on the clock of ``perf_counter``; None before.
+        last_s: when the newest of these was there.
+    """
+
+    def __init__(self) -> None:
+        self.position = 0
+        self._grown = trio.lowlevel.ParkingLot()
+        self.reset()
+
+    def reset(self) -> None:
+        """Count and time afresh."""
+        self.allocations = 0
+        self.first_s: float | None = None
+        self.last_s = 0.0
+
+    def saw(self, messages: int, allocations: int) -> None:
+        """That many messages were taken, with that many allocations in them."""
+        self.position += messages
+        if allocations:
+            self.allocations += allocations
+            self.last_s = perf_counter()
+            self.first_s = self.first_s or self.last_s
+        self._grown.unpark_all()
+
+    async def until_position(self, position: int) -> None:
+        """Wait until everything up to this sequence number was taken."""
+        while self.position < position:
+            await self._grown.park()
+
+    async def until_allocations(self, allocations: int) -> None:
+        """Wait until that many have come out since ``reset``."""
+        while self.allocations < allocations:
+            await self._grown.park()
+
+
+class Rig:
+    """One running partition named ``default`` with all that is behind it; made by ``running``.
+
+    Attributes:
+        partition: the actor, for what the bench has to know of its state (read only).
+        events: the follower's side of the exit.
+        responses: the resource manager's side.
+    """
+
+    def __init__(self, config: str) -> None:
+        partitions: dict[PartitionName, Mailbox[PartitionCommand]] = {}
+        self._outboxes: OutboxRegistry[Any] = OutboxRegistry()
+        self._outbox = self._outboxes.renew("bench")
+        self._feed = FeedActor(render.events, partitions, self._deliver)
+        configured = queuefile.load(config).partitions[0]
+        self.partition = PartitionActor(configured, Clock.of_the_system(), self._feed.inbox.put)
+        partitions[PartitionName(configured.name)] = self.partition.inbox
+        self.events = Watch()
+        self.responses = Watch()
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Run all tasks until cancelled."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._feed.run)
+            nursery.start_soon(self._follow, Subscription(self._feed, codec.JSON.encode, EventFilter(), 0))
+            nursery.start_soon(self._answer, self._outbox.attach(0))
+            await nursery.start(self.partition.run)
+            task_status.started()
+
+    async def submit(self, request: translate.PartitionRequest) -> None:
+        """What a session does with a decoded request."""
+        for submissions in translate.submissions(request).values():
+            await self.partition.inbox.put(Intake(submissions))
+
+    async def settle(self) -> None:
+        """Wait until nothing more can be decided and everything decided has come out on both sides."""
+        decided = trio.Event()
+        await self.partition.inbox.put(Quiesce(lambda _: decided.set()))
+        await decided.wait()
+        await self._feed.published(self.partition.core.name)
+        await self.events.until_position(self._feed.sequence)
+        await self.responses.until_position(self._outbox.sequence)
+
+    def reset(self) -> None:
+        """Count and time allocations afresh on both sides."""
+        self.events.reset()
+        self.responses.reset()
+
+    def _deliver(self, partition: PartitionName, facts: list[Decision]) -> None:
+        self._outboxes.deliver(render.responses(facts, partition))
+
+    async def _follow(self, subscription: Subscription) -> None:
+        """A follower that wants every event; like a session it lets others run between two batches."""
+        while True:
+            told = await subscription.next()
+            if isinstance(told, Batch):
+                self.events.saw(len(told.events), b",".join(told.events).count(_ALLOCATION_MARK))
+            elif isinstance(told, Missed):
+                raise RuntimeError(f"the follower missed events {told.first} to {told.last}: the figures would be wrong")
+            await trio.lowlevel.checkpoint()
+
+    async def _answer(self, reader: OutboxReader[Any]) -> None:
+        """The resource manager's session."""
+        while True:
+            for message in await reader.take():
+                codec.JSON.encode(message)
+                self.responses.saw(1, len(message.new) if isinstance(message, si.AllocationResponse) else 0)
+                await trio.lowlevel.checkpoint()
+
+
+@asynccontextmanager
+async def running(config: str, setup: list[translate.PartitionRequest]) -> AsyncIterator[Rig]:
+    """A rig that has carried out ``setup`` and is at rest."""
+    rig = Rig(config)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(rig.run)
+        for request in setup:
+            await rig.submit(request)
+        await rig.settle()
+        rig.reset()
+        yield rig
+        nursery.cancel_scope.cancel()

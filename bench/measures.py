@@ -1,0 +1,168 @@
+"""The measurements. Each runs in a process of its own and gives samples of its figures; a figure's name ends with its unit."""
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import perf_counter, process_time
+from typing import Any
+
+import trio
+
+from bench.harness import Rig, running
+from bench.workloads import NODE, FullCluster, Workload
+from ykactor.actors.memory import settle_memory
+from ykactor.core.ids import NodeID
+from ykactor.wire import si
+
+#: Figure -> its values, all taken in this process.
+Samples = dict[str, list[float]]
+
+
+async def throughput(workload: Workload) -> Samples:
+    """Allocations a second, from the first request until the last allocation has come out on both sides."""
+    requests = workload.requests()
+    async with running(workload.config(), workload.setup()) as rig:
+        settle_memory()
+        duration_s = await _place_all(rig, workload.asks, requests)
+    return {"allocations_per_second": [workload.asks / duration_s]}
+
+
+async def _place_all(rig: Rig, asks: int, requests: list[si.AllocationRequest]) -> float:
+    began_s = perf_counter()
+    for request in requests:
+        await rig.submit(request)
+    await rig.events.until_allocations(asks)
+    await rig.responses.until_allocations(asks)
+    return max(rig.events.last_s, rig.responses.last_s) - began_s
+
+
+async def freed_node(cluster: FullCluster, rounds: int = 10) -> Samples:
+    """All that runs on one node is released: the time until the first waiting ask is seen there, and until all that fit are.
+
+    Done to ``rounds`` nodes, one after the other.
+    """
+    samples: Samples = {"first_ms": [], "all_ms": []}
+    async with running(cluster.config(), cluster.setup()) as rig:
+        settle_memory()
+        for i in range(rounds):
+            request = _release_all(rig, f"n{i * cluster.nodes // rounds:05}")
+            rig.reset()
+            began_s = perf_counter()
+            await rig.submit(request)
+            await rig.settle()
+            first_s = max(rig.events.first_s or 0, rig.responses.first_s or 0)
+            last_s = max(rig.events.last_s, rig.responses.last_s)
+            samples["first_ms"].append((first_s - began_s) * 1e3)
+            samples["all_ms"].append((last_s - began_s) * 1e3)
+        _check_full(rig)
+    return samples
+
+
+def _release_all(rig: Rig, node_id: str) -> si.AllocationRequest:
+    """The release of everything that runs on the node."""
+    running_here = rig.partition.core.roster.nodes[NodeID(node_id)].allocations.values()
+    releases = [
+        si.AllocationRelease(
+            application_id=ask.spec.application_id,
+            allocation_key=ask.spec.allocation_key,
+            termination_type="STOPPED_BY_RM",
+        )
+        for ask in running_here
+    ]
+    return si.AllocationRequest(releases=si.AllocationReleasesRequest(allocations_to_release=releases))
+
+
+def _check_full(rig: Rig) -> None:
+    """No node has a vcore left: whatever could be placed was."""
+    for node in rig.partition.core.roster.nodes.values():
+        if node.allocated["vcore"] != NODE["vcore"]:
+            raise RuntimeError(f"node {node.node_id} is not full: {node.allocated}")
+
+
+async def one_more_ask(cluster: FullCluster, rounds: int = 100) -> Samples:
+    """One ask is added to all that wait: milliseconds until a follower sees it."""
+    samples: list[float] = []
+    async with running(cluster.config(), cluster.setup()) as rig:
+        settle_memory()
+        for i in range(rounds):
+            request = si.AllocationRequest(allocations=[cluster.waiting_ask(cluster.asks + i)])
+            next_event = rig.events.position + 1
+            began_s = perf_counter()
+            await rig.submit(request)
+            await rig.events.until_position(next_event)
+            samples.append((perf_counter() - began_s) * 1e3)
+            await rig.settle()
+    return {"ms": samples}
+
+
+async def loop_lag(workload: Workload) -> Samples:
+    """How long the event loop was kept from looking at sockets while the workload was placed.
+
+    ``max_ms`` and ``p99_ms`` are of the times between two looks, ``step_max_ms`` is the longest that one task ran without a
+    pause, ``gc_max_ms`` the longest garbage collection (part of the others).
+    """
+    requests = workload.requests()
+    async with running(workload.config(), workload.setup()) as rig:
+        settle_memory()
+        stopwatch = _Stopwatch()
+        with _collections_timed() as collections_ms:
+            trio.lowlevel.add_instrument(stopwatch)
+            await _place_all(rig, workload.asks, requests)
+            trio.lowlevel.remove_instrument(stopwatch)
+    turns_ms = sorted(stopwatch.turns_ms)
+    return {
+        "max_ms": turns_ms[-1:],
+        "p99_ms": [turns_ms[len(turns_ms) * 99 // 100]],
+        "step_max_ms": [stopwatch.step_max_ms],
+        "gc_max_ms": [max(collections_ms, default=0.0)],
+    }
+
+
+class _Stopwatch(trio.abc.Instrument):
+    """Times each turn of the event loop between two looks at the sockets, and each task's step."""
+
+    def __init__(self) -> None:
+        self.turns_ms: list[float] = []
+        self.step_max_ms = 0.0
+        self._turn_began_s = self._step_began_s = perf_counter()
+
+    def after_io_wait(self, timeout: float) -> None:
+        self._turn_began_s = perf_counter()
+
+    def before_io_wait(self, timeout: float) -> None:
+        self.turns_ms.append((perf_counter() - self._turn_began_s) * 1e3)
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        self._step_began_s = perf_counter()
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        self.step_max_ms = max(self.step_max_ms, (perf_counter() - self._step_began_s) * 1e3)
+
+
+@contextmanager
+def _collections_timed() -> Iterator[list[float]]:
+    """The list grows by the milliseconds of each garbage collection."""
+    durations_ms: list[float] = []
+    began_s = 0.0
+
+    def on_collection(phase: str, details: dict[str, Any]) -> None:
+        nonlocal began_s
+        if phase == "start":
+            began_s = perf_counter()
+        else:
+            durations_ms.append((perf_counter() - began_s) * 1e3)
+
+    gc.callbacks.append(on_collection)
+    try:
+        yield durations_ms
+    finally:
+        gc.callbacks.remove(on_collection)
+
+
+async def idle(workload: Workload, duration_s: float = 2.0) -> Samples:
+    """CPU seconds that the workload's nodes and applications use in ``duration_s`` seconds in which nothing is asked for."""
+    async with running(workload.config(), workload.setup()):
+        settle_memory()
+        began_s = process_time()
+        await trio.sleep(duration_s)
+        return {"cpu_s": [process_time() - began_s]}

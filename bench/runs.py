@@ -1,0 +1,140 @@
+"""Runs cases several times, each in a fresh process, and puts the samples together."""
+
+import platform
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from statistics import median
+from time import perf_counter
+
+import msgspec
+import trio
+from msgspec import Struct
+
+from bench.cases import CASES, COST_RATIO, COST_RATIO_OF, GROUPS, Measured
+from ykactor.actors.clock import Clock
+
+#: What all figures are to be compared by: how long the interpreter takes for this, on this machine, now.
+_CALIBRATION = compile("x = 0\nfor i in range(10_000_000): x += i\n", "calibration", "exec")
+
+
+class Figure(Struct, frozen=True):
+    """One figure of a case over all runs."""
+
+    median: float
+    min: float
+    max: float
+
+    @classmethod
+    def of(cls, samples: list[float]) -> "Figure":
+        """The figure that these samples make."""
+        return cls(median(samples), min(samples), max(samples))
+
+
+class Result(Struct, frozen=True):
+    """One case over all runs; ``rss_mib`` is the median of the peaks, 0 where no process was measured."""
+
+    name: str
+    nodes: int
+    asks: int
+    figures: dict[str, Figure]
+    rss_mib: float
+
+    def row(self) -> dict[str, object]:
+        """The case as scripts read it."""
+        figures = {name: round(figure.median, 3) for name, figure in self.figures.items()}
+        rss = {"rss_mib": round(self.rss_mib, 1)} if self.rss_mib else {}
+        return {"name": self.name, "nodes": self.nodes, "asks": self.asks, **figures, **rss}
+
+
+class Report(Struct, frozen=True):
+    """Everything that came out, and on what.
+
+    Attributes:
+        at: UTC, ISO 8601.
+        calibration: seconds, see ``calibrate``.
+        runs: how often each case ran.
+    """
+
+    at: str
+    machine: str
+    python: str
+    calibration: float
+    runs: int
+    results: list[Result]
+
+    def for_scripts(self) -> dict[str, object]:
+        """The object that ``--json`` prints."""
+        return {"cases": [result.row() for result in self.results], "calibration": round(self.calibration, 4)}
+
+
+def calibrate() -> float:
+    """Seconds for ``for i in range(10_000_000): x += i`` at module level (``x`` and ``i`` are globals), best of 5."""
+    return min(_timed() for _ in range(5))
+
+
+def _timed() -> float:
+    module: dict[str, object] = {}
+    began_s = perf_counter()
+    exec(_CALIBRATION, module)
+    return perf_counter() - began_s
+
+
+def in_fresh_process(name: str) -> Measured:
+    """Run the case once in a process of its own."""
+    command = [sys.executable, "-m", "bench", "--case", name, "--json"]
+    completed = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+    return msgspec.json.decode(completed.stdout, type=Measured)
+
+
+def measure_all(
+    groups: Iterable[str],
+    runs: int,
+    run: Callable[[str], Measured] = in_fresh_process,
+    on_run: Callable[[str], None] = lambda _: None,
+) -> Report:
+    """Run all cases of the groups, one round after the other so that a slow minute of the machine hits all of them alike.
+
+    Args:
+        runs: rounds.
+        run: runs a case once.
+        on_run: told which case is about to run.
+    """
+    names = [name for group in GROUPS if group in groups for name in CASES if CASES[name].group == group]
+    extra = [name for name in COST_RATIO_OF if name not in names] if "latency" in groups else []
+    calibration = calibrate()
+    measured: dict[str, list[Measured]] = {name: [] for name in names + extra}
+    for _ in range(runs):
+        for name, rounds in measured.items():
+            on_run(name)
+            rounds.append(run(name))
+    results = [_result(measured[name]) for name in names]
+    if "latency" in groups:
+        results.append(_cost_ratio(*(measured[name] for name in COST_RATIO_OF)))
+    return Report(trio.run(_now), _machine(), platform.python_version(), calibration, runs, results)
+
+
+def _result(rounds: list[Measured]) -> Result:
+    """All samples of all rounds together."""
+    first = rounds[0]
+    figures = {
+        name: Figure.of([sample for measured in rounds for sample in measured.samples[name]]) for name in first.samples
+    }
+    return Result(first.name, first.nodes, first.asks, figures, median(measured.rss_mib for measured in rounds))
+
+
+def _cost_ratio(small: list[Measured], large: list[Measured]) -> Result:
+    """Compared within each round, because the rounds may differ."""
+    (rate,) = small[0].samples
+    ratios = [a.samples[rate][0] / b.samples[rate][0] for a, b in zip(small, large, strict=True)]
+    return Result(COST_RATIO, large[0].nodes, large[0].asks, {"ratio": Figure.of(ratios)}, 0.0)
+
+
+async def _now() -> str:
+    seconds = Clock.of_the_system().now_ns() // 1_000_000_000
+    return datetime.fromtimestamp(seconds, UTC).isoformat()
+
+
+def _machine() -> str:
+    return f"{platform.system()} {platform.machine()}"

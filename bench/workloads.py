@@ -1,0 +1,132 @@
+"""What is measured on: queues, nodes, applications and asks, made once and before the clock starts.
+
+Sizes are chosen so that everything fits: a node has 64 vcore and 256 GiB, an ask wants 1 vcore and 1 GiB; 500 nodes hold 32,000
+asks, more than three times what the smallest case asks for.
+"""
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from ykactor.wire import si
+
+GIB = 2**30
+NODE: si.WireResource = {"vcore": 64_000, "memory": 256 * GIB}
+ASK: si.WireResource = {"vcore": 1_000, "memory": GIB}
+
+#: Asks in one request.
+REQUEST_ASKS = 1000
+
+
+class Workload(Struct, frozen=True):
+    """``asks_each`` equal asks for each of ``applications``, spread over ``leaves`` queues.
+
+    Attributes:
+        policy: ``application.sort.policy`` of every leaf.
+    """
+
+    nodes: int
+    leaves: int
+    applications: int
+    asks_each: int
+    policy: str = "fifo"
+
+    @property
+    def asks(self) -> int:
+        """How many in all."""
+        return self.applications * self.asks_each
+
+    def config(self) -> str:
+        """The queue file."""
+        return queue_file(self.leaves, self.policy)
+
+    def setup(self) -> list[si.NodeRequest | si.ApplicationRequest | si.AllocationRequest]:
+        """Nodes and applications."""
+        applications = [(f"app-{i}", f"root.q{i % self.leaves}") for i in range(self.applications)]
+        return [nodes(self.nodes), new_applications(applications)]
+
+    def requests(self) -> list[si.AllocationRequest]:
+        """All asks; neighbours in a request belong to different applications."""
+        return in_requests(
+            si.Allocation(allocation_key=f"a{app}-{i}", application_id=f"app-{app}", resource_per_alloc=ASK)
+            for i in range(self.asks_each)
+            for app in range(self.applications)
+        )
+
+
+def queue_file(leaves: int, policy: str = "fifo") -> str:
+    """Leaves ``root.q0``, ``root.q1`` and so on, all of one application policy."""
+    lines = ["partitions:", "  - name: default", "    queues:", "      - name: root", "        submitacl: '*'", "        queues:"]
+    lines += [f"          - {{name: q{i}, properties: {{application.sort.policy: {policy}}}}}" for i in range(leaves)]
+    return "\n".join(lines)
+
+
+def nodes(count: int) -> si.NodeRequest:
+    """That many equal nodes, ``n00000`` and so on."""
+    return si.NodeRequest(
+        nodes=[si.NodeInfo(node_id=f"n{i:05}", action="CREATE", schedulable_resource=NODE) for i in range(count)]
+    )
+
+
+def new_applications(applications: list[tuple[str, str]]) -> si.ApplicationRequest:
+    """Applications from their names and queues."""
+    user = si.UserGroupInformation(user="bench", groups=["bench"])
+    return si.ApplicationRequest(
+        new=[si.AddApplicationRequest(application_id=name, queue_name=queue, ugi=user) for name, queue in applications]
+    )
+
+
+def in_requests(asks: Iterator[si.Allocation]) -> list[si.AllocationRequest]:
+    """The asks in requests of ``REQUEST_ASKS``."""
+    every = list(asks)
+    return [si.AllocationRequest(allocations=every[i : i + REQUEST_ASKS]) for i in range(0, len(every), REQUEST_ASKS)]
+
+
+# ---- a full cluster
+
+#: What runs on each node: four of these.
+_QUARTER: si.WireResource = {name: int(quantity) // 4 for name, quantity in NODE.items()}
+#: What waits, in turn. Memory always lasts longer than vcore, so that a freed node is full when its vcore are used up.
+_WAITING: list[si.WireResource] = [
+    {"vcore": 1_000, "memory": 2 * GIB},
+    {"vcore": 2_000, "memory": 8 * GIB},
+    {"vcore": 4_000, "memory": 8 * GIB},
+    {"vcore": 8_000, "memory": 32 * GIB},
+    {"vcore": 16_000, "memory": 32 * GIB},
+]
+#: Applications among which the waiting asks are divided.
+_WAITING_APPLICATIONS = 20
+
+
+class FullCluster(Struct, frozen=True):
+    """Full nodes in front of which ``asks`` asks of five shapes wait, in 20 applications of another leaf."""
+
+    nodes: int
+    asks: int
+
+    def config(self) -> str:
+        """The queue file: what runs is in ``root.q0``, what waits in ``root.q1``."""
+        return queue_file(2)
+
+    def setup(self) -> list[si.NodeRequest | si.ApplicationRequest | si.AllocationRequest]:
+        """Everything: nodes, what runs on them, what waits."""
+        waiting = [(f"waits-{i}", "root.q1") for i in range(_WAITING_APPLICATIONS)]
+        running = (
+            si.Allocation(allocation_key=f"r{i}", application_id="runs", resource_per_alloc=_QUARTER)
+            for i in range(4 * self.nodes)
+        )
+        return [
+            nodes(self.nodes),
+            new_applications([("runs", "root.q0"), *waiting]),
+            *in_requests(running),
+            *in_requests(self.waiting_ask(i) for i in range(self.asks)),
+        ]
+
+    def waiting_ask(self, number: int) -> si.Allocation:
+        """One of the asks that do not fit; each number makes another one."""
+        shapes = len(_WAITING)
+        return si.Allocation(
+            allocation_key=f"w{number}",
+            application_id=f"waits-{number // shapes % _WAITING_APPLICATIONS}",
+            resource_per_alloc=_WAITING[number % shapes],
+        )

@@ -1,0 +1,339 @@
+"""Usage along the tree: quotas, headroom and commit (section 3 of QU), fair shares (5.1 of PR), running slots (5 of QU)."""
+
+from typing import Any
+
+import pytest
+from world import World, app, ask, configure, node, queue, release, remove, tree, world
+
+from ykactor.core.ids import ApplicationID, QueuePath
+from ykactor.core.ledger import Account, Ledger, reckon_share
+from ykactor.core.queueconfig import QueueConfig
+from ykactor.core.resources import Resource
+
+Limits = dict[str, tuple[Resource | None, Resource]]
+
+
+def ledger(root_max: Resource | None, limits: Limits) -> Ledger:
+    """A ledger of the queues named, each with its max and what is allocated in it beside what is below it."""
+    it = Ledger()
+    paths = ["root", *limits]
+    parents = {path.rpartition(".")[0] for path in paths}
+    configs = [QueueConfig(QueuePath(path), path in parents, max=limits[path][0] if path in limits else None) for path in paths]
+    it.configure((config, not config.is_parent) for config in configs)
+    it.set_root_max(root_max)
+    for path, (_, allocated) in limits.items():
+        it.use(account(it, path), allocated)
+    return it
+
+
+def account(it: Ledger, path: str) -> Account:
+    return it.accounts[QueuePath(path)]
+
+
+def fits(it: Ledger, path: str, **wanted: int) -> bool:
+    return it.shortage(account(it, path), tuple(sorted(wanted.items()))) is None
+
+
+# ---- commit and headroom
+
+
+@pytest.mark.parametrize(
+    ("limit", "allocated", "wanted", "fit"),
+    [
+        (None, {"a": 5}, {"a": 1}, True),
+        ({"a": 1}, {"a": 1}, {"b": 1}, True),
+        ({"a": 1}, {"a": 1}, {"a": 1}, False),
+        ({"a": 1, "b": 0}, {"b": 1}, {"a": 1}, True),
+        ({"a": 1, "b": 0}, {"b": 1}, {"b": 1}, False),
+    ],
+)
+def test_commit_below_root(limit: Resource | None, allocated: Resource, wanted: Resource, fit: bool) -> None:
+    """The "other" rows of section 3.2 of QU: only the types of the ask are looked at; what max does not list is unlimited."""
+    assert fits(ledger({"a": 99, "b": 99}, {"root.q": (limit, allocated)}), "root.q", **wanted) is fit
+
+
+@pytest.mark.parametrize(
+    ("limit", "allocated", "wanted", "fit"),
+    [
+        (None, {}, {"a": 1}, False),
+        ({"a": 1}, {"b": 1}, {"a": 1}, True),
+        ({"a": 1}, {"a": 1}, {"b": 1}, False),
+        ({"a": 1}, {"a": 1}, {"a": 1}, False),
+    ],
+)
+def test_commit_at_root(limit: Resource | None, allocated: Resource, wanted: Resource, fit: bool) -> None:
+    """The "root" rows of section 3.2: a type that no node offers is refused."""
+    assert fits(ledger(limit, {"root.q": (None, allocated)}), "root.q", **wanted) is fit
+
+
+#: Root's max; the queues with max and own usage; the headroom of section 3.1 for some of them.
+TREES: list[tuple[Resource | None, Limits, dict[str, Resource]]] = [
+    (
+        {"m": 20, "v": 10},
+        {"root.p": ({"m": 20, "v": 8}, {}), "root.p.l1": (None, {"m": 5, "v": 3}), "root.p.l2": (None, {"m": 5, "v": 3})},
+        {"root.p.l1": {"m": 10, "v": 2}},
+    ),
+    (
+        dict.fromkeys("abcd", 1000),
+        {
+            "root.p": ({"a": 20, "b": 10}, {}),
+            "root.p.l1": ({"a": 10, "c": 10}, {"a": 5, "b": 5, "c": 5}),
+            "root.p.l2": ({"d": 10}, {"c": 5, "d": 5}),
+        },
+        {"root.p.l1": {"a": 5, "b": 5, "c": 5}, "root.p.l2": {"a": 15, "b": 5, "d": 5}},
+    ),
+    (
+        {"m": 1000, "v": 1000},
+        {
+            "root.p": ({"m": 20, "v": 8}, {}),
+            "root.p.l1": ({"m": 10, "v": 8}, {"m": 5, "v": 3}),
+            "root.p.l2": (None, {"m": 5, "v": 3}),
+        },
+        {"root.p.l1": {"m": 5, "v": 2}, "root.p.l2": {"m": 10, "v": 2}},
+    ),
+]
+
+
+@pytest.mark.parametrize(("root_max", "limits", "headrooms"), TREES)
+def test_headroom(root_max: Resource | None, limits: Limits, headrooms: dict[str, Resource]) -> None:
+    """The trees of section 3.1: exactly the headroom fits, of each type alone and of all at once, and nothing more."""
+    it = ledger(root_max, limits)
+    for path, headroom in headrooms.items():
+        assert fits(it, path, **headroom)
+        for name, quantity in headroom.items():
+            assert fits(it, path, **{name: quantity})
+            assert not fits(it, path, **{name: quantity + 1})
+
+
+def test_shortage_names_the_queue_and_the_type() -> None:
+    """The first queue from the leaf upwards that is short, for the answer to "why does it wait"."""
+    it = ledger({"a": 10, "b": 10}, {"root.p": ({"a": 5}, {}), "root.p.q": ({"b": 5}, {})})
+    for wanted, path, name in [({"b": 6}, "root.p.q", "b"), ({"a": 6}, "root.p", "a"), ({"c": 1}, "root", "c")]:
+        shortage = it.shortage(account(it, "root.p.q"), tuple(wanted.items()))
+        assert shortage is not None
+        assert (shortage[0].path, shortage[1]) == (path, name)
+
+
+def test_above_a_lowered_max_counts_as_no_headroom() -> None:
+    """Usage above max: not a single unit more of that type, any amount of another (QU-37, QU-40)."""
+    it = ledger({"a": 99, "b": 99}, {"root.q": ({"a": 5}, {"a": 9})})
+    assert not fits(it, "root.q", a=1)
+    assert fits(it, "root.q", b=50)
+
+
+@pytest.mark.parametrize("level", ["root.p.q", "root.p"])
+def test_every_level_limits(level: str) -> None:
+    """An allocation needs room in the leaf and in every ancestor (QU-34); what is too large waits for ever (QU-35)."""
+    limits = {path: {"max": {"vcore": 2}} if path == level else {} for path in ("root.p", "root.p.q")}
+    it = world(tree(queue("p", queue("q", **limits["root.p.q"]), **limits["root.p"])), [node("n1", vcore=100)])
+    it.given(app("app-1", "root.p.q"))
+    it.send(ask("t3", "app-1", priority=9, vcore=3), *(ask(f"t{n}", "app-1", vcore=1) for n in range(3)))
+    assert it.placed() == ["t0", "t1"]
+    assert it.why("t3") == f"not enough vcore in queue {level}: wants 3, has 0 of 2"
+    assert it.queue(level)["allocated"] == {"vcore": 2}
+
+
+def test_zero_forbids() -> None:
+    """A type listed with 0 is forbidden, even if it is the only one (QU-32, QU-33)."""
+    it = world(tree(queue("a", max={"gpu": 0})), [node("n1", vcore=10, gpu=10)])
+    it.send(app("app-1"), ask("t1", "app-1", gpu=1, vcore=1), ask("t2", "app-1", vcore=1))
+    assert it.placed() == ["t2"]
+
+
+def test_charge_and_refund() -> None:
+    """A charge turns pending into usage on every level at once; a refund is its mirror (one number, never two copies)."""
+    it = ledger({"a": 9}, {"root.p": (None, {}), "root.p.q": (None, {})})
+    leaf = account(it, "root.p.q")
+    it.change_pending(leaf, {"a": 5})
+    it.charge(leaf, {"a": 2})
+    assert [(queue.allocated, queue.pending) for queue in leaf.path_up] == [({"a": 2}, {"a": 3})] * 3
+    assert len(it.unconfirmed) == 1
+    it.refund(leaf, {"a": 2})
+    assert [(queue.allocated, queue.pending) for queue in leaf.path_up] == [({}, {"a": 5})] * 3
+    it.charge(leaf, {"a": 5})
+    it.confirm()
+    assert not it.unconfirmed
+    assert [(queue.allocated, queue.pending) for queue in leaf.path_up] == [({"a": 5}, {})] * 3
+    it.free(leaf, {"a": 5})
+    assert [queue.allocated for queue in leaf.path_up] == [{}] * 3
+
+
+# ---- fair shares
+
+
+def share(allocated: Resource, *, guaranteed: Resource | None, fair_max: Resource | None, **limits: Any) -> float:
+    """The share of a leaf below root in a cluster of this size, with recovered allocations."""
+    keys = limits | ({} if guaranteed is None else {"guaranteed": guaranteed})
+    it = world(tree(queue("a", **keys)), [node("n1", **(fair_max or {}))])
+    if allocated:
+        it.given(app("app-1"), ask("t1", "app-1", on="n1", **allocated))
+    found: float = it.queue("root.a")["share"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("allocated", "guaranteed", "fair_max", "expected"),
+    [
+        ({}, {"vcore": 5}, {"vcore": 10}, 0),
+        ({"m": 300, "vcore": 300}, {"m": 500, "vcore": 500}, None, 0.6),
+        ({"m": 100, "vcore": 100, "pods": 100}, {"pods": 200}, {"m": 1000, "vcore": 1000, "pods": 1000}, 0.5),
+        ({"m": 100, "vcore": 100, "pods": 100}, {"pods": 800}, {"m": 1000, "vcore": 1000, "pods": 1000}, 0.125),
+        ({"m": 200, "vcore": 100}, None, {"m": 1000, "vcore": 1000}, 0.2),
+        # beside a positive one, as a guarantee of nothing but zeros is none (QU-33)
+        ({"gpu": 1, "vcore": 100}, {"gpu": 0, "m": 1}, {"vcore": 1000}, 1),
+        ({"gpu": 5}, None, {"vcore": 1000}, 0),
+        ({"m": 400, "vcore": 200}, {"m": 800, "vcore": 400}, None, 0.5),
+        ({"vcore": 3000}, {"vcore": 1000}, None, 3),  # ratios may exceed 1
+    ],
+)
+def test_share(allocated: Resource, guaranteed: Resource | None, fair_max: Resource | None, expected: float) -> None:
+    """The table of section 5.1 of PR."""
+    assert share(allocated, guaranteed=guaranteed, fair_max=fair_max) == pytest.approx(expected)
+
+
+def test_share_of_a_forbidden_type() -> None:
+    """Fair max 0 and something used: 1 (section 5.1 of PR)."""
+    assert share({"vcore": 100}, guaranteed=None, fair_max={"vcore": 1000}, max={"vcore": 0}) == 1
+
+
+def test_share_skips_negative_usage() -> None:
+    """allocated[t] < 0 is skipped; 0 of a denominator 0 is 0 (section 5.1 of PR)."""
+    assert reckon_share({"a": -5, "b": 1}, {"a": 1.0, "b": 10.0}) == pytest.approx(0.1)
+    assert reckon_share({"a": 0}, {"a": 0.0}) == 0
+
+
+#: Cluster, own max of the parent and of the leaf, the leaf's fair max.
+FAIR_MAX: list[tuple[Resource, Resource | None, Resource | None, Resource]] = [
+    ({"vcore": 1000}, None, {"vcore": 1200}, {"vcore": 1200}),
+    ({"mem": 1000, "vcore": 1000}, {"vcore": 900}, None, {"mem": 1000, "vcore": 900}),
+    ({"mem": 1000}, None, {"gpu": 100}, {"mem": 1000, "gpu": 100}),
+    ({"vcore": 1000, "mem": 1000}, None, {"vcore": 0}, {"mem": 1000, "vcore": 0}),
+    ({}, None, {"vcore": 5}, {}),
+]
+
+
+@pytest.mark.parametrize(("cluster", "parent", "leaf", "fair_max"), FAIR_MAX)
+def test_fair_max(cluster: Resource, parent: Resource | None, leaf: Resource | None, fair_max: Resource) -> None:
+    """The fair max examples of section 3 of QU: going down, own values replace; seen as the denominator of each type."""
+    limits = [{} if limit is None else {"max": limit} for limit in (parent, leaf)]
+    text = tree(queue("p", queue("q", **limits[1]), **limits[0]))
+    for name in ("vcore", "mem", "gpu"):
+        it = world(text, [node("n1", **cluster)])
+        it.given(app("app-1", "root.p.q"), ask("t1", "app-1", on="n1", **{name: 90}))
+        denominator = fair_max.get(name)
+        expected = 0.0 if denominator is None else 90 / denominator if denominator else 1.0
+        assert it.queue("root.p.q")["share"] == pytest.approx(expected), name
+
+
+def test_shares_follow_the_cluster() -> None:
+    """A node that comes or goes changes every denominator; a release brings the share down."""
+    it = world(tree(queue("a")), [node("n1", vcore=100)])
+    it.given(app("app-1"), ask("t1", "app-1", vcore=50), ask("t2", "app-1", vcore=30))
+    assert it.queue("root.a")["share"] == pytest.approx(0.8)
+    it.send(node("n2", vcore=100))
+    assert it.queue("root.a")["share"] == pytest.approx(0.4)
+    it.send(release("t1"))
+    assert it.queue("root.a")["share"] == pytest.approx(0.15)
+    it.send(node("n1", "UPDATE", vcore=200))
+    assert it.queue("root.a")["share"] == pytest.approx(0.1)
+
+
+# ---- running slots
+
+
+def counted(root: int = 0, parent: int = 0, leaf: int = 0) -> str:
+    """root.p.q, root.p.r and root.s with limits on the running applications; none below a limit may be without one (E39)."""
+    leaves = [queue(name, maxapplications=leaf) for name in ("q", "r")]
+    return tree(queue("p", *leaves, maxapplications=parent), queue("s", maxapplications=leaf), maxapplications=root)
+
+
+ROOM = node("n1", vcore=1000)
+
+
+def running(it: World, *paths: str) -> list[int]:
+    return [it.queue(path)["runningApplications"] for path in paths]
+
+
+@pytest.mark.parametrize(
+    ("limits", "second", "full"),
+    [((0, 0, 1), "root.p.q", "root.p.q"), ((0, 1, 1), "root.p.r", "root.p"), ((1, 1, 1), "root.s", "root")],
+)
+def test_every_level_counts_applications(limits: tuple[int, int, int], second: str, full: str) -> None:
+    """The check is recursive (QU-50), root counts for the partition (QU-56); a held application waits, Accepted (QU-51)."""
+    it = world(counted(*limits), [ROOM])
+    it.given(app("app-1", "root.p.q"), app("app-2", second))
+    it.send(ask("t1", "app-1", vcore=1), ask("t2", "app-2", vcore=1), ask("t3", "app-1", vcore=1))
+    assert it.placed() == ["t1", "t3"]
+    assert it.state_of("app-2") == "Accepted"
+    assert it.why("t2") == f"queue {full} runs its maximum of 1 applications"
+    it.send(release(None, "app-1"))
+    assert it.placed() == ["t2"]
+
+
+def test_siblings_share_the_parents_limit() -> None:
+    """Example of section 5 of QU without its gang: root 2, parent 1; raising parent to 2 lets the second application go."""
+    it = world(counted(2, 1, 1), [ROOM])
+    it.given(app("app-1", "root.p.q"), app("app-2", "root.p.r"))
+    it.send(ask("t1", "app-1", vcore=1), ask("t2", "app-2", vcore=1))
+    assert it.placed() == ["t1"]
+    it.send(configure(counted(2, 2, 1)))
+    assert it.placed() == ["t2"]
+
+
+def test_slot_from_starting_to_completing() -> None:
+    """Taken on entering Starting, not twice on Running, given back on Completing, taken again on the way back (QU-53)."""
+    it = world(counted(), [ROOM])
+    paths = ("root", "root.p", "root.p.q")
+    it.given(app("app-1", "root.p.q"), ask("t1", "app-1", vcore=1))
+    assert (it.state_of("app-1"), running(it, *paths)) == ("Starting", [1, 1, 1])
+    it.given(ask("t2", "app-1", vcore=1))
+    assert (it.state_of("app-1"), running(it, *paths)) == ("Running", [1, 1, 1])
+    it.given(release(None))
+    assert (it.state_of("app-1"), running(it, *paths)) == ("Completing", [0, 0, 0])
+    it.given(ask("t3", "app-1", vcore=1))
+    assert (it.state_of("app-1"), running(it, *paths)) == ("Running", [1, 1, 1])
+    it.given(remove("app-1"))
+    assert running(it, *paths) == [0, 0, 0]
+
+
+def test_waiting_applications_hold_no_slot() -> None:
+    """New and Accepted applications do not count; what came back from Completing is never held back (QU-51, AP-24)."""
+    it = world(counted(leaf=1), [ROOM])
+    it.given(app("app-1", "root.p.q"), app("app-2", "root.p.q"), app("app-3", "root.p.q"))
+    it.given(ask("huge", "app-3", priority=9, vcore=10**6), ask("t1", "app-1", vcore=1))
+    assert running(it, "root.p.q") == [1]
+    it.given(release("t1", "app-1"), ask("t2", "app-2", vcore=1))
+    assert it.state_of("app-2") == "Starting"
+    it.given(ask("t3", "app-1", vcore=1))
+    assert it.state_of("app-1") == "Running"
+    assert running(it, "root.p.q") == [2]
+
+
+def test_running_is_counted_above_a_limit() -> None:
+    """Recovery and a lowered limit leave more than allowed: each is counted, and nobody starts until enough ended (QU-55)."""
+    it = world(counted(leaf=1), [ROOM])
+    it.given(*(app(f"app-{n}", "root.p.q") for n in range(4)))
+    it.given(*(ask(f"t{n}", f"app-{n}", on="n1", vcore=1) for n in range(3)))
+    assert running(it, "root.p.q") == [3]
+    it.send(ask("t3", "app-3", vcore=1))
+    for n in range(3):
+        assert it.placed() == []
+        it.send(release(None, f"app-{n}"))
+    assert it.placed() == ["t3"]
+    assert running(it, "root.p.q") == [1]
+
+
+def test_slots_are_counted_by_application() -> None:
+    """Whoever holds a slot is let through; taking it twice counts once (QU-52)."""
+    it = Ledger()
+    configs = [QueueConfig(QueuePath("root"), True), QueueConfig(QueuePath("root.q"), False, max_applications=1)]
+    it.configure((config, not config.is_parent) for config in configs)
+    leaf, one, other = account(it, "root.q"), ApplicationID("app-1"), ApplicationID("app-2")
+    assert it.lacks_slot(leaf, one) is None
+    it.take_slot(leaf, one)
+    it.take_slot(leaf, one)
+    assert it.lacks_slot(leaf, one) is None
+    assert it.lacks_slot(leaf, other) is leaf
+    it.give_slot_back(leaf, one)
+    it.give_slot_back(leaf, one)
+    assert it.lacks_slot(leaf, other) is None

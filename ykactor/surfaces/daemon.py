@@ -1,0 +1,241 @@
+"""The daemon: partitions, feed, sockets, watcher and signals in one nursery.
+
+Starting goes from the inside out, so that nobody is let in before there is somebody to talk to; stopping goes from the outside in:
+partitions take no more input and finish their turn, the feed numbers what they published, sessions send what they hold, then all ends.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import trio
+from msgspec import Struct
+
+from ykactor.actors.clock import Clock
+from ykactor.actors.commands import Intake, PartitionCommand, RunSteps
+from ykactor.actors.feed import FeedActor
+from ykactor.actors.mailbox import Mailbox
+from ykactor.actors.memory import settle_memory
+from ykactor.actors.outbox import OutboxRegistry
+from ykactor.actors.partition import PartitionActor
+from ykactor.core.decisions import Allocated, Decision
+from ykactor.core.ids import PartitionName
+from ykactor.core.messages import ApplyConfig, RefuseConfig, Submission
+from ykactor.core.queueconfig import SchedulerConfig
+from ykactor.core.reload import objection
+from ykactor.core.scheduler import CycleResult
+from ykactor.surfaces.logs import get_logger, log_event
+from ykactor.surfaces.systemd import Notifier, feed_watchdog
+from ykactor.surfaces.watcher import ConfigWatcher, watch_config
+from ykactor.surfaces.websocket import serve_websockets
+from ykactor.wire import queuefile, render
+from ykactor.wire.codec import ProtocolError
+
+log = get_logger(__name__)
+
+#: How long partitions may take to finish; sessions have 2 s more to send what they hold.
+PARTITIONS_STOP_S = 2.0
+
+
+class Settings(Struct, frozen=True):
+    """How the daemon runs; queues are not settings.
+
+    Attributes:
+        config_path: the queue file that is watched; None runs on the built-in default.
+        manual: cycles run only when a ``ScheduleRequest`` asks for them.
+    """
+
+    config_path: Path | None = None
+    manual: bool = False
+
+
+class Daemon:
+    """What the sockets talk to (``actors.gateway.Gateway``).
+
+    Args:
+        config: the first configuration.
+        settings: see there.
+        clock: Unix time.
+    """
+
+    def __init__(self, config: SchedulerConfig, settings: Settings, clock: Clock) -> None:
+        self.manual = settings.manual
+        self.config = config
+        self.outboxes: OutboxRegistry[Any] = OutboxRegistry()
+        self.partitions: dict[PartitionName, Mailbox[PartitionCommand]] = {}
+        self.feed = FeedActor(render.events, self.partitions, self._deliver)
+        self._settings = settings
+        self._clock = clock
+        self._config_turn = trio.Lock()
+        self._actors: dict[PartitionName, PartitionActor] = {}
+        self._stop = trio.Event()
+        #: ``run`` has come to its end in good order.
+        self.stopped = trio.Event()
+        self._watcher: ConfigWatcher | None = None
+
+    # ---- Gateway
+
+    def now_ns(self) -> int:
+        """Unix time."""
+        return self._clock.now_ns()
+
+    def _deliver(self, partition: PartitionName, facts: list[Decision]) -> None:
+        if self.outboxes.current is not None:
+            self.outboxes.deliver(render.responses(facts, partition))
+
+    async def apply_config(self, text: str, if_checksum: str) -> str:
+        """Put a configuration into force in all partitions, or change nothing (``Gateway.apply_config``)."""
+        async with self._config_turn:
+            config = self._checked(text, if_checksum)
+            if config.checksum == self.config.checksum:
+                return config.checksum  # CF-53
+            await self._submit({partition.name: [ApplyConfig(partition)] for partition in config.partitions})
+            for partition in config.partitions:
+                if self._actors[partition.name].core.roster.config is not partition:
+                    raise ProtocolError("CONFIG_REFUSED", f"partition {partition.name} changed meanwhile, try again", "config")
+            self.config = config
+            queues = sum(len(actor.core.roster.queues) for actor in self._actors.values())
+            log_event(log, logging.INFO, "config_applied", checksum=config.checksum, queues=queues)
+            for warning in config.warnings:
+                log_event(log, logging.WARNING, "config_value_replaced", reason=warning)
+            return config.checksum
+
+    def _checked(self, text: str, if_checksum: str) -> SchedulerConfig:
+        if if_checksum and if_checksum != self.config.checksum:
+            raise ProtocolError("CHECKSUM_MISMATCH", f"found {if_checksum}, what runs is {self.config.checksum}", "ifChecksum")
+        try:
+            config = queuefile.load(text)
+        except queuefile.ConfigError as error:
+            raise ProtocolError("CONFIG_REFUSED", str(error), "config") from None
+        names = [partition.name for partition in config.partitions]
+        if names != list(self._actors):
+            found, expected = ", ".join(names), ", ".join(self._actors)
+            reason = f"partitions cannot be added or removed while running in this version: found {found}, expected {expected}"
+            raise ProtocolError("CONFIG_REFUSED", reason, "config")
+        for partition in config.partitions:
+            reason = objection(self._actors[partition.name].core.roster, partition)
+            if reason:
+                raise ProtocolError("CONFIG_REFUSED", reason, "config")
+        return config
+
+    async def run_steps(self, steps: int) -> None:
+        """Manual mode: passes of at most one decision each (``Gateway.run_steps``)."""
+        for actor in self._actors.values():
+            done = trio.Event()
+            await actor.inbox.put(RunSteps(steps, _setter(done)))
+            await done.wait()
+
+    async def _submit(self, work: dict[PartitionName, list[Submission]]) -> None:
+        """Give work to partitions and wait until what it causes directly is published."""
+        for name, submissions in work.items():
+            done = trio.Event()
+            await self.partitions[name].put(Intake(submissions, _setter(done)))
+            await done.wait()
+
+    # ---- life
+
+    async def run(
+        self,
+        listeners: list[trio.SocketListener],
+        notifier: Notifier,
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Serve until ``stop``; started when the first configuration is in force and the sockets listen.
+
+        Error handling: what a partition raises is our mistake and comes out here; a client's mistakes never do.
+        """
+        addresses = ", ".join(str(listener.socket.getsockname()) for listener in listeners)
+        stopping = trio.Event()
+        async with trio.open_nursery() as inner:
+            inner.start_soon(self.feed.run, name="feed")
+            await self._start_partitions(inner)
+            inner.start_soon(feed_watchdog, notifier, self._progress, self._is_idle, name="watchdog")
+            async with trio.open_nursery() as edge:
+                await edge.start(partial(serve_websockets, listeners, self, stopping=stopping), name="websockets")
+                await self._start_watching(edge, notifier, stopping)
+                settle_memory()
+                notifier.ready(self._status())
+                log_event(log, logging.INFO, "daemon_started", addresses=addresses, manual=self.manual)
+                task_status.started()
+                await self._stop.wait()
+                notifier.stopping()
+                with trio.move_on_after(PARTITIONS_STOP_S):
+                    await self._stop_partitions()
+                stopping.set()
+            inner.cancel_scope.cancel()
+        log_event(log, logging.INFO, "daemon_stopped", events=self.feed.sequence)
+        self.stopped.set()
+
+    def stop(self) -> None:
+        """End ``run`` in good order."""
+        self._stop.set()
+
+    async def _start_partitions(self, nursery: trio.Nursery) -> None:
+        for partition in self.config.partitions:
+            actor = PartitionActor(partition, self._clock, self.feed.inbox.put, manual=self.manual, on_cycle=_log_cycle)
+            await nursery.start(actor.run, name=f"partition {partition.name}")
+            self._actors[partition.name] = actor
+            self.partitions[partition.name] = actor.inbox
+
+    async def _stop_partitions(self) -> None:
+        """No more input; wait until the turn under way is finished and published."""
+        for actor in self._actors.values():
+            actor.inbox.close()
+        for name, actor in self._actors.items():
+            await actor.finished.wait()
+            await self.feed.published(name)
+
+    def _progress(self) -> int:
+        return sum(actor.cycles for actor in self._actors.values())
+
+    def _is_idle(self) -> bool:
+        return not any(actor.busy or actor.inbox.statistics().current_buffer_used for actor in self._actors.values())
+
+    def _status(self) -> str:
+        rosters = [actor.core.roster for actor in self._actors.values()]
+        queues = sum(len(roster.queues) for roster in rosters)
+        nodes = sum(len(roster.nodes) for roster in rosters)
+        return f"{len(rosters)} partitions, {queues} queues, {nodes} nodes, configuration {self.config.checksum[:8]}"
+
+    # ---- the queue file
+
+    async def _start_watching(self, nursery: trio.Nursery, notifier: Notifier, stopping: trio.Event) -> None:
+        path = self._settings.config_path
+        if path is not None:
+            changed = partial(self._on_file_changed, notifier)
+            watch = partial(watch_config, path, self.config.text, changed, stop=stopping)
+            self._watcher = await nursery.start(watch, name="config watcher")
+
+    async def _on_file_changed(self, notifier: Notifier, text: str) -> None:
+        """A good file is applied between two cycles; a bad one changes nothing, is logged and is an event (CF-52)."""
+        notifier.reloading()
+        try:
+            await self.apply_config(text, "")
+        except ProtocolError as error:
+            log_event(log, logging.ERROR, "config_refused", path=self._settings.config_path, reason=error.message)
+            await self._submit({next(iter(self._actors)): [RefuseConfig(error.message)]})
+        notifier.ready(self._status())
+
+    def reload(self) -> None:
+        """Read the queue file again now (SIGHUP)."""
+        if self._watcher is None:
+            log_event(log, logging.WARNING, "reload_ignored", reason="there is no --config file: the built-in default runs")
+        else:
+            self._watcher.reload()
+
+
+def _setter(done: trio.Event) -> Callable[[PartitionName], None]:
+    return lambda _: done.set()
+
+
+def _log_cycle(partition: PartitionName, cycle: int, result: CycleResult) -> None:
+    """One canonical line for each cycle that did something."""
+    if result.facts and log.isEnabledFor(logging.INFO):
+        placed = sum(isinstance(fact, Allocated) for fact in result.facts)
+        keys = {"partition": partition, "cycle": cycle, "placed": placed, "work": result.work, "at_rest": result.at_rest}
+        log_event(log, logging.INFO, "cycle_finished", **keys)

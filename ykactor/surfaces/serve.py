@@ -1,0 +1,124 @@
+"""``ykactor serve``: the daemon as a process, with its signals, sockets and exit code."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import traceback
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import click
+import msgspec
+import trio
+
+from ykactor.actors.clock import Clock
+from ykactor.core.queueconfig import SchedulerConfig
+from ykactor.surfaces.daemon import Daemon, Settings
+from ykactor.surfaces.logs import configure
+from ykactor.surfaces.systemd import Notifier, listen_fds
+from ykactor.wire.queuefile import ConfigError, load
+
+DEFAULT_ADDRESS = "127.0.0.1:9081"
+
+#: Exit code when an invariant broke: our mistake; systemd starts us again.
+EXIT_SOFTWARE = 70
+
+
+class Address(click.ParamType[tuple[str, int]]):
+    """``HOST:PORT``, an IPv6 host in brackets; port 0 is any free one."""
+
+    name = "host:port"
+
+    def convert(self, value: str | tuple[str, int], param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
+        if isinstance(value, tuple):
+            return value
+        host, colon, port = value.rpartition(":")
+        if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+            self.fail(f"found {value!r}, expected HOST:PORT such as {DEFAULT_ADDRESS}", param, ctx)
+        return host.strip("[]"), int(port)
+
+
+@click.command()
+@click.option("--config", "config_path", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+              help="Queue file; its changes are followed. Without it, one queue root.default open to everybody.")
+@click.option("--state-dir", type=click.Path(file_okay=False, path_type=Path),
+              help="Where a post-mortem is written when the daemon fails.")
+@click.option("--ws", "address", type=Address(), default=DEFAULT_ADDRESS, show_default=True,
+              help="Where resource managers and followers connect; ignored when systemd hands over a socket named ws.")
+@click.option("--manual", is_flag=True, help="Schedule only when a ScheduleRequest asks for it.")
+@click.option("--log-level", default="info", show_default=True, help="debug, info, warning or error.")
+def command(config_path: Path | None, state_dir: Path | None, address: tuple[str, int], manual: bool, log_level: str) -> None:
+    """Run the scheduler until SIGTERM or SIGINT. SIGHUP reads the queue file again."""
+    try:
+        configure(log_level, sys.stderr)
+        config = load(config_path.read_bytes().decode() if config_path else "", str(config_path))
+    except (ConfigError, ValueError) as error:
+        raise click.ClickException(str(error)) from None
+    if state_dir is not None:
+        state_dir.mkdir(parents=True, exist_ok=True)
+    try:
+        trio.run(serve, config, Settings(config_path, manual), address)
+    except* OSError as errors:
+        raise click.ClickException(f"{address[0]}:{address[1]}: {errors.exceptions[0]}") from None
+    except* Exception as failure:
+        _leave_loudly(failure, state_dir)
+
+
+async def serve(
+    config: SchedulerConfig,
+    settings: Settings,
+    address: tuple[str, int],
+    *,
+    task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Run a daemon on ``address``, or on the socket that systemd hands over, until a signal ends it.
+
+    Started with its URL when it listens.
+    """
+    daemon = Daemon(config, settings, Clock.of_the_system())
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+        listeners = await listen(address)
+        async with trio.open_nursery() as nursery:
+            await nursery.start(daemon.run, listeners, Notifier.from_environment())
+            task_status.started(_url(listeners[0]))
+            nursery.start_soon(_obey, daemon, signals)
+            await daemon.stopped.wait()
+            nursery.cancel_scope.cancel()
+
+
+async def _obey(daemon: Daemon, signals: AsyncIterator[int]) -> None:
+    async for number in signals:
+        if number == signal.SIGHUP:
+            daemon.reload()
+        else:
+            daemon.stop()
+
+
+def _url(listener: trio.SocketListener) -> str:
+    host, port = listener.socket.getsockname()[:2]
+    return f"ws://[{host}]:{port}" if ":" in host else f"ws://{host}:{port}"
+
+
+async def listen(address: tuple[str, int]) -> list[trio.SocketListener]:
+    """The sockets of systemd that are named ``ws``, else new ones on ``address``.
+
+    Raises:
+        OSError: the address is taken or not ours.
+    """
+    inherited = [sock for name, sock in listen_fds() if name == "ws"]
+    if inherited:
+        return [trio.SocketListener(trio.socket.from_stdlib_socket(sock)) for sock in inherited]
+    host, port = address
+    return await trio.open_tcp_listeners(port, host=host)
+
+
+def _leave_loudly(failure: BaseExceptionGroup[Exception], state_dir: Path | None) -> None:
+    """An invariant broke: say so, keep what helps to find out why, and let systemd decide."""
+    story = "".join(traceback.format_exception(failure))
+    click.echo(story, err=True)
+    if state_dir is not None:
+        report = state_dir / "post-mortem.json"
+        report.write_bytes(msgspec.json.encode({"failure": story}))
+        click.echo(f"post-mortem written to {report}", err=True)
+    raise SystemExit(EXIT_SOFTWARE)
