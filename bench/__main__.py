@@ -13,7 +13,7 @@ from bench.table import print_report
 
 RESULTS = Path(__file__).parent / "results"
 #: The table needs this many columns; a narrower terminal, or a file, would cut figures.
-_TABLE_WIDTH = 130
+TABLE_WIDTH = 120
 
 
 @click.command()
@@ -32,7 +32,7 @@ def main(group: str | None, runs: int, name: str | None, as_json: bool) -> None:
     if as_json:
         _print_json(report.for_scripts())
         return
-    print_report(report, Console(width=max(_TABLE_WIDTH, console.width)))
+    print_report(report, Console(width=max(TABLE_WIDTH, console.width)))
     for path in keep(report, RESULTS):
         click.echo(path)
 
@@ -40,7 +40,7 @@ def main(group: str | None, runs: int, name: str | None, as_json: bool) -> None:
 def keep(report: Report, folder: Path) -> list[Path]:
     """Write the report and, where there is something to draw, the picture. Answers what was written."""
     folder.mkdir(parents=True, exist_ok=True)
-    data = folder / f"{report.at.replace(':', '').removesuffix('+0000')}Z.json"
+    data = folder / f"{report.at.replace(':', '')}.json"
     data.write_bytes(msgspec.json.format(msgspec.json.encode(report)) + b"\n")
     picture = folder / "latest.svg"
     picture.write_text(svg(report))

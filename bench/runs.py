@@ -43,7 +43,7 @@ class Result(Struct, frozen=True):
 
     def row(self) -> dict[str, object]:
         """The case as scripts read it."""
-        figures = {name: round(figure.median, 3) for name, figure in self.figures.items()}
+        figures = {name: float(f"{figure.median:.6g}") for name, figure in self.figures.items()}
         rss = {"rss_mib": round(self.rss_mib, 1)} if self.rss_mib else {}
         return {"name": self.name, "nodes": self.nodes, "asks": self.asks, **figures, **rss}
 
@@ -118,9 +118,7 @@ def measure_all(
 def _result(rounds: list[Measured]) -> Result:
     """All samples of all rounds together."""
     first = rounds[0]
-    figures = {
-        name: Figure.of([sample for measured in rounds for sample in measured.samples[name]]) for name in first.samples
-    }
+    figures = {name: Figure.of([sample for measured in rounds for sample in measured.samples[name]]) for name in first.samples}
     return Result(first.name, first.nodes, first.asks, figures, median(measured.rss_mib for measured in rounds))
 
 
@@ -133,7 +131,7 @@ def _cost_ratio(small: list[Measured], large: list[Measured]) -> Result:
 
 async def _now() -> str:
     seconds = Clock.of_the_system().now_ns() // 1_000_000_000
-    return datetime.fromtimestamp(seconds, UTC).isoformat()
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _machine() -> str:

@@ -1,45 +1,48 @@
 """A report for people: one line for each figure."""
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from bench.runs import Figure, Report, Result
-from bench.targets import YUNIKORN_CALIBRATION_S, is_met, target, times_better, yunikorn_here
+from bench.runs import Figure, Report
+from bench.targets import YUNIKORN_CALIBRATION_S, target, times_better, yunikorn_here
+
+_SHORT = {"allocations_per_second": "alloc/s"}
 
 
 def print_report(report: Report, console: Console) -> None:
     """The table, and what it was measured on."""
-    table = Table(title=f"Benchmark of {report.at}, median of {report.runs} runs", caption=_caption(report))
-    table.add_column("case")
-    table.add_column("figure")
-    for heading in ("nodes", "asks", "RSS MiB", "median", "min to max", "target", "", "YuniKorn here", "times better"):
-        table.add_column(heading, justify="right")
+    title = f"Benchmark of {report.at}, median of {report.runs} runs"
+    table = Table(title=title, caption=_caption(report), box=SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
+    for heading in ("case", "nodes", "asks", "RSS MiB", "figure", "median", "min", "max", "target", "", "YuniKorn", "ratio"):
+        table.add_column(heading, justify="left" if heading in ("case", "figure", "") else "right", no_wrap=True)
     for result in report.results:
+        size = [result.name, number(result.nodes), number(result.asks), number(result.rss_mib) if result.rss_mib else ""]
         for name, figure in result.figures.items():
-            table.add_row(*_cells(result, name, figure, report.calibration))
-        table.add_section()
+            table.add_row(*size, *_cells(result.name, name, figure, report.calibration))
+            size = [""] * len(size)
     console.print(table)
 
 
 def _caption(report: Report) -> str:
     return (
-        f"Calibration loop: {report.calibration:.3f} s; YuniKorn was measured where it takes {YUNIKORN_CALIBRATION_S} s, "
-        f"its figures are scaled to this machine. Python {report.python}, {report.machine}."
+        f"Calibration loop: {report.calibration:.3f} s. YuniKorn was measured where it takes {YUNIKORN_CALIBRATION_S} s, its "
+        "figures are scaled to this machine; a ratio above 1 says how many times better we are. "
+        f"Python {report.python}, {report.machine}."
     )
 
 
-def _cells(result: Result, name: str, figure: Figure, calibration: float) -> list[str]:
-    goal = target(result.name, name)
-    bound = verdict = theirs = better = ""
+def _cells(case: str, name: str, figure: Figure, calibration: float) -> list[str]:
+    goal = target(case, name)
+    bound = verdict = theirs = ratio = ""
     if goal.bound is not None:
         bound = number(goal.bound)
-        verdict = "[green]met[/]" if is_met(name, figure.median, goal.bound) else "[red]missed[/]"
+        verdict = "[green]met[/]" if goal.is_met(name, figure) else "[red]missed[/]"
     if goal.yunikorn is not None:
         yunikorn = yunikorn_here(name, goal.yunikorn, calibration)
-        theirs, better = number(yunikorn), f"{times_better(name, figure.median, yunikorn):.1f}"
-    size = [number(result.nodes), number(result.asks), number(result.rss_mib) if result.rss_mib else ""]
-    spread = f"{number(figure.min)} to {number(figure.max)}"
-    return [result.name, name, *size, number(figure.median), spread, bound, verdict, theirs, better]
+        theirs, ratio = number(yunikorn), f"{times_better(name, figure.median, yunikorn):.1f}"
+    values = [number(value) for value in (figure.median, figure.min, figure.max)]
+    return [_SHORT.get(name, name), *values, bound, verdict, theirs, ratio]
 
 
 def number(value: float) -> str:

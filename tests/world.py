@@ -81,7 +81,7 @@ def configure(text: str) -> Submission:
 # ---- what a resource manager says
 
 
-def node(node_id: str, action: str = "CREATE", **capacity: int) -> Submission:
+def node(node_id: str, action: str = "CREATE", /, **capacity: int) -> Submission:
     """A node's action; without quantities it says nothing about the capacity."""
     return UpdateNode(node_id, action, capacity or None)  # type: ignore[arg-type]
 
@@ -95,6 +95,7 @@ def app(application_id: str, queue_name: str = "root.a", *, user: str = "alice",
 def ask(
     key: str,
     application_id: str,
+    /,
     *,
     priority: int = 0,
     created: int | None = None,

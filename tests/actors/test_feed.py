@@ -13,8 +13,6 @@ from ykactor.actors.feed import Batch, EventFilter, FeedActor, Missed, Reached, 
 from ykactor.actors.mailbox import Mailbox
 from ykactor.core.decisions import NodeRemoved
 
-SEEDS = range(8)
-
 
 class Event(msgspec.Struct, frozen=True):
     sequence: int
@@ -75,13 +73,6 @@ async def world(*partitions, **options):
         nursery.start_soon(made.feed.run)
         yield made
         nursery.cancel_scope.cancel()
-
-
-@pytest.fixture(params=SEEDS)
-def seed(request):
-    """Fixes the order in which trio runs tasks that are ready together."""
-    trio._core._run._r.seed(request.param)
-    return request.param
 
 
 def numbers(told):
@@ -217,6 +208,19 @@ async def test_filtered_events_move_the_bookmark(autojump_clock):
         began = trio.current_time()
         assert await subscription.next() == Reached(10_000)
         assert trio.current_time() - began <= 1
+
+
+async def test_rest_is_told_without_waiting():
+    """``next_nowait`` gives everything that is wanted up to here, then nothing: what a session sends before it ends."""
+    async with world(ring_max=20_000) as w:
+        subscription = w.subscribe(partitions=frozenset({"gpu"}))
+        await w.publish(*["n"] * 300, partition="gpu")
+        await w.publish(*["n"] * 10_000)
+        await w.publish("n", partition="gpu")
+        assert numbers(subscription.next_nowait()) == list(range(1, 257))
+        assert numbers(subscription.next_nowait()) == list(range(257, 301))
+        assert numbers(subscription.next_nowait()) == [10_301]
+        assert subscription.next_nowait() is None
 
 
 FILTERS = [

@@ -76,6 +76,26 @@ async def test_newer_session_sends_the_older_one_away():
     assert not old.attached
 
 
+@pytest.mark.parametrize("count", [0, 3, 300])
+async def test_finishing_reader_gets_what_is_there_and_then_nothing(count):
+    """``finish`` wakes the reader and ends it behind the last message: what a session sends before it ends."""
+    box = outbox(0, kept_max=1000)
+    reader = box.attach(0)
+    seen = []
+
+    async def read():
+        while messages := await reader.take():
+            seen.extend(message.sequence for message in messages)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(read)
+        await trio.testing.wait_all_tasks_blocked()
+        for number in range(count):
+            box.post(Note(str(number)))
+        reader.finish()
+    assert seen == list(range(1, count + 1))
+
+
 async def test_too_slow_session_is_told_that_messages_are_lost():
     """A session that falls behind what is kept must register afresh, it never sees a gap."""
     box = outbox(0, kept_max=2)

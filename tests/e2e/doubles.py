@@ -1,12 +1,11 @@
 """A daemon whose partitions are doubles: real sockets, real feed and outbox, scripted facts."""
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from functools import partial
+from contextlib import asynccontextmanager, suppress
 
 import trio
 
-from ykactor.actors.commands import Intake, PartitionSnapshot, Publication, RunSteps, TakeSnapshot
+from ykactor.actors.commands import Intake, PartitionCommand, PartitionSnapshot, Publication, RunSteps, TakeSnapshot
 from ykactor.actors.feed import FeedActor
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.outbox import OutboxRegistry
@@ -22,7 +21,8 @@ def accept_all(submission: messages.Submission) -> list[decisions.Decision]:
     """The default script: everything is accepted and runs on n1 at once."""
     match submission:
         case messages.UpdateNode(node_id):
-            return [decisions.NodeAdded(0, node_id, submission.capacity or {}, True, submission.attributes)]
+            added = decisions.NodeAdded(0, node_id, submission.capacity or {}, True, submission.attributes)
+            return [decisions.NodeSchedulable(0, node_id, True), added]
         case messages.AddApplication(application_id):
             return [decisions.ApplicationAdded(0, application_id, submission.queue_name, submission.user)]
         case messages.SubmitAllocation(spec):
@@ -49,22 +49,27 @@ class FakePartition:
         self._script = script
 
     async def run(self) -> None:
-        while True:
-            command = await self.inbox.get()
-            await self.resume.wait()
-            match command:
-                case Intake(submissions, done):
-                    self.received += submissions
-                    facts = [fact for submission in submissions for fact in self._script(submission)]
-                    self.facts_count += len(facts)
-                    await self._feed.inbox.put(Publication(self.name, facts))
-                    if done is not None:
-                        done(self.name)
-                case TakeSnapshot(snapshot_id):
-                    state = {"name": self.name, "facts": self.facts_count}
-                    await self._feed.inbox.put(PartitionSnapshot(self.name, snapshot_id, state))
-                case RunSteps(_, done) if done is not None:
+        """Until the inbox is closed."""
+        with suppress(trio.EndOfChannel):
+            while True:
+                command = await self.inbox.get()
+                await self.resume.wait()
+                await self._handle(command)
+
+    async def _handle(self, command: PartitionCommand) -> None:
+        match command:
+            case Intake(submissions, done):
+                self.received += submissions
+                facts = [fact for submission in submissions for fact in self._script(submission)]
+                self.facts_count += len(facts)
+                await self._feed.inbox.put(Publication(self.name, facts))
+                if done is not None:
                     done(self.name)
+            case TakeSnapshot(snapshot_id):
+                state = {"name": self.name, "facts": self.facts_count}
+                await self._feed.inbox.put(PartitionSnapshot(self.name, snapshot_id, state))
+            case RunSteps(_, done) if done is not None:
+                done(self.name)
 
 
 class FakeDaemon:
@@ -80,6 +85,9 @@ class FakeDaemon:
         self.configs: list[str] = []
         self.steps = 0
         self.url = ""
+        #: Ends the server in good order.
+        self.stopping = trio.Event()
+        self.stopped = trio.Event()
 
     def _deliver(self, partition: str, facts: list[decisions.Decision]) -> None:
         self.outboxes.deliver(render.responses(facts, partition))
@@ -92,11 +100,22 @@ class FakeDaemon:
             raise ProtocolError("BAD_CONFIG", "found bad, expected good", "config")
         if if_checksum not in ("", "sum"):
             raise ProtocolError("CHECKSUM_MISMATCH", f"found {if_checksum}, expected sum", "ifChecksum")
+        await self._reach_partitions()
         self.configs.append(text)
         return "sum"
 
     async def run_steps(self, steps: int) -> None:
+        await self._reach_partitions()
         self.steps += steps
+
+    async def _reach_partitions(self) -> None:
+        for inbox in self.partitions.values():
+            await inbox.put(Intake([]))
+
+    async def serve(self, listener: trio.SocketListener, limits: Limits, *, task_status: trio.TaskStatus) -> None:
+        """Serve websockets; ``stopped`` tells that the server has come to its end."""
+        await serve_websockets([listener], self, stopping=self.stopping, limits=limits, task_status=task_status)
+        self.stopped.set()
 
 
 async def open_listener(port: int = 0) -> trio.SocketListener:
@@ -122,7 +141,7 @@ async def running_daemon(
         nursery.start_soon(daemon.feed.run)
         for double in daemon.doubles.values():
             nursery.start_soon(double.run)
-        await nursery.start(partial(serve_websockets, [listener], daemon, limits=limits or Limits()))
+        await nursery.start(daemon.serve, listener, limits or Limits())
         with trio.fail_after(10):
             yield daemon
         nursery.cancel_scope.cancel()

@@ -17,7 +17,6 @@ from doubles import accept_all, running_daemon
 from msgspec import structs
 
 import ykactor.client
-from ykactor import client
 from ykactor.client import Disconnected, RequestRefused, connect, follow
 from ykactor.core import decisions, messages
 from ykactor.surfaces import follow as follow_command
@@ -40,7 +39,7 @@ async def events(follower, count):
 
 
 async def test_the_examples_of_the_documentation_run(capsys):
-    """What the module's docstring shows works as it stands."""
+    """What the package's docstring shows works as it stands."""
     example = inspect.getdoc(ykactor.client)
     blocks = [block for block in example.split("\n\n") if block.startswith("    ")]
     assert len(blocks) >= 4
@@ -206,7 +205,7 @@ async def test_wrong_subscription_raises():
 
 async def test_lost_connection_is_resumed_without_gap_or_repetition(monkeypatch):
     """However often the connection is cut, the follower sees every event once."""
-    monkeypatch.setattr(client, "BACKOFF_FIRST_S", 0.01)
+    monkeypatch.setattr("ykactor.client.follower.BACKOFF_FIRST_S", 0.01)
     async with running_daemon() as daemon:
         address = ("127.0.0.1", int(daemon.url.rpartition(":")[2]))
         async with cutting_proxy(address) as proxy, connect(daemon.url, rm_id="rm-1") as rm:
@@ -222,7 +221,7 @@ async def test_lost_connection_is_resumed_without_gap_or_repetition(monkeypatch)
 
 async def test_daemon_that_starts_anew_gives_its_state(monkeypatch):
     """Behind a restart that has forgotten the numbers the follower gets a snapshot and goes on from there."""
-    monkeypatch.setattr(client, "BACKOFF_FIRST_S", 0.01)
+    monkeypatch.setattr("ykactor.client.follower.BACKOFF_FIRST_S", 0.01)
     async with running_daemon() as first:
         port = int(first.url.rpartition(":")[2])
         async with cutting_proxy(("127.0.0.1", port)) as proxy, connect(first.url, rm_id="rm-1") as rm:

@@ -11,8 +11,10 @@ from wsproto import ConnectionType, WSConnection
 from wsproto.events import AcceptConnection, Request, TextMessage
 from wsproto.frame_protocol import FrameProtocol
 
-from ykactor.client import Disconnected, open_connection
+from ykactor.actors.commands import Publication
+from ykactor.client.connection import Disconnected, open_connection
 from ykactor.core import messages
+from ykactor.core.decisions import ApplicationAdded, NodeRemoved
 from ykactor.surfaces.websocket import Limits
 
 REGISTER = {"type": "RegisterResourceManagerRequest", "rmID": "rm-1", "id": "r"}
@@ -471,7 +473,7 @@ async def test_snapshot_then_events():
             assert snapshot == {
                 "type": "Snapshot",
                 "sequence": 2,
-                "partitions": [{"name": "default", "facts": 1}, {"name": "gpu", "facts": 0}],
+                "partitions": [{"name": "default", "facts": 2}, {"name": "gpu", "facts": 0}],
             }
             await rm.ask({"type": "ApplicationRequest", "new": [APP]})
             events = await follower.receive()
@@ -570,3 +572,131 @@ async def test_garbage_without_end_is_bounded():
     async with running_daemon(limits=Limits(send_s=0.3, close_s=0.1)) as daemon:
         async with never_reads(daemon) as evil:
             await send_until_dropped(evil, frame("{" * 100) * 100)
+
+
+# ---- stopping
+
+GOODBYE = (1001, "the daemon stops")
+REMOVED = [NodeRemoved(0, "n1")] * 100
+
+
+async def goodbye(peer):
+    """Wait for the close: its code and reason."""
+    reason = await peer.closed()
+    return reason.code, reason.reason
+
+
+async def test_stopping_sends_what_is_there_and_says_goodbye():
+    """Everything that is numbered when the daemon stops still arrives, then every session closes with 1001."""
+    async with running_daemon(ring_max=5000) as daemon:
+        async with (
+            registered(daemon) as rm,
+            client(daemon, "/v1/feed") as follower,
+            client(daemon, "/v1/feed") as picky,
+            client(daemon, "/v1/feed") as silent,
+            client(daemon, "/v1/rm") as stranger,
+        ):
+            await follower.subscribe()
+            await picky.subscribe(kinds=["APP"])
+            await rm.send({"type": "NodeRequest", "id": "last", "nodes": [NODE] * 1000})
+            while daemon.doubles["default"].facts_count < 2000:
+                await trio.lowlevel.checkpoint()
+            await daemon.feed.inbox.put(Publication("default", [ApplicationAdded(0, "app-9", "root.a", "alice")]))
+            await daemon.feed.published("default")
+            daemon.stopping.set()
+            answers = [await rm.receive() for _ in range(3)]
+            assert {a["type"] for a in answers} == {"NodeResponse", "ApplicationResponse", "Ack"}
+            assert [a["sequence"] for a in answers] == [3, 4, 5]
+            seen = []
+            while len(seen) < daemon.feed.sequence:
+                seen += [event["sequence"] for event in (await follower.receive())["events"]]
+            assert seen == list(range(1, daemon.feed.sequence + 1))
+            assert (await picky.receive())["events"][0]["objectID"] == "app-9"
+            for peer in (rm, follower, picky, silent, stranger):
+                assert await goodbye(peer) == GOODBYE
+        await daemon.stopped.wait()
+
+
+async def test_stopping_lets_nobody_in():
+    """The listener is closed at once; a handshake under way is given up."""
+    async with running_daemon() as daemon:
+        address = ("127.0.0.1", int(daemon.url.rpartition(":")[2]))
+        async with await trio.open_tcp_stream(*address) as slow:
+            await slow.send_all(b"GET /v1/r")
+            async with registered(daemon):  # by then the server has begun with the one before
+                pass
+            daemon.stopping.set()
+            assert await slow.receive_some() == b""
+            await slow.aclose()
+            await daemon.stopped.wait()
+        with pytest.raises(Disconnected):
+            async with client(daemon, "/v1/feed"):
+                pass
+
+
+async def test_stopping_takes_no_more_requests():
+    """What is sent to a session that stops reaches no partition, also when the peer has not yet heard of it."""
+    register = msgspec.json.encode(REGISTER).decode()
+    request = msgspec.json.encode({"type": "NodeRequest", "id": "late", "nodes": [NODE]}).decode()
+    async with running_daemon(limits=Limits(close_s=0.2)) as daemon, never_reads(daemon, register, path="/v1/rm") as peer:
+        while daemon.outboxes.current is None or daemon.outboxes.current.reader is None:
+            await trio.lowlevel.checkpoint()
+        daemon.stopping.set()
+        while daemon.outboxes.current.reader is not None:
+            await trio.lowlevel.checkpoint()
+        await peer.send_all(frame(request))
+        await daemon.stopped.wait()
+        assert daemon.doubles["default"].received == [messages.Reset()]
+
+
+async def test_stopping_does_not_wait_for_partitions():
+    """A request that no partition has finished gets no ``Ack``; neither it nor a snapshot nobody takes holds the stop up."""
+    async with running_daemon() as daemon:
+        async with registered(daemon) as rm, client(daemon, "/v1/feed") as follower, client(daemon, "/v1/rm") as newer:
+            daemon.doubles["default"].resume = trio.Event()
+            await rm.send({"type": "NodeRequest", "id": "lost", "nodes": [NODE]})
+            await follower.send({"type": "Subscribe", "from": "snapshot"})
+            await newer.send(REGISTER)
+            while daemon.doubles["default"].inbox.statistics().current_buffer_used < 2:
+                await trio.lowlevel.checkpoint()
+            began = trio.current_time()
+            daemon.stopping.set()
+            assert [await goodbye(peer) for peer in (rm, follower, newer)] == [GOODBYE] * 3
+        await daemon.stopped.wait()
+        assert trio.current_time() - began < 1
+
+
+async def test_stopping_drops_who_does_not_read(monkeypatch):
+    """Two seconds for all: then a peer that never reads is left behind."""
+    monkeypatch.setattr("ykactor.surfaces.websocket.STOP_S", 0.3)
+    async with running_daemon() as daemon, never_reads(daemon, '{"type": "Subscribe"}') as evil:
+        while not daemon.feed.grown.statistics().tasks_waiting:
+            await trio.lowlevel.checkpoint()
+        for _ in range(1000):
+            await daemon.feed.inbox.put(Publication("default", REMOVED))
+        await daemon.feed.published("default")
+        began = trio.current_time()
+        daemon.stopping.set()
+        await daemon.stopped.wait()
+        assert 0.2 < trio.current_time() - began < 1
+        await send_until_dropped(evil, frame("x"))
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"type": "NodeRequest", "nodes": [NODE]},
+        {"type": "UpdateConfigurationRequest", "config": "good"},
+        {"type": "ScheduleRequest", "steps": 1},
+    ],
+)
+async def test_requests_to_closed_partitions_are_unavailable(request_, caplog):
+    """While the daemon stops its partitions are closed first: a request then is answered, not a failure of the session."""
+    async with running_daemon(manual=True) as daemon:
+        async with registered(daemon) as rm:
+            daemon.doubles["default"].inbox.close()
+            for _ in range(2):
+                answer = await rm.ask({**request_, "id": "late"})
+                assert (answer["type"], answer["code"], answer["id"]) == ("ErrorResponse", "UNAVAILABLE", "late")
+                assert answer["message"].endswith("not run now, try again later")
+    assert caplog.records == []

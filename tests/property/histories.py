@@ -31,7 +31,7 @@ LOWEST, HIGHEST = -(2**31), 2**31 - 1
 PRIORITIES = (0, 0, 0, 1, 1, -1, 5, LOWEST, HIGHEST)
 OFFSETS = (0, 0, 0, 1, -1, LOWEST, HIGHEST)
 #: Nearly always at once or soon; sometimes past the timers of draining queues, Completing and Starting.
-GAPS_S, GAP_WEIGHTS = (0.0, 0.5, 1.0, 10.0, 31.0, 301.0), (40, 40, 10, 6, 4, 3)
+GAPS_S, GAP_WEIGHTS = (0.0, 0.5, 1.0, 10.0, 31.0, 301.0), (40, 40, 10, 5, 5, 8)
 
 
 class Batch(Struct):
@@ -70,7 +70,8 @@ class _World:
         self.rng = rng
         self.policies = policies
         self.leaves: list[str] = []
-        self.keys_count = 0
+        #: (application, key) of everything submitted.
+        self.submitted: list[tuple[ApplicationID, AllocationKey]] = []
 
     # ---- configurations
 
@@ -119,7 +120,7 @@ class _World:
             (self.ask, 50),
             (self.recovered, 3),
             (self.foreign, 3),
-            (self.release, 18),
+            (self.release, 22),
             (self.add_application, 12),
             (self.remove_application, 2),
             (self.create_node, 4),
@@ -136,12 +137,15 @@ class _World:
     def node_id(self) -> NodeID:
         return NodeID(f"node-{self.rng.randint(1, 5)}")
 
-    def key(self) -> AllocationKey:
-        """A new one, or one of the last ones: it may wait, run, or be gone."""
-        if self.keys_count and self.rng.random() < 0.1:
-            return AllocationKey(f"key-{self.rng.randint(max(1, self.keys_count - 10), self.keys_count)}")
-        self.keys_count += 1
-        return AllocationKey(f"key-{self.keys_count}")
+    def name(self) -> tuple[ApplicationID, AllocationKey]:
+        """An application with a new key, or seldom with one of its last ones: that may wait, run, or be gone."""
+        if self.submitted and self.rng.random() < 0.1:
+            return self.recent()
+        self.submitted.append((self.application_id(), AllocationKey(f"key-{len(self.submitted) + 1}")))
+        return self.submitted[-1]
+
+    def recent(self) -> tuple[ApplicationID, AllocationKey]:
+        return self.rng.choice(self.submitted[-15:])
 
     def resource(self) -> dict[str, int]:
         draws = ({"vcore": 1}, {"vcore": 1}, {"vcore": 1, "memory": 1}, {"memory": 2}, {"vcore": 2, "memory": 1, "gpu": 0})
@@ -157,12 +161,12 @@ class _World:
         return tags
 
     def ask(self) -> Submission:
-        priority = self.rng.choice(PRIORITIES)
-        return SubmitAllocation(AllocationSpec(self.key(), self.application_id(), self.resource(), priority, None, self.tags()))
+        (application_id, key), priority = self.name(), self.rng.choice(PRIORITIES)
+        return SubmitAllocation(AllocationSpec(key, application_id, self.resource(), priority, None, self.tags()))
 
     def recovered(self) -> Submission:
-        spec = AllocationSpec(self.key(), self.application_id(), self.resource(), 0, self.node_id(), self.tags())
-        return SubmitAllocation(spec)
+        application_id, key = self.name()
+        return SubmitAllocation(AllocationSpec(key, application_id, self.resource(), 0, self.node_id(), self.tags()))
 
     def foreign(self) -> Submission:
         key = AllocationKey(f"foreign-{self.rng.randint(1, 3)}")
@@ -172,11 +176,10 @@ class _World:
         return SubmitAllocation(AllocationSpec(key, ApplicationID(""), resource, 0, self.node_id(), {"foreign": "default"}))
 
     def release(self) -> Submission:
-        """One of the newest keys of some application, which hits about one time in six; or all of an application."""
-        if self.rng.random() < 0.1:
+        """One of the newest asks or allocations, which may be gone already; or all of an application."""
+        if self.rng.random() < 0.1 or not self.submitted:
             return ReleaseAllocations(self.application_id(), None, "STOPPED_BY_RM")
-        key = AllocationKey(f"key-{self.rng.randint(max(1, self.keys_count - 25), self.keys_count + 1)}")
-        return ReleaseAllocations(self.application_id(), key, self.rng.choice(("STOPPED_BY_RM", "TIMEOUT")))
+        return ReleaseAllocations(*self.recent(), self.rng.choice(("STOPPED_BY_RM", "TIMEOUT")))
 
     def add_application(self) -> Submission:
         tags = {"application.stateaware.disable": "true"} if self.rng.random() < 0.1 else {}

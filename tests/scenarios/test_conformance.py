@@ -12,7 +12,10 @@ from types import ModuleType
 import pytest
 
 from ykactor.core.decisions import Decision
+from ykactor.core.invariants import violations
+from ykactor.core.partition import PartitionCore
 from ykactor.core.planner import Budget
+from ykactor.core.scheduler import SchedulerCore
 from ykactor.core.snapshot import final_state
 from ykactor.sim.direct import DirectPartition
 from ykactor.sim.script import instants, unknown_partitions
@@ -49,11 +52,15 @@ def compare() -> ModuleType:
 
 
 def simulate(path: Path) -> tuple[list[dict[str, object]], dict[str, object]]:
-    """The decisions of one scenario and its final state."""
+    """The decisions of one scenario and its final state; the invariants hold after every step."""
     story = scenario.load(path)
     config = queuefile.load(story.config)
     facts: list[Decision] = []
-    parts = {it.name: DirectPartition(it, Budget(1000, 10**6), facts.extend) for it in config.partitions}
+
+    def check(core: PartitionCore, scheduler: SchedulerCore) -> None:
+        assert violations(core, scheduler) == []
+
+    parts = {it.name: DirectPartition(it, Budget(1000, 10**6), facts.extend, check) for it in config.partitions}
     for instant in instants(story, config):
         facts.extend(unknown_partitions(instant, list(parts)))
         for name, part in parts.items():

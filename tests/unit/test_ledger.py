@@ -161,7 +161,7 @@ def test_charge_and_refund() -> None:
 # ---- fair shares
 
 
-def share(allocated: Resource, *, guaranteed: Resource | None, fair_max: Resource | None, **limits: Any) -> float:
+def share(allocated: dict[str, Any], *, guaranteed: Resource | None, fair_max: Resource | None, **limits: Any) -> float:
     """The share of a leaf below root in a cluster of this size, with recovered allocations."""
     keys = limits | ({} if guaranteed is None else {"guaranteed": guaranteed})
     it = world(tree(queue("a", **keys)), [node("n1", **(fair_max or {}))])
@@ -217,11 +217,12 @@ def test_fair_max(cluster: Resource, parent: Resource | None, leaf: Resource | N
     """The fair max examples of section 3 of QU: going down, own values replace; seen as the denominator of each type."""
     limits = [{} if limit is None else {"max": limit} for limit in (parent, leaf)]
     text = tree(queue("p", queue("q", **limits[1]), **limits[0]))
+    quantity: Any = 90
     for name in ("vcore", "mem", "gpu"):
         it = world(text, [node("n1", **cluster)])
-        it.given(app("app-1", "root.p.q"), ask("t1", "app-1", on="n1", **{name: 90}))
+        it.given(app("app-1", "root.p.q"), ask("t1", "app-1", on="n1", **{name: quantity}))
         denominator = fair_max.get(name)
-        expected = 0.0 if denominator is None else 90 / denominator if denominator else 1.0
+        expected = 0.0 if denominator is None else quantity / denominator if denominator else 1.0
         assert it.queue("root.p.q")["share"] == pytest.approx(expected), name
 
 

@@ -1,15 +1,18 @@
 """Which node first (section 8 of PR)."""
 
 import random
+from typing import Any
 
 import pytest
 from world import World, app, ask, configure, foreign, node, queue, release, tree, world
 
 from ykactor.core.messages import Submission
-from ykactor.core.resources import Resource
+
+#: Quantities as keyword arguments.
+Resource = dict[str, Any]
 
 #: A type that no weight counts: asks of it find out the order of nodes and do not change it.
-PROBE = {"probe": 1}
+PROBE: Resource = {"probe": 1}
 
 
 def policy(kind: str, weights: dict[str, float] | None = None) -> dict[str, object]:

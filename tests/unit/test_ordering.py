@@ -34,7 +34,7 @@ def order_of_queues(queues: list[dict[str, Any]], asks: list[Submission], used: 
         ({"b": {"m": 1}, "a": {"v": 1}}, "a b"),
     ],
 )
-def test_more_pending(pending: dict[str, dict[str, int]], order: str) -> None:
+def test_more_pending(pending: dict[str, dict[str, Any]], order: str) -> None:
     """Section 5.3: strictly more pending first, counted within the group (PR-36); what is left goes by name (PR-31)."""
     queues = [queue(name) for name in pending]
     asks = [ask(name, name, **resource) for name, resource in pending.items()]

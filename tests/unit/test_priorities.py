@@ -96,7 +96,8 @@ def test_no_priority_sorts_below_every_number() -> None:
 def test_bag_knows_the_highest() -> None:
     """Against a plain list under thousands of random changes; equal priorities are counted."""
     chance = random.Random(1)
-    bag, members = PriorityBag(), []
+    bag = PriorityBag()
+    members: list[int] = []
     for _ in range(3000):
         if members and chance.random() < 0.5:
             members.remove(gone := chance.choice(members))

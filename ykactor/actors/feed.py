@@ -322,7 +322,6 @@ class Subscription:
         while True:
             told = self._take()
             if told is not None:
-                self._spoke_at = trio.current_time()
                 return told
             if self._cursor < self._feed.sequence:  # much that is not wanted: others get their turn
                 await trio.lowlevel.checkpoint()
@@ -330,7 +329,19 @@ class Subscription:
                 with trio.move_on_at(self._bookmark_at()):
                     await self._feed.grown.park()
 
+    def next_nowait(self) -> Batch | Missed | Reached | None:
+        """What the subscriber is to be told at once; None when it has been told everything."""
+        while (told := self._take()) is None and self._cursor < self._feed.sequence:
+            pass
+        return told
+
     def _take(self) -> Batch | Missed | Reached | None:
+        told = self._look()
+        if told is not None:
+            self._spoke_at = trio.current_time()
+        return told
+
+    def _look(self) -> Batch | Missed | Reached | None:
         if self._cursor + 1 < self._feed.lowest:
             missed = Missed(self._cursor + 1, self._feed.lowest - 1)
             self._cursor = self._announced = missed.last

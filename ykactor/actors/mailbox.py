@@ -60,6 +60,9 @@ class Mailbox(Generic[T]):
                 batch.append(self._receive.receive_nowait())
         except trio.WouldBlock:
             pass
+        except trio.EndOfChannel:
+            if not batch:
+                raise
         return batch
 
     def close(self) -> None:

@@ -86,14 +86,20 @@ class OutboxReader(Generic[M]):
     def __init__(self, outbox: Outbox[M], after: int) -> None:
         self.outbox = outbox
         self._cursor = after
+        self._is_finishing = False
 
     @property
     def attached(self) -> bool:
         """Whether this session is still the one that reads."""
         return self.outbox.reader is self
 
+    def finish(self) -> None:
+        """Wait no more: ``take`` gives what is there, and then nothing."""
+        self._is_finishing = True
+        self.outbox.grown.unpark_all()
+
     async def take(self) -> list[M]:
-        """Wait for messages.
+        """Wait for messages; none only after ``finish``.
 
         Raises:
             SessionReplacedError: by a newer session.
@@ -101,7 +107,7 @@ class OutboxReader(Generic[M]):
         """
         while self.attached:
             messages = self.outbox.after(self._cursor)
-            if messages:
+            if messages or self._is_finishing:
                 self._cursor += len(messages)
                 return messages
             await self.outbox.grown.park()

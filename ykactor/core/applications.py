@@ -20,6 +20,7 @@ from ykactor.core.decisions import (
 )
 from ykactor.core.ids import AllocationKey, NodeID, QueuePath
 from ykactor.core.messages import AddApplication, AllocationSpec, Ask
+from ykactor.core.quantities import parse_uint64
 from ykactor.core.resources import strictly_positive
 from ykactor.core.states import (
     APPLICATION_MOVES,
@@ -53,8 +54,8 @@ def is_stateaware(tags: dict[str, str]) -> bool:
 
 def created_ns(spec: AllocationSpec, arrival_ns: int) -> int:
     """The creation time of an ask: its tag ``creationTime`` in Unix seconds, else its arrival (PR-52)."""
-    seconds = spec.tags.get("creationTime", "") if spec.tags else ""
-    return int(seconds) * S_NS if seconds.isascii() and seconds.isdigit() else arrival_ns
+    seconds = parse_uint64(spec.tags.get("creationTime", "")) if spec.tags else None
+    return arrival_ns if seconds is None else seconds * S_NS
 
 
 class Application:
@@ -184,8 +185,9 @@ class Application:
             return self._cancel([self.asks.pop(key)], now_ns)
         if key not in self.allocations:
             return []
-        echo = "allocation remove as per RM request" if termination_type in _ECHOED_TERMINATIONS else ""
-        return self.end_allocation(now_ns, key, termination_type, echo)
+        if termination_type in _ECHOED_TERMINATIONS:
+            return self.end_allocation(now_ns, key, "STOPPED_BY_RM", "allocation remove as per RM request")
+        return self.end_allocation(now_ns, key, termination_type, "")
 
     def release_all(self, now_ns: int, termination_type: str) -> list[Decision]:
         """End all allocations, then cancel all asks."""

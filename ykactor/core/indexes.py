@@ -150,8 +150,8 @@ class Indexes:
         self._touched_leaves[leaf] = None
 
     def _on_application_changed(self, application_id: ApplicationID, state: ApplicationState) -> None:
-        if application_id not in self.waiting:
-            return  # it ended long ago and expired now
+        if state is ApplicationState.EXPIRED:
+            return  # it ended long ago; another one may live under its id (AP-72)
         leaf, application = self.waiting[application_id]
         if application.state in COUNTED_AS_RUNNING and state not in COUNTED_AS_RUNNING:
             self.ledger.give_slot_back(leaf, application_id)

@@ -104,12 +104,13 @@ class Ledger:
             if account is None:
                 account = Account(config, is_leaf, self.accounts[QueuePath(above)] if above else None)
             else:
+                if not account.is_leaf:  # a leaf's applications are still in its bag, its children show themselves below
+                    account.priorities = PriorityBag()
                 account.configure(config, is_leaf)
             self.accounts[config.path] = account
         self.root = next(iter(self.accounts.values()))
         self.root.max = self.root_max
         for account in self.accounts.values():
-            account.priorities = PriorityBag() if not account.is_leaf else account.priorities
             account.priority = None
         for account in reversed(self.accounts.values()):  # children before parents
             self.refresh_priority(account)

@@ -57,7 +57,7 @@ from ykactor.core.nodes import (
     SetCapacity,
     SetSchedulable,
 )
-from ykactor.core.placement import NO_MATCH, place
+from ykactor.core.placement import place
 from ykactor.core.queueconfig import PartitionConfig
 from ykactor.core.queues import Close, EndAllocations, Entry, FireTimers, LeafCore, ParentCore, Positioned, SubmitBatch
 from ykactor.core.reload import adoption, difference, objection
@@ -188,9 +188,11 @@ class PartitionCore:
         elif strictly_positive(spec.placeholder_ask):
             reason = f"application {spec.application_id} asks for placeholders: gang scheduling is not supported in this version"
         else:
-            leaf = place(self.roster, spec)
-            if leaf is None:
-                reason = f"failed to place application {spec.application_id}: {NO_MATCH}"
+            placed = place(self.roster, spec)
+            if isinstance(placed, LeafCore):
+                leaf = placed
+            else:
+                reason = f"failed to place application {spec.application_id}: {placed}"
         if leaf is None:
             ended = EndedApplication(spec.application_id, spec.queue_name, ApplicationState.REJECTED, now_ns, reason)
             self.rejected[spec.application_id] = ended

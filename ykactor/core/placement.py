@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ykactor.core.ids import QueuePath
 from ykactor.core.messages import AddApplication
+from ykactor.core.quantities import is_queue_name, shown
 from ykactor.core.queues import LeafCore
 from ykactor.core.roster import Roster
 from ykactor.core.states import QueueState
@@ -34,7 +35,12 @@ def usable_leaf(roster: Roster, path: QueuePath) -> LeafCore | None:
     return leaf
 
 
-def place(roster: Roster, application: AddApplication) -> LeafCore | None:
-    """The leaf for a new application; None when no rule gives one (PL-40)."""
-    leaf = usable_leaf(roster, qualified(application.queue_name)) if application.queue_name else None
-    return leaf or usable_leaf(roster, QueuePath("root.default"))
+def place(roster: Roster, application: AddApplication) -> LeafCore | str:
+    """The leaf for a new application, or why there is none: an illegal name (PL-5, PL-27), or no rule gives one (PL-40)."""
+    leaf = None
+    if application.queue_name:
+        path = qualified(application.queue_name)
+        if not all(is_queue_name(part) for part in path.split(".")):
+            return f"application rejected: illegal queue name {shown(application.queue_name)}"
+        leaf = usable_leaf(roster, path)
+    return leaf or usable_leaf(roster, QueuePath("root.default")) or NO_MATCH

@@ -49,6 +49,10 @@ class Plan(Struct):
     work: int
 
 
+class _OutOfWork(Exception):
+    """The budget is used up."""
+
+
 class Planner:
     """Plans on the indexes of one partition."""
 
@@ -56,70 +60,77 @@ class Planner:
         self.indexes = indexes
         self.ledger = indexes.ledger
         self.nodes = indexes.nodes
-        self._work = 0
+        self._tries = 0
+        self._work_max = 0
 
     def plan(self, now_ns: int, budget: Budget) -> Plan:
         """Place what can be placed, best first, within ``budget``."""
         placements: list[Placement] = []
-        self._work = self.nodes.visited = 0
+        at_rest = False
+        self._tries = self.nodes.visited = 0
+        self._work_max = budget.work_max
         self.ledger.refresh_shares()
-        while len(placements) < budget.placements_max:
-            if self._work + self.nodes.visited > budget.work_max:
-                return Plan(placements, False, self._work + self.nodes.visited)
-            if not self._step(now_ns, placements, budget.work_max):
-                at_rest = self._work + self.nodes.visited <= budget.work_max
-                return Plan(placements, at_rest, self._work + self.nodes.visited)
-        return Plan(placements, False, self._work + self.nodes.visited)
+        try:
+            while len(placements) < budget.placements_max and not at_rest:
+                placement = self._step(now_ns)
+                if placement is None:
+                    at_rest = True
+                else:
+                    placements.append(placement)
+        except _OutOfWork:
+            pass  # what was parked on the way stays parked: the next plan goes on from here
+        return Plan(placements, at_rest, self._tries + self.nodes.visited)
 
-    def _step(self, now_ns: int, placements: list[Placement], work_max: int) -> bool:
-        """One decision from root; False when there is none (or the work budget ended the search)."""
+    def _spend(self) -> None:
+        """Called before a candidate is tried, when leaving would change nothing."""
+        if self._tries + self.nodes.visited > self._work_max:
+            raise _OutOfWork
+        self._tries += 1
+
+    def _step(self, now_ns: int) -> Placement | None:
+        """One decision from root; None when there is none."""
         queue = self.ledger.root
         if not self.ledger.root_max:  # no node resources (SC step 0)
-            return False
+            return None
         while True:
             if queue.is_leaf:
-                placement = self._try_leaf(now_ns, queue, work_max)
+                placement = self._try_leaf(now_ns, queue)
                 if placement is not None:
-                    placements.append(placement)
-                    return True
-                if self._work + self.nodes.visited > work_max:
-                    return False
+                    return placement
             else:
                 child = queue.children.first(self.indexes.generation)
                 if child is not None:
                     queue = child
                     continue
-            parent = queue.parent
-            if parent is None:
-                return False
-            parent.children.park(queue)
-            queue = parent
+            if queue.parent is None:
+                return None
+            queue.parent.children.park(queue)
+            queue = queue.parent
 
-    def _try_leaf(self, now_ns: int, leaf: Account, work_max: int) -> Placement | None:
+    def _try_leaf(self, now_ns: int, leaf: Account) -> Placement | None:
         """The applications of a leaf in their order (SC-21 to SC-24)."""
         applications = leaf.applications
         while (application := applications.first(self.indexes.generation)) is not None:
-            if application.state is ApplicationState.ACCEPTED:
-                full = self.ledger.lacks_slot(leaf, application.application_id)
-                if full is not None:
-                    application.held_by = full
-                    applications.park(application)
-                    self._work += 1
-                    continue
-                application.held_by = None
-            placement = self._try_application(now_ns, leaf, application)
-            if placement is not None:
-                return placement
+            if not self._is_held(leaf, application):
+                placement = self._try_application(now_ns, leaf, application)
+                if placement is not None:
+                    return placement
             applications.park(application)
-            if self._work + self.nodes.visited > work_max:
-                return None
         return None
+
+    def _is_held(self, leaf: Account, application: WaitingApplication) -> bool:
+        """Whether the application may not start yet, because a queue runs its maximum (QU-51)."""
+        if application.state is not ApplicationState.ACCEPTED:
+            return False
+        self._spend()
+        application.held_by = self.ledger.lacks_slot(leaf, application.application_id)
+        return application.held_by is not None
 
     def _try_application(self, now_ns: int, leaf: Account, application: WaitingApplication) -> Placement | None:
         """The asks of an application in their order, one of each shape (section 4 of SC)."""
         lineup = application.lineup
         while (queue := lineup.first(self.indexes.generation)) is not None:
-            self._work += 1
+            self._spend()
             shortage = self.ledger.shortage(leaf, queue.items)
             if shortage is not None:
                 queue.reason = shortage

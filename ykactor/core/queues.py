@@ -9,7 +9,7 @@ import heapq
 from msgspec import Struct
 
 from ykactor.core.applications import Application
-from ykactor.core.decisions import Allocated, ApplicationAdded, Decision
+from ykactor.core.decisions import Allocated, ApplicationAdded, ApplicationChanged, Decision
 from ykactor.core.ids import AllocationKey, ApplicationID, QueuePath
 from ykactor.core.messages import AddApplication, ReleaseAllocations, RemoveApplication, SubmitAllocation
 from ykactor.core.queueconfig import QueueConfig
@@ -40,7 +40,7 @@ class SettleBatch(Struct, frozen=True, gc=False):
 
 
 class EndAllocations(Struct, frozen=True, gc=False):
-    """These allocations ended with their node (SC-112). Answer: facts."""
+    """These allocations ended with their node (SC-112). Answer: facts, state changes first."""
 
     now_ns: int
     keys: list[tuple[ApplicationID, AllocationKey]]
@@ -182,7 +182,7 @@ class LeafCore:
             application = self.applications[application_id]
             facts += application.end_allocation(command.now_ns, key, "STOPPED_BY_RM", command.message)
             self._arm(application)
-        return facts
+        return sorted(facts, key=lambda fact: type(fact) is not ApplicationChanged)  # one list of releases, not cut in two
 
     def on_fire_timers(self, command: FireTimers) -> list[tuple[tuple[int, int], list[Decision]]]:
         answer = []

@@ -71,26 +71,25 @@ def adoption(queues: dict[QueuePath, QueueCore]) -> Sends:
 
 def _keep_or_add(roster: Roster, wanted: QueueConfig, reload: Reload, now_ns: int) -> None:
     queue = roster.queues.get(wanted.path)
-    if isinstance(queue, LeafCore) and wanted.is_parent:
-        reload.sends.append((queue, Close()))
-        queue = ParentCore(wanted)
-    elif isinstance(queue, ParentCore) and not wanted.is_parent:
-        if not queue.children:
-            reload.sends.append((queue, Close()))
-            queue = LeafCore(wanted)
-        else:  # its children drain first; the cleaner makes it a leaf then (CF-60)
-            reload.sends.append((queue, Configure(wanted, QueueState.ACTIVE)))
-    elif queue is not None:
-        if queue.state is QueueState.DRAINING:
-            reload.facts.append(QueueStateChanged(now_ns, wanted.path, QueueState.ACTIVE.value))
-        reload.sends.append((queue, Configure(wanted, QueueState.ACTIVE)))
-        _tell_limits(queue.config, wanted, reload, now_ns)
-    else:
-        queue = ParentCore(wanted) if wanted.is_parent else LeafCore(wanted)
-        reload.sends.append((queue, Configure(wanted, QueueState.ACTIVE)))
+    if queue is None:
         reload.facts.append(QueueAdded(now_ns, wanted.path))
-        _tell_limits(None, wanted, reload, now_ns)
+    elif queue.state is QueueState.DRAINING:
+        reload.facts.append(QueueStateChanged(now_ns, wanted.path, QueueState.ACTIVE.value))
+    _tell_limits(queue.config if queue else None, wanted, reload, now_ns)
+    if queue is not None and _changes_type(queue, wanted):
+        reload.sends.append((queue, Close()))
+        queue = None
+    if queue is None:
+        queue = ParentCore(wanted) if wanted.is_parent else LeafCore(wanted)
+    reload.sends.append((queue, Configure(wanted, QueueState.ACTIVE)))
     reload.queues[wanted.path] = queue
+
+
+def _changes_type(queue: QueueCore, wanted: QueueConfig) -> bool:
+    """At once; a parent that becomes a leaf waits until its children have drained, and the cleaner does it then (CF-60)."""
+    if isinstance(queue, LeafCore):
+        return wanted.is_parent
+    return not wanted.is_parent and not queue.children
 
 
 def _tell_limits(before: QueueConfig | None, after: QueueConfig, reload: Reload, now_ns: int) -> None:

@@ -1,7 +1,8 @@
 """The daemon: partitions, feed, sockets, watcher and signals in one nursery.
 
-Starting goes from the inside out, so that nobody is let in before there is somebody to talk to; stopping goes from the outside in:
-partitions take no more input and finish their turn, the feed numbers what they published, sessions send what they hold, then all ends.
+Starting goes from the inside out, so that nobody is let in before there is somebody to talk to; stopping goes from
+the outside in: partitions take no more input and finish their turn, the feed numbers what they published, sessions
+send what they hold, then all ends.
 """
 
 from __future__ import annotations

@@ -1,0 +1,122 @@
+"""The table of who sends what to whom: it cannot deadlock, and it is true."""
+
+import ast
+import importlib
+from graphlib import TopologicalSorter
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+import ykactor
+from ykactor.actors.flow import FLOW, Edge, Kind, Role
+from ykactor.core.nodes import NodeCommand
+from ykactor.core.queues import LeafCommand, ParentCommand
+
+PACKAGE = Path(ykactor.__file__).parent
+SOURCES = {
+    path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text())
+    for folder in ("actors", "surfaces")
+    for path in sorted((PACKAGE / folder).glob("*.py"))
+}
+#: Methods that wait for room in somebody's inbox; the partition is given the feed's ``put`` under another name.
+PUTS = ("put", "_publish")
+
+
+def functions(tree: ast.Module) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+
+
+def waiting_puts(source: str) -> list[type]:
+    """The type of each message that a file sends by a put that may wait."""
+    found = []
+    for function in functions(SOURCES[source]):
+        for node in ast.walk(function):
+            if isinstance(node, ast.Await) and isinstance(node.value, ast.Call) and called(node.value) in PUTS:
+                (message,) = node.value.args
+                found.append(getattr(importlib.import_module(module_of(source)), type_name(message, function)))
+    return found
+
+
+def module_of(source: str) -> str:
+    return "ykactor." + source.removesuffix(".py").replace("/", ".")
+
+
+def called(call: ast.Call) -> str:
+    """The method's name."""
+    return call.func.attr if isinstance(call.func, ast.Attribute) else ""
+
+
+def type_name(message: ast.expr, function: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+    """The class that is called to make the message: here, where the name was bound, or by the parameter's annotation."""
+    if isinstance(message, ast.Call):
+        return ast.unparse(message.func)
+    name = ast.unparse(message)
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and ast.unparse(node.targets[0]) == name:
+            return ast.unparse(node.value.func)
+        if isinstance(node, ast.arg) and node.arg == name and node.annotation is not None:
+            return ast.unparse(node.annotation)
+    raise AssertionError(f"line {message.lineno}: cannot tell what {name} is: make the message where it is sent")
+
+
+def test_nobody_waits_in_a_circle() -> None:
+    """Following who waits for whom, be it for room or for an answer, never comes back."""
+    waiting: dict[Role, set[Role]] = {}
+    for edge in FLOW:
+        if edge.waits:
+            waiting.setdefault(edge.sender, set()).add(edge.receiver)
+    order = list(TopologicalSorter(waiting).static_order())  # raises when there is a circle
+    assert order.index(Role.PARTITION) < order.index(Role.RM_SESSION)
+
+
+@pytest.mark.parametrize("role", [Role.QUEUE, Role.NODE, Role.FEED, Role.OUTBOX])
+def test_the_innermost_wait_for_nobody(role: Role) -> None:
+    """Owners and the feed always come back for the next message."""
+    assert not [edge for edge in FLOW if edge.sender is role and edge.waits]
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_every_put_that_waits_is_in_the_table(source: str) -> None:
+    """What a file sends by a put that may wait is a command of an edge that names the file."""
+    allowed = [edge.messages for edge in FLOW if edge.kind is Kind.COMMAND and source in edge.sent_in]
+    for message in waiting_puts(source):
+        assert any(issubclass(message, messages) for messages in allowed), f"{source} waits to send {message.__name__}"
+
+
+def test_the_check_sees_something() -> None:
+    """The functions above find the puts that are known to be there."""
+    assert len(waiting_puts("actors/feed.py")) == 2
+    assert len(waiting_puts("surfaces/rm_session.py")) == 2
+    assert len(waiting_puts("actors/partition.py")) == 3
+
+
+@pytest.mark.parametrize("edge", [edge for edge in FLOW if edge.kind is Kind.COMMAND], ids=lambda e: f"{e.sender}-{e.receiver}")
+def test_every_command_of_the_table_is_sent(edge: Edge) -> None:
+    """No edge is left over from code that is gone: its files send, and each of its messages is sent."""
+    sent = {source: set(waiting_puts(source)) for source in edge.sent_in}
+    for source, messages in sent.items():
+        assert any(issubclass(message, edge.messages) for message in messages), source
+    assert set(edge.messages) <= {base for messages in sent.values() for message in messages for base in message.__mro__}
+
+
+def test_room_is_reserved_only_where_the_table_says_so() -> None:
+    """``put_nowait`` is used by the files of reserved edges, and by no other."""
+    users = {
+        source
+        for source, tree in SOURCES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and called(node) == "put_nowait"
+    }
+    assert users == {source for edge in FLOW if edge.kind is Kind.RESERVED for source in edge.sent_in}
+
+
+@pytest.mark.parametrize(
+    ("role", "commands"),
+    [(Role.QUEUE, {*get_args(LeafCommand), *get_args(ParentCommand)}), (Role.NODE, set(get_args(NodeCommand)))],
+)
+def test_owners_get_exactly_the_commands_of_their_cores(role: Role, commands: set[type]) -> None:
+    """Each command that a core handles has one sender."""
+    sent = [message for edge in FLOW if edge.receiver is role for message in edge.messages]
+    assert set(sent) == commands
+    assert len(sent) == len(commands)

@@ -1,0 +1,102 @@
+"""Tasks that own queues and nodes: one for each, commands in order, answers in order, never an overflow."""
+
+import pytest
+import trio
+import trio.testing
+
+from ykactor.actors.mailbox import Mailbox
+from ykactor.actors.owners import UNDER_WAY_MAX, Owners
+from ykactor.core.queues import Close
+
+
+class Owner:
+    """A core that answers ``(its name, command)`` and remembers what it was told."""
+
+    def __init__(self, path):
+        self.path = path
+        self.heard = []
+
+    def handle(self, command):
+        self.heard.append(command)
+        if command == "break":
+            raise RuntimeError(f"{self.path} is broken")
+        return self.path, command
+
+
+def rounds(*rounds_of_sends):
+    """A core's generator: sends each round, and returns all answers."""
+    answers = []
+    for sends in rounds_of_sends:
+        answers += yield sends
+    return answers
+
+
+def requester():
+    return Mailbox("replies", UNDER_WAY_MAX)
+
+
+async def test_answers_come_in_the_order_of_the_commands(seed):
+    """Whatever order trio runs the owners in, answers are where their commands were; more than may be under way are fine."""
+    cores = [Owner(f"q{number}") for number in range(3 * UNDER_WAY_MAX + 7)]
+    async with trio.open_nursery() as nursery:
+        owners = Owners(nursery)
+        answers = await owners.carry_out(rounds([(core, "a") for core in cores], [(core, "b") for core in cores]), requester())
+        nursery.cancel_scope.cancel()
+    assert answers == [(core.path, command) for command in "ab" for core in cores]
+
+
+async def test_one_owner_gets_its_commands_in_order(seed):
+    """Many commands to one owner do not overflow its inbox and do not overtake each other."""
+    core = Owner("q")
+    commands = list(range(2 * UNDER_WAY_MAX + 1))
+    async with trio.open_nursery() as nursery:
+        await Owners(nursery).carry_out(rounds([(core, command) for command in commands]), requester())
+        nursery.cancel_scope.cancel()
+    assert core.heard == commands
+
+
+async def test_requesters_do_not_get_each_others_answers(seed):
+    """The partition and its scheduler may talk to the same owners; each has its own mailbox for answers."""
+    cores = [Owner(f"q{number}") for number in range(50)]
+    told = {}
+
+    async def ask(owners, command):
+        told[command] = await owners.carry_out(rounds(*[[(core, command) for core in cores]] * 5), requester())
+
+    async with trio.open_nursery() as nursery:
+        owners = Owners(nursery)
+        async with trio.open_nursery() as requesters:
+            requesters.start_soon(ask, owners, "a")
+            requesters.start_soon(ask, owners, "b")
+        nursery.cancel_scope.cancel()
+    assert told == {command: [(core.path, command) for core in cores] * 5 for command in "ab"}
+
+
+async def test_each_owner_has_one_task_from_its_first_command_to_its_last(seed):
+    """A task begins when somebody has something to say, and ends with ``Close`` or ``Decommission``."""
+    one, other = Owner("one"), Owner("other")
+    async with trio.open_nursery() as nursery:
+        owners, replies = Owners(nursery), requester()
+        assert len(owners) == 0
+        await owners.carry_out(rounds([(one, 1), (other, 1), (one, 2)]), replies)
+        assert (len(owners), {task.name for task in nursery.child_tasks}) == (2, {"queue one", "queue other"})
+        await owners.carry_out(rounds([(one, Close())]), replies)
+        await trio.testing.wait_all_tasks_blocked()
+        assert (len(owners), {task.name for task in nursery.child_tasks}) == (1, {"queue other"})
+        await owners.carry_out(rounds([(other, Close())]), replies)
+    assert [type(command) for command in one.heard] == [int, int, Close]
+
+
+async def test_generator_without_commands_ends_at_once():
+    """A round may have nothing to say."""
+    async with trio.open_nursery() as nursery:
+        assert await Owners(nursery).carry_out(rounds(), requester()) == []
+        assert await Owners(nursery).carry_out(rounds([], []), requester()) == []
+
+
+async def test_broken_owner_is_not_silently_missed(seed):
+    """An owner that raises takes everybody down: who waits for its answer does not wait for ever."""
+    with pytest.raises(BaseExceptionGroup) as caught:
+        async with trio.open_nursery() as nursery:
+            await Owners(nursery).carry_out(rounds([(Owner("q"), 1), (Owner("p"), "break")]), requester())
+    assert [str(error) for error in caught.value.exceptions] == ["p is broken"]

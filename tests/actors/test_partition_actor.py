@@ -1,0 +1,327 @@
+"""A partition as trio tasks on a virtual clock: order, timers, back pressure, manual mode, snapshots, crash and shutdown."""
+
+import time
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+import trio.testing
+from world import PLENTY, RELEASED, S_NS, app, ask, load, node, queue, release, spoken, tree, world
+
+from ykactor.actors.clock import Clock
+from ykactor.actors.commands import Intake, PartitionSnapshot, Publication, Quiesce, RunSteps, TakeSnapshot
+from ykactor.actors.mailbox import MailboxOverflow
+from ykactor.actors.partition import INBOX_MAX, PartitionActor
+from ykactor.core.decisions import Allocated
+from ykactor.core.nodes import NodeCore
+from ykactor.core.planner import Budget
+
+TWO_LEAVES = tree(queue("a"), queue("b", max={"vcore": 3000}))
+UNBOUNDED = Budget(PLENTY, PLENTY)
+
+
+class Stage:
+    """A running partition, and everything that it gave to the feed."""
+
+    def __init__(self, text, **options):
+        self.told = []
+        #: While this is not set, the feed has no room.
+        self.room = trio.Event()
+        self.room.set()
+        self.clock = Clock(0)
+        self.actor = PartitionActor(load(text), self.clock, self._publish, **options)
+
+    async def _publish(self, command):
+        await self.room.wait()
+        self.told.append(command)
+
+    async def command(self, make):
+        """Send the command that ``make`` makes of its ``done``, and wait until that is called."""
+        done = trio.Event()
+        await self.actor.inbox.put(make(lambda name: done.set()))
+        await done.wait()
+
+    async def send(self, *submissions):
+        """Have these handled together, and all that follows decided."""
+        await self.command(lambda done: Intake(list(submissions), done))
+        await self.command(Quiesce)
+
+    async def steps(self, count):
+        await self.command(lambda done: RunSteps(count, done))
+
+    async def until(self, at_s):
+        """Let the clock run up to a virtual second, its own timers included."""
+        await trio.sleep_until(self.clock.to_trio(at_s * S_NS))
+        await self.command(Quiesce)
+
+    @property
+    def facts(self):
+        return [fact for told in self.told if isinstance(told, Publication) for fact in told.facts]
+
+    def heard(self):
+        """(virtual second, decision) of everything decided; the first configuration is not news."""
+        lines = [(fact.at_ns / S_NS, line) for fact in self.facts if (line := spoken(fact)) is not None]
+        return lines[1:]
+
+    def placed(self):
+        return [fact.ask.spec.allocation_key for fact in self.facts if isinstance(fact, Allocated)]
+
+
+@asynccontextmanager
+async def stage(text=TWO_LEAVES, **options):
+    made = Stage(text, **options)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(made.actor.run)
+        yield made
+        nursery.cancel_scope.cancel()
+
+
+def asks(count, application="app-1", **resource):
+    return [ask(f"{application}-{number}", application, **(resource or {"vcore": 1000})) for number in range(count)]
+
+
+# ---- order
+
+STORY = [
+    (0, [node("n1", vcore=4000), node("n2", vcore=2000), app("app-1", "root.a"), app("app-2", "root.b")]),
+    (1, [*asks(4), *asks(4, "app-2"), ask("lost", "nobody", vcore=1)]),
+    (2, [release("app-1-0"), node("n3", vcore=8000), release("app-2-0", "app-2")]),
+    (3, [ask("pinned", "app-1", requires="n3", vcore=1)]),
+    (40, [node("n1", "DRAIN_NODE"), *asks(3, "app-2", vcore=500), app("app-1", "root.a")]),
+    (350, [node("n1", "DECOMISSION"), release(None)]),
+    (400, [ask("late", "app-2", vcore=100)]),
+]
+
+
+async def test_facts_come_in_the_order_of_the_plain_loop(seed, autojump_clock):
+    """The actors decide what the oracle decides, when it does, and publish it in the same order."""
+    it = world(TWO_LEAVES)
+    async with stage(budget=UNBOUNDED) as s:
+        for at_s, submissions in STORY:
+            it.send(*submissions, at=at_s)
+            await s.until(at_s)
+            await s.send(*submissions)
+        it.wait(500)
+        await s.until(500)
+        assert s.facts == it.facts
+
+
+async def test_what_is_in_the_inbox_together_is_handled_together(seed, autojump_clock):
+    """Input of one turn takes effect before any decision, in the order of the inbox, whoever sent it."""
+    submissions = [submission for _, submissions in STORY[:4] for submission in submissions]
+    it = world(TWO_LEAVES)
+    it.send(*submissions)
+    async with stage(budget=UNBOUNDED) as s:
+        for submission in submissions:
+            s.actor.inbox.put_nowait(Intake([submission]))
+        await s.command(Quiesce)
+        assert s.facts == it.facts
+
+
+async def test_done_is_called_when_all_that_was_caused_is_published(seed, autojump_clock):
+    """``Intake.done`` comes behind the facts of the submissions themselves, so that an ``Ack`` does too."""
+    async with stage() as s:
+        seen = []
+        for number in range(20):
+            s.actor.inbox.put_nowait(Intake([node(f"n{number}", vcore=1)], lambda name: seen.append((name, len(s.told)))))
+        await s.command(Quiesce)
+        heard = [line for _, line in s.heard()]
+        assert heard == [f"n{number} accepted" for number in range(20)]
+        assert seen == [("default", 2)] * 20  # the first configuration, and one publication for the whole turn
+
+
+# ---- timers
+
+
+async def test_timers_fire_at_their_own_time(seed, autojump_clock):
+    """Starting ends after 5 min (AP-40), Completing after 30 s (AP-51), an ended application is forgotten after 72 h (AP-73)."""
+    async with stage() as s:
+        await s.send(node("n1", vcore=4000), app("app-1"), *asks(1))
+        await s.until(400)
+        await s.send(release("app-1-0"))
+        await trio.sleep(100 * 3600)
+        expired_s = 430 + 72 * 3600
+        assert s.heard() == [
+            (0, "n1 accepted"),
+            (0, "app-1 New"),
+            (0, "app-1 Accepted"),
+            (0, "app-1 Starting"),
+            (0, "app-1-0 on n1"),
+            (300, "app-1 Running"),
+            (400, "app-1 Completing"),
+            (400, f"app-1-0 {RELEASED}"),
+            (430, "app-1 Completed"),
+            (expired_s, "app-1 Expired"),
+        ]
+
+
+async def test_due_timers_come_before_input_of_the_same_moment(seed, autojump_clock):
+    """What falls due now has happened before what is said now."""
+    async with stage() as s:
+        await s.send(node("n1", vcore=4000), app("app-1"), *asks(1))
+        await trio.sleep_until(s.clock.to_trio(300 * S_NS))
+        await s.send(node("n2", vcore=1))
+        assert s.heard()[-2:] == [(300, "app-1 Running"), (300, "n2 accepted")]
+
+
+async def test_idle_partition_does_nothing(seed, autojump_clock):
+    """Without input and timers no cycle runs and nothing is told, for a virtual day, although asks wait."""
+    async with stage() as s:
+        await s.send(node("n1", vcore=4000), app("app-1"), *asks(6))
+        await s.until(301)
+        assert len(s.placed()) == 4
+        cycles, told = s.actor.cycles, len(s.told)
+        await trio.sleep(24 * 3600)
+        assert (s.actor.cycles, len(s.told), s.actor.busy) == (cycles, told, False)
+
+
+# ---- waiting
+
+
+async def test_full_inbox_makes_senders_wait_and_loses_nothing(seed, autojump_clock):
+    """A partition that cannot publish takes no more input: senders wait, and all is handled in order when it goes on."""
+    async with stage() as s:
+        s.room = trio.Event()
+        s.actor.inbox.put_nowait(Intake([node("first", vcore=1)]))
+        await trio.testing.wait_all_tasks_blocked()
+        assert s.actor.busy
+        for number in range(INBOX_MAX):
+            s.actor.inbox.put_nowait(Intake([node(f"n{number}", vcore=1)]))
+        with pytest.raises(MailboxOverflow):
+            s.actor.inbox.put_nowait(Intake([]))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(s.send, node("last", vcore=1))
+            await trio.testing.wait_all_tasks_blocked()
+            assert s.actor.inbox.statistics().tasks_waiting_send == 1
+            assert s.actor.statistics()["waiting"] == INBOX_MAX
+            s.room.set()
+        expected = ["first", *(f"n{number}" for number in range(INBOX_MAX)), "last"]
+        assert [line.split()[0] for _, line in s.heard()] == expected
+
+
+async def test_quiesce_waits_until_nothing_more_can_be_decided(seed, autojump_clock):
+    """However small the cycles, ``Quiesce`` is answered behind the last decision and behind timers that are due."""
+    async with stage(budget=Budget(1, 1)) as s:
+        await s.send(node("n1", vcore=100_000), app("app-1"), app("app-2"), *asks(80, "app-2"), *asks(1))
+        assert len(s.placed()) == 81
+        await trio.sleep_until(s.clock.to_trio(300 * S_NS))
+        await s.command(Quiesce)
+        assert s.heard()[-1] == (300, "app-1 Running")
+
+
+async def test_input_is_taken_between_cycles(seed, autojump_clock):
+    """A long backlog does not shut the door: what arrives during it is handled before it is worked off."""
+    async with stage(budget=Budget(1, PLENTY)) as s:
+        s.actor.inbox.put_nowait(Intake([node("n1", vcore=100_000), app("app-1"), *asks(50)]))
+        while not s.placed():
+            await trio.lowlevel.checkpoint()
+        await s.command(lambda done: Intake([node("n2", vcore=1)], done))
+        assert 0 < len(s.placed()) < 50
+        await s.command(Quiesce)
+        assert len(s.placed()) == 50
+
+
+# ---- manual mode
+
+
+async def test_manual_mode_decides_only_when_told(seed, autojump_clock):
+    """``RunSteps`` runs passes of at most one decision each; input is taken and timers fire all the same."""
+    async with stage(manual=True) as s:
+        await s.send(node("n1", vcore=4000), app("app-1"), *asks(6))
+        assert s.placed() == []
+        await s.steps(1)
+        assert s.placed() == ["app-1-0"]
+        await trio.sleep(301)
+        assert s.heard()[-1] == (300, "app-1 Running")
+        await s.steps(2)
+        assert s.placed() == ["app-1-0", "app-1-1", "app-1-2"]
+        await s.steps(5)
+        assert len(s.placed()) == 4
+
+
+# ---- snapshots
+
+
+async def test_snapshot_stands_exactly_where_it_was_asked_for(seed, autojump_clock):
+    """Input before ``TakeSnapshot`` is in the state, input behind it is not, and the publications are on the same sides."""
+    async with stage() as s:
+        for number in range(5):
+            s.actor.inbox.put_nowait(Intake([node(f"n{number}", vcore=1)]))
+            s.actor.inbox.put_nowait(TakeSnapshot(number))
+        await s.command(Quiesce)
+        assert [type(told) for told in s.told[1:]] == [Publication, PartitionSnapshot] * 5
+        snapshots = s.told[2::2]
+        assert [(snapshot.partition, snapshot.snapshot_id) for snapshot in snapshots] == [("default", n) for n in range(5)]
+        assert [list(snapshot.state["nodes"]) for snapshot in snapshots] == [[f"n{n}" for n in range(m + 1)] for m in range(5)]
+
+
+async def test_snapshot_under_load_equals_what_was_published(seed, autojump_clock):
+    """Between the cycles of a long backlog, a snapshot holds just the allocations that were published before it."""
+    async with stage(budget=Budget(3, PLENTY)) as s:
+        s.actor.inbox.put_nowait(Intake([node("n1", vcore=100_000), app("app-1"), *asks(60)]))
+        for number in range(10):
+            await s.actor.inbox.put(TakeSnapshot(number))
+            for _ in range(10):
+                await trio.lowlevel.checkpoint()
+        await s.command(Quiesce)
+        counts, placed = [], 0
+        for told in s.told:
+            if isinstance(told, Publication):
+                placed += sum(isinstance(fact, Allocated) for fact in told.facts)
+            elif told.state["nodes"]:
+                assert len(told.state["nodes"]["n1"]["allocations"]) == placed
+                assert told.state["queues"]["root.a"]["allocated"] == ({"vcore": 1000 * placed} if placed else {})
+                counts.append(placed)
+        assert len(set(counts)) > 3
+
+
+# ---- the end
+
+
+async def test_closed_inbox_ends_the_partition_in_good_order(seed, autojump_clock):
+    """What is in the inbox is still handled and published, then ``run`` returns and all its tasks are gone."""
+    s = Stage(TWO_LEAVES)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(s.actor.run)
+        answered = []
+        for number in range(5):
+            s.actor.inbox.put_nowait(Intake([node(f"n{number}", vcore=1)], answered.append))
+        s.actor.inbox.close()
+    assert s.actor.finished.is_set()
+    assert [line for _, line in s.heard()] == [f"n{number} accepted" for number in range(5)]
+    assert answered == ["default"] * 5
+
+
+async def test_ten_thousand_nodes_start_and_stop():
+    """Each node has a task of its own; all begin, work, and are gone within a moment."""
+    tasks_before = trio.lowlevel.current_statistics().tasks_living
+    began = time.perf_counter()
+    async with stage(budget=UNBOUNDED) as s:
+        await s.send(*(node(f"n{number}", vcore=1000) for number in range(10_000)), app("app-1"), *asks(10_000))
+        assert s.actor.statistics()["owners"] == 10_000 + 3
+        assert trio.lowlevel.current_statistics().tasks_living - tasks_before == 10_000 + 3 + 2  # partition and scheduler
+        assert len(set(s.placed())) == 10_000
+        stopping = time.perf_counter()
+    stopped = time.perf_counter()
+    assert trio.lowlevel.current_statistics().tasks_living == tasks_before
+    assert stopped - stopping < 2
+    assert stopped - began < 20
+
+
+@pytest.mark.parametrize("handler", ["on_register", "on_place_batch"])
+async def test_broken_node_takes_its_partition_down(seed, autojump_clock, monkeypatch, handler):
+    """A core that raises is our mistake: it comes out of ``run``, and nobody goes on as if nothing had happened."""
+
+    def broken(*_):
+        raise RuntimeError("this node is broken")
+
+    monkeypatch.setattr(NodeCore, handler, broken)
+    s = Stage(TWO_LEAVES)
+    s.actor.inbox.put_nowait(Intake([node("n1", vcore=4000), app("app-1"), *asks(1)]))
+    with pytest.raises(BaseExceptionGroup) as caught:
+        await s.actor.run()
+    mine, others = caught.value.split(RuntimeError)
+    assert mine is not None
+    assert others is None
+    assert not s.actor.finished.is_set()
+    assert s.placed() == []

@@ -1,0 +1,404 @@
+"""The scheduler under generated histories: the invariants hold, and every single decision is the one that the rules demand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import pytest
+from histories import Batch, History, draw_history
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference import next_placement
+
+from ykactor.core import nodesort
+from ykactor.core import partition as partition_module
+from ykactor.core.applications import Application
+from ykactor.core.backlog import WaitingApplication
+from ykactor.core.decisions import Allocated, Decision
+from ykactor.core.ids import AllocationKey, ApplicationID, NodeID, PartitionName, QueuePath
+from ykactor.core.invariants import violations
+from ykactor.core.ledger import Account
+from ykactor.core.messages import (
+    AddApplication,
+    AllocationSpec,
+    ApplyConfig,
+    ReleaseAllocations,
+    RemoveApplication,
+    Submission,
+    SubmitAllocation,
+    UpdateNode,
+)
+from ykactor.core.nodes import NodeCore, PlaceBatch, Placed, Refused
+from ykactor.core.nodesort import IndexedNode
+from ykactor.core.planner import Budget
+from ykactor.core.queueconfig import PartitionConfig, QueueConfig, QueueProperties
+from ykactor.core.scheduler import Cycle
+from ykactor.core.states import TERMINAL_TIMEOUT_NS, ApplicationState
+from ykactor.sim.direct import DirectPartition
+from ykactor.sim.generate import generate
+from ykactor.sim.script import instants
+from ykactor.wire import queuefile
+from ykactor.wire.render import decision_log
+
+S_NS = 10**9
+ONE_BY_ONE, SMALL, LARGE = Budget(1, 10**9), Budget(7, 5), Budget(256, 10**9)
+
+
+@pytest.fixture
+def small_scans(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
+    """Switches the node index to heaps from the second node on, so that small clusters use them too."""
+
+    def switch(on: bool) -> None:
+        monkeypatch.setattr(nodesort, "SCAN_MAX", 1 if on else 64)
+        monkeypatch.setattr(nodesort, "ENTRIES_MAX", 30 if on else 10**6)
+
+    return switch
+
+
+class World(DirectPartition):
+    """A partition that checks itself: invariants after every step; with ``compare`` each cycle against the reference."""
+
+    def __init__(
+        self, config: PartitionConfig, budget: Budget = LARGE, *, compare: bool = False, strict_max: bool = False
+    ) -> None:
+        self.facts: list[Decision] = []
+
+        def check(core, scheduler) -> None:
+            found = violations(core, scheduler, strict_max=strict_max)
+            assert not found, "\n".join(found)
+
+        super().__init__(config, budget, self.facts.extend, check)
+        if compare:
+            unchecked = self.scheduler.cycle
+            self.scheduler.cycle = lambda now_ns, budget: self._compared(unchecked(now_ns, budget))
+
+    def _compared(self, cycle: Cycle) -> Cycle:
+        expected = next_placement(self.core)
+        result = yield from cycle
+        found = [
+            (fact.ask.spec.application_id, fact.ask.spec.allocation_key, fact.node_id)
+            for fact in result.facts
+            if isinstance(fact, Allocated)
+        ]
+        assert found == ([] if expected is None else [expected])
+        return result
+
+    def play(self, batches: Iterable[Batch]) -> bytes:
+        """The decision log of these batches and what was before."""
+        for batch in batches:
+            self.intake(batch.at_ns, batch.submissions)
+        return decision_log(self.facts)
+
+    def tell(self, *submissions: Submission, at_s: float = 0.0) -> None:
+        self.intake(int(at_s * S_NS), submissions)
+
+    def placed(self) -> list[str]:
+        return [fact.ask.spec.allocation_key for fact in self.facts if isinstance(fact, Allocated)]
+
+
+def check_history(history: History) -> None:
+    """Each decision is the reference's, and the budget of a cycle changes none."""
+    log = World(history.config, ONE_BY_ONE, compare=True).play(history.batches)
+    assert World(history.config, SMALL).play(history.batches) == log
+    assert World(history.config, LARGE).play(history.batches) == log
+
+
+def session(seed: int, **sizes: float) -> History:
+    """A well-meant session of ``sim.generate``."""
+    scenario = generate(seed, **sizes)
+    config = queuefile.load(scenario.config)
+    batches = [Batch(instant.at_ns, instant.work.get(PartitionName("default"), [])) for instant in instants(scenario, config)]
+    return History(config.partitions[0], batches)
+
+
+# ---- generated histories
+
+
+@settings(max_examples=250, deadline=None, derandomize=True)
+@given(
+    seed=st.integers(0, 10**6),
+    queues=st.integers(1, 20),
+    nodes=st.integers(1, 8),
+    applications=st.integers(1, 12),
+    asks=st.integers(1, 80),
+    churn=st.sampled_from((0.0, 0.5, 1.0, 2.0)),
+    mistakes=st.sampled_from((0.0, 0.3)),
+    reloads=st.integers(0, 3),
+)
+def test_sessions(**sizes: int) -> None:
+    """Whatever a resource manager does: invariants hold after every step, every decision is the one that a naive reading of the
+    rules finds from the state before it, "nothing to place" included, and a cycle's budget does not change any.
+    """
+    check_history(session(**sizes))
+
+
+@pytest.mark.parametrize("seed", range(400))
+def test_nasty_histories(seed: int, small_scans: Callable[[bool], None]) -> None:
+    """The same for histories made of ties, extremes and batches that contradict themselves, with and without node heaps."""
+    small_scans(seed % 2 == 0)
+    check_history(draw_history(seed))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_many_nodes(seed: int) -> None:
+    """The same where the node index has more nodes than it scans."""
+    check_history(session(seed, queues=5, nodes=150, applications=10, asks=300, churn=0.5, reloads=1))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_planner_never_leads_above_max(seed: int) -> None:
+    """Without recovered allocations, resizes, lowered limits and shrinking clusters no queue ever uses more than its max."""
+    history = draw_history(seed)
+    submitted: set[str] = set()
+    for batch in history.batches:
+        batch.submissions = [submission for submission in batch.submissions if _is_harmless(submission, submitted)]
+    World(history.config, LARGE, strict_max=True).play(history.batches)
+
+
+def _is_harmless(submission: Submission, submitted: set[str]) -> bool:
+    match submission:
+        case SubmitAllocation(spec):
+            is_new = spec.allocation_key not in submitted
+            submitted.add(spec.allocation_key)
+            return is_new and spec.node_id is None
+        case UpdateNode(_, action):
+            return action in ("CREATE", "CREATE_DRAIN")
+        case ApplyConfig():
+            return False
+    return True
+
+
+# ---- a node that does not do what it is told
+
+
+class StubbornNode(NodeCore):
+    """Refuses its first batches because something has just changed on it."""
+
+    refusals = 3
+
+    def on_place_batch(self, command: PlaceBatch) -> Placed | Refused:
+        if self.refusals:
+            self.refusals -= 1
+            self.revision += 1
+            return Refused(self.revision, f"node {self.node_id}: something else came first")
+        return super().on_place_batch(command)
+
+
+@pytest.fixture
+def stubborn_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partition_module, "NodeCore", StubbornNode)
+
+
+@pytest.mark.parametrize("seed", range(80))
+@pytest.mark.parametrize("budget", [ONE_BY_ONE, SMALL, LARGE], ids=["one by one", "small", "large"])
+@pytest.mark.usefixtures("stubborn_nodes")
+def test_refusals_leave_no_trace(seed: int, budget: Budget) -> None:
+    """What a node refuses is refunded and waits again: invariants hold, and the scheduler rests only when nothing fits."""
+    history = draw_history(seed)
+    world = World(history.config, budget)
+    for batch in history.batches:
+        world.play([batch])
+        assert next_placement(world.core) is None
+
+
+@pytest.mark.parametrize("policy", ["fifo", "fair", "stateaware"])
+@pytest.mark.parametrize("limit", [0, 1, 2])
+@pytest.mark.usefixtures("stubborn_nodes")
+def test_refused_asks_end_up_placed(policy: str, limit: int) -> None:
+    """After all refusals every ask that fits runs, each once."""
+    world = World(tree(queue("a", policy=policy), slots=limit))
+    applications = ["app-1", "app-2", "app-3"]
+    world.tell(*(node(f"n{number}", vcore=5) for number in range(4)), *(application(name, "a") for name in applications))
+    asks = [ask(f"{name}-{number}", name, number % 3, vcore=1) for name in applications for number in range(5)]
+    world.tell(*asks)
+    if limit:  # the slots are free again when an application has ended
+        for name in applications:
+            world.tell(RemoveApplication(ApplicationID(name)))
+    assert sorted(world.placed()) == sorted(entry.spec.allocation_key for entry in asks)
+
+
+# ---- reduced cases
+
+
+def tree(*children: QueueConfig, slots: int = 0) -> PartitionConfig:
+    root = QueueConfig(QueuePath("root"), is_parent=True, max_applications=slots, children=children)
+    return PartitionConfig(PartitionName("default"), root)
+
+
+def queue(name: str, *children: QueueConfig, policy: str = "fifo", **settings: object) -> QueueConfig:
+    properties = QueueProperties(sort_policy=policy)
+    return QueueConfig(QueuePath(f"root.{name}"), bool(children), properties, children=children, **settings)
+
+
+def node(name: str, action: str = "CREATE", **capacity: int) -> UpdateNode:
+    return UpdateNode(NodeID(name), action, capacity or None)
+
+
+def application(name: str, leaf: str) -> AddApplication:
+    return AddApplication(ApplicationID(name), leaf, "alice")
+
+
+def ask(key: str, name: str, priority: int = 0, *, on: str | None = None, tags=None, **resource: int) -> SubmitAllocation:
+    where = None if on is None else NodeID(on)
+    return SubmitAllocation(AllocationSpec(AllocationKey(key), ApplicationID(name), resource, priority, where, tags or {}))
+
+
+def release(key: str, name: str) -> ReleaseAllocations:
+    return ReleaseAllocations(ApplicationID(name), AllocationKey(key), "STOPPED_BY_RM")
+
+
+def test_a_node_comes_and_goes_in_one_batch() -> None:
+    """A node that is gone before the scheduler saw it leaves no trace; one that comes back at once is a new node."""
+    world = World(tree(queue("a")), ONE_BY_ONE, compare=True)
+    world.tell(node("n", vcore=1), node("n", "DECOMISSION"))
+    world.tell(node("n", vcore=2), application("app", "a"), ask("k1", "app", vcore=2))
+    world.tell(node("n", "DECOMISSION"), node("n", vcore=3), ask("k2", "app", vcore=3))
+    assert world.placed() == ["k1", "k2"]
+
+
+def test_a_leaf_becomes_a_parent_behind_its_last_application() -> None:
+    """Two configurations and the end of an application in one batch: each takes effect in its turn (CF-59, CF-61)."""
+    with_leaf, with_parent = tree(queue("a")), tree(queue("a", queue("a.x")))
+    world = World(with_leaf, ONE_BY_ONE, compare=True)
+    world.tell(application("old", "a"), ask("k1", "old", 7, vcore=1))
+    removal = RemoveApplication(ApplicationID("old"))
+    world.tell(ApplyConfig(tree(queue("a"), queue("b"))), removal, ApplyConfig(with_parent))
+    world.tell(node("n", vcore=4), application("new", "root.a.x"), ask("k2", "new", vcore=1))
+    assert world.placed() == ["k2"]
+
+
+def test_an_expired_application_is_not_its_successor() -> None:
+    """An application id is free when its application has completed (AP-72): the old one's expiry does not touch the new one."""
+    world = World(tree(queue("a")), ONE_BY_ONE, compare=True)
+    world.tell(node("n", vcore=4), application("app", "a"), ask("k1", "app", vcore=1))
+    world.tell(release("k1", "app"), at_s=1)
+    world.tell(application("app", "a"), ask("k2", "app", vcore=1), at_s=60)
+    assert world.core.roster.leaf(QueuePath("root.a")).applications[ApplicationID("app")].state is ApplicationState.STARTING
+    world.tell(ask("k3", "app", vcore=1), at_s=60 + TERMINAL_TIMEOUT_NS / S_NS)
+    assert world.placed() == ["k1", "k2", "k3"]
+
+
+def test_recovery_moves_the_submission_time_back() -> None:
+    """A recovered allocation that is older than its application makes the application older too (PR-40)."""
+    world = World(tree(queue("a")), ONE_BY_ONE, compare=True)
+    world.tell(node("n", vcore=2), application("first", "a"), at_s=10)
+    world.tell(application("second", "a"), at_s=11)
+    world.tell(ask("r", "second", on="n", tags={"creationTime": "3"}, vcore=1), at_s=12)
+    world.tell(ask("k1", "first", vcore=1), ask("k2", "second", vcore=1), at_s=13)
+    assert world.placed() == ["r", "k2"]
+
+
+def test_a_type_with_0_is_a_type_of_the_ask() -> None:
+    """A type that the ask lists with 0 is checked like any other: it does not fit where that type is used above max (QU-40)."""
+    world = World(tree(queue("a", max={"gpu": 0}), queue("b")), ONE_BY_ONE, compare=True)
+    world.tell(node("n", vcore=4), application("a", "a"), application("b", "b"))
+    world.tell(ask("k1", "a", vcore=1, gpu=0), ask("k2", "b", vcore=1, gpu=0))
+    world.tell(ask("r", "b", on="n", gpu=1))  # the cluster has no gpu, yet one is in use
+    world.tell(ask("k3", "b", vcore=1, gpu=0), ask("k4", "b", vcore=1))
+    assert world.placed() == ["k1", "k2", "r", "k4"]
+    world.tell(release("r", "b"))
+    assert world.placed()[-1] == "k3"
+
+
+def test_a_slot_comes_back_without_any_usage() -> None:
+    """An application that ends by cancelling its last ask gives its slot back, and the next one runs (QU-53)."""
+    world = World(tree(queue("a", max_applications=1)), ONE_BY_ONE, compare=True)
+    world.tell(node("n", vcore=4), application("first", "a"), application("second", "a"))
+    world.tell(ask("k1", "first", vcore=1), ask("large", "first", vcore=9))
+    world.tell(release("k1", "first"))
+    world.tell(ask("k2", "second", vcore=1))
+    assert world.placed() == ["k1"]
+    world.tell(release("large", "first"))
+    assert world.placed() == ["k1", "k2"]
+
+
+def test_cancelling_an_ask_lets_another_application_begin() -> None:
+    """Under stateaware the Accepted application that may begin is chosen anew when priorities change (PR-46)."""
+    world = World(tree(queue("a", policy="stateaware")), ONE_BY_ONE, compare=True)
+    world.tell(node("n", vcore=4), application("first", "a"), application("second", "a"))
+    world.tell(ask("large", "first", 9, vcore=9), ask("larger", "first", 1, vcore=10), ask("k2", "second", 5, vcore=1))
+    assert world.placed() == []
+    world.tell(release("large", "first"))
+    assert world.placed() == ["k2"]
+
+
+def test_the_end_of_starting_lets_another_application_begin() -> None:
+    """Under stateaware the next application may begin when Starting has lasted 5 minutes (AP-40, section 6.3 of PR)."""
+    world = World(tree(queue("a", policy="stateaware")), ONE_BY_ONE, compare=True)
+    world.tell(node("n", vcore=4), application("first", "a"), application("second", "a"))
+    world.tell(ask("k1", "first", vcore=1), ask("large", "first", vcore=9), ask("k2", "second", vcore=1))
+    assert world.placed() == ["k1"]
+    world.tell(at_s=300)
+    assert world.placed() == ["k1", "k2"]
+
+
+# ---- the invariants themselves
+
+
+def leaf_truth(world: World) -> Application:
+    return world.core.roster.leaf(QueuePath("root.a")).applications[ApplicationID("app")]
+
+
+def account(world: World) -> Account:
+    return world.scheduler.indexes.ledger.accounts[QueuePath("root.a")]
+
+
+def waiting(world: World) -> WaitingApplication:
+    return world.scheduler.indexes.waiting[ApplicationID("app")][1]
+
+
+def core(world: World) -> NodeCore:
+    return world.core.roster.nodes[NodeID("n")]
+
+
+def indexed(world: World) -> IndexedNode:
+    return world.scheduler.indexes.nodes.nodes[NodeID("n")]
+
+
+def run_what_waits(world: World) -> None:
+    leaf_truth(world).asks.update({entry.spec.allocation_key: entry for entry in core(world).allocations.values()})
+
+
+#: What the sentence must name, and how to break it.
+DAMAGES: list[tuple[str, Callable[[World], object]]] = [
+    ("account root.a: allocated", lambda world: account(world).allocated.update(vcore=7)),
+    ("account root.a: pending", lambda world: account(world).pending.clear()),
+    ("account root: pending", lambda world: account(world).pending.clear()),
+    ("account root.a: the set of running", lambda world: account(world).running.clear()),
+    ("account root.a: the highest priority", lambda world: account(world).priorities.add(99)),
+    ("account root.a: the priority", lambda world: setattr(account(world), "priority", 99)),
+    ("account root.a: the fair share", lambda world: setattr(account(world), "share", 0.9)),
+    ("account root.a: max", lambda world: setattr(account(world), "max", {"vcore": 1})),
+    ("account root.a: is_leaf", lambda world: setattr(account(world), "is_leaf", False)),
+    ("account root.a: the place", lambda world: setattr(account(world).place, "group_key", (0,))),
+    ("ledger: the number of unconfirmed", lambda world: world.scheduler.indexes.ledger.charge(account(world), {})),
+    ("ledger: the cluster's total", lambda world: core(world).capacity.update(vcore=9)),
+    ("waiting application app: the state", lambda world: setattr(waiting(world), "state", ApplicationState.NEW)),
+    ("waiting application app: the submission", lambda world: setattr(waiting(world), "submission_ns", -1)),
+    ("waiting application app: allocated", lambda world: waiting(world).allocated.clear()),
+    ("waiting application app: the place", lambda world: setattr(waiting(world), "sort_key", None)),
+    ("waiting application app: the set of asks", lambda world: leaf_truth(world).asks.clear()),
+    ("not on its node n", lambda world: core(world).allocations.clear()),
+    ("waits and runs", run_what_waits),
+    ("which does not know it", lambda world: leaf_truth(world).allocations.clear()),
+    ("partition: the leaf of each", lambda world: world.core.roster.applications.clear()),
+    ("node n: allocated", lambda world: core(world).allocated.clear()),
+    ("node n: occupied", lambda world: core(world).occupied.update(vcore=1)),
+    ("node n: allocated + occupied + available", lambda world: core(world).available.update(vcore=3)),
+    ("indexed node n: available", lambda world: indexed(world).available.update(vcore=3)),
+    ("indexed node n: schedulable", lambda world: setattr(indexed(world), "schedulable", False)),
+    ("indexed node n: revision", lambda world: setattr(indexed(world), "revision", 99)),
+    ("indexed node n: score", lambda world: setattr(indexed(world), "score", 0.9)),
+    ("node index: the set of nodes", lambda world: world.core.roster.nodes.clear()),
+]
+
+
+@pytest.mark.parametrize(("sentence", "damage"), DAMAGES)
+def test_violations_are_named(sentence: str, damage: Callable[[World], None]) -> None:
+    """Whatever is not as its owner has it is found, and the sentence says what it is."""
+    world = World(tree(queue("a", max={"vcore": 4}), queue("b")))
+    world.tell(node("n", vcore=4, memory=8), application("app", "a"))
+    world.tell(ask("k1", "app", vcore=2), ask("k2", "app", 5, vcore=2), ask("k3", "app", vcore=3))
+    assert violations(world.core, world.scheduler) == []
+    damage(world)
+    assert any(sentence in found for found in violations(world.core, world.scheduler))

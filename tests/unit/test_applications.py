@@ -1,0 +1,194 @@
+"""One application: its entries, its tags, and the facts that each step causes."""
+
+import pytest
+from world import RELEASED, app, ask, node, queue, release, remove, spoken, tree, world
+
+from ykactor.core.applications import Application, created_ns, is_stateaware
+from ykactor.core.decisions import AllocationResized, AskAdded, AskRemoved, AskResized, Decision
+from ykactor.core.messages import AddApplication, AllocationSpec
+from ykactor.core.states import S_NS, ApplicationEvent, ApplicationState
+
+
+def application(**tags: str) -> Application:
+    spec = AddApplication("app-1", "root.a", "alice", tags={name.replace("__", "."): it for name, it in tags.items()})  # type: ignore[arg-type]
+    return Application(spec, "root.a", 100, 1)  # type: ignore[arg-type]
+
+
+def entry(key: str = "t1", on: str | None = None, priority: int = 0, **resource: int) -> AllocationSpec:
+    return AllocationSpec(key, "app-1", resource or {"vcore": 1}, priority, on)  # type: ignore[arg-type]
+
+
+def said(facts: list[Decision]) -> list[str]:
+    return [line for fact in facts if (line := spoken(fact)) is not None]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("application.stateaware.disable", "true", False),
+        ("Application.StateAware.Disable", "TRUE", False),
+        ("application.stateaware.disable", "1", False),
+        ("application.stateaware.disable", "T", False),
+        ("application.stateaware.disable", "false", True),
+        ("application.stateaware.disable", "", True),
+        ("application.stateaware.disable", "yes", True),
+        ("another", "true", True),
+    ],
+)
+def test_stateaware_tag(name: str, value: str, expected: bool) -> None:
+    """Tag names ignore case; only ``1 t true`` in any case are true (section 3 of AP)."""
+    assert is_stateaware({name: value}) is expected
+
+
+@pytest.mark.parametrize(
+    ("tags", "expected"),
+    [
+        ({"creationTime": "5"}, 5 * S_NS),
+        ({"creationTime": "0"}, 0),
+        ({}, 7),
+        ({"creationTime": "soon"}, 7),
+        ({"creationTime": "-5"}, 7),
+        ({"creationTime": ""}, 7),
+        ({"creationTime": "²"}, 7),
+        ({"creationTime": "9" * 5000}, 7),  # more digits than Python cares to convert
+    ],
+)
+def test_creation_time(tags: dict[str, str], expected: int) -> None:
+    """Tag in Unix seconds if it parses, else the arrival (PR-52)."""
+    assert created_ns(AllocationSpec("t1", "app-1", {"vcore": 1}, tags=tags), 7) == expected  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("resource", "reason"),
+    [
+        ({}, "allocation contains no resources"),
+        ({"vcore": 0}, "allocation contains no resources"),
+        ({"vcore": 1, "memory": -1}, "allocation contains negative resources"),
+        ({"vcore": -1}, "allocation contains negative resources"),
+    ],
+)
+@pytest.mark.parametrize("on", [None, "n1"])
+def test_refused_entries_change_nothing(resource: dict[str, int], reason: str, on: str | None) -> None:
+    """AP-105, AP-106, exact texts; the application stays as it was."""
+    it = application()
+    spec = AllocationSpec("t1", "app-1", resource, 0, on)  # type: ignore[arg-type]
+    assert said(it.submit(5, spec, 5, 1)) == [f"t1 rejected: {reason}"]
+    assert (it.state, it.asks, it.allocations) == (ApplicationState.NEW, {}, {})
+
+
+def test_gang_entries_are_refused() -> None:
+    """What this version cannot do is said, not ignored."""
+    spec = AllocationSpec("t1", "app-1", {"vcore": 1}, task_group_name="g", placeholder=True)  # type: ignore[arg-type]
+    assert said(application().submit(5, spec, 5, 1)) == ["t1 rejected: gang scheduling is not supported in this version"]
+
+
+def test_state_change_precedes_the_ask() -> None:
+    """The first ask: Accepted, then the ask itself (AP-34, AP-96); the second one changes no state (AP-48)."""
+    it = application()
+    facts = it.submit(5, entry(), 5, 1)
+    assert said(facts) == ["app-1 Accepted"]
+    assert isinstance(facts[-1], AskAdded)
+    assert [type(fact) for fact in it.submit(5, entry("t2"), 5, 2)] == [AskAdded]
+
+
+def test_same_key_twice() -> None:
+    """T13: nothing changed, no effect (AP-114); another size is a resize (AP-110); the priority is kept (AP-116)."""
+    it = application()
+    it.submit(5, entry(vcore=1), 5, 1)
+    assert it.submit(6, entry(vcore=1, priority=9), 6, 2) == []
+    (resized,) = it.submit(7, entry(vcore=3, priority=9), 7, 3)
+    assert isinstance(resized, AskResized)
+    assert (resized.before.spec.resource, resized.after.spec.resource) == ({"vcore": 1}, {"vcore": 3})
+    assert (resized.after.spec.priority, resized.after.created_ns, resized.after.arrival) == (0, 5, 1)
+
+
+def test_running_key_again() -> None:
+    """Allocated: the same is nothing, also with another node (AP-113); another size is a resize without a word (AP-111)."""
+    it = application()
+    it.submit(5, entry(on="n1", vcore=1), 5, 1)
+    assert it.submit(6, entry(on="n2", vcore=1), 6, 2) == []
+    (resized,) = it.submit(7, entry(vcore=3), 7, 3)
+    assert isinstance(resized, AllocationResized)
+    assert resized.node_id == "n1"
+    assert said([resized]) == []
+
+
+def test_moves_that_are_errors_change_nothing() -> None:
+    """T9, T10: Rejected, Failing or Completed + run, New + complete, Running + run: unchanged, no message (AP-30, AP-31)."""
+    it = application()
+    for state, event in [
+        ("Rejected", ApplicationEvent.RUN),
+        ("Failing", ApplicationEvent.RUN),
+        ("New", ApplicationEvent.COMPLETE),
+        ("Completed", ApplicationEvent.RUN),
+        ("Running", ApplicationEvent.RUN),
+    ]:
+        it.state, it.deadline_ns = ApplicationState(state), 77
+        assert it.move(5, event) == []
+        assert (it.state, it.deadline_ns) == (state, 77)
+
+
+def test_timers_belong_to_states() -> None:
+    """Armed on entering Starting and Completing, stopped on leaving any state (section 4.1 of AP)."""
+    it = application()
+    found = []
+    for event in ("run", "run", "run", "complete", "run", "complete", "complete"):
+        it.move(1000 * S_NS, ApplicationEvent(f"{event}Application"))
+        found.append((it.state.value, None if it.deadline_ns is None else it.deadline_ns // S_NS - 1000))
+    assert found == [
+        ("Accepted", None), ("Starting", 300), ("Running", None), ("Completing", 30), ("Running", None), ("Completing", 30),
+        ("Completed", None),
+    ]  # fmt: skip
+
+
+def test_release_all_in_order() -> None:
+    """T15: one echo for each allocation, none for asks, and the end of the application comes with the last (AP-126)."""
+    it = application()
+    for key, on in [("t1", "n1"), ("t2", None), ("t3", "n1")]:
+        it.submit(5, entry(key, on), 5, 1)
+    facts = it.release_all(9, "STOPPED_BY_RM")
+    assert said(facts) == [f"t1 {RELEASED}", f"t3 {RELEASED}", "app-1 Completing"]
+    assert [fact.pending for fact in facts if isinstance(fact, AskRemoved)] == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("termination_type", "echo"),
+    [
+        ("STOPPED_BY_RM", " (allocation remove as per RM request)"),
+        ("UNKNOWN_TERMINATION_TYPE", " (allocation remove as per RM request)"),
+        ("TIMEOUT", ""),
+        ("PREEMPTED_BY_SCHEDULER", ""),
+        ("PLACEHOLDER_REPLACED", ""),
+    ],
+)
+def test_echoes(termination_type: str, echo: str) -> None:
+    """The table of section 6.1 of AP: wishes are echoed, confirmations are not; every type ends asks and allocations."""
+    it = application()
+    it.submit(5, entry("t1", "n1"), 5, 1)
+    it.submit(5, entry("t2"), 5, 2)
+    (released,) = [line for line in said(it.release(6, "t1", termination_type)) if "released" in line]  # type: ignore[arg-type]
+    assert released.endswith(echo)
+    assert ("(" in released) is bool(echo)
+    assert said(it.release(7, "t2", termination_type)) == ["app-1 Completing"]  # type: ignore[arg-type]
+    assert it.release(8, "t1", termination_type) == []  # type: ignore[arg-type]
+
+
+def test_unknown_type_is_told_as_stopped() -> None:
+    """UNKNOWN_TERMINATION_TYPE is echoed as STOPPED_BY_RM (the table of section 6.1 of AP)."""
+    it = world(tree(queue("a")), [node("n1", vcore=2)])
+    it.given(app("app-1"), ask("t1", "app-1", vcore=1), ask("t2", "app-1", vcore=1))
+    it.send(release("t1", termination_type="UNKNOWN_TERMINATION_TYPE"))
+    it.expect(f"t1 {RELEASED}")
+
+
+def test_removal_echoes_once_for_each_allocation() -> None:
+    """AP-80, AP-81: through Completing and Completed, then the list of what ended; asks go in silence."""
+    it = world(tree(queue("a")), [node("n1", vcore=2)])
+    it.given(app("app-1"), *(ask(f"t{n}", "app-1", vcore=1) for n in range(3)))
+    it.send(remove("app-1"))
+    it.expect(
+        "app-1 Completing",
+        "app-1 Completed",
+        "t0 released STOPPED_BY_RM (Application app-1 Removed)",
+        "t1 released STOPPED_BY_RM (Application app-1 Removed)",
+    )

@@ -1,0 +1,221 @@
+"""``bench/``: that it measures what it says, in the form that scripts read. Small sizes; nothing here is about speed."""
+
+import json
+from collections.abc import Awaitable, Callable
+from io import StringIO
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+import trio
+from click.testing import CliRunner
+from rich.console import Console
+
+from bench import __main__ as program
+from bench import cases, measures, runs
+from bench.cases import CASES, Measured
+from bench.measures import Samples
+from bench.plot import svg
+from bench.runs import Figure, Report, Result, measure_all
+from bench.table import print_report
+from bench.targets import Target, target, times_better, yunikorn_here
+from bench.workloads import FullCluster, Workload
+from ykactor.wire import queuefile
+
+SMALL = Workload(nodes=20, leaves=2, applications=4, asks_each=50)
+SMALL_CLUSTER = FullCluster(nodes=5, asks=200)
+RATE = "allocations_per_second"
+
+THROUGHPUT = ["own-500", "own-1000", "own-2000", "own-5000", "one-app-50k", "apps-1000-fifo", "apps-1000-fair", "full-cluster"]
+
+
+def pretend(name: str) -> Measured:
+    """A run that took no time."""
+    case = CASES[name]
+    if name == "full-cluster":
+        return Measured(name, case.nodes, case.asks, {"first_ms": [1.0, 2.0], "all_ms": [2.0, 3.0]}, 50.0)
+    figure = RATE if case.group == "throughput" else "ms"
+    return Measured(name, case.nodes, case.asks, {figure: [40_000.0 - case.nodes]}, 50.0)
+
+
+@pytest.fixture(autouse=True)
+def no_calibration(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop of ten million takes seconds."""
+    monkeypatch.setattr(runs, "calibrate", lambda: 0.49)
+
+
+@pytest.fixture
+def report() -> Report:
+    return measure_all(["throughput", "latency"], 2, pretend)
+
+
+# ---- the measurements
+
+
+@pytest.mark.parametrize(
+    ("measure", "figures"),
+    [
+        (lambda: measures.throughput(SMALL), {RATE: 1}),
+        (lambda: measures.loop_lag(SMALL), {"max_ms": 1, "p99_ms": 1, "step_max_ms": 1, "gc_max_ms": 1}),
+        (lambda: measures.freed_node(SMALL_CLUSTER, rounds=2), {"first_ms": 2, "all_ms": 2}),
+        (lambda: measures.one_more_ask(SMALL_CLUSTER, rounds=3), {"ms": 3}),
+        (lambda: measures.idle(SMALL, duration_s=0.01), {"cpu_s": 1}),
+    ],
+)
+async def test_measurement_gives_its_samples(measure: Callable[[], Awaitable[Samples]], figures: dict[str, int]) -> None:
+    """Every measurement ends by itself and answers the figures it promises, none of them negative."""
+    with trio.fail_after(30):
+        samples = await measure()
+    assert {name: len(values) for name, values in samples.items()} == figures
+    assert all(value >= 0 for values in samples.values() for value in values)
+
+
+@pytest.mark.parametrize("workload", [SMALL, Workload(20, 10, 20, 10, "fair")])
+def test_workload_holds_the_asks_it_says(workload: Workload) -> None:
+    """As many different asks as ``asks`` says, for as many applications, in queues that the configuration has."""
+    asks = [ask for request in workload.requests() for ask in request.allocations]
+    assert len({(ask.application_id, ask.allocation_key) for ask in asks}) == len(asks) == workload.asks
+    assert len({ask.application_id for ask in asks}) == workload.applications
+    queuefile.load(workload.config())
+
+
+def test_cases_have_the_fixed_names_and_sizes() -> None:
+    """Scripts know the cases by name; the sizes are those of the benchmark's definition."""
+    sizes = {name: (CASES[name].nodes, CASES[name].asks) for name in CASES if CASES[name].group == "throughput"}
+    assert sizes == {
+        "own-500": (500, 10_000),
+        "own-1000": (1_000, 10_000),
+        "own-2000": (2_000, 10_000),
+        "own-5000": (5_000, 10_000),
+        "one-app-50k": (1_000, 50_000),
+        "apps-1000-fifo": (2_000, 50_000),
+        "apps-1000-fair": (2_000, 50_000),
+        "full-cluster": (1_000, 20_000),
+    }
+
+
+# ---- putting runs together
+
+
+def test_figure_is_the_median_with_the_extremes() -> None:
+    """One slow run moves the minimum, not the figure."""
+    assert Figure.of([3.0, 1.0, 2.0]) == Figure(2.0, 1.0, 3.0)
+
+
+def test_cost_ratio_compares_the_own_shape_at_both_sizes(report: Report) -> None:
+    """Cost per allocation at 5,000 nodes over that at 500 is the inverse of the rates."""
+    (result,) = (result for result in report.results if result.name == "cost-ratio")
+    assert result.figures["ratio"].median == pytest.approx(39_500 / 35_000)
+
+
+def test_latency_alone_runs_what_the_cost_ratio_needs() -> None:
+    """The two cases are run, but not reported: they belong to the other group."""
+    ran: list[str] = []
+    latency = measure_all(["latency"], 1, pretend, ran.append)
+    assert [result.name for result in latency.results] == ["add-one-ask", "loop-lag", "idle", "cost-ratio"]
+    assert {"own-500", "own-5000"} <= set(ran)
+
+
+def test_rates_and_times_scale_in_opposite_directions() -> None:
+    """On a machine twice as fast YuniKorn places twice as many and takes half as long; above 1 is better for both."""
+    assert yunikorn_here(RATE, 4_700, 0.245) == pytest.approx(9_400)
+    assert yunikorn_here("first_ms", 7.7, 0.245) == pytest.approx(3.85)
+    assert times_better(RATE, 20_000, 10_000) == times_better("first_ms", 1.0, 2.0) == 2.0
+
+
+@pytest.mark.parametrize(
+    ("bound", "name", "figure", "is_met"),
+    [
+        (Target(30_000), RATE, Figure(30_000, 20_000, 40_000), True),
+        (Target(30_000), RATE, Figure(29_999, 20_000, 40_000), False),
+        (Target(1.0), "ms", Figure(1.0, 0.5, 9.0), True),
+        (Target(10.0, always=True), "max_ms", Figure(5.0, 3.0, 10.1), False),
+        (Target(), "ms", Figure(5.0, 3.0, 10.1), True),
+    ],
+)
+def test_target_is_met(bound: Target, name: str, figure: Figure, is_met: bool) -> None:
+    """More is better for rates, less for times; ``always`` looks at the worst sample."""
+    assert bound.is_met(name, figure) is is_met
+
+
+def test_every_throughput_figure_has_a_target(report: Report) -> None:
+    """Nothing of the throughput group is only looked at."""
+    throughput = [result for result in report.results if result.name in THROUGHPUT]
+    assert all(target(result.name, name).bound is not None for result in throughput for name in result.figures)
+
+
+# ---- what comes out
+
+
+def test_json_is_one_object_with_the_fixed_keys(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """``--only throughput --json`` prints one JSON object, nothing else on stdout, and keeps nothing."""
+    monkeypatch.setattr(program, "measure_all", lambda groups, rounds, on_run: measure_all(groups, rounds, pretend, on_run))
+    monkeypatch.setattr(program, "RESULTS", tmp_path)
+    answer = CliRunner().invoke(program.main, ["--only", "throughput", "--json"])
+    assert answer.exit_code == 0, answer.output
+    printed = json.loads(answer.stdout)
+    assert set(printed) == {"cases", "calibration"}
+    assert printed["calibration"] == 0.49
+    assert [case["name"] for case in printed["cases"]] == THROUGHPUT
+    for case in printed["cases"]:
+        figures = {"first_ms", "all_ms"} if case["name"] == "full-cluster" else {RATE}
+        assert set(case) == {"name", "nodes", "asks", "rss_mib"} | figures
+        assert all(isinstance(value, int | float) for key, value in case.items() if key != "name")
+    assert not list(tmp_path.iterdir())
+
+
+def test_one_run_of_a_case_prints_what_the_parent_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``--case NAME --json`` in a fresh process gives a ``Measured`` with the process's peak of memory."""
+    monkeypatch.setitem(cases.CASES, "own-500", cases.Case("throughput", 20, 200, lambda: measures.throughput(SMALL)))
+    answer = CliRunner().invoke(program.main, ["--case", "own-500", "--json"])
+    assert answer.exit_code == 0, answer.output
+    printed = json.loads(answer.stdout)
+    assert set(printed) == {"name", "nodes", "asks", "samples", "rss_mib"}
+    assert printed["samples"][RATE][0] > 0
+    assert printed["rss_mib"] > 1
+
+
+def test_fresh_process_runs_a_case() -> None:
+    """The parent reads what the child printed."""
+    measured = runs.in_fresh_process("own-500")
+    assert measured.name == "own-500"
+    assert measured.samples[RATE][0] > 0
+
+
+def test_report_is_kept_as_json_and_picture(report: Report, tmp_path: Path) -> None:
+    """The results file is named by its time in UTC and holds all figures; the picture is an SVG."""
+    data, picture = program.keep(report, tmp_path / "results")
+    assert data.name == f"{report.at.replace(':', '')}.json"
+    assert json.loads(data.read_bytes())["results"][0]["figures"][RATE] == {"median": 39_500, "min": 39_500, "max": 39_500}
+    assert ET.parse(picture).getroot().tag.endswith("svg")
+
+
+def test_picture_has_a_bar_for_each_rate_and_stays_inside(report: Report) -> None:
+    """It parses as XML, names every case that has a rate, and draws nothing beyond its edges."""
+    root = ET.fromstring(svg(report))
+    texts = {element.text for element in root.iter("{http://www.w3.org/2000/svg}text")}
+    assert set(THROUGHPUT) - {"full-cluster"} <= texts
+    width, height = float(root.attrib["width"]), float(root.attrib["height"])
+    for element in root.iter("{http://www.w3.org/2000/svg}rect"):
+        box = {key: float(element.get(key, 0)) for key in ("x", "y", "width", "height")}
+        assert 0 <= box["x"] <= box["x"] + box["width"] <= width
+        assert 0 <= box["y"] <= box["y"] + box["height"] <= height
+
+
+def test_picture_of_nothing_is_still_one() -> None:
+    """A report of the latency group has no rates to draw."""
+    ET.fromstring(svg(Report("2026-01-01T00:00:00Z", "m", "3.11", 0.49, 1, [])))
+
+
+def test_table_says_met_and_missed(report: Report) -> None:
+    """A line for each figure, whole words, and the verdict where there is a target."""
+    slow = Result("own-500", 500, 10_000, {RATE: Figure.of([29_000.0])}, 50.0)
+    fast = Result("own-1000", 1_000, 10_000, {RATE: Figure.of([31_000.0])}, 50.0)
+    printed = StringIO()
+    lag = Result("loop-lag", 5_000, 100_000, {"step_max_ms": Figure(0.000123, 0.000123, 0.000123)}, 0.123)
+    results = [slow, fast, *report.results[2:], lag]
+    print_report(Report(report.at, "m", "3.11", 0.49, 1, results), Console(width=program.TABLE_WIDTH, file=printed))
+    lines = {line.split()[0]: line for line in printed.getvalue().splitlines() if line.strip()}
+    assert "missed" in lines["own-500"]
+    assert "met" in lines["own-1000"]
+    assert "…" not in "".join(lines.values())

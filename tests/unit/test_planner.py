@@ -1,0 +1,131 @@
+"""The walk, its budget, and what it says about asks that wait."""
+
+import pytest
+from world import World, app, ask, node, queue, release, tree, world
+
+from ykactor.core.decisions import Allocated
+from ykactor.core.partition import PartitionCore
+from ykactor.core.planner import Budget
+from ykactor.core.scheduler import CycleResult, SchedulerCore
+from ykactor.sim.direct import carry_out
+
+TWO = tree(queue("a"), queue("b"))
+
+
+def submitted(count: int) -> list[object]:
+    names = [("a", "root.a"), ("b", "root.b")]
+    asks = [ask(f"{name}{n}", name, priority=n % 3, vcore=1 + n % 2) for n in range(count) for name, _ in names]
+    return [*(app(name, path) for name, path in names), *asks]
+
+
+def test_one_allocation_a_step() -> None:
+    """T1 of SC: two asks, one node for both: two steps, one allocation each (PR-25, SC-10)."""
+    running: list[int] = []
+
+    def look(core: PartitionCore, _: SchedulerCore) -> None:
+        running.append(sum(len(it.allocations) for it in core.roster.nodes.values()))
+
+    it = world(tree(queue("a")), placements_max=1, after_step=look)
+    it.given(app("app-1"), ask("t1", "app-1", vcore=1), ask("t2", "app-1", vcore=1))
+    running.clear()
+    it.send(node("n1", vcore=9))
+    assert running == [1, 2, 2]
+
+
+@pytest.mark.parametrize("placements_max", [1, 2, 7, 1000])
+def test_the_budget_decides_nothing(placements_max: int) -> None:
+    """However many placements share a cycle, they are the same in the same order."""
+    found = []
+    for budget in (placements_max, 10**6):
+        it = world(TWO, placements_max=budget)
+        it.given(*submitted(20))  # type: ignore[arg-type]
+        it.send(node("n1", vcore=17), node("n2", vcore=18))
+        found.append(it.heard())
+    assert found[0] == found[1]
+    assert sum(" on " in line for line in found[0]) > 20
+
+
+def cycle(it: World, budget: Budget) -> CycleResult:
+    """One cycle by hand, in a world that is at rest."""
+    result: CycleResult = carry_out(it.direct.scheduler.cycle(it.now_ns, budget))
+    it.direct.core.note(result.facts)
+    return result
+
+
+def ingest(it: World, *submissions: object) -> None:
+    """Hand in submissions; the scheduler learns of them and plans nothing yet."""
+    it.direct.scheduler.observe(carry_out(it.direct.core.ingest(it.now_ns, submissions)))  # type: ignore[arg-type]
+
+
+def test_placements_are_bounded() -> None:
+    """A plan ends at ``placements_max``, says so, and the next one goes on where it ended."""
+    it = world(tree(queue("a")), [node("n1", vcore=99)])
+    ingest(it, app("app-1"), *(ask(f"t{n}", "app-1", vcore=1) for n in range(5)))
+    found = []
+    for _ in range(3):
+        result = cycle(it, Budget(2, 10**6))
+        found.append((sum(isinstance(fact, Allocated) for fact in result.facts), result.at_rest))
+    assert found == [(2, False), (2, False), (1, True)]
+
+
+def test_work_is_bounded() -> None:
+    """A plan ends when its units of work are spent; what it could not look at is looked at by the next ones."""
+    it = world(tree(queue("a")), [node("n1", vcore=9)])
+    ingest(it, app("app-1"), *(ask(f"big{n}", "app-1", priority=9, vcore=10 + n) for n in range(50)), ask("t1", "app-1", vcore=1))
+    cycles, placed = 0, 0
+    while True:
+        cycles += 1
+        result = cycle(it, Budget(10, 8))
+        assert result.work <= 8 + 2  # it is looked at between two candidates
+        placed += sum(isinstance(fact, Allocated) for fact in result.facts)
+        if result.at_rest:
+            break
+        assert cycles < 100
+    assert placed == 1
+    assert cycles > 3
+
+
+def test_a_full_cluster_costs_nothing() -> None:
+    """What could not be placed is parked: the next plan spends no work on it until something grows."""
+    it = world(TWO, [node("n1", vcore=1)])
+    it.given(*submitted(50))  # type: ignore[arg-type]
+    assert cycle(it, Budget(10, 10**6)).work == 0
+
+
+def test_nothing_without_nodes() -> None:
+    """Nothing is done without any node resources (PR-26)."""
+    it = world(TWO)
+    it.send(*submitted(2))  # type: ignore[arg-type]
+    assert it.placed() == []
+    it.send(node("n1"))  # without a capacity
+    assert it.placed() == []
+
+
+def test_why_it_waits() -> None:
+    """Each reason names the level, the type, what is wanted and what is there."""
+    it = world(
+        tree(queue("a", max={"vcore": 5}), queue("b", maxapplications=1), queue("c")),
+        [node("n1", vcore=4, memory=9), node("n2", vcore=4)],
+    )
+    it.given(
+        app("app-a", "root.a"), ask("quota", "app-a", vcore=6),
+        app("app-b", "root.b"), ask("first", "app-b", vcore=1), app("app-c", "root.b"), ask("slot", "app-c", vcore=1),
+        app("app-d", "root.c"), ask("cluster", "app-d", vcore=9), ask("scattered", "app-d", vcore=5),
+        ask("pinned", "app-d", requires="n3", vcore=1),
+    )  # fmt: skip
+    assert {key: it.why(key) for key in ("quota", "slot", "cluster", "scattered", "pinned")} == {
+        "quota": "not enough vcore in queue root.a: wants 6, has 5 of 5",
+        "slot": "queue root.b runs its maximum of 1 applications",
+        "cluster": "not enough vcore in the cluster: wants 9, has 7 of 8",
+        "scattered": "no schedulable node has room for it",
+        "pinned": "required node n3 has no room for it or is not registered",
+    }
+
+
+def test_why_follows_the_present() -> None:
+    """The numbers are those of now, and the reason goes when the ask does."""
+    it = world(tree(queue("a")), [node("n1", vcore=4)])
+    it.given(app("app-1"), ask("t1", "app-1", vcore=3), ask("t2", "app-1", vcore=2))
+    assert it.why("t2") == "not enough vcore in the cluster: wants 2, has 1 of 4"
+    it.given(release("t1"))
+    assert it.queue("root")["pending"] == {}

@@ -1,0 +1,137 @@
+"""Leaves and parents: batches in order, timers, and what configuration does to them."""
+
+from world import S_NS, app, ask, configure, load, node, queue, release, tree, world
+
+from ykactor.core.decisions import Allocated, ApplicationChanged, Decision
+from ykactor.core.ids import AllocationKey, ApplicationID, NodeID, QueuePath
+from ykactor.core.messages import AddApplication, AllocationSpec, ReleaseAllocations, RemoveApplication, SubmitAllocation
+from ykactor.core.queueconfig import QueueConfig
+from ykactor.core.queues import (
+    Close,
+    Configure,
+    EndAllocations,
+    Entry,
+    FireTimers,
+    LeafCore,
+    ParentCore,
+    SetChildren,
+    SettleBatch,
+    SubmitBatch,
+)
+from ykactor.core.states import QueueState
+
+PATH = QueuePath("root.a")
+
+
+def leaf(*names: str) -> LeafCore:
+    """A leaf with these applications, in this order of registration."""
+    it = LeafCore(QueueConfig(PATH, False))
+    added = [AddApplication(ApplicationID(name), PATH, "alice") for name in names]
+    it.handle(SubmitBatch(0, [Entry(n, spec, n, n) for n, spec in enumerate(added)]))
+    return it
+
+
+def running(key: str, name: str) -> SubmitAllocation:
+    return SubmitAllocation(AllocationSpec(AllocationKey(key), ApplicationID(name), {"vcore": 1}, node_id=NodeID("n1")))
+
+
+def states(facts: list[Decision]) -> list[str]:
+    return [f"{fact.application_id} {fact.state}" for fact in facts if isinstance(fact, ApplicationChanged)]
+
+
+def test_batch_answers_by_position() -> None:
+    """Each entry is answered under its position, also when it has nothing to say."""
+    it = leaf("app-1")
+    entries = [
+        Entry(3, SubmitAllocation(AllocationSpec(AllocationKey("t1"), ApplicationID("app-1"), {"vcore": 1})), 5, 1),
+        Entry(5, ReleaseAllocations(ApplicationID("app-1"), AllocationKey("t9"), "STOPPED_BY_RM"), 6, 2),
+        Entry(8, RemoveApplication(ApplicationID("app-1")), 7, 3),
+    ]
+    answer = it.on_submit_batch(SubmitBatch(10, entries))
+    assert [position for position, _ in answer] == [3, 5, 8]
+    assert [states(facts) for _, facts in answer] == [["app-1 Accepted"], [], ["app-1 Completing", "app-1 Completed"]]
+    assert it.applications == {}
+
+
+def test_settle_answers_state_changes_only() -> None:
+    """The scheduler has the allocation already; it wants to know what the leaf made of it, by place in the plan."""
+    it = leaf("app-1")
+    spec = AllocationSpec(AllocationKey("t1"), ApplicationID("app-1"), {"vcore": 1})
+    it.handle(SubmitBatch(1, [Entry(0, SubmitAllocation(spec), 1, 1)]))
+    asked = it.applications[ApplicationID("app-1")].asks[AllocationKey("t1")]
+    placement = Allocated(2, asked, PATH, NodeID("n1"))
+    answer = it.on_settle_batch(SettleBatch(2, [(7, placement)]))
+    assert [(position, states(facts)) for position, facts in answer] == [(7, ["app-1 Starting"])]
+    assert it.applications[ApplicationID("app-1")].allocations == {"t1": (asked, "n1")}
+    assert it.next_deadline_ns() == 2 + 300 * S_NS
+
+
+def test_timers_ring_by_deadline_then_arrival() -> None:
+    """Due timers in order of (deadline, registration); a stopped one does not ring."""
+    it = leaf("late", "early", "also-early", "stopped")
+    for now_ns, name in [(0, "early"), (0, "also-early"), (0, "stopped"), (9, "late")]:
+        it.handle(SubmitBatch(now_ns, [Entry(0, running("t1", name), now_ns, 1)]))
+    it.handle(SubmitBatch(10, [Entry(0, running("t2", "stopped"), 10, 1)]))  # the second allocation: Running, no timer
+    assert it.next_deadline_ns() == 300 * S_NS
+    assert it.on_fire_timers(FireTimers(300 * S_NS - 1)) == []
+    answer = it.on_fire_timers(FireTimers(400 * S_NS))
+    assert [states(facts) for _, facts in answer] == [["early Running"], ["also-early Running"], ["late Running"]]
+    assert [key for key, _ in answer] == sorted(key for key, _ in answer)
+    assert it.next_deadline_ns() is None
+
+
+def test_ended_applications_leave() -> None:
+    """An application that its timer completes is no longer in the queue (AP-70, QU-99)."""
+    it = leaf("app-1")
+    it.handle(SubmitBatch(0, [Entry(0, running("t1", "app-1"), 0, 1)]))
+    it.handle(EndAllocations(0, [(ApplicationID("app-1"), AllocationKey("t1"))], "why"))
+    ((_, facts),) = it.on_fire_timers(FireTimers(30 * S_NS))
+    assert states(facts) == ["app-1 Completed"]
+    assert it.applications == {}
+
+
+def test_a_name_that_comes_back_has_its_own_timers() -> None:
+    """The timer of a removed application does not ring for a new one of the same id."""
+    it = leaf("app-1")
+    it.handle(SubmitBatch(0, [Entry(0, running("t1", "app-1"), 0, 1)]))
+    it.handle(SubmitBatch(1, [Entry(0, RemoveApplication(ApplicationID("app-1")), 1, 2)]))
+    it.handle(SubmitBatch(1, [Entry(0, AddApplication(ApplicationID("app-1"), PATH, "alice"), 1, 3)]))
+    assert it.next_deadline_ns() is None
+
+
+def test_configure_and_close() -> None:
+    """A draining queue keeps its settings (there are none in the text); a closed one keeps nothing."""
+    it = leaf("app-1")
+    it.handle(Configure(None, QueueState.DRAINING))
+    assert (it.config.path, it.state) == (PATH, QueueState.DRAINING)
+    it.handle(Configure(QueueConfig(PATH, False, max_applications=7), QueueState.ACTIVE))
+    assert (it.config.max_applications, it.state) == (7, QueueState.ACTIVE)
+    it.handle(Close())
+    assert it.applications == {}
+    parent = ParentCore(QueueConfig(QueuePath("root"), True))
+    parent.handle(SetChildren((PATH,)))
+    assert parent.children == (PATH,)
+    parent.handle(Close())
+    assert not parent.children
+
+
+def test_names_ignore_case() -> None:
+    """Paths are lower case and look-ups ignore case; the same short name may occur under different parents (QU-6)."""
+    paths = [entry.path for entry in load(tree(queue("CompanyA", queue("Dev")), queue("b", queue("dev")))).root.children]
+    assert paths == ["root.companya", "root.b"]
+    it = world(tree(queue("CompanyA", queue("Dev")), queue("b", queue("dev"))), [node("n1", vcore=2)])
+    it.given(app("app-1", "root.COMPANYA.dev"), ask("t1", "app-1", vcore=1))
+    assert it.final()["applications"]["app-1"]["queueName"] == "root.companya.dev"
+
+
+def test_draining_goes_on_scheduling() -> None:
+    """A queue that left the text: its applications run and are scheduled, new asks too; new applications are refused (QU-95)."""
+    it = world(tree(queue("a"), queue("b")), [node("n1", vcore=1)])
+    it.given(app("app-1"), ask("t1", "app-1", vcore=1), ask("t2", "app-1", vcore=1))
+    it.given(configure(tree(queue("b"))))
+    it.send(release("t1"), ask("t3", "app-1", vcore=1), app("app-2", "root.a"))
+    assert [line for line in it.heard() if "released" not in line] == [
+        "app-2 Rejected: failed to place application app-2: application rejected: no placement rule matched",
+        "app-1 Running",
+        "t2 on n1",
+    ]

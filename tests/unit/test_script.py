@@ -1,0 +1,128 @@
+"""A scenario as what partitions are told, instant by instant."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+from world import spoken, tree
+
+from ykactor.core.ids import PartitionName
+from ykactor.core.messages import ApplyConfig, RefuseConfig
+from ykactor.sim.script import Instant, instants, to_ns, unknown_partitions
+from ykactor.wire import queuefile, si
+from ykactor.wire.scenario import Scenario, TimedRequest
+
+TEXT = tree({"name": "a"})
+DEFAULT = PartitionName("default")
+
+
+def played(messages: Sequence[tuple[float, dict[str, Any]]], until: float = 10, text: str = TEXT) -> list[Instant]:
+    requests = [TimedRequest(at, msgspec.convert(message, si.WorkRequest)) for at, message in messages]
+    return list(instants(Scenario("s", text, until, messages=requests), queuefile.load(text)))
+
+
+def node(name: str, partition: str = "") -> dict[str, Any]:
+    attributes = {"si/node-partition": partition} if partition else {}
+    entry = {"nodeID": name, "action": "CREATE", "attributes": attributes, "schedulableResource": {"vcore": 1}}
+    return {"type": "NodeRequest", "nodes": [entry]}
+
+
+def partitions(name: str) -> list[object]:
+    """The partitions of ``TEXT``, of which there is one, under this name."""
+    found: list[object] = json.loads(TEXT.replace("default", name))["partitions"]
+    return found
+
+
+def names(instant: Instant, partition: str = "default") -> list[str]:
+    return [it.node_id for it in instant.work.get(PartitionName(partition), [])]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("at_s", "at_ns"), [(0, 0), (1, 10**9), (0.1 + 0.2, 300_000_000), (1.0000004, 10**9), (9e9, 9 * 10**18)])
+def test_times_are_whole_microseconds(at_s: float, at_ns: int) -> None:
+    """A virtual second is a float; decisions are taken at whole microseconds."""
+    assert to_ns(at_s) == at_ns
+
+
+def test_equal_times_are_one_instant() -> None:
+    """All messages with the same ``at`` are applied in order before the scheduler runs; a last instant is at ``until``."""
+    found = played([(0, node("n1")), (2, node("n2")), (2, node("n3")), (3.5, node("n4"))])
+    assert [(it.at_ns // 10**6, names(it)) for it in found] == [
+        (0, ["n1"]),
+        (2000, ["n2", "n3"]),
+        (3500, ["n4"]),
+        (10_000, []),
+    ]
+
+
+def test_until_may_be_the_last_message() -> None:
+    """No empty instant where messages are sent at ``until``, and none before a first message that comes late is needed twice."""
+    assert [(it.at_ns, names(it)) for it in played([(10, node("n1"))])] == [(0, []), (10**10, ["n1"])]
+    assert [it.at_ns for it in played([], until=0)] == [0]
+
+
+def test_an_empty_node_request_is_a_moment() -> None:
+    """A NodeRequest without nodes is a moment at which the scheduler runs, and nothing else."""
+    found = played([(4, {"type": "NodeRequest", "nodes": []})])
+    assert [(it.at_ns, it.work) for it in found] == [(0, {}), (4 * 10**9, {}), (10**10, {})]
+
+
+def test_a_refused_message_is_told_and_skipped() -> None:
+    """Nothing of it takes effect, the next ones do; the place of the mistake is told."""
+    bad = node("n1")
+    bad["nodes"].append({"nodeID": "", "action": "CREATE"})
+    (instant, _) = played([(0, bad), (0, node("n2"))])
+    assert names(instant) == ["n2"]
+    assert instant.refused == ["at 0: nodes[1].nodeID: found an empty text, expected an identifier"]
+
+
+def test_requests_that_are_no_work() -> None:
+    """What a simulation cannot carry out is refused, not ignored."""
+    (instant, _) = played([(0, {"type": "ScheduleRequest", "steps": 1})])
+    assert instant.work == {}
+    assert instant.refused == ["at 0: type: a simulation cannot carry out ScheduleRequest"]
+
+
+def test_configuration_is_applied_whole_or_not_at_all() -> None:
+    """Every partition gets its new part, or the first one the reason of the refusal (CF-52)."""
+    both = json.dumps({"partitions": [part for name in ("gpu", "default") for part in partitions(name)]})
+    update = {"type": "UpdateConfigurationRequest", "config": both}
+    (instant, _) = played([(0, update)], text=both)
+    assert {name: [type(it) for it in work] for name, work in instant.work.items()} == {
+        "gpu": [ApplyConfig],
+        "default": [ApplyConfig],
+    }
+    (instant, _) = played([(0, {"type": "UpdateConfigurationRequest", "config": "nonsense: 1"})], text=both)
+    ((refusal,),) = instant.work.values()
+    assert isinstance(refusal, RefuseConfig)
+    assert "nonsense" in refusal.reason
+
+
+def test_partitions_stay_as_they_are() -> None:
+    """Partitions cannot be added or removed in this version: the whole configuration is refused."""
+    (instant, _) = played([(0, {"type": "UpdateConfigurationRequest", "config": TEXT.replace("default", "other")})])
+    assert instant.work == {
+        DEFAULT: [RefuseConfig("partitions cannot be added or removed while running in this version")],
+    }
+
+
+def test_unknown_partitions_are_refused() -> None:
+    """What is sent to them is refused entry by entry where the SI answers at all, and taken out of the work."""
+    application = {"applicationID": "app-1", "partitionName": "moon", "queueName": "root.a", "ugi": {"user": "alice"}}
+    removal = {"applicationID": "x", "partitionName": "moon"}
+    allocation = {"allocationKey": "t1", "applicationID": "app-1", "partitionName": "moon"}
+    messages = [
+        node("n1", "moon"),
+        node("n2"),
+        {"type": "ApplicationRequest", "new": [application], "remove": [removal]},
+        {"type": "AllocationRequest", "allocations": [allocation]},
+    ]
+    (instant, _) = played([(0, message) for message in messages])
+    assert [spoken(it) for it in unknown_partitions(instant, [DEFAULT])] == [
+        "n1 rejected: failed to find partition moon for new node n1",
+        "app-1 Rejected: Failed to add application app-1 to partition moon, partition doesn't exist",
+        "t1 rejected: Failed to find partition moon, for application app-1 and allocation t1",
+    ]
+    assert list(instant.work) == [DEFAULT]
+    assert names(instant) == ["n2"]

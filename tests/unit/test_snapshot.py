@@ -1,0 +1,87 @@
+"""A partition's state as plain data."""
+
+import json
+
+from world import app, ask, foreign, node, queue, release, remove, tree, world
+
+from ykactor.core.priorities import PRIORITY_MIN
+from ykactor.core.snapshot import waiting_asks
+
+
+def test_final_state() -> None:
+    """The format of the simulator's ``--final``, with the lowest int32 as "nothing pending" and zeros left out."""
+    it = world(tree(queue("p", queue("a")), queue("b", p={"priority.offset": 5})), [node("n1", vcore=4, memory=0)])
+    it.given(node("n2", "CREATE_DRAIN", vcore=1), foreign("f1", "n1", vcore=1, memory=0))
+    it.given(app("app-1", "root.p.a"), ask("t1", "app-1", vcore=3), app("app-2", "root.b"), ask("t2", "app-2", vcore=9))
+    assert it.final() == {
+        "queues": {
+            "root": {"allocated": {"vcore": 3}, "pending": {"vcore": 9}, "priority": 5, "state": "Active"},
+            "root.p": {"allocated": {"vcore": 3}, "pending": {}, "priority": PRIORITY_MIN, "state": "Active"},
+            "root.p.a": {"allocated": {"vcore": 3}, "pending": {}, "priority": PRIORITY_MIN, "state": "Active"},
+            "root.b": {"allocated": {}, "pending": {"vcore": 9}, "priority": 5, "state": "Active"},
+        },
+        "applications": {
+            "app-1": {"state": "Starting", "queueName": "root.p.a"},
+            "app-2": {"state": "Accepted", "queueName": "root.b"},
+        },
+        "nodes": {
+            "n1": {"allocated": {"vcore": 3}, "allocations": ["f1", "t1"], "schedulable": True, "occupied": {"vcore": 1}},
+            "n2": {"allocated": {}, "allocations": [], "schedulable": False, "occupied": {}},
+        },
+    }
+
+
+def test_who_is_listed() -> None:
+    """Ended and rejected applications are listed, removed ones are not; a live one hides an ended one of its name."""
+    it = world(tree(queue("a")))
+    it.given(*(app(name) for name in ("ended", "again", "removed")), app("refused", "root.nowhere"))
+    it.given(*(ask("t1", name, vcore=1) for name in ("ended", "again", "removed")))
+    it.given(release("t1", "ended"), release("t1", "again"), remove("removed"))
+    it.wait(30)
+    it.given(app("again"))
+    assert {name: found["state"] for name, found in it.final()["applications"].items()} == {
+        "again": "New",
+        "ended": "Completed",
+        "refused": "Rejected",
+    }
+
+
+def test_what_a_follower_sees() -> None:
+    """Beside the final state: limits, shares, running applications, capacities, and why asks wait, with a few examples."""
+    it = world(tree(queue("a", max={"vcore": 4}, guaranteed={"vcore": 2}, maxapplications=3)), [node("n1", vcore=8)])
+    it.given(app("app-1"), ask("t1", "app-1", vcore=3), *(ask(f"w{n}", "app-1", vcore=2) for n in range(5)))
+    state = it.state()
+    assert state["name"] == "default"
+    assert state["queues"]["root.a"] == {
+        "allocated": {"vcore": 3},
+        "pending": {"vcore": 10},
+        "priority": 0,
+        "state": "Active",
+        "max": {"vcore": 4},
+        "guaranteed": {"vcore": 2},
+        "share": 1.5,
+        "maxApplications": 3,
+        "runningApplications": 1,
+        "isLeaf": True,
+    }
+    assert (state["nodes"]["n1"]["capacity"], state["nodes"]["n1"]["available"]) == ({"vcore": 8}, {"vcore": 5})
+    assert state["applications"]["app-1"]["pending"] == [
+        {
+            "reason": "not enough vcore in queue root.a: wants 2, has 1 of 4",
+            "count": 5,
+            "resource": {"vcore": 2},
+            "allocationKeys": ["w0", "w1", "w2"],
+        }
+    ]
+    json.dumps(state)
+
+
+def test_waiting_asks() -> None:
+    """Every ask that waits, with its queue and the reason; none that runs."""
+    it = world(tree(queue("a"), queue("b")), [node("n1", vcore=2)])
+    it.given(app("app-1"), ask("t1", "app-1", vcore=1), ask("t2", "app-1", vcore=2), app("app-2", "root.b"))
+    it.given(ask("t3", "app-2", requires="n9", vcore=1))
+    assert waiting_asks(it.direct.scheduler.indexes) == [
+        ("t2", "root.a", "not enough vcore in the cluster: wants 2, has 1 of 2"),
+        ("t3", "root.b", "required node n9 has no room for it or is not registered"),
+    ]

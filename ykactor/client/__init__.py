@@ -1,0 +1,38 @@
+"""A trio client for the daemon: be a resource manager, or follow the event feed.
+
+Messages are the structs of `ykactor.wire.si`.
+
+Examples
+--------
+A resource manager with one node and one task, which waits until the task may run::
+
+    from ykactor.client import connect
+    from ykactor.wire import si
+
+    async def run_one_task(url):
+        node = si.NodeInfo(node_id="n1", action="CREATE", schedulable_resource={"vcore": "4", "memory": "8Gi"})
+        app = si.AddApplicationRequest(application_id="app-1", queue_name="root.default")
+        task = si.Allocation(allocation_key="t1", application_id="app-1", resource_per_alloc={"vcore": "500m"})
+        async with connect(url, rm_id="example") as rm:
+            await rm.request(si.NodeRequest(nodes=[node]))
+            await rm.request(si.ApplicationRequest(new=[app]))
+            await rm.request(si.AllocationRequest(allocations=[task]))
+            async for response in rm:
+                if isinstance(response, si.AllocationResponse) and response.new:
+                    return response.new[0].node_id
+
+A follower that prints what happens in one queue and everything below it::
+
+    from ykactor.client import follow
+
+    async def print_queue(url):
+        async with follow(url, queues=["root.default"]) as messages:
+            async for message in messages:
+                print(message)
+"""
+
+from ykactor.client.connection import Disconnected, RequestRefused
+from ykactor.client.follower import FollowedMessage, Follower, follow
+from ykactor.client.resource_manager import ResourceManager, connect
+
+__all__ = ["connect", "ResourceManager", "follow", "Follower", "FollowedMessage", "Disconnected", "RequestRefused"]

@@ -1,0 +1,161 @@
+"""Connections to the daemon, and what goes wrong with them."""
+
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
+
+import trio
+from msgspec import Struct
+from trio_websocket import ConnectionClosed, ConnectionRejected, WebSocketConnection, wrap_client_stream
+
+from ykactor.wire.codec import ENCODINGS, JSON, Encoding
+
+#: A connection that is not open after this long has failed; a closing handshake that takes longer is cut off.
+CONNECT_S = 10.0
+CLOSE_S = 2.0
+#: Snapshots are single messages, and a large cluster's is large.
+MESSAGE_BYTES_MAX = 2**28
+#: Messages that wait for a reader before TCP makes the daemon wait.
+WAITING_MAX = 10_000
+
+
+class Disconnected(Exception):
+    """There is no connection to the daemon: it could not be made, or it was lost or closed. The message says why."""
+
+
+class RequestRefused(Exception):
+    """The daemon refused a request; nothing of it took effect.
+
+    Attributes
+    ----------
+    code : str
+        For programs, for example ``WRONG_TYPE``.
+    message : str
+        For people.
+    path : str
+        Where in the request, for example ``nodes[0].action``; may be empty.
+    """
+
+    def __init__(self, code: str, message: str, path: str = "") -> None:
+        super().__init__(f"{code}: {path}: {message}" if path else f"{code}: {message}")
+        self.code = code
+        self.message = message
+        self.path = path
+
+
+@asynccontextmanager
+async def open_connection(
+    url: str, path: str, *, subprotocols: Sequence[str] = (), headers: Sequence[tuple[bytes, bytes]] = ()
+) -> AsyncIterator[WebSocketConnection]:
+    """Connect to the daemon and close everything at the end.
+
+    Parameters
+    ----------
+    url : str
+        ``ws://HOST:PORT`` or ``wss://HOST:PORT``.
+    path : str
+        ``/v1/rm`` or ``/v1/feed``.
+    subprotocols, headers
+        Of the handshake.
+
+    Raises
+    ------
+    Disconnected
+        The connection could not be made; ``__cause__`` is why.
+    ValueError
+        The URL is not one.
+    """
+    failure: BaseException | None = None
+    try:
+        # The library leaves the socket open when the other side ends the conversation, hence a stream of our own.
+        async with await _open_stream(url) as stream, trio.open_nursery() as nursery:
+            with trio.fail_after(CONNECT_S):
+                connection = await wrap_client_stream(
+                    nursery,
+                    stream,
+                    urlsplit(url).netloc.rpartition("@")[2],
+                    path,
+                    subprotocols=subprotocols,
+                    extra_headers=list(headers),
+                    message_queue_size=WAITING_MAX,
+                    max_message_size=MESSAGE_BYTES_MAX,
+                    receive_buffer_size=2**16,
+                )
+            try:
+                yield connection
+            except Exception as error:  # handed on below, as it is and not in the nursery's group
+                failure = error
+            with trio.move_on_after(CLOSE_S):
+                await connection.aclose()
+            nursery.cancel_scope.cancel()
+    except* (OSError, trio.TooSlowError, ConnectionRejected, ConnectionClosed) as errors:
+        failure = failure or _disconnected(url, errors)
+    if failure is not None:
+        raise failure
+
+
+async def _open_stream(url: str) -> trio.SocketStream | trio.SSLStream[trio.SocketStream]:
+    parts = urlsplit(url)
+    if parts.scheme not in ("ws", "wss") or not parts.hostname:
+        raise ValueError(f"found {url}, expected ws://HOST:PORT or wss://HOST:PORT")
+    with trio.fail_after(CONNECT_S):
+        if parts.scheme == "ws":
+            return await trio.open_tcp_stream(parts.hostname, parts.port or 80)
+        context = ssl.create_default_context()
+        return await trio.open_ssl_over_tcp_stream(
+            parts.hostname, parts.port or 443, ssl_context=context, https_compatible=True
+        )
+
+
+def _disconnected(url: str, errors: BaseExceptionGroup[Exception]) -> Disconnected:
+    """The first real cause of a group."""
+    cause: BaseException = errors
+    while isinstance(cause, BaseExceptionGroup):
+        cause = cause.exceptions[0]
+    match cause:
+        case ConnectionRejected(status_code=status, body=body):
+            reason = f"answered {status} {(body or b'').decode(errors='replace').strip()}".rstrip()
+        case trio.TooSlowError():
+            reason = f"no answer within {CONNECT_S:g} s"
+        case _:
+            reason = str(cause) or type(cause).__name__
+    disconnected = Disconnected(f"{url}: {reason}")
+    disconnected.__cause__ = cause
+    return disconnected
+
+
+class Speaker:
+    """Whole messages over a connection in one encoding."""
+
+    def __init__(self, connection: WebSocketConnection, encoding: Encoding) -> None:
+        self._connection = connection
+        self._encoding = encoding
+
+    async def send(self, message: Struct) -> None:
+        data = self._encoding.encode(message)
+        try:
+            await self._connection.send_message(data.decode() if self._encoding is JSON else data)
+        except ConnectionClosed as closed:
+            raise _closed(closed) from None
+
+    async def receive(self) -> str | bytes:
+        try:
+            return await self._connection.get_message()
+        except ConnectionClosed as closed:
+            raise _closed(closed) from None
+
+
+def _closed(closed: ConnectionClosed) -> Disconnected:
+    reason = closed.reason
+    if reason is None:
+        return Disconnected("the connection is closed")
+    return Disconnected(f"the connection was closed: {reason.code} {reason.reason or reason.name}")
+
+
+def encoding_named(name: str) -> Encoding:
+    """``json`` or ``msgpack``; ``ValueError`` for anything else."""
+    subprotocol = f"ykactor.v1.{name}"
+    if subprotocol not in ENCODINGS:
+        raise ValueError(f"found {name!r}, expected json or msgpack")
+    return ENCODINGS[subprotocol]
