@@ -208,7 +208,6 @@ def test_t12_expiry_of_a_namesake() -> None:
     it.expect("n2 accepted", "app-1 Starting", "t2 on n2")
 
 
-@pytest.mark.xfail(reason="the partition keeps refused applications for ever", raises=AssertionError)
 def test_t12_rejected_are_forgotten_too() -> None:
     """Rejected applications become Expired after 72 h without a message, and are deleted (AP-73, AP-74)."""
     it = room()

@@ -32,6 +32,8 @@ from ykactor.core.states import (
     after_allocation,
 )
 
+NEGATIVE_RESOURCES = "allocation contains negative resources"
+
 #: How long a state lasts before its timer moves the application on, and by which event (section 4.3 of AP).
 _STATE_TIMERS = {
     ApplicationState.STARTING: (STARTING_TIMEOUT_NS, ApplicationEvent.RUN),
@@ -240,5 +242,5 @@ def _refusal(spec: AllocationSpec) -> str:
             return "gang scheduling is not supported in this version"
         return ""
     if any(quantity < 0 for quantity in spec.resource.values()):
-        return "allocation contains negative resources"
+        return NEGATIVE_RESOURCES
     return "allocation contains no resources"

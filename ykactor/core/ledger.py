@@ -14,7 +14,7 @@ from ykactor.core.ids import ApplicationID, QueuePath
 from ykactor.core.ordering import ChildOrder, ChildPlace
 from ykactor.core.priorities import Priority, PriorityBag, queue_priority
 from ykactor.core.queueconfig import QueueConfig
-from ykactor.core.resources import Resource, add_to, clamp, subtract_from
+from ykactor.core.resources import Resource, add_to, subtract_from
 
 
 class Account:
@@ -187,7 +187,7 @@ class Ledger:
             for name, quantity in change.items():
                 value = pending.get(name, 0) + quantity
                 if value:
-                    pending[name] = clamp(value)
+                    pending[name] = value
                 else:
                     pending.pop(name, None)
 
@@ -196,7 +196,7 @@ class Ledger:
         for account in leaf.path_up:
             allocated, pending, denominators = account.allocated, account.pending, account.denominators
             for name, quantity in resource.items():
-                used = allocated[name] = allocated.get(name, 0) + quantity  # at most max: cannot overflow
+                used = allocated[name] = allocated.get(name, 0) + quantity
                 left = pending.get(name, 0) - quantity
                 if left:
                     pending[name] = left

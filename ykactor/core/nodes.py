@@ -9,7 +9,7 @@ from msgspec import Struct
 from ykactor.core.decisions import Decision, ForeignChanged, NodeAdded, NodeCapacityChanged, NodeSchedulable
 from ykactor.core.ids import AllocationKey, NodeID
 from ykactor.core.messages import AllocationSpec, Ask, AskID, ask_id
-from ykactor.core.resources import Resource, add_to, fits, pruned, subtract_from, subtracted, text
+from ykactor.core.resources import Resource, add_to, fits, pruned, saturated, subtract_from, subtracted, text
 
 
 class PlaceBatch(Struct, frozen=True, gc=False):
@@ -197,7 +197,7 @@ class NodeCore:
         return [self._foreign_changed(command.now_ns, spec, "REMOVE")]
 
     def _foreign_changed(self, now_ns: int, spec: AllocationSpec, change: str) -> ForeignChanged:
-        return ForeignChanged(now_ns, self.node_id, spec.allocation_key, change, spec.resource, dict(self.occupied))
+        return ForeignChanged(now_ns, self.node_id, spec.allocation_key, change, spec.resource, saturated(self.occupied))
 
     def _put(self, ask: Ask) -> None:
         self.allocations[ask_id(ask)] = ask

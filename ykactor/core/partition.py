@@ -16,6 +16,7 @@ from collections.abc import Generator, Iterable
 from itertools import groupby
 from typing import cast
 
+from ykactor.core.applications import NEGATIVE_RESOURCES
 from ykactor.core.decisions import (
     Allocated,
     AllocationRejected,
@@ -61,7 +62,7 @@ from ykactor.core.placement import place
 from ykactor.core.queueconfig import PartitionConfig
 from ykactor.core.queues import Close, EndAllocations, Entry, FireTimers, LeafCore, ParentCore, Positioned, SubmitBatch
 from ykactor.core.reload import adoption, difference, objection
-from ykactor.core.resources import Resource, add_to, strictly_positive, subtract_from
+from ykactor.core.resources import Resource, add_to, saturated, strictly_positive, subtract_from
 from ykactor.core.roster import Roster, Sends
 from ykactor.core.states import QUEUE_CLEANER_NS, ApplicationState, QueueState
 from ykactor.core.timetable import EndedApplication, Timetable
@@ -101,8 +102,6 @@ class PartitionCore:
         self.name = config.name
         self.roster = Roster(config)
         self.timetable = Timetable()
-        #: Refused applications by id; a later refusal replaces an earlier one (AP-22).
-        self.rejected: dict[ApplicationID, EndedApplication] = {}
         #: Sum of all node capacities, schedulable or not (QU-30).
         self._total: Resource = {}
         self._capacities: dict[NodeID, Resource] = {}
@@ -195,7 +194,7 @@ class PartitionCore:
                 reason = f"failed to place application {spec.application_id}: {placed}"
         if leaf is None:
             ended = EndedApplication(spec.application_id, spec.queue_name, ApplicationState.REJECTED, now_ns, reason)
-            self.rejected[spec.application_id] = ended
+            self.timetable.note_rejected(ended)
             return ApplicationRejected(now_ns, spec.application_id, reason)
         self.roster.applications[spec.application_id] = leaf.path
         return leaf
@@ -264,6 +263,8 @@ class PartitionCore:
         if spec.node_id not in self.roster.nodes:
             reason = f"failed to find node {spec.node_id} for allocation {key}"
             return [AllocationRejected(now_ns, key, spec.application_id, reason)]
+        if any(quantity < 0 for quantity in spec.resource.values()):
+            return [AllocationRejected(now_ns, key, spec.application_id, NEGATIVE_RESOURCES)]
         routed: list[tuple[NodeCore, object] | Decision] = []
         before = self._foreign.get(key)
         if before is not None and before != spec.node_id:  # SC-82: it moved
@@ -292,7 +293,7 @@ class PartitionCore:
                 return [fact]
         elif not before:
             return [fact]
-        total = dict(self._total) if any(value > 0 for value in self._total.values()) else None
+        total = saturated(self._total) if any(value > 0 for value in self._total.values()) else None
         return [QueueLimitChanged(fact.at_ns, _ROOT, "max", total), fact]
 
     # ---- what is a round of its own
@@ -338,7 +339,6 @@ class PartitionCore:
         for node_id in list(self.roster.nodes):
             facts += yield from self._decommission(now_ns, node_id)
         self.timetable.forget_ended()
-        self.rejected.clear()
         return facts
 
     # ---- configuration
@@ -394,6 +394,8 @@ class PartitionCore:
                 self.timetable.note_leaf(leaf.path, leaf.next_deadline_ns())
         self._keep_ended(facts)
         for ended in self.timetable.due_expiries(now_ns):
+            if ended.state is ApplicationState.REJECTED:
+                continue  # it was in no queue, and nobody is told (AP-73)
             path, state = QueuePath(ended.queue), ApplicationState.EXPIRED.value
             facts.append(ApplicationChanged(now_ns, ended.application_id, path, state, "expireApplication"))
         if self.timetable.cleaning_ns is not None and self.timetable.cleaning_ns <= now_ns:

@@ -2,6 +2,9 @@
 
 Three states are kept apart (section 1 of QU): None is "no resource at all", ``{}`` is a resource without types, and a
 type may be present with 0. What an absent type means depends on the operation; each function says so.
+
+Each quantity that comes in has 64 bits. Sums are kept exactly, whatever their size, and saturate where they leave the core:
+a sum that saturated inside would not come back to zero when its parts are taken away again.
 """
 
 Resource = dict[str, int]
@@ -10,20 +13,15 @@ QUANTITY_MIN = -(2**63)
 QUANTITY_MAX = 2**63 - 1
 
 
-def clamp(value: int) -> int:
-    """Saturate ``value`` to a signed 64-bit integer (QU-1)."""
-    if value > QUANTITY_MAX:
-        return QUANTITY_MAX
-    if value < QUANTITY_MIN:
-        return QUANTITY_MIN
-    return value
+def saturated(resource: Resource) -> Resource:
+    """A fresh resource whose values are cut to signed 64 bits: what leaves the core (QU-1)."""
+    return {name: max(QUANTITY_MIN, min(QUANTITY_MAX, quantity)) for name, quantity in resource.items()}
 
 
 def add_to(target: Resource, delta: Resource) -> None:
     """Add ``delta`` to ``target`` in place; an absent type is 0."""
     for name, quantity in delta.items():
-        value = target.get(name, 0) + quantity
-        target[name] = value if QUANTITY_MIN <= value <= QUANTITY_MAX else clamp(value)
+        target[name] = target.get(name, 0) + quantity
 
 
 def subtract_from(target: Resource, delta: Resource) -> None:
@@ -31,23 +29,16 @@ def subtract_from(target: Resource, delta: Resource) -> None:
     for name, quantity in delta.items():
         value = target.get(name, 0) - quantity
         if value:
-            target[name] = value if QUANTITY_MIN <= value <= QUANTITY_MAX else clamp(value)
+            target[name] = value
         else:
             target.pop(name, None)
-
-
-def added(left: Resource, right: Resource) -> Resource:
-    """The sum as a fresh resource; an absent type is 0."""
-    result = dict(left)
-    add_to(result, right)
-    return result
 
 
 def subtracted(left: Resource, right: Resource) -> Resource:
     """The difference over the union of types as a fresh resource, zeros kept."""
     result = dict(left)
     for name, quantity in right.items():
-        result[name] = clamp(result.get(name, 0) - quantity)
+        result[name] = result.get(name, 0) - quantity
     return result
 
 
@@ -55,16 +46,6 @@ def fits(larger: Resource, smaller: Resource) -> bool:
     """Whether every type of ``smaller`` is at most ``max(0, larger)``; a type absent from ``larger`` is 0."""
     for name, quantity in smaller.items():
         if quantity > 0 and quantity > larger.get(name, 0):
-            return False
-    return True
-
-
-def fits_undefined(larger: Resource | None, smaller: Resource) -> bool:
-    """As ``fits``, but a type absent from ``larger`` is unlimited; None limits nothing."""
-    if larger is None:
-        return True
-    for name, quantity in smaller.items():
-        if quantity > 0 and name in larger and quantity > larger[name]:
             return False
     return True
 

@@ -13,10 +13,14 @@ from ykactor.core.ledger import Account
 from ykactor.core.partition import PartitionCore
 from ykactor.core.planner import explain
 from ykactor.core.priorities import PRIORITY_MIN
-from ykactor.core.resources import pruned
+from ykactor.core.resources import Resource, pruned, saturated
 
 #: Examples of waiting asks that a snapshot names for each reason and application.
 _EXAMPLES_MAX = 3
+
+
+def _shown(resource: Resource) -> Resource:
+    return saturated(pruned(resource))
 
 
 def final_state(partition: PartitionCore, indexes: Indexes) -> dict[str, Any]:
@@ -28,16 +32,16 @@ def final_state(partition: PartitionCore, indexes: Indexes) -> dict[str, Any]:
     queues = {path: _queue_state(partition, account) for path, account in indexes.ledger.accounts.items()}
     applications = {
         ended.application_id: {"state": ended.state.value, "queueName": ended.queue}
-        for ended in [*partition.rejected.values(), *partition.timetable.ended.values()]
+        for ended in partition.timetable.ended.values()
     }
     for leaf, waiting in indexes.waiting.values():
         applications[waiting.application_id] = {"state": waiting.state.value, "queueName": leaf.path}
     nodes = {
         node_id: {
-            "allocated": pruned(node.allocated),
+            "allocated": _shown(node.allocated),
             "allocations": sorted([key for _, key in node.allocations] + list(node.foreign)),
             "schedulable": node.schedulable,
-            "occupied": pruned(node.occupied),
+            "occupied": _shown(node.occupied),
         }
         for node_id, node in sorted(partition.roster.nodes.items())
     }
@@ -46,8 +50,8 @@ def final_state(partition: PartitionCore, indexes: Indexes) -> dict[str, Any]:
 
 def _queue_state(partition: PartitionCore, account: Account) -> dict[str, Any]:
     return {
-        "allocated": pruned(account.allocated),
-        "pending": pruned(account.pending),
+        "allocated": _shown(account.allocated),
+        "pending": _shown(account.pending),
         "priority": PRIORITY_MIN if account.priority is None else account.priority,
         "state": partition.roster.queues[account.path].state.value,
     }
@@ -59,7 +63,7 @@ def partition_state(partition: PartitionCore, indexes: Indexes) -> dict[str, Any
     for path, account in indexes.ledger.accounts.items():
         config = account.config
         state["queues"][path] |= {
-            "max": account.max,
+            "max": None if account.max is None else saturated(account.max),
             "guaranteed": config.guaranteed,
             "share": account.share,
             "maxApplications": config.max_applications,
@@ -67,7 +71,7 @@ def partition_state(partition: PartitionCore, indexes: Indexes) -> dict[str, Any
             "isLeaf": account.is_leaf,
         }
     for node_id, node in partition.roster.nodes.items():
-        state["nodes"][node_id] |= {"capacity": node.capacity, "available": node.available}
+        state["nodes"][node_id] |= {"capacity": node.capacity, "available": saturated(node.available)}
     for leaf, waiting in indexes.waiting.values():
         state["applications"][waiting.application_id]["pending"] = _pending(leaf, waiting)
     return {"name": partition.name, **state}

@@ -68,8 +68,6 @@ STARTING_TIMEOUT_NS = 300 * S_NS
 COMPLETING_TIMEOUT_NS = 30 * S_NS
 #: Ended applications stay visible this long (AP-73).
 TERMINAL_TIMEOUT_NS = 72 * 3600 * S_NS
-#: How often expired applications are forgotten (AP-74).
-EXPIRED_CLEANER_NS = 24 * 3600 * S_NS
 #: How often empty draining queues are removed (QU-96).
 QUEUE_CLEANER_NS = 10 * S_NS
 

@@ -14,6 +14,10 @@ from ykactor.core.ids import ApplicationID, QueuePath
 from ykactor.core.states import TERMINAL_TIMEOUT_NS, ApplicationState
 
 
+#: Refused applications that stay visible: a resource manager that is refused in a loop must not fill the memory.
+REJECTED_MAX = 10_000
+
+
 class EndedApplication(Struct):
     """An application that is no longer in a queue but still visible (AP-71, AP-22)."""
 
@@ -29,9 +33,11 @@ class Timetable:
 
     def __init__(self) -> None:
         self._leaves: list[tuple[int, QueuePath]] = []
-        #: By ``<applicationID>-<unix seconds>``, a further ``-<n>`` when that is taken (AP-71).
+        #: By ``<applicationID>-<unix seconds>``, a further ``-<n>`` when that is taken (AP-71); refused ones by their id.
         self.ended: dict[str, EndedApplication] = {}
         self._expiries: list[tuple[int, str]] = []
+        #: Keys of refused applications, the oldest refusal first.
+        self._rejected: dict[str, None] = {}
         #: When empty draining queues are removed next; None while none drains.
         self.cleaning_ns: int | None = None
 
@@ -41,12 +47,24 @@ class Timetable:
             heapq.heappush(self._leaves, (deadline_ns, path))
 
     def note_ended(self, application: EndedApplication) -> None:
-        """Keep an ended application until it expires."""
+        """Keep an application that completed or failed until it expires."""
         stem = key = f"{application.application_id}-{application.finished_ns // 1_000_000_000}"
         number = 1
         while key in self.ended:
             number += 1
             key = f"{stem}-{number}"
+        self._keep(key, application)
+
+    def note_rejected(self, application: EndedApplication) -> None:
+        """Keep a refused application; a later refusal of the same id replaces it (AP-22). Of many, the newest are kept."""
+        self._rejected.pop(application.application_id, None)
+        self._rejected[application.application_id] = None
+        self._keep(application.application_id, application)
+        if len(self._rejected) > REJECTED_MAX:
+            oldest = next(iter(self._rejected))
+            del self._rejected[oldest], self.ended[oldest]
+
+    def _keep(self, key: str, application: EndedApplication) -> None:
         self.ended[key] = application
         heapq.heappush(self._expiries, (application.finished_ns + TERMINAL_TIMEOUT_NS, key))
 
@@ -54,6 +72,7 @@ class Timetable:
         """A fresh start: nothing that ended is visible any more."""
         self.ended.clear()
         self._expiries.clear()
+        self._rejected.clear()
 
     def next_ns(self) -> int | None:
         """The earliest deadline of all; None when nothing is to come."""
@@ -73,5 +92,10 @@ class Timetable:
         """Take out the ended applications whose time is up (AP-73)."""
         expired = []
         while self._expiries and self._expiries[0][0] <= now_ns:
-            expired.append(self.ended.pop(heapq.heappop(self._expiries)[1]))
+            deadline_ns, key = heapq.heappop(self._expiries)
+            application = self.ended.get(key)
+            # a refused one may be gone or have been refused anew since
+            if application is not None and application.finished_ns + TERMINAL_TIMEOUT_NS == deadline_ns:
+                expired.append(self.ended.pop(key))
+                self._rejected.pop(key, None)
         return expired

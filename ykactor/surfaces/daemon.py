@@ -150,7 +150,7 @@ class Daemon:
 
         Error handling: what a partition raises is our mistake and comes out here; a client's mistakes never do.
         """
-        addresses = ", ".join(str(listener.socket.getsockname()) for listener in listeners)
+        addresses = ", ".join(map(url_of, listeners))
         stopping = trio.Event()
         async with trio.open_nursery() as inner:
             inner.start_soon(self.feed.run, name="feed")
@@ -228,6 +228,15 @@ class Daemon:
             log_event(log, logging.WARNING, "reload_ignored", reason="there is no --config file: the built-in default runs")
         else:
             self._watcher.reload()
+
+
+def url_of(listener: trio.SocketListener) -> str:
+    """Where clients of this listener connect."""
+    name = listener.socket.getsockname()
+    if not isinstance(name, tuple):
+        return f"unix:{name}"
+    host, port = name[:2]
+    return f"ws://[{host}]:{port}" if ":" in host else f"ws://{host}:{port}"
 
 
 def _setter(done: trio.Event) -> Callable[[PartitionName], None]:

@@ -14,7 +14,7 @@ import trio
 
 from ykactor.actors.clock import Clock
 from ykactor.core.queueconfig import SchedulerConfig
-from ykactor.surfaces.daemon import Daemon, Settings
+from ykactor.surfaces.daemon import Daemon, Settings, url_of
 from ykactor.surfaces.logs import configure
 from ykactor.surfaces.systemd import Notifier, listen_fds
 from ykactor.wire.queuefile import ConfigError, load
@@ -81,7 +81,7 @@ async def serve(
         listeners = await listen(address)
         async with trio.open_nursery() as nursery:
             await nursery.start(daemon.run, listeners, Notifier.from_environment())
-            task_status.started(_url(listeners[0]))
+            task_status.started(url_of(listeners[0]))
             nursery.start_soon(_obey, daemon, signals)
             await daemon.stopped.wait()
             nursery.cancel_scope.cancel()
@@ -93,11 +93,6 @@ async def _obey(daemon: Daemon, signals: AsyncIterator[int]) -> None:
             daemon.reload()
         else:
             daemon.stop()
-
-
-def _url(listener: trio.SocketListener) -> str:
-    host, port = listener.socket.getsockname()[:2]
-    return f"ws://[{host}]:{port}" if ":" in host else f"ws://{host}:{port}"
 
 
 async def listen(address: tuple[str, int]) -> list[trio.SocketListener]:

@@ -103,11 +103,11 @@ def _parts(request: PartitionRequest) -> list[tuple[str, Sequence[Any], Callable
 def _node(wire: si.NodeInfo) -> _Routed:
     _require(wire.node_id, "nodeID")
     _require_one_of(_NODE_ACTIONS, wire.action, "action")
-    capacity = wire.schedulable_resource
+    capacity = None if wire.schedulable_resource is None else _resource(wire.schedulable_resource, "schedulableResource")
     return _partition(wire.attributes.get(PARTITION_ATTRIBUTE, "")), UpdateNode(
         node_id=NodeID(wire.node_id),
         action=wire.action,
-        capacity=None if capacity is None else _resource(capacity, "schedulableResource"),
+        capacity=capacity,
         attributes=wire.attributes,
     )
 

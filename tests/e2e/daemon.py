@@ -1,0 +1,165 @@
+"""The daemon as it ships: ``python -m ykactor serve`` in a process of its own, with real sockets, files and signals."""
+
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import trio
+
+from ykactor.client import follow
+from ykactor.wire import si
+
+COMMAND = (sys.executable, "-m", "ykactor")
+#: Absolute bound of one test with a daemon.
+LIMIT_S = 30.0
+
+
+class RunningDaemon:
+    """A daemon process and what it has logged so far."""
+
+    def __init__(self, process: trio.Process) -> None:
+        self.process = process
+        self.url = ""
+        self.lines: list[dict[str, Any]] = []
+        #: What it wrote that is no line of the log, for example a traceback.
+        self.noise = ""
+        self._grown = trio.Event()
+
+    async def read_log(self) -> None:
+        """Take in what the process writes on standard error until it ends."""
+        assert self.process.stderr is not None
+        rest = b""
+        async for chunk in self.process.stderr:
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in lines:
+                self._take(line)
+        self._take(rest)
+
+    def _take(self, line: bytes) -> None:
+        try:
+            self.lines.append(msgspec.json.decode(line))
+        except msgspec.DecodeError:
+            self.noise += line.decode() + "\n"
+        self._grown.set()
+        self._grown = trio.Event()
+
+    def logged(self, event: str) -> list[dict[str, Any]]:
+        """The lines of this event so far."""
+        return [line for line in self.lines if line["event"] == event]
+
+    async def wait_logged(self, event: str, count: int = 1) -> dict[str, Any]:
+        """Wait until an event has been logged ``count`` times and return the line."""
+        while len(found := self.logged(event)) < count:
+            await self._grown.wait()
+        return found[count - 1]
+
+    async def stop(self) -> int:
+        """SIGTERM; the exit code, which must come within 5 s."""
+        self.process.terminate()
+        with trio.fail_after(5):
+            return await self.process.wait()
+
+    async def state(self) -> dict[str, Any]:
+        """The state of the default partition now."""
+        async with follow(self.url, from_="snapshot") as messages:
+            snapshot = await messages.__anext__()
+        assert isinstance(snapshot, si.Snapshot)
+        (partition,) = snapshot.partitions
+        return partition
+
+    def cpu_s(self) -> float:
+        """CPU time that the process has used, in seconds."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@asynccontextmanager
+async def real_daemon(
+    *arguments: str | Path,
+    environment: Mapping[str, str] | None = None,
+    wrapper: Sequence[str] = (),
+    pass_fds: Sequence[int] = (),
+    ws: Sequence[str] = ("--ws", "127.0.0.1:0"),
+) -> AsyncIterator[RunningDaemon]:
+    """Run ``ykactor serve`` until the block ends; it is killed then if it still lives.
+
+    Args:
+        arguments: of ``serve``, beside ``ws``.
+        environment: on top of ours.
+        wrapper: a command that gets ours as its last arguments and should become it.
+        pass_fds: descriptors that it inherits.
+    """
+    process = await trio.lowlevel.open_process(
+        [*wrapper, *COMMAND, "serve", *ws, *map(str, arguments)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env=clean_environment() | dict(environment or {}),
+        pass_fds=pass_fds,
+    )
+    daemon = RunningDaemon(process)
+    try:
+        with trio.fail_after(LIMIT_S):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(daemon.read_log)
+                with trio.fail_after(10):
+                    daemon.url = (await daemon.wait_logged("daemon_started"))["addresses"]
+                yield daemon
+                nursery.cancel_scope.cancel()
+    finally:
+        process.kill()
+        with trio.CancelScope(shield=True):
+            await process.wait()
+            async with aclosing(process.stderr):
+                pass
+
+
+def clean_environment() -> dict[str, str]:
+    """Ours without what systemd or a terminal may have put there."""
+    ours = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "JOURNAL_STREAM")
+    return {name: value for name, value in os.environ.items() if name not in ours}
+
+
+# ---- small worlds
+
+
+def node(node_id: str = "n1", action: str = "CREATE", **resource: int | str) -> si.NodeRequest:
+    return si.NodeRequest(
+        nodes=[si.NodeInfo(node_id=node_id, action=action, schedulable_resource=resource or {"vcore": 4000})]
+    )
+
+
+def application(application_id: str = "app-1", queue: str = "root.default") -> si.ApplicationRequest:
+    user = si.UserGroupInformation(user="alice")
+    return si.ApplicationRequest(new=[si.AddApplicationRequest(application_id=application_id, queue_name=queue, ugi=user)])
+
+
+def asks(*keys: str, of: str = "app-1", **resource: int | str) -> si.AllocationRequest:
+    wanted = resource or {"vcore": 1000}
+    return si.AllocationRequest(
+        allocations=[si.Allocation(allocation_key=key, application_id=of, resource_per_alloc=wanted) for key in keys]
+    )
+
+
+async def next_allocated(messages: Any, count: int = 1) -> list[tuple[str, str]]:
+    """(allocation key, node) of the next ``count`` placements that a resource manager is told."""
+    placed: list[tuple[str, str]] = []
+    while len(placed) < count:
+        response = await messages.__anext__()
+        if isinstance(response, si.AllocationResponse):
+            placed += [(allocation.allocation_key, allocation.node_id) for allocation in response.new]
+    return placed
+
+
+async def next_event(messages: Any, kind: str, contains: str = "") -> si.EventRecord:
+    """The next event of this type or detail whose message contains a text."""
+    while True:
+        message = await messages.__anext__()
+        if isinstance(message, si.EventRecord) and kind in (message.type, message.event_change_detail):
+            if contains in message.message:
+                return message
