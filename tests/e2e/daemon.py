@@ -38,7 +38,8 @@ class RunningDaemon:
             *lines, rest = (rest + chunk).split(b"\n")
             for line in lines:
                 self._take(line)
-        self._take(rest)
+        if rest:
+            self._take(rest)
 
     def _take(self, line: bytes) -> None:
         try:

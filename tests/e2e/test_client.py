@@ -357,9 +357,9 @@ EVENT = si.EventRecord(
 
 
 def test_follow_prints_one_aligned_line_an_event():
-    """Time, sequence, type, detail, object, reference, resources that people can read, message."""
+    """Time, sequence, type, change, detail, object, reference, resources that people can read, message."""
     line = follow_command.event_line(EVENT)
-    words = "1970-01-01T00:00:01.500Z 12 APP APP_ALLOC app-1 t1 vcore 500m, memory 2Gi, nvidia.com/gpu 2"
+    words = "1970-01-01T00:00:01.500Z 12 APP ADD APP_ALLOC app-1 t1 vcore 500m, memory 2Gi, nvidia.com/gpu 2"
     assert line.split() == words.split()
     other = follow_command.event_line(structs.replace(EVENT, object_id="another-name", sequence=123456))
     assert other.index("t1") == line.index("t1")
@@ -419,7 +419,7 @@ async def test_interrupted_commands_end_cleanly(tmp_path):
                 process.send_signal(signal.SIGINT)
                 assert await process.wait() == 0
             assert [line.split()[1] for line in submitted] == ["node", "application"]
-            assert [line.split()[3] for line in followed] == ["NODE_SCHEDULABLE", "DETAILS_NONE"]
+            assert [line.split()[3:5] for line in followed] == [["SET", "NODE_SCHEDULABLE"], ["ADD", "-"]]
             assert (await submit_process.stdout.receive_some()).startswith(b"small: 2 requests sent, 0 refused; 0 allocated")
             assert await follow_process.stderr.receive_some() == b""
             assert await submit_process.stderr.receive_some() == b""

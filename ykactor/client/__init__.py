@@ -11,7 +11,8 @@ A resource manager with one node and one task, which waits until the task may ru
 
     async def run_one_task(url):
         node = si.NodeInfo(node_id="n1", action="CREATE", schedulable_resource={"vcore": "4", "memory": "8Gi"})
-        app = si.AddApplicationRequest(application_id="app-1", queue_name="root.default")
+        alice = si.UserGroupInformation(user="alice")
+        app = si.AddApplicationRequest(application_id="app-1", queue_name="root.default", ugi=alice)
         task = si.Allocation(allocation_key="t1", application_id="app-1", resource_per_alloc={"vcore": "500m"})
         async with connect(url, rm_id="example") as rm:
             await rm.request(si.NodeRequest(nodes=[node]))

@@ -38,7 +38,18 @@ class LeafOrder:
     of one of them is in the lineup: of Accepted when nobody is Starting, with or without pending asks (section 6.3 of PR).
     """
 
-    __slots__ = ("_chosen", "_config", "_kept_back", "_lineup", "_places", "_starting", "first", "park", "sorts_by_more_than_age", "wake")
+    __slots__ = (
+        "_chosen",
+        "_config",
+        "_kept_back",
+        "_lineup",
+        "_places",
+        "_starting",
+        "first",
+        "park",
+        "sorts_by_more_than_age",
+        "wake",
+    )
 
     def __init__(self, config: QueueConfig) -> None:
         self._config = config

@@ -13,7 +13,6 @@ from msgspec import Struct
 from ykactor.core.ids import ApplicationID, QueuePath
 from ykactor.core.states import TERMINAL_TIMEOUT_NS, ApplicationState
 
-
 #: Refused applications that stay visible: a resource manager that is refused in a loop must not fill the memory.
 REJECTED_MAX = 10_000
 

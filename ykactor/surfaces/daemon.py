@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -88,10 +89,13 @@ class Daemon:
         if self.outboxes.current is not None:
             self.outboxes.deliver(render.responses(facts, partition))
 
-    async def apply_config(self, text: str, if_checksum: str) -> str:
-        """Put a configuration into force in all partitions, or change nothing (``Gateway.apply_config``)."""
+    async def apply_config(self, text: str, if_checksum: str, source: str = "config") -> str:
+        """Put a configuration into force in all partitions, or change nothing (``Gateway.apply_config``).
+
+        ``source`` is the file of which mistakes give line and column.
+        """
         async with self._config_turn:
-            config = self._checked(text, if_checksum)
+            config = self._checked(text, if_checksum, source)
             if config.checksum == self.config.checksum:
                 return config.checksum  # CF-53
             await self._submit({partition.name: [ApplyConfig(partition)] for partition in config.partitions})
@@ -105,11 +109,11 @@ class Daemon:
                 log_event(log, logging.WARNING, "config_value_replaced", reason=warning)
             return config.checksum
 
-    def _checked(self, text: str, if_checksum: str) -> SchedulerConfig:
+    def _checked(self, text: str, if_checksum: str, source: str) -> SchedulerConfig:
         if if_checksum and if_checksum != self.config.checksum:
             raise ProtocolError("CHECKSUM_MISMATCH", f"found {if_checksum}, what runs is {self.config.checksum}", "ifChecksum")
         try:
-            config = queuefile.load(text)
+            config = queuefile.load(text, source)
         except queuefile.ConfigError as error:
             raise ProtocolError("CONFIG_REFUSED", str(error), "config") from None
         names = [partition.name for partition in config.partitions]
@@ -158,7 +162,7 @@ class Daemon:
             inner.start_soon(feed_watchdog, notifier, self._progress, self._is_idle, name="watchdog")
             async with trio.open_nursery() as edge:
                 await edge.start(partial(serve_websockets, listeners, self, stopping=stopping), name="websockets")
-                await self._start_watching(edge, notifier, stopping)
+                await self._start_watching(inner, notifier, stopping)
                 settle_memory()
                 notifier.ready(self._status())
                 log_event(log, logging.INFO, "daemon_started", addresses=addresses, manual=self.manual)
@@ -215,12 +219,13 @@ class Daemon:
     async def _on_file_changed(self, notifier: Notifier, text: str) -> None:
         """A good file is applied between two cycles; a bad one changes nothing, is logged and is an event (CF-52)."""
         notifier.reloading()
-        try:
-            await self.apply_config(text, "")
-        except ProtocolError as error:
-            log_event(log, logging.ERROR, "config_refused", path=self._settings.config_path, reason=error.message)
-            await self._submit({next(iter(self._actors)): [RefuseConfig(error.message)]})
-        notifier.ready(self._status())
+        with suppress(trio.ClosedResourceError):  # we are stopping: it comes too late
+            try:
+                await self.apply_config(text, "", str(self._settings.config_path))
+            except ProtocolError as error:
+                log_event(log, logging.ERROR, "config_refused", path=self._settings.config_path, reason=error.message)
+                await self._submit({next(iter(self._actors)): [RefuseConfig(error.message)]})
+            notifier.ready(self._status())
 
     def reload(self) -> None:
         """Read the queue file again now (SIGHUP)."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
 from importlib import resources
 
 import click
@@ -38,7 +37,7 @@ def command(address: tuple[str, int]) -> None:
 
 async def _demonstrate(scenario: Scenario, address: tuple[str, int]) -> None:
     async with trio.open_nursery() as nursery:
-        url = await nursery.start(serve, queuefile.load(""), Settings(), address)
+        url = await nursery.start(_run_daemon, address, nursery.cancel_scope)
         click.echo(
             f"A daemon listens on {url}. A cluster of {_node_count(scenario)} nodes gets work for {scenario.until:.0f} s;\n"
             "every line below is an event. Look at it from another terminal:\n"
@@ -48,12 +47,17 @@ async def _demonstrate(scenario: Scenario, address: tuple[str, int]) -> None:
         )
         nursery.start_soon(print_messages, url, si.Subscribe(), as_text, click.echo)
         await _play(scenario, url)
-        click.echo("\nThe workload has been played. The daemon goes on until Ctrl-C.")
+
+
+async def _run_daemon(address: tuple[str, int], everything: trio.CancelScope, *, task_status: trio.TaskStatus[str]) -> None:
+    """The daemon takes the signals: when it has ended, all is over."""
+    await serve(queuefile.load(""), Settings(), address, task_status=task_status)
+    everything.cancel()
 
 
 async def _play(scenario: Scenario, url: str) -> None:
     """Be the resource manager of the scenario, in real time; ends early when somebody else takes over."""
-    with suppress(Disconnected):
+    try:
         async with connect(url, rm_id=RM_ID, config=scenario.config) as rm, trio.open_nursery() as nursery:
             began_at = trio.current_time()
             nursery.start_soon(_read_answers, rm)
@@ -62,6 +66,9 @@ async def _play(scenario: Scenario, url: str) -> None:
                 await rm.send(message.request)
             await trio.sleep_until(began_at + scenario.until)
             nursery.cancel_scope.cancel()
+    except* Disconnected:
+        return
+    click.echo("\nThe workload has been played. The daemon goes on until Ctrl-C.")
 
 
 async def _read_answers(rm: ResourceManager) -> None:

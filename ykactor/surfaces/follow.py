@@ -35,7 +35,7 @@ def command(
 ) -> None:
     """Follow the events of the daemon at URL until interrupted.
 
-    Columns: time, sequence number, type, detail, object, reference, resource, message.
+    Columns: time, sequence number, type, change, detail, object, reference, resource, message.
     """
     subscribe = si.Subscribe(
         from_=int(from_) if from_.isdecimal() else from_,
@@ -85,8 +85,9 @@ def as_text(message: FollowedMessage) -> str:
 def event_line(event: si.EventRecord) -> str:
     """Aligned columns; long names push the rest to the right, nothing is cut."""
     resource = ", ".join(f"{name} {quantity_text(name, value)}" for name, value in (event.resource or {}).items())
+    detail = event.event_change_detail.replace("DETAILS_NONE", "-")
     return (
-        f"{_time_text(event.timestamp_nano)} {event.sequence:8} {event.type:9} {event.event_change_detail:19} "
+        f"{_time_text(event.timestamp_nano)} {event.sequence:8} {event.type:5} {event.event_change_type:6} {detail:18} "
         f"{event.object_id:24} {event.reference_id:20} {resource:28} {event.message}"
     ).rstrip()
 

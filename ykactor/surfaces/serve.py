@@ -6,6 +6,7 @@ import signal
 import sys
 import traceback
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import click
@@ -78,8 +79,7 @@ async def serve(
     """
     daemon = Daemon(config, settings, Clock.of_the_system())
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
-        listeners = await listen(address)
-        async with trio.open_nursery() as nursery:
+        async with listening(address) as listeners, trio.open_nursery() as nursery:
             await nursery.start(daemon.run, listeners, Notifier.from_environment())
             task_status.started(url_of(listeners[0]))
             nursery.start_soon(_obey, daemon, signals)
@@ -95,17 +95,22 @@ async def _obey(daemon: Daemon, signals: AsyncIterator[int]) -> None:
             daemon.stop()
 
 
-async def listen(address: tuple[str, int]) -> list[trio.SocketListener]:
-    """The sockets of systemd that are named ``ws``, else new ones on ``address``.
+@asynccontextmanager
+async def listening(address: tuple[str, int]) -> AsyncIterator[list[trio.SocketListener]]:
+    """The sockets of systemd that are named ``ws``, else new ones on ``address``; closed at the end.
 
     Raises:
         OSError: the address is taken or not ours.
     """
-    inherited = [sock for name, sock in listen_fds() if name == "ws"]
-    if inherited:
-        return [trio.SocketListener(trio.socket.from_stdlib_socket(sock)) for sock in inherited]
-    host, port = address
-    return await trio.open_tcp_listeners(port, host=host)
+    listeners = [trio.SocketListener(trio.socket.from_stdlib_socket(sock)) for name, sock in listen_fds() if name == "ws"]
+    if not listeners:
+        host, port = address
+        listeners = await trio.open_tcp_listeners(port, host=host)
+    try:
+        yield listeners
+    finally:
+        for listener in listeners:
+            listener.socket.close()
 
 
 def _leave_loudly(failure: BaseExceptionGroup[Exception], state_dir: Path | None) -> None:
