@@ -19,7 +19,9 @@ from ykactor.actors.outbox import OutboxReader, OutboxRegistry
 from ykactor.actors.partition import PartitionActor
 from ykactor.core.decisions import Decision
 from ykactor.core.ids import PartitionName
-from ykactor.wire import codec, queuefile, render, si, translate
+from ykactor.wire import codec, queuefile, si, translate
+from ykactor.wire.events import events
+from ykactor.wire.render import responses
 
 #: Occurs once in the JSON of each event that tells an allocation, and in no other event of the bench.
 _ALLOCATION_MARK = b'"APP_ALLOC"'
@@ -79,7 +81,7 @@ class Rig:
         partitions: dict[PartitionName, Mailbox[PartitionCommand]] = {}
         self._outboxes: OutboxRegistry[Any] = OutboxRegistry()
         self._outbox = self._outboxes.renew("bench")
-        self._feed = FeedActor(render.events, partitions, self._deliver)
+        self._feed = FeedActor(events, partitions, self._deliver)
         configured = queuefile.load(config).partitions[0]
         self.partition = PartitionActor(configured, Clock.of_the_system(), self._feed.inbox.put)
         partitions[PartitionName(configured.name)] = self.partition.inbox
@@ -115,7 +117,7 @@ class Rig:
         self.responses.reset()
 
     def _deliver(self, partition: PartitionName, facts: list[Decision]) -> None:
-        self._outboxes.deliver(render.responses(facts, partition))
+        self._outboxes.deliver(responses(facts, partition))
 
     async def _follow(self, subscription: Subscription) -> None:
         """A follower that wants every event; like a session it lets others run between two batches."""

@@ -11,8 +11,9 @@ from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.outbox import OutboxRegistry
 from ykactor.core import decisions, messages
 from ykactor.surfaces.websocket import Limits, serve_websockets
-from ykactor.wire import render
 from ykactor.wire.codec import ProtocolError
+from ykactor.wire.events import events
+from ykactor.wire.render import responses
 
 Script = Callable[[messages.Submission], list[decisions.Decision]]
 
@@ -78,7 +79,7 @@ class FakeDaemon:
     def __init__(self, names: tuple[str, ...], script: Script, ring_max: int, manual: bool) -> None:
         self.outboxes: OutboxRegistry = OutboxRegistry()
         self.partitions: dict[str, Mailbox] = {}
-        self.feed = FeedActor(render.events, self.partitions, self._deliver, ring_max)
+        self.feed = FeedActor(events, self.partitions, self._deliver, ring_max)
         self.doubles = {name: FakePartition(name, self.feed, script) for name in names}
         self.partitions.update({name: double.inbox for name, double in self.doubles.items()})
         self.manual = manual
@@ -90,7 +91,7 @@ class FakeDaemon:
         self.stopped = trio.Event()
 
     def _deliver(self, partition: str, facts: list[decisions.Decision]) -> None:
-        self.outboxes.deliver(render.responses(facts, partition))
+        self.outboxes.deliver(responses(facts, partition))
 
     def now_ns(self) -> int:
         return 0

@@ -6,6 +6,7 @@ from world import World, app, ask, configure, node, queue, release, tree, world
 from ykactor.core.appsort import LeafOrder, usage_key
 from ykactor.core.backlog import WaitingApplication
 from ykactor.core.decisions import ApplicationAdded
+from ykactor.core.ids import QueuePath
 from ykactor.core.messages import AllocationSpec, Ask
 from ykactor.core.queueconfig import QueueConfig, QueueProperties
 from ykactor.core.resources import Resource
@@ -114,7 +115,10 @@ def test_fair_takes_turns() -> None:
 
 
 def chosen(states: str, *, enabled: bool = False, priorities: str = "") -> str:
-    """Who is offered, in order: ``states`` names one application each, a trailing ``-`` has nothing pending."""
+    """Who is offered, in order: ``states`` names one application each, a trailing ``-`` has nothing pending.
+
+    Each asks for something else, so that parking what was offered leaves the others.
+    """
     order = LeafOrder(QueueConfig("root.a", False, QueueProperties("stateaware", enabled)))  # type: ignore[arg-type]
     numbers = [int(it) for it in priorities.split()] or [0] * 9
     for number, (state, priority) in enumerate(zip(states.split(), numbers, strict=False)):
@@ -122,12 +126,13 @@ def chosen(states: str, *, enabled: bool = False, priorities: str = "") -> str:
         it = WaitingApplication(ApplicationAdded(0, name, "root.a", "", number, number))  # type: ignore[arg-type]
         it.state = ApplicationState(state.rstrip("-"))
         if not state.endswith("-"):
-            it.add(Ask(AllocationSpec("t", name, {"vcore": 1}, priority), 10**9, number))  # type: ignore[arg-type]
+            it.add(Ask(AllocationSpec("t", name, {"vcore": 1 + number}, priority), 10**9, number))  # type: ignore[arg-type]
         order.update(it)
     offered = []
     while (first := order.first(0)) is not None:
         offered.append(first.application_id)
-        order.park(first)
+        (line,) = {asks.line for asks in first.queues.values()}
+        order.park(line)
     return " ".join(offered)
 
 
@@ -201,3 +206,15 @@ def test_policy_changes_on_reload() -> None:
     it.given(ask("D1", "app-1", vcore=1), ask("D2", "app-2", vcore=1))
     it.send(configure(tree(queue("a"))))
     assert it.placed() == ["D2"]
+
+
+def test_a_failed_shape_is_tried_once_for_all_applications() -> None:
+    """What fares alike is parked as one: a full queue costs one try for each shape, however many applications wait."""
+    it = world(tree(queue("a", resources={"max": {"vcore": "1"}})), [BIG])
+    it.given(*[app(f"app-{number}") for number in range(50)])
+    it.given(*[ask(f"t{number}", f"app-{number}", vcore=1000) for number in range(50)])
+    it.send(release("t0", "app-0"))
+    assert it.placed() == ["t1"]
+    lines = it.direct.scheduler.indexes.ledger.accounts[QueuePath("root.a")].applications.lines
+    assert [len(line) for line in lines.values()] == [48]
+    assert all(line.parked for line in lines.values())

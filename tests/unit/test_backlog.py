@@ -87,21 +87,21 @@ def test_ask_queue_against_sorting() -> None:
     chance = random.Random(3)
     first = waiting("t0", 0)
     asks, present = AskQueue(shape_of(first.spec)), [first]
-    asks.add(first)
+    asks.add(order_of(first), first)
     for arrival in range(1, 5000):
         match chance.randrange(5):
             case 0 | 1 | 2:
                 present.append(come := waiting(f"t{arrival}", arrival, chance.randrange(3), chance.randrange(3)))
-                asks.add(come)
+                asks.add(order_of(come), come)
             case 3 if len(present) > 1:
                 present.remove(gone := chance.choice(present))
-                asks.discard(gone)
+                assert asks.remove(order_of(gone)) is gone
             case 4 if len(present) > 1:
                 assert asks.pop() is min(present, key=order_of)
                 present.remove(min(present, key=order_of))
         assert len(asks) == len(present)
         if arrival % 97 == 0:
-            assert asks.asks() == sorted(present, key=order_of)
+            assert asks.items() == sorted(present, key=order_of)
     while present:
         assert asks.pop() is min(present, key=order_of)
         present.remove(min(present, key=order_of))
@@ -114,7 +114,8 @@ def test_application_knows_its_highest_priority() -> None:
     ten, twenty = waiting("t10", 1, 10), waiting("t20", 2, 20)
     assert it.priorities.highest is None
     it.add(ten)
-    asks = it.add(twenty)
+    it.add(twenty)
+    (asks,) = it.queues.values()
     assert it.priorities.highest == 20
     assert it.take(asks) is twenty
     assert it.priorities.highest == 10
@@ -133,7 +134,7 @@ def test_application_forgets_what_is_discarded() -> None:
     it.add(one)
     it.add(other)
     it.discard(one)
-    assert [asks.items for asks in it.queues.values()] == [(("gpu", 1),)]
+    assert [asks.needs for asks in it.queues.values()] == [(("gpu", 1),)]
     it.discard(other)
     assert not it.asks
     assert not it.queues

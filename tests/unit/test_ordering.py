@@ -137,12 +137,11 @@ def test_lineup_offers_the_best() -> None:
 
 
 def test_parked_is_not_offered_until_the_generation_moves_on() -> None:
-    """Parking keeps the place in the order; a new generation or ``wake`` offers it again."""
+    """Parking keeps the place in the order; a new generation offers it again."""
     a, b, line = Runner("a"), Runner("b"), Lineup[Runner]()
     line.put(a, (1,))
     line.put(b, (2,))
     line.park(a)
-    line.park(a)  # twice is harmless
     assert line.first(0) is b
     line.put(a, (3,))  # moving does not wake
     assert line.first(0) is b
@@ -151,7 +150,7 @@ def test_parked_is_not_offered_until_the_generation_moves_on() -> None:
     assert line.first(1) is b  # moved behind b meanwhile
     line.park(b)
     assert line.first(1) is a
-    line.wake(b)
+    line.wake_all()
     assert line.first(1) is b
 
 
@@ -182,15 +181,11 @@ def test_lineup_against_sorting() -> None:
                     parked.discard(runner)
                 line.put(runner, None)
             case 3:
-                if runner in keys:
+                if runner in keys and runner not in parked:
                     line.park(runner)
                     parked.add(runner)
-            case 4:
-                if chance.random() < 0.2:
-                    generation += 1
-                    parked.clear()
-                else:
-                    line.wake(runner)
-                    parked.discard(runner)
+            case 4 if chance.random() < 0.2:
+                generation += 1
+                parked.clear()
         best = min((it for it in keys if it not in parked), key=keys.__getitem__, default=None)
         assert line.first(generation) is best

@@ -5,7 +5,7 @@ from world import World, app, ask, node, queue, release, tree, world
 
 from ykactor.core.decisions import Allocated
 from ykactor.core.partition import PartitionCore
-from ykactor.core.planner import Budget
+from ykactor.core.planner import TRY_WORK, Budget
 from ykactor.core.scheduler import CycleResult, SchedulerCore
 from ykactor.sim.direct import carry_out
 
@@ -75,8 +75,8 @@ def test_work_is_bounded() -> None:
     cycles, placed = 0, 0
     while True:
         cycles += 1
-        result = cycle(it, Budget(10, 8))
-        assert result.work <= 8 + 2  # it is looked at between two candidates
+        result = cycle(it, Budget(10, 8 * TRY_WORK))
+        assert result.work <= 9 * TRY_WORK + 2  # it is looked at between two candidates
         placed += sum(isinstance(fact, Allocated) for fact in result.facts)
         if result.at_rest:
             break

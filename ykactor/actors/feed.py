@@ -6,7 +6,8 @@ nothing but a cursor into the ring: it is woken, takes what is new, and is told 
 ever waits for a subscriber.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Protocol
 
 import trio
@@ -17,8 +18,10 @@ from ykactor.actors.mailbox import Mailbox
 from ykactor.core.decisions import Decision
 from ykactor.core.ids import PartitionName
 
-#: Commands that the feed takes at once, before subscribers get their turn.
+#: Commands that the feed takes at once ...
 COMMANDS_MAX = 256
+#: ... and facts that it works off before subscribers get their turn (about 4 us each with what outboxes make of them).
+FACTS_MAX = 512
 #: Events in one batch to a subscriber.
 BATCH_MAX = 256
 #: Events that one subscriber looks at before the others get their turn.
@@ -134,6 +137,16 @@ class _Barrier(Publication, frozen=True):
     reached: trio.Event
 
 
+def _parts(publication: Publication) -> Iterator[Publication]:
+    """The publication, or parts of it that have no more than ``FACTS_MAX`` facts each."""
+    facts = publication.facts
+    if len(facts) <= FACTS_MAX:
+        yield publication
+        return
+    for start in range(0, len(facts), FACTS_MAX):
+        yield Publication(publication.partition, facts[start : start + FACTS_MAX])
+
+
 class FeedActor:
     """Numbers, keeps and hands out events.
 
@@ -178,11 +191,17 @@ class FeedActor:
     async def run(self) -> None:
         """Take commands for ever."""
         while True:
+            facts_count = 0
             for command in await self.inbox.take_batch(COMMANDS_MAX):
                 if isinstance(command, PartitionSnapshot):
                     self._on_partition_snapshot(command)
-                else:
-                    self._on_publication(command)
+                    continue
+                for publication in _parts(command):
+                    facts_count += len(publication.facts)
+                    if facts_count > FACTS_MAX:
+                        await trio.lowlevel.checkpoint()
+                        facts_count = len(publication.facts)
+                    self._on_publication(publication)
 
     # ---- publishing
 
@@ -194,25 +213,26 @@ class FeedActor:
             self._publish(publication)
 
     def _publish(self, publication: Publication) -> None:
+        events: list[EventRecordLike] = []
         for fact in publication.facts:
-            for event in self._render(fact, publication.partition, self.sequence + 1):
-                self._append(event)
+            events += self._render(fact, publication.partition, self.sequence + len(events) + 1)
+        self._keep(events)
         self._deliver(publication.partition, publication.facts)
         self.grown.unpark_all()
         if isinstance(publication, _Barrier):
             publication.reached.set()
 
-    def _append(self, event: EventRecordLike) -> None:
-        if len(self._ring) < self._ring_max:
-            self._ring.append(event)
-            for encoded in self._encoded.values():
-                encoded.append(None)
-        else:
-            position = self.sequence % self._ring_max
-            self._ring[position] = event
-            for encoded in self._encoded.values():
-                encoded[position] = None
-        self.sequence += 1
+    def _keep(self, events: list[EventRecordLike]) -> None:
+        """Put events behind each other into the ring, which grows until it is full and then goes round."""
+        while events:
+            start = self.sequence % self._ring_max
+            fitting = events[: self._ring_max - start]
+            end = start + len(fitting)
+            self._ring[start:end] = fitting
+            for column in self._encoded.values():
+                column[start:end] = [None] * len(fitting)
+            self.sequence += len(fitting)
+            events = events[len(fitting) :]
 
     async def published(self, partition: PartitionName) -> None:
         """Wait until everything that the partition has put into the inbox so far is numbered and delivered."""
@@ -226,16 +246,19 @@ class FeedActor:
         """The event of this number, which the ring must still hold."""
         return self._ring[(sequence - 1) % self._ring_max]
 
-    def encoded(self, sequence: int, encode: Encode) -> bytes:
-        """The same event as bytes; encoded once for all subscribers that use ``encode``."""
+    def encoded(self, numbers: Sequence[int], encode: Encode) -> list[bytes]:
+        """Some events as bytes; each is encoded once for all subscribers that use ``encode``."""
         column = self._encoded.get(encode)
         if column is None:
             column = self._encoded[encode] = [None] * len(self._ring)
-        position = (sequence - 1) % self._ring_max
-        data = column[position]
-        if data is None:
-            data = column[position] = encode(self._ring[position])
-        return data
+        found = []
+        for number in numbers:
+            position = (number - 1) % self._ring_max
+            data = column[position]
+            if data is None:
+                data = column[position] = encode(self._ring[position])
+            found.append(data)
+        return found
 
     # ---- snapshots
 
@@ -311,23 +334,24 @@ class Subscription:
     def __init__(self, feed: FeedActor, encode: Encode, wanted: EventFilter, after: int) -> None:
         self._feed = feed
         self._encode = encode
-        self._wants = wanted.wants
+        #: None wants all.
+        self._wants = None if wanted == EventFilter() else wanted.wants
         self._cursor = after
         #: The subscriber has been told that nothing is missing up to here.
         self._announced = after
         self._spoke_at = trio.current_time()
 
     async def next(self) -> Batch | Missed | Reached:
-        """Wait for what the subscriber is to be told next. May be cancelled without losing anything."""
+        """Wait for what the subscriber is to be told next; always a checkpoint. May be cancelled without losing anything."""
         while True:
-            told = self._take()
-            if told is not None:
-                return told
-            if self._cursor < self._feed.sequence:  # much that is not wanted: others get their turn
+            if self._cursor < self._feed.sequence:  # others get their turn, also while much is not wanted
                 await trio.lowlevel.checkpoint()
             else:
                 with trio.move_on_at(self._bookmark_at()):
                     await self._feed.grown.park()
+            told = self._take()
+            if told is not None:
+                return told
 
     def next_nowait(self) -> Batch | Missed | Reached | None:
         """What the subscriber is to be told at once; None when it has been told everything."""
@@ -346,19 +370,26 @@ class Subscription:
             missed = Missed(self._cursor + 1, self._feed.lowest - 1)
             self._cursor = self._announced = missed.last
             return missed
-        events: list[bytes] = []
-        end = min(self._feed.sequence, self._cursor + SCAN_MAX)
-        while self._cursor < end and len(events) < BATCH_MAX:
-            self._cursor += 1
-            if self._wants(self._feed.event(self._cursor)):
-                events.append(self._feed.encoded(self._cursor, self._encode))
-                self._announced = self._cursor
-        if events:
-            return Batch(events)
+        numbers = range(self._cursor + 1, min(self._feed.sequence, self._cursor + SCAN_MAX) + 1)
+        wanted = self._wanted(numbers)
+        if len(wanted) == BATCH_MAX:
+            self._cursor = wanted[-1]
+        elif numbers:
+            self._cursor = numbers[-1]
+        if wanted:
+            self._announced = wanted[-1]
+            return Batch(self._feed.encoded(wanted, self._encode))
         if trio.current_time() >= self._bookmark_at():
             self._announced = self._cursor
             return Reached(self._cursor)
         return None
+
+    def _wanted(self, numbers: range) -> Sequence[int]:
+        """The first of these events that the subscriber wants, as many as make a batch."""
+        wants, event = self._wants, self._feed.event
+        if wants is None:
+            return numbers[:BATCH_MAX]
+        return list(islice((number for number in numbers if wants(event(number))), BATCH_MAX))
 
     def _bookmark_at(self) -> float:
         moved = self._cursor > self._announced

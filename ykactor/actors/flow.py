@@ -74,7 +74,6 @@ _TO_QUEUE = (
     queues.FireTimers,
     queues.Configure,
     queues.SetChildren,
-    queues.ForgetAll,
     queues.Close,
 )
 _TO_NODE = (

@@ -42,7 +42,7 @@ INBOX_MAX = 1024
 #: Commands taken in one turn.
 BATCH_MAX = 256
 #: One cycle: few enough placements that planning them and waking their nodes keep the event loop waiting for a few ms only.
-CYCLE_BUDGET = Budget(placements_max=UNDER_WAY_MAX, work_max=20_000)
+CYCLE_BUDGET = Budget(placements_max=UNDER_WAY_MAX, work_max=40_000)
 #: One step of the manual mode: a single decision, however long the search.
 STEP_BUDGET = Budget(placements_max=1, work_max=10**9)
 #: Submissions handled before other tasks get their turn (about 10 us each, all told).

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from typing import TYPE_CHECKING
 
-from ykactor.core.backlog import WaitingApplication
+from ykactor.core.backlog import AskQueue, Shape, WaitingApplication
 from ykactor.core.ids import ApplicationID
-from ykactor.core.ordering import Lineup, SortKey
+from ykactor.core.ordering import Lineup
 from ykactor.core.priorities import sort_rank
 from ykactor.core.queueconfig import QueueConfig
+from ykactor.core.ranking import Ranking, SortKey
 from ykactor.core.resources import Resource
 from ykactor.core.states import ApplicationState
+
+if TYPE_CHECKING:
+    from ykactor.core.ledger import Account
 
 _STARTING, _ACCEPTED = ApplicationState.STARTING, ApplicationState.ACCEPTED
 
@@ -31,39 +35,115 @@ def usage_key(allocated: Resource, guaranteed: Resource | None) -> tuple[float, 
     return *usage, 0.0
 
 
-class LeafOrder:
-    """The applications of one leaf in the order of its policy.
+#: What an application's asks must share with those of others to fare as they do: their shape, and whether the application
+#: is Accepted and so needs a slot to start (QU-51).
+LineKey = tuple[Shape, bool]
 
-    Under ``stateaware`` applications that are Starting or Accepted are kept back in lines of their own, and only the first
-    of one of them is in the lineup: of Accepted when nobody is Starting, with or without pending asks (section 6.3 of PR).
+
+class Line:
+    """The applications of a leaf whose asks of one shape fare alike, in the leaf's order: tried and parked as one.
+
+    A place in a line may be too early, never too late: an application that moves back (it got something, its most important
+    ask is placed) is put right when it comes to the front.
+    """
+
+    __slots__ = ("_order", "_places", "key", "number", "parked", "reason", "sort_key")
+
+    def __init__(self, key: LineKey, number: int) -> None:
+        self.key = key
+        self.number = number
+        self._order: Ranking[WaitingApplication] = Ranking()
+        self._places: dict[WaitingApplication, SortKey] = {}
+        self.sort_key: SortKey | None = None
+        self.parked = False
+        #: Why it was parked last: a sentence, or the queue that is short of a type, or of a running slot (type "").
+        self.reason: str | tuple[Account, str] = "not yet considered"
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def put(self, application: WaitingApplication) -> None:
+        """Give the application the place of its present key."""
+        key = application.sort_key
+        assert key is not None
+        old = self._places.get(application)
+        if old == key:
+            return
+        self._places[application] = key
+        if old is not None:
+            self._order.remove(old)
+        self._order.add(key, application)
+
+    def remove(self, application: WaitingApplication) -> None:
+        """The application has no such asks any more."""
+        self._order.remove(self._places.pop(application))
+
+    def head(self) -> WaitingApplication:
+        """The first application; there must be one."""
+        return self._order.first()
+
+    def head_key(self) -> SortKey | None:
+        """The place of the line among the others: that of its first application. None when it is empty."""
+        return (self._order.first_key(), self.number) if self._order else None
+
+    def places(self) -> dict[WaitingApplication, SortKey]:
+        """Everybody in the line with the place they have in it."""
+        return dict(self._places)
+
+
+class LeafOrder:
+    """The applications of one leaf in the order of its policy, by lines that fare alike.
+
+    Under ``stateaware`` applications that are Starting or Accepted are kept back in lists of their own, and only the first
+    of one list stands in lines: of Accepted when nobody is Starting, with or without pending asks (section 6.3 of PR).
     """
 
     __slots__ = (
         "_chosen",
         "_config",
         "_kept_back",
+        "_lines_made",
         "_lineup",
         "_places",
+        "_sorts_by_more_than_age",
         "_starting",
-        "first",
+        "lines",
         "park",
-        "sorts_by_more_than_age",
-        "wake",
     )
 
     def __init__(self, config: QueueConfig) -> None:
         self._config = config
         #: Whether an allocation can move an application although its priority stays: by usage, or by its state.
-        self.sorts_by_more_than_age = config.properties.sort_policy != "fifo"
-        self._lineup: Lineup[WaitingApplication] = Lineup()
-        #: The best application that is not parked; None if all are.
-        self.first = self._lineup.first
+        self._sorts_by_more_than_age = config.properties.sort_policy != "fifo"
+        self.lines: dict[LineKey, Line] = {}
+        self._lines_made = 0
+        self._lineup: Lineup[Line] = Lineup()
+        #: Offer a line no more until the generation moves on.
         self.park = self._lineup.park
-        self.wake = self._lineup.wake
-        self._kept_back: dict[ApplicationState, list[tuple[SortKey, WaitingApplication]]] = {_STARTING: [], _ACCEPTED: []}
+        self._kept_back: dict[ApplicationState, Ranking[WaitingApplication]] = {_STARTING: Ranking(), _ACCEPTED: Ranking()}
         self._places: dict[ApplicationID, tuple[ApplicationState, SortKey]] = {}
         self._starting: set[ApplicationID] = set()
         self._chosen: WaitingApplication | None = None
+
+    # ---- who is next
+
+    def first(self, generation: int) -> WaitingApplication | None:
+        """The first application that stands in a line which is not parked; None if all are."""
+        lineup = self._lineup
+        while (line := lineup.first(generation)) is not None:
+            application = line.head()
+            assert line.sort_key is not None
+            if line.sort_key[0] == application.sort_key:
+                return application
+            line.put(application)
+            lineup.put(line, line.head_key())
+        return None
+
+    def has_ready(self) -> bool:
+        """Whether a line is not parked."""
+        return self._lineup.has_ready()
+
+    # ---- keeping the order
 
     def sort_key(self, application: WaitingApplication) -> SortKey | None:
         """The application's place by the policy; None when it has nothing pending (PR-29)."""
@@ -78,43 +158,94 @@ class LeafOrder:
         return (rank, age, arrival) if properties.sort_by_priority else (age, rank, arrival)
 
     def update(self, application: WaitingApplication) -> None:
-        """Bring the place of ``application`` up to date with its asks, usage and state."""
+        """Bring the places of ``application`` up to date with its asks, usage and state."""
         key = self.sort_key(application)
         if self._config.properties.sort_policy != "stateaware":
-            self._lineup.put(application, key)
+            self._stand(application, key)
             return
         self._keep_back(application, key)
         if application.state not in self._kept_back:
-            self._lineup.put(application, key)
+            self._stand(application, key)
         elif application is not self._chosen:
-            self._lineup.put(application, None)
+            self._stand(application, None)
         self._choose()
+
+    def has_moved(self, application: WaitingApplication) -> bool:
+        """Whether a placement that left its priority alone may have changed where ``application`` stands."""
+        return bool(
+            self._sorts_by_more_than_age
+            or application.closed
+            or application.opened
+            or application.in_lines is not (application.state is _ACCEPTED)
+        )
 
     def remove(self, application: WaitingApplication) -> None:
         """The application leaves the queue."""
-        self._lineup.put(application, None)
         self._keep_back(application, None)
         self._starting.discard(application.application_id)
+        self._stand(application, None)
         self._choose()
+
+    def _stand(self, application: WaitingApplication, key: SortKey | None) -> None:
+        """Let the application stand with ``key`` in the lines of all its asks; None takes it out of them."""
+        before, application.sort_key = application.sort_key, key
+        for queue in application.closed:
+            self._leave(application, queue)
+        application.closed.clear()
+        wanted = None if key is None else application.state is _ACCEPTED
+        if application.in_lines is not wanted:
+            for queue in application.queues.values():
+                self._leave(application, queue)
+                if wanted is not None:
+                    self._join(application, queue, wanted)
+            application.in_lines = wanted
+            application.lineup.wake_all()
+        elif wanted is not None:
+            for queue in application.opened:
+                if application.queues.get(queue.shape) is queue:
+                    self._join(application, queue, wanted)
+            if before is not None and key is not None and key < before:
+                for queue in application.queues.values():
+                    self._join(application, queue, wanted)
+        application.opened.clear()
+
+    def _join(self, application: WaitingApplication, queue: AskQueue, accepted: bool) -> None:
+        key = queue.shape, accepted
+        line = self.lines.get(key)
+        if line is None:
+            self._lines_made += 1
+            line = self.lines[key] = Line(key, self._lines_made)
+        queue.line = line
+        line.put(application)
+        self._lineup.put(line, line.head_key())
+
+    def _leave(self, application: WaitingApplication, queue: AskQueue) -> None:
+        line, queue.line = queue.line, None
+        if line is not None:
+            line.remove(application)
+            self._lineup.put(line, line.head_key())
+            if not line:
+                del self.lines[line.key]
+
+    # ---- stateaware
 
     def _keep_back(self, application: WaitingApplication, key: SortKey | None) -> None:
         old = self._places.pop(application.application_id, None)
         if old is not None:
-            line = self._kept_back[old[0]]
-            del line[bisect_left(line, (old[1],))]
+            self._kept_back[old[0]].remove(old[1])
         if application.state is _STARTING:
             self._starting.add(application.application_id)
         else:
             self._starting.discard(application.application_id)
         if key is not None and application.state in self._kept_back:
             self._places[application.application_id] = application.state, key
-            insort(self._kept_back[application.state], (key, application))
+            self._kept_back[application.state].add(key, application)
 
     def _choose(self) -> None:
-        line = self._kept_back[_STARTING if self._starting else _ACCEPTED]
-        chosen = line[0][1] if line else None
+        kept = self._kept_back[_STARTING if self._starting else _ACCEPTED]
+        chosen = kept.first() if kept else None
         before, self._chosen = self._chosen, chosen
         if before is not None and before is not chosen and before.state in self._kept_back:
-            self._lineup.put(before, None)
+            self._stand(before, None)
         if chosen is not None:
-            self._lineup.put(chosen, line[0][0])
+            self._stand(chosen, kept.first_key())

@@ -7,19 +7,19 @@ with the same shape fare alike, so they wait in one ``AskQueue`` and are parked 
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from typing import TYPE_CHECKING
 
 from ykactor.core.decisions import ApplicationAdded
 from ykactor.core.ids import AllocationKey, NodeID
 from ykactor.core.messages import AllocationSpec, Ask
-from ykactor.core.ordering import Lineup, SortKey
+from ykactor.core.ordering import Lineup
 from ykactor.core.priorities import Priority, PriorityBag
+from ykactor.core.ranking import Ranking, SortKey
 from ykactor.core.resources import Resource, add_to, subtract_from
 from ykactor.core.states import ApplicationState
 
 if TYPE_CHECKING:
-    from ykactor.core.ledger import Account
+    from ykactor.core.appsort import Line
 
 #: Tags that pin an ask to one node; the first wins (AP-54).
 _REQUIRED_NODE_TAGS = ("kubernetes.io/meta/requiredNode", "yunikorn.apache.org/requiredNode")
@@ -44,63 +44,33 @@ def order_of(ask: Ask) -> tuple[int, int, int]:
     return -ask.spec.priority, ask.created_ns, ask.arrival
 
 
-class AskQueue:
-    """The waiting asks of one shape of one application, in order. Removing at the front is a step of ``_start``."""
+class AskQueue(Ranking[Ask]):
+    """The waiting asks of one shape of one application, in order."""
 
-    __slots__ = ("_asks", "_start", "items", "parked", "reason", "required_node", "shape", "sort_key")
+    __slots__ = ("line", "needs", "parked", "required_node", "shape", "sort_key")
 
     def __init__(self, shape: Shape) -> None:
+        super().__init__()
         self.shape = shape
-        self.items, self.required_node = shape
-        self._asks: list[tuple[tuple[int, int, int], Ask]] = []
-        self._start = 0
+        self.needs, self.required_node = shape
         self.sort_key: SortKey | None = None
         self.parked = False
-        #: Why it was parked last: a sentence, or the queue and the type that it is short of (see ``planner.explain``).
-        self.reason: str | tuple[Account, str] = "not yet considered"
-
-    def __len__(self) -> int:
-        return len(self._asks) - self._start
-
-    def head(self) -> Ask:
-        """The next ask; there must be one."""
-        return self._asks[self._start][1]
-
-    def head_key(self) -> SortKey | None:
-        """The order of the next ask; None when nothing waits."""
-        return self._asks[self._start][0] if self._start < len(self._asks) else None
-
-    def add(self, ask: Ask) -> None:
-        insort(self._asks, (order_of(ask), ask), lo=self._start)
-
-    def pop(self) -> Ask:
-        """Take the next ask."""
-        ask = self.head()
-        self._start += 1
-        if self._start > 1000 and self._start * 2 > len(self._asks):
-            del self._asks[: self._start]
-            self._start = 0
-        return ask
-
-    def discard(self, ask: Ask) -> None:
-        """Take out any ask; it must be here."""
-        place = bisect_left(self._asks, (order_of(ask),), lo=self._start)
-        assert self._asks[place][1] is ask
-        del self._asks[place]
-
-    def asks(self, count: int | None = None) -> list[Ask]:
-        """The first ``count`` that wait, or all, in order."""
-        end = None if count is None else self._start + count
-        return [ask for _, ask in self._asks[self._start : end]]
+        #: Where the application stands with these asks; None while it is kept back. Written by the leaf's order.
+        self.line: Line | None = None
 
 
 class WaitingApplication:
-    """What the scheduler keeps of one live application; the candidate of its leaf's lineup.
+    """What the scheduler keeps of one live application.
 
     Attributes:
         state: as the leaf has it, or will have it when the present plan is settled.
         allocated: sum of the allocations, base units, for the fair policy (section 6.2 of PR).
         submission_ns: see ``applications.Application``; moved back by asks that are older.
+        queues: its asks by shape; ``lineup`` has them in the order of their first asks.
+        opened, closed: queues that came and went since the leaf's order looked last.
+        shown_priority: the priority that the leaf's own bag holds of this application.
+        sort_key: its place by the leaf's policy; None while it is in no line. Written by the leaf's order.
+        in_lines: whether these are lines of Accepted applications; None while it is in no line.
     """
 
     __slots__ = (
@@ -108,9 +78,10 @@ class WaitingApplication:
         "application_id",
         "arrival",
         "asks",
-        "held_by",
+        "closed",
+        "in_lines",
         "lineup",
-        "parked",
+        "opened",
         "priorities",
         "queues",
         "shown_priority",
@@ -130,26 +101,25 @@ class WaitingApplication:
         self.asks: dict[AllocationKey, tuple[Ask, AskQueue]] = {}
         self.queues: dict[Shape, AskQueue] = {}
         self.lineup: Lineup[AskQueue] = Lineup()
+        self.opened: list[AskQueue] = []
+        self.closed: list[AskQueue] = []
         self.priorities = PriorityBag()
-        #: The priority that the leaf's own bag holds of this application.
         self.shown_priority: Priority = None
         self.sort_key: SortKey | None = None
-        self.parked = False
-        #: The queue whose ``maxapplications`` held the application back when it was looked at last.
-        self.held_by: Account | None = None
+        self.in_lines: bool | None = None
 
-    def add(self, ask: Ask) -> AskQueue:
+    def add(self, ask: Ask) -> None:
         """An ask waits from now on. O(log asks) plus a memory move."""
         shape = shape_of(ask.spec)
         queue = self.queues.get(shape)
         if queue is None:
             queue = self.queues[shape] = AskQueue(shape)
-        queue.add(ask)
+            self.opened.append(queue)
+        queue.add(order_of(ask), ask)
         self.asks[ask.spec.allocation_key] = ask, queue
         self.priorities.add(ask.spec.priority)
         self.submission_ns = min(self.submission_ns, ask.created_ns)
-        self.lineup.put(queue, queue.head_key())
-        return queue
+        self.lineup.put(queue, queue.first_key())
 
     def take(self, queue: AskQueue) -> Ask:
         """The next ask of ``queue`` is placed."""
@@ -161,7 +131,7 @@ class WaitingApplication:
     def discard(self, ask: Ask) -> None:
         """An ask waits no more without having been placed."""
         queue = self.asks[ask.spec.allocation_key][1]
-        queue.discard(ask)
+        queue.remove(order_of(ask))
         self._forget(ask, queue)
 
     def put_back(self, ask: Ask) -> None:
@@ -169,12 +139,21 @@ class WaitingApplication:
         subtract_from(self.allocated, ask.spec.resource)
         self.add(ask)
 
+    def leave_lines(self) -> None:
+        """The leaf's order begins anew: stand nowhere."""
+        for queue in self.queues.values():
+            queue.line = None
+        self.opened.clear()
+        self.closed.clear()
+        self.sort_key = self.in_lines = None
+
     def _forget(self, ask: Ask, queue: AskQueue) -> None:
         del self.asks[ask.spec.allocation_key]
         self.priorities.remove(ask.spec.priority)
-        self.lineup.put(queue, queue.head_key())
+        self.lineup.put(queue, queue.first_key())
         if not queue:
             del self.queues[queue.shape]
+            self.closed.append(queue)
 
     def __repr__(self) -> str:
         return f"<WaitingApplication {self.application_id} {self.state}>"

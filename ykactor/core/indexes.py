@@ -56,9 +56,9 @@ class Indexes:
         self.nodes = NodeIndex(roster.config.node_sort_policy)
         self.waiting: dict[ApplicationID, tuple[Account, WaitingApplication]] = {}
         self.generation = 0
-        #: What ``observe`` has seen and works in at its end, once for each: applications (with "try it again"), changes of
-        #: pending amounts by leaf, leaves, nodes.
-        self._touched: dict[WaitingApplication, bool] = {}
+        #: What ``observe`` has seen and works in at its end, once for each: applications, changes of pending amounts by leaf,
+        #: leaves, nodes.
+        self._touched: dict[WaitingApplication, Account] = {}
         self._pending_changes: dict[Account, Resource] = {}
         self._touched_leaves: dict[Account, None] = {}
         self._touched_nodes: dict[NodeID, None] = {}
@@ -107,12 +107,8 @@ class Indexes:
         for leaf, change in self._pending_changes.items():
             self.ledger.change_pending(leaf, change)
         self._pending_changes.clear()
-        for application, again in self._touched.items():
-            leaf = self.waiting[application.application_id][0]
+        for application, leaf in self._touched.items():
             self._replace(leaf, application)
-            if again:
-                leaf.applications.wake(application)
-                self.wake(leaf)
         self._touched.clear()
         for node_id in self._touched_nodes:
             self.nodes.sync(self._roster.nodes[node_id])
@@ -120,15 +116,17 @@ class Indexes:
         for leaf in self._touched_leaves:
             self.ledger.refresh_priority(leaf)
             self._update_places(leaf)
+            if leaf.applications.has_ready():
+                self._wake(leaf)
         self._touched_leaves.clear()
 
     # ---- asks
 
     def _on_ask_added(self, ask: Ask) -> None:
         leaf, application = self.waiting[ask.spec.application_id]
-        queue = application.add(ask)
+        application.add(ask)
         self._change_pending(leaf, ask.spec.resource, 1)
-        self._touch(leaf, application, again=not queue.parked)
+        self._touch(leaf, application)
 
     def _discard(self, ask: Ask) -> None:
         leaf, application = self.waiting[ask.spec.application_id]
@@ -145,8 +143,8 @@ class Indexes:
 
     # ---- applications
 
-    def _touch(self, leaf: Account, application: WaitingApplication, *, again: bool = False) -> None:
-        self._touched[application] = again or self._touched.get(application, False)
+    def _touch(self, leaf: Account, application: WaitingApplication) -> None:
+        self._touched[application] = leaf
         self._touched_leaves[leaf] = None
 
     def _on_application_changed(self, application_id: ApplicationID, state: ApplicationState) -> None:
@@ -159,7 +157,7 @@ class Indexes:
         application.state = state
         if state in COUNTED_AS_RUNNING:
             self.ledger.take_slot(leaf, application_id)
-        self._touch(leaf, application, again=True)
+        self._touch(leaf, application)
 
     def _on_application_left(self, application_id: ApplicationID) -> None:
         leaf, application = self.waiting.pop(application_id)
@@ -201,22 +199,19 @@ class Indexes:
     # ---- orders
 
     def _replace(self, leaf: Account, application: WaitingApplication) -> None:
-        """Bring the place of an application in its leaf up to date."""
-        key = application.sort_key
+        """Bring the places of an application in its leaf up to date."""
         leaf.applications.update(application)
         priority = application.priorities.highest
         if priority != application.shown_priority:
             leaf.priorities.replace(application.shown_priority, priority)
             application.shown_priority = priority
-        if application.sort_key != key:
-            self.wake(leaf)
 
     def requeue(self, leaf: Account, application: WaitingApplication) -> None:
         """Bring the places of an application and of all queues above it up to date at once: the planner looks at them next."""
         if application.priorities.highest != application.shown_priority:
             self._replace(leaf, application)
             self.ledger.refresh_priority(leaf)
-        elif leaf.applications.sorts_by_more_than_age:
+        elif leaf.applications.has_moved(application):
             self._replace(leaf, application)
         self._update_places(leaf)
 
@@ -225,7 +220,7 @@ class Indexes:
             if account.parent is not None:
                 account.parent.children.update(account)
 
-    def wake(self, leaf: Account) -> None:
+    def _wake(self, leaf: Account) -> None:
         """Something in ``leaf`` may be placeable now: offer it and its ancestors again."""
         for account in leaf.path_up:
             if account.parent is not None:
@@ -238,7 +233,6 @@ class Indexes:
         for application_id, (old, application) in list(self.waiting.items()):
             leaf = self.ledger.accounts[old.path]
             self.waiting[application_id] = leaf, application
-            application.sort_key = None
-            application.parked = False
+            application.leave_lines()
             self._touch(leaf, application)
         self.generation += 1

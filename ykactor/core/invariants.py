@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ykactor.core.applications import Application
+from ykactor.core.appsort import LineKey
 from ykactor.core.backlog import WaitingApplication, order_of, shape_of
 from ykactor.core.ids import ApplicationID, NodeID, QueuePath
 from ykactor.core.indexes import Indexes
@@ -184,7 +185,7 @@ def _application(application: Application, waiting: WaitingApplication) -> Itera
     yield from _differs(where, "the set of asks", sorted(waiting.asks), sorted(application.asks))
     queued = 0
     for shape, queue in waiting.queues.items():
-        asks = queue.asks()
+        asks = queue.items()
         queued += len(asks)
         if [shape_of(ask.spec) for ask in asks] != [shape] * len(asks):
             yield f"{where}: asks of several shapes wait in one line, expected {shape}"
@@ -296,7 +297,8 @@ def _orders(roster: Roster, indexes: Indexes) -> Iterator[str]:
 
 
 def _leaf_order(account: Account, applications: list[WaitingApplication]) -> Iterator[str]:
-    keys = {application: account.applications.sort_key(application) for application in applications}
+    order = account.applications
+    keys = {application: order.sort_key(application) for application in applications}
     if account.config.properties.sort_policy == "stateaware":  # one application at most of those that begin (6.3 of PR)
         starting = any(application.state is ApplicationState.STARTING for application in applications)
         beginner = ApplicationState.STARTING if starting else ApplicationState.ACCEPTED
@@ -305,5 +307,20 @@ def _leaf_order(account: Account, applications: list[WaitingApplication]) -> Ite
         for application in applications:
             if application.state in _BEGINNING and application is not chosen:
                 keys[application] = None
+    standing: dict[LineKey, set[ApplicationID]] = {}
     for application, key in keys.items():
-        yield from _differs(f"waiting application {application.application_id}", "the place", application.sort_key, key)
+        where = f"waiting application {application.application_id}"
+        yield from _differs(where, "the place", application.sort_key, key)
+        for shape, queue in application.queues.items():
+            line_key = shape, application.state is ApplicationState.ACCEPTED
+            yield from _differs(where, f"its line for {shape}", queue.line, order.lines.get(line_key) if key else None)
+            if key is not None:
+                standing.setdefault(line_key, set()).add(application.application_id)
+    yield from _differs(f"account {account.path}", "the set of lines", set(order.lines), set(standing))
+    for line_key, line in order.lines.items():
+        places = line.places()
+        members = {application.application_id for application in places}
+        yield from _differs(f"account {account.path}", f"who stands in line {line_key}", members, standing.get(line_key))
+        for application, place in places.items():
+            if application.sort_key is not None and place > application.sort_key:
+                yield f"waiting application {application.application_id}: stands at {place}, expected {application.sort_key}"

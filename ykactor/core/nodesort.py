@@ -214,7 +214,9 @@ class NodeIndex:
         self._put_in(node)
 
     def _take_out(self, node: IndexedNode) -> None:
-        del self._sorted[bisect_left(self._sorted, (node.score, node.node_id))]
+        # a placement mostly moves the first one
+        place = 0 if self._sorted[0][2] is node else bisect_left(self._sorted, (node.score, node.node_id))
+        del self._sorted[place]
 
     def _put_in(self, node: IndexedNode) -> None:
         used = weight_sum = 0.0

@@ -12,14 +12,11 @@ from bisect import bisect_left, insort
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from ykactor.core.priorities import sort_rank
+from ykactor.core.ranking import Ranking, SortKey
 from ykactor.core.resources import Resource, ahead
 
 if TYPE_CHECKING:
     from ykactor.core.ledger import Account
-
-#: Compared as a whole; unique because its last part is an arrival number.
-SortKey = tuple[float | int | tuple[float, ...], ...]
-
 
 class Candidate(Protocol):
     """What a ``Lineup`` orders."""
@@ -34,12 +31,12 @@ C = TypeVar("C", bound=Candidate)
 
 
 class Lineup(Generic[C]):
-    """Candidates in the order of their keys. Insertion and removal are a bisection and a memory move."""
+    """Candidates in the order of their keys, some of them parked."""
 
     __slots__ = ("_generation", "_parked", "_ready")
 
     def __init__(self) -> None:
-        self._ready: list[tuple[SortKey, C]] = []
+        self._ready: Ranking[C] = Ranking()
         self._parked: dict[C, None] = {}
         self._generation = 0
 
@@ -48,47 +45,47 @@ class Lineup(Generic[C]):
         old = candidate.sort_key
         if old == key:
             return
-        ready = self._ready
-        if old is not None and key is not None and ready and ready[0][1] is candidate and (len(ready) == 1 or key < ready[1][0]):
-            candidate.sort_key = key
-            ready[0] = key, candidate  # the first stays the first: what a placement mostly does
-            return
-        if old is not None and not candidate.parked:
-            del self._ready[bisect_left(self._ready, (old,))]
         candidate.sort_key = key
-        if key is None:
-            candidate.parked = False
-            self._parked.pop(candidate, None)
-        elif not candidate.parked:
-            insort(self._ready, (key, candidate))
+        if candidate.parked:
+            if key is None:
+                candidate.parked = False
+                del self._parked[candidate]
+            return
+        ready = self._ready
+        if old is None:
+            assert key is not None
+            ready.add(key, candidate)
+        elif key is None:
+            ready.remove(old)
+        elif ready.first() is not candidate or not ready.first_moves_to(key):
+            ready.remove(old)
+            ready.add(key, candidate)
 
     def first(self, generation: int) -> C | None:
         """The best candidate that is not parked; None if all are."""
         if generation != self._generation:
             self._generation = generation
-            for candidate in list(self._parked):
-                self.wake(candidate)
-        return self._ready[0][1] if self._ready else None
+            self.wake_all()
+        return self._ready.first() if self._ready else None
 
     def park(self, candidate: C) -> None:
-        """Offer ``candidate`` no more; it must be in the order."""
+        """Offer ``candidate`` no more; it must be in the order and not be parked."""
         assert candidate.sort_key is not None
-        if not candidate.parked:
-            del self._ready[bisect_left(self._ready, (candidate.sort_key,))]
-            candidate.parked = True
-            self._parked[candidate] = None
+        self._ready.remove(candidate.sort_key)
+        candidate.parked = True
+        self._parked[candidate] = None
 
-    def wake(self, candidate: C) -> None:
-        """Offer ``candidate`` again."""
-        if candidate.parked:
-            candidate.parked = False
-            del self._parked[candidate]
-            if candidate.sort_key is not None:
-                insort(self._ready, (candidate.sort_key, candidate))
+    def wake_all(self) -> None:
+        """Offer everybody again."""
+        if self._parked:
+            self._ready.add_all((candidate.sort_key, candidate) for candidate in self._parked if candidate.sort_key is not None)
+            for candidate in self._parked:
+                candidate.parked = False
+            self._parked.clear()
 
-    def parked(self) -> list[C]:
-        """Those that are parked, in the order in which they were."""
-        return list(self._parked)
+    def has_ready(self) -> bool:
+        """Whether somebody is not parked."""
+        return bool(self._ready)
 
 
 class _Bucket:

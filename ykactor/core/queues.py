@@ -66,15 +66,11 @@ class SetChildren(Struct, frozen=True, gc=False):
     children: tuple[QueuePath, ...]
 
 
-class ForgetAll(Struct, frozen=True, gc=False):
-    """Drop all applications without a word (SC-141)."""
-
-
 class Close(Struct, frozen=True, gc=False):
     """The queue is gone (the actor ends). The last command a queue gets."""
 
 
-LeafCommand = SubmitBatch | SettleBatch | EndAllocations | FireTimers | Configure | ForgetAll | Close
+LeafCommand = SubmitBatch | SettleBatch | EndAllocations | FireTimers | Configure | Close
 ParentCommand = Configure | SetChildren | Close
 
 Positioned = list[tuple[int, list[Decision]]]
@@ -105,7 +101,7 @@ class LeafCore:
             case Configure():
                 self.config = command.config or self.config
                 self.state = command.state
-            case ForgetAll() | Close():
+            case Close():
                 self.applications.clear()
                 self._timers.clear()
         return None

@@ -72,18 +72,18 @@ def partition_state(partition: PartitionCore, indexes: Indexes) -> dict[str, Any
         }
     for node_id, node in partition.roster.nodes.items():
         state["nodes"][node_id] |= {"capacity": node.capacity, "available": saturated(node.available)}
-    for leaf, waiting in indexes.waiting.values():
-        state["applications"][waiting.application_id]["pending"] = _pending(leaf, waiting)
+    for _, waiting in indexes.waiting.values():
+        state["applications"][waiting.application_id]["pending"] = _pending(waiting)
     return {"name": partition.name, **state}
 
 
-def _pending(leaf: Account, waiting: WaitingApplication) -> list[dict[str, Any]]:
+def _pending(waiting: WaitingApplication) -> list[dict[str, Any]]:
     return [
         {
-            "reason": explain(leaf, waiting, queue),
+            "reason": explain(queue),
             "count": len(queue),
-            "resource": dict(queue.items),
-            "allocationKeys": [ask.spec.allocation_key for ask in queue.asks(_EXAMPLES_MAX)],
+            "resource": dict(queue.needs),
+            "allocationKeys": [ask.spec.allocation_key for ask in queue.items(_EXAMPLES_MAX)],
         }
         for queue in waiting.queues.values()
     ]
@@ -95,6 +95,6 @@ def waiting_asks(indexes: Indexes) -> list[tuple[str, str, str]]:
         (ask.spec.allocation_key, leaf.path, reason)
         for leaf, waiting in indexes.waiting.values()
         for queue in waiting.queues.values()
-        for reason in [explain(leaf, waiting, queue)]
-        for ask in queue.asks()
+        for reason in [explain(queue)]
+        for ask in queue.items()
     ]

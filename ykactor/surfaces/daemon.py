@@ -34,8 +34,10 @@ from ykactor.surfaces.logs import get_logger, log_event
 from ykactor.surfaces.systemd import Notifier, feed_watchdog
 from ykactor.surfaces.watcher import ConfigWatcher, watch_config
 from ykactor.surfaces.websocket import serve_websockets
-from ykactor.wire import queuefile, render
+from ykactor.wire import queuefile
 from ykactor.wire.codec import ProtocolError
+from ykactor.wire.events import events
+from ykactor.wire.render import responses
 
 log = get_logger(__name__)
 
@@ -69,7 +71,7 @@ class Daemon:
         self.config = config
         self.outboxes: OutboxRegistry[Any] = OutboxRegistry()
         self.partitions: dict[PartitionName, Mailbox[PartitionCommand]] = {}
-        self.feed = FeedActor(render.events, self.partitions, self._deliver)
+        self.feed = FeedActor(events, self.partitions, self._deliver)
         self._settings = settings
         self._clock = clock
         self._config_turn = trio.Lock()
@@ -87,7 +89,7 @@ class Daemon:
 
     def _deliver(self, partition: PartitionName, facts: list[Decision]) -> None:
         if self.outboxes.current is not None:
-            self.outboxes.deliver(render.responses(facts, partition))
+            self.outboxes.deliver(responses(facts, partition))
 
     async def apply_config(self, text: str, if_checksum: str, source: str = "config") -> str:
         """Put a configuration into force in all partitions, or change nothing (``Gateway.apply_config``).

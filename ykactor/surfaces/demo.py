@@ -67,8 +67,9 @@ async def _play(scenario: Scenario, url: str) -> None:
             await trio.sleep_until(began_at + scenario.until)
             nursery.cancel_scope.cancel()
     except* Disconnected:
-        return
-    click.echo("\nThe workload has been played. The daemon goes on until Ctrl-C.")
+        pass
+    else:
+        click.echo("\nThe workload has been played. The daemon goes on until Ctrl-C.")
 
 
 async def _read_answers(rm: ResourceManager) -> None:

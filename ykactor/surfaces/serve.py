@@ -48,22 +48,37 @@ class Address(click.ParamType[tuple[str, int]]):
 @click.option("--ws", "address", type=Address(), default=DEFAULT_ADDRESS, show_default=True,
               help="Where resource managers and followers connect; ignored when systemd hands over a socket named ws.")
 @click.option("--manual", is_flag=True, help="Schedule only when a ScheduleRequest asks for it.")
-@click.option("--log-level", default="info", show_default=True, help="debug, info, warning or error.")
+@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True)
 def command(config_path: Path | None, state_dir: Path | None, address: tuple[str, int], manual: bool, log_level: str) -> None:
     """Run the scheduler until SIGTERM or SIGINT. SIGHUP reads the queue file again."""
-    try:
-        configure(log_level, sys.stderr)
-        config = load(config_path.read_bytes().decode() if config_path else "", str(config_path))
-    except (ConfigError, ValueError) as error:
-        raise click.ClickException(str(error)) from None
+    configure(log_level, sys.stderr)
+    config = _first_config(config_path)
     if state_dir is not None:
-        state_dir.mkdir(parents=True, exist_ok=True)
+        _make_state_dir(state_dir)
     try:
         trio.run(serve, config, Settings(config_path, manual), address)
-    except* OSError as errors:
-        raise click.ClickException(f"{address[0]}:{address[1]}: {errors.exceptions[0]}") from None
-    except* Exception as failure:
+    except OSError as error:  # nothing runs yet: what the daemon raises comes in a group
+        raise click.ClickException(f"{address[0]}:{address[1]}: {error}") from None
+    except Exception as failure:
         _leave_loudly(failure, state_dir)
+
+
+def _first_config(path: Path | None) -> SchedulerConfig:
+    if path is None:
+        return load("")
+    try:
+        return load(path.read_bytes().decode(), str(path))
+    except ConfigError as error:
+        raise click.ClickException(str(error)) from None
+    except UnicodeDecodeError as error:
+        raise click.ClickException(f"{path}: is not UTF-8 text: {error.reason} at byte {error.start}") from None
+
+
+def _make_state_dir(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise click.ClickException(f"{path}: cannot be made: {error.strerror}") from None
 
 
 async def serve(
@@ -113,12 +128,15 @@ async def listening(address: tuple[str, int]) -> AsyncIterator[list[trio.SocketL
             listener.socket.close()
 
 
-def _leave_loudly(failure: BaseExceptionGroup[Exception], state_dir: Path | None) -> None:
+def _leave_loudly(failure: Exception, state_dir: Path | None) -> None:
     """An invariant broke: say so, keep what helps to find out why, and let systemd decide."""
     story = "".join(traceback.format_exception(failure))
     click.echo(story, err=True)
     if state_dir is not None:
         report = state_dir / "post-mortem.json"
-        report.write_bytes(msgspec.json.encode({"failure": story}))
-        click.echo(f"post-mortem written to {report}", err=True)
+        try:
+            report.write_bytes(msgspec.json.encode({"failure": story}))
+            click.echo(f"post-mortem written to {report}", err=True)
+        except OSError as error:
+            click.echo(f"no post-mortem: {error}", err=True)
     raise SystemExit(EXIT_SOFTWARE)

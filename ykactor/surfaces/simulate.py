@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import BinaryIO
 
 import click
 import msgspec
@@ -17,13 +18,16 @@ from ykactor.wire.queuefile import ConfigError
 from ykactor.wire.render import decision_log
 from ykactor.wire.scenario import Scenario, ScenarioError, load
 
+#: Opened before the run: a long one should not end with a file that cannot be written.
+_OUTPUT = click.File("wb", lazy=False)
+
 
 @click.command()
 @click.argument("scenario", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--decisions", type=click.Path(dir_okay=False, path_type=Path), help="Write the decisions here, JSON Lines.")
-@click.option("--final", type=click.Path(dir_okay=False, path_type=Path), help="Write the final state here, JSON.")
+@click.option("--decisions", type=_OUTPUT, help="Write the decisions here, JSON Lines.")
+@click.option("--final", type=_OUTPUT, help="Write the final state here, JSON.")
 @click.option("--oracle", is_flag=True, help="Use the direct loop instead of the actors; it decides the same.")
-def command(scenario: Path, decisions: Path | None, final: Path | None, oracle: bool) -> None:
+def command(scenario: Path, decisions: BinaryIO | None, final: BinaryIO | None, oracle: bool) -> None:
     """Run the SCENARIO file (YAML, JSON or JSON Lines) through the scheduler on a virtual clock.
 
     Prints a summary: what was placed, what waits and why, utilisation and waiting times. Messages of the scenario of which
@@ -36,9 +40,9 @@ def command(scenario: Path, decisions: Path | None, final: Path | None, oracle: 
     for refusal in outcome.refused:
         click.echo(f"refused: {refusal}", err=True)
     if decisions is not None:
-        decisions.write_bytes(decision_log(outcome.facts))
+        decisions.write(decision_log(outcome.facts))
     if final is not None:
-        final.write_bytes(msgspec.json.encode(outcome.final) + b"\n")
+        final.write(msgspec.json.encode(outcome.final) + b"\n")
     _print_summary(outcome)
 
 

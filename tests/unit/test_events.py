@@ -1,0 +1,172 @@
+"""Facts to event records."""
+
+import pytest
+
+from ykactor.core import decisions as fact
+from ykactor.core.messages import AllocationSpec, Ask
+from ykactor.wire.events import events
+
+S = 10**9
+SPEC = AllocationSpec("t1", "app-1", {"vcore": 1000}, priority=3, tags={"k": "v"}, allow_preempt_other=True)
+ASK = Ask(SPEC, created_ns=0, arrival=1)
+ALLOCATED = fact.Allocated(S, ASK, "root.a", "n1")
+
+
+def released(kind: str = "STOPPED_BY_RM", message: str = "m", node_id: str = "n1", key: str = "t1") -> fact.Released:
+    ask = Ask(AllocationSpec(key, "app-1", {"vcore": 1000}), 0, 1)
+    return fact.Released(2 * S, ask, "root.a", node_id, kind, message)
+
+
+def rows(decision: fact.Decision) -> list[tuple[object, ...]]:
+    """Type, object, change, detail, reference, message, resource of a fact's records."""
+    return [
+        (
+            record.type,
+            record.object_id,
+            record.event_change_type,
+            record.event_change_detail,
+            record.reference_id,
+            record.message,
+            record.resource,
+        )
+        for record in events(decision, "default", 1)
+    ]
+
+
+RES = {"vcore": 1000}
+NODE_ALLOC_ADD = ("NODE", "n1", "ADD", "NODE_ALLOC", "t1", "", RES)
+NODE_ALLOC_REMOVE = ("NODE", "n1", "REMOVE", "NODE_ALLOC", "t1", "", RES)
+
+
+@pytest.mark.parametrize(
+    ("decision", "expected"),
+    [
+        (
+            fact.NodeAdded(S, "n1", RES, False, {}),
+            [
+                ("NODE", "n1", "ADD", "DETAILS_NONE", "", "Node added to the scheduler", RES),
+            ],
+        ),
+        (fact.NodeRejected(S, "n1", "why"), []),
+        (
+            fact.NodeRemoved(S, "n1"),
+            [("NODE", "n1", "REMOVE", "NODE_DECOMISSION", "", "Node removed from the scheduler", None)],
+        ),
+        (fact.NodeSchedulable(S, "n1", True), [("NODE", "n1", "SET", "NODE_SCHEDULABLE", "", "schedulable: true", None)]),
+        (fact.NodeCapacityChanged(S, "n1", RES), [("NODE", "n1", "SET", "NODE_CAPACITY", "", "", RES)]),
+        (
+            fact.ForeignChanged(S, "n1", "f1", "ADD", RES, {"vcore": 9}),
+            [
+                ("NODE", "n1", "ADD", "NODE_ALLOC", "f1", "", RES),
+                ("NODE", "n1", "SET", "NODE_OCCUPIED", "", "", {"vcore": 9}),
+            ],
+        ),
+        (
+            fact.ForeignChanged(S, "n1", "f1", "SET", RES, {"vcore": 9}),
+            [("NODE", "n1", "SET", "NODE_OCCUPIED", "", "", {"vcore": 9})],
+        ),
+        (
+            fact.ForeignChanged(S, "n1", "f1", "REMOVE", RES, {}),
+            [("NODE", "n1", "REMOVE", "NODE_ALLOC", "f1", "", RES), ("NODE", "n1", "SET", "NODE_OCCUPIED", "", "", {})],
+        ),
+        (
+            fact.ApplicationAdded(S, "app-1", "root.a", "alice"),
+            [("APP", "app-1", "ADD", "APP_NEW", "", "", None), ("QUEUE", "root.a", "ADD", "QUEUE_APP", "app-1", "", None)],
+        ),
+        (
+            fact.ApplicationRejected(S, "app-1", "why"),
+            [("APP", "app-1", "ADD", "APP_NEW", "", "", None), ("APP", "app-1", "SET", "APP_REJECT", "", "why", None)],
+        ),
+        (
+            fact.ApplicationChanged(S, "app-1", "root.a", "Starting", "runApplication"),
+            [("APP", "app-1", "SET", "APP_STARTING", "", "", None)],
+        ),
+        (
+            fact.ApplicationChanged(S, "app-1", "root.a", "Failing", "PartitionRemoved"),
+            [("APP", "app-1", "SET", "APP_FAILING", "", "PartitionRemoved", None)],
+        ),
+        (
+            fact.ApplicationLeft(S, "app-1", "root.a"),
+            [
+                ("APP", "app-1", "REMOVE", "DETAILS_NONE", "", "", None),
+                ("QUEUE", "root.a", "REMOVE", "QUEUE_APP", "app-1", "", None),
+            ],
+        ),
+        (fact.AskAdded(S, ASK, "root.a"), [("APP", "app-1", "ADD", "APP_REQUEST", "t1", "", RES)]),
+        (fact.AskRemoved(S, ASK, "root.a", True), [("APP", "app-1", "REMOVE", "REQUEST_CANCEL", "t1", "", RES)]),
+        (fact.AskRemoved(S, ASK, "root.a", False), [("APP", "app-1", "REMOVE", "REQUEST_CANCEL", "t1", "", RES)]),
+        (ALLOCATED, [NODE_ALLOC_ADD, ("APP", "app-1", "ADD", "APP_ALLOC", "t1", "", RES)]),
+        (released(node_id=""), [("APP", "app-1", "REMOVE", "ALLOC_CANCEL", "t1", "", RES)]),
+        (fact.AllocationRejected(S, "t1", "app-1", "why"), []),
+        (fact.QueueAdded(S, "root.a"), [("QUEUE", "root.a", "ADD", "DETAILS_NONE", "", "", None)]),
+        (fact.QueueRemoved(S, "root.a"), [("QUEUE", "root.a", "REMOVE", "DETAILS_NONE", "", "", None)]),
+        (fact.QueueStateChanged(S, "root.a", "Draining"), []),
+        (fact.QueueLimitChanged(S, "root", "max", RES), [("QUEUE", "root", "SET", "QUEUE_MAX", "", "", RES)]),
+        (
+            fact.QueueLimitChanged(S, "root.a", "guaranteed", None),
+            [("QUEUE", "root.a", "SET", "QUEUE_GUARANTEED", "", "", None)],
+        ),
+        (
+            fact.ConfigurationChanged(S, "accepted", ""),
+            [("QUEUE", "root", "SET", "QUEUE_CONFIG", "", "configuration accepted", None)],
+        ),
+        (
+            fact.ConfigurationChanged(S, "rejected", "line 3"),
+            [("QUEUE", "root", "SET", "QUEUE_CONFIG", "", "configuration rejected: line 3", None)],
+        ),
+    ],
+)
+def test_events_of_a_fact(decision, expected):
+    """Sections 2 to 5 of EV: which records a fact gives, in which order."""
+    assert rows(decision) == expected
+
+
+@pytest.mark.parametrize(
+    ("decision", "detail"),
+    [
+        (released("STOPPED_BY_RM"), "ALLOC_CANCEL"),
+        (released("STOPPED_BY_RM", "Application app-1 Removed"), "ALLOC_CANCEL"),
+        (released("STOPPED_BY_RM", "Node n1 Removed"), "ALLOC_NODEREMOVED"),
+        (released("PREEMPTED_BY_SCHEDULER"), "ALLOC_PREEMPT"),
+        (released("TIMEOUT", ""), "ALLOC_TIMEOUT"),
+        (released("PLACEHOLDER_REPLACED", ""), "ALLOC_REPLACED"),
+        (released("UNKNOWN_TERMINATION_TYPE"), "ALLOC_NODEREMOVED"),
+    ],
+)
+def test_events_of_a_release(decision, detail):
+    """Section 2 of EV: the detail tells the cause; the application's record comes first."""
+    assert rows(decision) == [("APP", "app-1", "REMOVE", detail, "t1", "", RES), NODE_ALLOC_REMOVE]
+
+
+@pytest.mark.parametrize(
+    ("state", "detail"),
+    [
+        ("Accepted", "APP_ACCEPTED"),
+        ("Starting", "APP_STARTING"),
+        ("Running", "APP_RUNNING"),
+        ("Completing", "APP_COMPLETING"),
+        ("Completed", "APP_COMPLETED"),
+        ("Failing", "APP_FAILING"),
+        ("Failed", "APP_FAILED"),
+        ("Resuming", "APP_RESUMING"),
+        ("Expired", "APP_EXPIRED"),
+        ("Rejected", "APP_REJECT"),
+    ],
+)
+def test_every_state_has_its_detail(state, detail):
+    """Section 1.1 of EV: one detail for each state that can be entered."""
+    assert rows(fact.ApplicationChanged(S, "app-1", "root.a", state, "runApplication"))[0][3] == detail
+
+
+def test_records_are_numbered_and_say_where():
+    """Records of a fact have consecutive numbers, its time, and the partition and queue that subscribers filter by."""
+    first, second = events(ALLOCATED, "gpu", 41)
+    assert (first.sequence, second.sequence) == (41, 42)
+    for record in (first, second):
+        assert (record.partition, record.queue_name, record.timestamp_nano) == ("gpu", "root.a", S)
+
+
+def test_long_messages_are_cut():
+    """Section 1 of EV, T7: a message of more than 1024 characters becomes the first 1021 and three dots."""
+    for length, expected in ((1024, "x" * 1024), (1500, "x" * 1021 + "...")):
+        assert events(fact.ApplicationRejected(S, "app-1", "x" * length), "default", 1)[-1].message == expected

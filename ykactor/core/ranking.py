@@ -1,0 +1,78 @@
+"""A sorted list whose front is cheap to take: what every order of the scheduler is made of."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator
+from typing import Any, Generic, TypeVar
+
+#: Compared as a whole; unique in its ranking because its last part is a number of arrival.
+SortKey = tuple[Any, ...]
+
+T = TypeVar("T")
+
+
+class Ranking(Generic[T]):
+    """Items in the order of their keys.
+
+    Adding and removing are a bisection and a memory move of pointers (a few us among 100,000), except at the front, where
+    removing is a step of ``_start``: what is tried, placed or parked is nearly always the first.
+    """
+
+    __slots__ = ("_entries", "_start")
+
+    def __init__(self) -> None:
+        self._entries: list[tuple[SortKey, T]] = []
+        self._start = 0
+
+    def __len__(self) -> int:
+        return len(self._entries) - self._start
+
+    def __iter__(self) -> Iterator[T]:
+        return (item for _, item in self._entries[self._start :])
+
+    def first(self) -> T:
+        """The item with the lowest key; there must be one."""
+        return self._entries[self._start][1]
+
+    def first_key(self) -> SortKey | None:
+        """The lowest key; None when the ranking is empty."""
+        return self._entries[self._start][0] if self._start < len(self._entries) else None
+
+    def add(self, key: SortKey, item: T) -> None:
+        """Put an item in its place; nobody else may have its key."""
+        insort(self._entries, (key, item), lo=self._start)
+
+    def add_all(self, entries: Iterable[tuple[SortKey, T]]) -> None:
+        """Put many items in their places at once."""
+        self._entries = sorted([*self._entries[self._start :], *entries])
+        self._start = 0
+
+    def remove(self, key: SortKey) -> T:
+        """Take out the item with this key; it must be here."""
+        start = self._start
+        if self._entries[start][0] == key:
+            return self.pop()
+        return self._entries.pop(bisect_left(self._entries, (key,), lo=start))[1]
+
+    def pop(self) -> T:
+        """Take out the first item; there must be one."""
+        item = self._entries[self._start][1]
+        self._start += 1
+        if self._start > 64 and self._start * 2 > len(self._entries):
+            del self._entries[: self._start]
+            self._start = 0
+        return item
+
+    def first_moves_to(self, key: SortKey) -> bool:
+        """Give the first item a new key if it stays the first with it; False when it would not."""
+        entries, start = self._entries, self._start
+        if start + 1 < len(entries) and not key < entries[start + 1][0]:
+            return False
+        entries[start] = key, entries[start][1]
+        return True
+
+    def items(self, count: int | None = None) -> list[T]:
+        """The first ``count`` items, or all, in order."""
+        end = None if count is None else self._start + count
+        return [item for _, item in self._entries[self._start : end]]
