@@ -1,6 +1,7 @@
 """The feed over memory channels on a virtual clock: one numbering, own pace for each subscriber, exact snapshots."""
 
 from contextlib import asynccontextmanager
+from itertools import pairwise
 
 import msgspec
 import pytest
@@ -9,7 +10,7 @@ import trio.testing
 
 from ykactor.actors import feed as feed_module
 from ykactor.actors.commands import PartitionSnapshot, Publication, TakeSnapshot
-from ykactor.actors.feed import Batch, EventFilter, FeedActor, Missed, Reached, SnapshotError, Subscription
+from ykactor.actors.feed import FACTS_MAX, Batch, EventFilter, FeedActor, Missed, Reached, SnapshotError, Subscription
 from ykactor.actors.mailbox import Mailbox
 from ykactor.core.decisions import NodeRemoved
 
@@ -122,6 +123,52 @@ async def test_published_waits_for_what_was_put_before(seed):
         assert w.feed.sequence == 50
 
 
+# ---- turns
+
+
+class Steps(trio.abc.Instrument):
+    """Notes how far the feed is after each step of any task."""
+
+    def __init__(self, feed):
+        self.feed = feed
+        self.sequences = [feed.sequence]
+
+    def after_task_step(self, task):
+        self.sequences.append(self.feed.sequence)
+
+
+@pytest.mark.parametrize(
+    "sizes", [[5 * FACTS_MAX + 3], [FACTS_MAX // 2 + 1] * 9, [1] * 4 * FACTS_MAX], ids=["large", "middle", "small"]
+)
+async def test_one_turn_is_bounded_by_facts(sizes, seed):
+    """However facts are packed into publications, others run after ``FACTS_MAX`` of them at the latest; none is lost or moved."""
+    async with world(inbox_max=len(sizes)) as w:
+        nodes = iter(range(sum(sizes)))
+        for size in sizes:
+            w.feed.inbox.put_nowait(Publication("default", [NodeRemoved(0, str(next(nodes))) for _ in range(size)]))
+        steps = Steps(w.feed)
+        trio.lowlevel.add_instrument(steps)
+        await trio.testing.wait_all_tasks_blocked()
+        trio.lowlevel.remove_instrument(steps)
+        assert max(after - before for before, after in pairwise(steps.sequences)) <= FACTS_MAX
+        assert [fact.node_id for fact in w.delivered] == [str(n) for n in range(sum(sizes))]
+        assert [w.feed.event(n + 1).object_id for n in range(sum(sizes))] == [str(n) for n in range(sum(sizes))]
+
+
+async def test_large_publication_is_held_back_as_a_whole(seed):
+    """A snapshot does not split a partition's history, though the feed takes a large publication in parts."""
+    async with world("default", "gpu") as w, trio.open_nursery() as nursery:
+        nursery.start_soon(w.feed.snapshot)
+        await trio.testing.wait_all_tasks_blocked()
+        await w.answer("default", {})
+        await w.publish(*["n"] * (3 * FACTS_MAX))
+        await w.publish("last")
+        assert w.feed.sequence == 0
+        await w.answer("gpu", {})
+        assert w.feed.sequence == 3 * FACTS_MAX + 1
+        assert w.feed.event(w.feed.sequence).object_id == "last"
+
+
 # ---- subscribers
 
 
@@ -178,6 +225,58 @@ async def test_subscriber_that_never_reads_slows_nobody(seed):
             seen += numbers(await reader.next())
         assert seen == list(range(1, 201))
         assert await sleeper.next() == Missed(1, 150)
+
+
+@pytest.mark.parametrize("ring_max", [1, 3, 7, 100])
+async def test_ring_goes_round(ring_max):
+    """Publications smaller and larger than what is left of the ring: number, event and bytes belong together all the time."""
+    async with world(ring_max=ring_max) as w:
+        published = []
+        for size in (2, 3, 1, 20, 5, 7, 14):
+            names = [f"n{len(published) + n}" for n in range(size)]
+            published += names
+            await w.publish(*names)
+            assert (w.feed.sequence, w.feed.lowest) == (len(published), max(1, len(published) - ring_max + 1))
+            kept = [
+                msgspec.json.decode(event)
+                for event in w.feed.encoded(range(w.feed.lowest, len(published) + 1), msgspec.json.encode)
+            ]
+            assert [event["object_id"] for event in kept] == published[-ring_max:]
+
+
+async def test_filtered_batches_are_bounded_and_continue():
+    """A filter that lets every third event pass gives full batches of those, in order, and forgets none."""
+    async with world() as w:
+        await w.publish(*["n"] * 600)
+        for _ in range(300):
+            await w.publish("n", "n", partition="gpu")
+            await w.publish("n")
+        subscription = w.subscribe(partitions=frozenset({"gpu"}))
+        first, second, third = [numbers(await subscription.next()) for _ in range(3)]
+        assert (len(first), len(second), len(third)) == (256, 256, 88)
+        assert first + second + third == [601 + 3 * n + k for n in range(300) for k in (0, 1)]
+
+
+async def test_next_is_always_a_checkpoint(autojump_clock):
+    """Others run also while there is always something to tell: events, events that are missed, bookmarks."""
+    async with world(ring_max=300) as w:
+        subscription = w.subscribe()
+        await w.publish(*["n"] * 400)
+        for told in (Missed, Batch, Batch, Reached):
+            with trio.testing.assert_checkpoints():
+                assert isinstance(await subscription.next(), told)
+
+
+async def test_cancelled_before_it_looks_loses_nothing():
+    """A cancelled call has not moved the cursor, though there was something to tell."""
+    async with world() as w:
+        subscription = w.subscribe()
+        await w.publish("a", "b")
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await subscription.next()
+        assert scope.cancelled_caught
+        assert numbers(await subscription.next()) == [1, 2]
 
 
 async def test_cancelled_wait_loses_nothing(autojump_clock):

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -116,8 +116,22 @@ async def real_daemon(
         process.kill()
         with trio.CancelScope(shield=True):
             await process.wait()
-            async with aclosing(process.stderr):
-                pass
+            await process.stderr.aclose()
+
+
+async def run_command(*arguments: str | Path, expect: int = 0) -> tuple[str, str]:
+    """Run ``ykactor`` to its end, which must have this exit code; what it wrote on standard output and error."""
+    with trio.fail_after(LIMIT_S):
+        done = await trio.run_process(
+            [*COMMAND, *map(str, arguments)],
+            capture_stdout=True,
+            capture_stderr=True,
+            check=False,
+            env=clean_environment(),
+        )
+    output, errors = done.stdout.decode(), done.stderr.decode()
+    assert done.returncode == expect, output + errors
+    return output, errors
 
 
 def clean_environment() -> dict[str, str]:
@@ -159,8 +173,8 @@ async def next_allocated(messages: Any, count: int = 1) -> list[tuple[str, str]]
 
 async def next_event(messages: Any, kind: str, contains: str = "") -> si.EventRecord:
     """The next event of this type or detail whose message contains a text."""
-    while True:
-        message = await messages.__anext__()
-        if isinstance(message, si.EventRecord) and kind in (message.type, message.event_change_detail):
-            if contains in message.message:
-                return message
+    async for message in messages:
+        is_wanted = isinstance(message, si.EventRecord) and kind in (message.type, message.event_change_detail)
+        if is_wanted and contains in message.message:
+            return message
+    raise AssertionError("a follower has no end")

@@ -74,9 +74,8 @@ async def test_a_bad_file_changes_nothing(queue_file):
     """Every mistake is logged with line and column and is an event; the next good file is taken."""
     async with real_daemon("--config", queue_file) as daemon, follow(daemon.url) as events:
         before = await daemon.state()
-        queue_file.write_text(
-            "partitions:\n  - name: default\n    queues:\n      - name: root\n        maxapplications: many\n        colour: red\n"
-        )
+        root = "      - name: root\n        maxapplications: many\n        colour: red\n"
+        queue_file.write_text(f"partitions:\n  - name: default\n    queues:\n{root}")
         event = await next_event(events, "QUEUE_CONFIG", "configuration rejected")
         logged = await daemon.wait_logged("config_refused")
         for where in (f"{queue_file}:5:26: ", f"{queue_file}:6:9: "):

@@ -1,0 +1,294 @@
+"""The commands as they ship: ``python -m ykactor ...`` as processes, their output, exit codes and mistakes."""
+
+import itertools
+import json
+import os
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+import trio
+from daemon import COMMAND, LIMIT_S, clean_environment, node, real_daemon, run_command
+
+from ykactor.client import connect
+
+ROOT = Path(__file__).parents[2]
+DEMO = ROOT / "ykactor" / "sim" / "demo.yaml"
+OPENB = ROOT.parent / "shared" / "data" / "openb"
+
+SCENARIO = """
+name: small
+config: |
+  partitions: [{name: default, queues: [{name: root, submitacl: "*", queues: [{name: a, resources: {max: {vcore: 2}}}]}]}]
+messages:
+  - {at: 0, type: NodeRequest, nodes: [{nodeID: n1, action: CREATE, schedulableResource: {vcore: "4"}}]}
+  - {at: 0, type: ApplicationRequest, new: [{applicationID: app-1, queueName: root.a, ugi: {user: alice}}]}
+  - at: 1
+    type: AllocationRequest
+    allocations:
+      - {allocationKey: t1, applicationID: app-1, resourcePerAlloc: {vcore: "1"}}
+      - {allocationKey: t2, applicationID: app-1, resourcePerAlloc: {vcore: "1"}}
+      - {allocationKey: t3, applicationID: app-1, resourcePerAlloc: {vcore: "1"}}
+      - {allocationKey: lost, applicationID: nobody, resourcePerAlloc: {vcore: "1"}}
+  - {at: 2, type: AllocationRequest, releases: {allocationsToRelease: [{applicationID: app-1, allocationKey: t1}]}}
+  - {at: 2, type: ScheduleRequest, steps: 1}
+until: 3
+"""
+
+
+@pytest.fixture
+def scenario(tmp_path):
+    path = tmp_path / "small.yaml"
+    path.write_text(SCENARIO)
+    return path
+
+
+@pytest.fixture
+def taken_port():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        yield taken.getsockname()[1]
+
+
+# ---- submit and follow, against a daemon
+
+
+async def test_submit_and_follow(scenario):
+    """``submit`` prints the answers and a summary; ``follow`` in two formats prints what happens meanwhile."""
+    async with real_daemon() as daemon, trio.open_nursery() as nursery:
+        watching = ["--from", "0", "--app", "app-1", "--kind", "APP_ALLOC"]
+        text = await nursery.start(followed, daemon.url, *watching)
+        lines = await nursery.start(followed, daemon.url, "-o", "json", *watching)
+        output, errors = await run_command("submit", scenario, "--url", daemon.url, "--speed", "20")
+        assert errors == ""
+        answers = [line.split(maxsplit=1)[1] for line in output.splitlines()[:-1]]
+        for expected in (
+            "node n1 accepted",
+            "application app-1 accepted",
+            "allocated t1 of app-1 on n1",
+            "allocated t2 of app-1 on n1",
+            "released t1 of app-1: STOPPED_BY_RM",
+            "allocated t3 of app-1 on n1",
+        ):
+            assert expected in answers
+        assert any(line.startswith("rejected lost of nobody: ") for line in answers)
+        assert any(line.startswith("refused ScheduleRequest: NOT_MANUAL: ") for line in answers)
+        summary = "small: 5 requests sent, 1 refused; 3 allocated, 1 released, 1 rejected"
+        assert output.splitlines()[-1] == summary
+        printed = [await text.receive() for _ in range(3)]
+        assert [key for line in printed for key in ("t1", "t2", "t3") if f" {key} " in line] == ["t1", "t2", "t3"]
+        events = [json.loads(await lines.receive()) for _ in range(3)]
+        assert [event["referenceID"] for event in events] == ["t1", "t2", "t3"]
+        nursery.cancel_scope.cancel()
+
+
+async def followed(url, *options, task_status):
+    """Run ``ykactor follow``; its lines come through the channel that this is started with. SIGINT ends it with code 0."""
+    lines, received = trio.open_memory_channel(1000)
+    command = [*COMMAND, "follow", url, *options]
+    process = await trio.lowlevel.open_process(command, stdout=subprocess.PIPE, env=clean_environment())
+    task_status.started(received)
+    try:
+        rest = b""
+        async for chunk in process.stdout:
+            *whole, rest = (rest + chunk).split(b"\n")
+            for line in whole:
+                await lines.send(line.decode())
+    finally:
+        process.send_signal(signal.SIGINT)
+        with trio.CancelScope(shield=True):
+            await process.stdout.aclose()
+            assert await process.wait() == 0
+
+
+async def test_follow_ends_quietly_when_nobody_reads():
+    """``follow | head -1`` leaves no traceback."""
+    async with real_daemon() as daemon, connect(daemon.url, rm_id="rm-1") as rm, trio.open_nursery() as nursery:
+        command = [*COMMAND, "follow", daemon.url]
+        process = await trio.lowlevel.open_process(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        nursery.start_soon(create_nodes, rm)
+        async with process.stderr:
+            async with process.stdout:
+                assert await process.stdout.receive_some()
+            assert b"".join([chunk async for chunk in process.stderr]) == b""
+        assert await process.wait() == 1
+        nursery.cancel_scope.cancel()
+
+
+async def create_nodes(rm):
+    """Events without end."""
+    for number in itertools.count():
+        await rm.request(node(f"n{number}"))
+
+
+# ---- simulate
+
+
+async def test_simulate_equals_its_oracle(tmp_path):
+    """Actors and direct loop write the same bytes; the summary goes to standard output and nothing to standard error."""
+    written = {}
+    for kind, flags in [("actors", []), ("oracle", ["--oracle"])]:
+        decisions, final = tmp_path / f"{kind}.jsonl", tmp_path / f"{kind}.json"
+        output, errors = await run_command("simulate", DEMO, "--decisions", decisions, "--final", final, *flags)
+        assert errors == ""
+        written[kind] = decisions.read_bytes(), final.read_bytes(), output
+    assert written["actors"] == written["oracle"]
+    decisions, final, output = written["actors"]
+    assert {json.loads(line)["decision"] for line in decisions.splitlines()} >= {"node", "application", "allocated"}
+    assert json.loads(final).keys() == {"queues", "applications", "nodes"}
+    assert "placed" in output.lower()
+
+
+async def test_simulate_names_what_was_refused(scenario):
+    """A message of which nothing took effect is named on standard error; the rest goes on."""
+    scenario.write_text(SCENARIO.replace("action: CREATE", "action: EXPLODE"))
+    output, errors = await run_command("simulate", scenario)
+    assert errors.startswith("refused: ")
+    assert "EXPLODE" in errors
+    assert output
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_progress_bar_only_on_a_terminal(is_terminal):
+    """Progress is drawn on standard error if that is a terminal, else there is none."""
+    master, slave = os.openpty() if is_terminal else os.pipe()
+    with open(master, "rb", buffering=0) as reading:
+        environment = clean_environment() | {"TERM": "xterm"}
+        command = [*COMMAND, "simulate", str(DEMO)]
+        subprocess.run(command, stdout=subprocess.DEVNULL, stderr=slave, env=environment, timeout=LIMIT_S, check=True)
+        if is_terminal:
+            assert b"demonstration" in reading.read(4096)
+        os.close(slave)
+        if not is_terminal:
+            assert reading.read() == b""
+
+
+# ---- check-config and convert
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in (ROOT / "config").glob("*.yaml")))
+async def test_check_config_likes_the_samples(name):
+    """Exit code 0 and one line."""
+    output, errors = await run_command("check-config", ROOT / "config" / name)
+    assert ": ok, 1 partition, " in output
+    assert errors == ""
+
+
+async def test_check_config_prints_every_mistake(tmp_path):
+    """Exit code 1; each mistake on a line with file, line and column."""
+    path = tmp_path / "bad.yaml"
+    path.write_text("partitions:\n  - name: default\n    queues: [{name: root, colour: red, maxapplications: many}]\n")
+    output, errors = await run_command("check-config", path, expect=1)
+    assert output == ""
+    places = [line.partition(": ")[0] for line in errors.splitlines() if line.startswith(str(path))]
+    assert places == [f"{path}:3:27", f"{path}:3:57"]
+
+
+@pytest.mark.skipif(not OPENB.is_dir(), reason="needs the openb trace in ../shared/data/openb")
+async def test_convert_and_simulate(tmp_path):
+    """A piece of the production trace becomes a scenario that ``simulate`` runs."""
+    nodes, tasks = (piece(OPENB / name, tmp_path) for name in ("openb_node_list_all_node.csv", "openb_pod_list_default.csv"))
+    path = tmp_path / "openb.jsonl"
+    await run_command("convert", "openb", nodes, tasks, "-o", path)
+    output, errors = await run_command("simulate", path)
+    assert errors == ""
+    assert output
+    assert (await run_command("convert", "openb", nodes, tasks))[0].encode() == path.read_bytes()
+
+
+def piece(path, folder, lines=40):
+    """The first lines of a file."""
+    with path.open() as whole:
+        short = folder / path.name
+        short.write_text("".join(line for line, _ in zip(whole, range(lines), strict=False)))
+    return short
+
+
+# ---- demo
+
+
+async def test_demo_says_where_to_look_and_ends_on_ctrl_c():
+    """The address comes first, then events; SIGINT ends it without a word."""
+    command = [*COMMAND, "demo", "--ws", "127.0.0.1:0"]
+    process = await trio.lowlevel.open_process(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=clean_environment()
+    )
+    async with process.stdout, process.stderr:
+        with trio.fail_after(LIMIT_S):
+            printed = b""
+            while b"NODE" not in printed:
+                printed += await process.stdout.receive_some()
+            assert printed.startswith(b"A daemon listens on ws://127.0.0.1:")
+            assert b"ykactor follow ws://127.0.0.1:" in printed
+            process.send_signal(signal.SIGINT)
+            async for chunk in process.stdout:
+                printed += chunk
+            assert await process.stderr.receive_some() == b""
+            assert await process.wait() == 0
+            assert b"has been played" not in printed
+
+
+# ---- mistakes: one clear line, never a traceback
+
+
+def last_line(errors):
+    assert "Traceback" not in errors
+    *usage, line = errors.splitlines()
+    assert usage == [] or usage[0].startswith("Usage: ")
+    assert line.startswith("Error: ")
+    return line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "expected"),
+    [
+        (["serve", "--config", "{tmp}/none.yaml"], 2, "none.yaml' does not exist"),
+        (["serve", "--config", "{tmp}/broken.yaml"], 1, "broken.yaml:2:1: not YAML"),
+        (["serve", "--config", "{tmp}/binary.yaml"], 1, "binary.yaml: is not UTF-8 text"),
+        (["serve", "--ws", "nonsense"], 2, "found 'nonsense', expected HOST:PORT such as 127.0.0.1:9081"),
+        (["serve", "--ws", "127.0.0.1:65536"], 2, "expected HOST:PORT"),
+        (["serve", "--ws", "192.0.2.1:9081"], 1, "192.0.2.1:9081: [Errno 99] Cannot assign requested address"),
+        (["serve", "--ws", "127.0.0.1:{taken}"], 1, "127.0.0.1:{taken}: [Errno 98] Address already in use"),
+        (["serve", "--ws", "127.0.0.1:0", "--state-dir", "{tmp}/broken.yaml/state"], 1, "state: cannot be made: Not a directory"),
+        (["serve", "--log-level", "loud"], 2, "'loud' is not one of"),
+        (["demo", "--ws", "127.0.0.1:{taken}"], 1, "127.0.0.1:{taken}: [Errno 98] Address already in use"),
+        (["follow", "ws://127.0.0.1:1"], 1, "ws://127.0.0.1:1: all attempts to connect"),
+        (["follow", "http://127.0.0.1:1"], 1, "found http://127.0.0.1:1, expected ws://HOST:PORT"),
+        (["submit", "{tmp}/none.yaml"], 2, "none.yaml' does not exist"),
+        (["submit", "{tmp}/small.yaml", "--url", "ws://127.0.0.1:1"], 1, "ws://127.0.0.1:1: all attempts to connect"),
+        (["submit", "{tmp}/small.yaml", "--speed", "0"], 2, "0.0 is not in the range x>0"),
+        (["simulate", "{tmp}/none.yaml"], 2, "none.yaml' does not exist"),
+        (["simulate", "{tmp}/empty.yaml"], 1, "empty.yaml: found nothing, expected a mapping"),
+        (["simulate", "{tmp}/small.yaml", "--decisions", "{tmp}/none/out"], 2, "none/out': No such file or directory"),
+        (["convert", "openb", "{tmp}/none.csv", "{tmp}/none.csv"], 2, "none.csv' does not exist"),
+        (["convert", "openb", "{tmp}/small.yaml", "{tmp}/small.yaml"], 1, "small.yaml"),
+        (["schedule"], 2, "No such command 'schedule'"),
+    ],
+)
+async def test_mistakes_are_one_clear_line(tmp_path, scenario, taken_port, arguments, code, expected):
+    """Whoever mistypes something reads what was found and what was expected, not a traceback."""
+    (tmp_path / "broken.yaml").write_text("partitions: [{\n")
+    (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe")
+    (tmp_path / "empty.yaml").write_text("")
+    places = {"tmp": tmp_path, "taken": taken_port}
+    output, errors = await run_command(*(argument.format(**places) for argument in arguments), expect=code)
+    assert output == ""
+    assert expected.format(**places) in last_line(errors)
+
+
+async def test_check_config_without_a_file(tmp_path):
+    """Here a file that is not there is a mistake like the others: exit code 1."""
+    _, errors = await run_command("check-config", tmp_path / "none.yaml", expect=1)
+    assert errors == f"{tmp_path}/none.yaml: cannot be read: No such file or directory\n"
+
+
+async def test_wrong_subscription_is_one_clear_line():
+    """``follow --from`` with a number that is not known yet."""
+    async with real_daemon() as daemon:
+        _, errors = await run_command("follow", daemon.url, "--from", "999999", expect=1)
+        assert "RESYNC_REQUIRED" in last_line(errors)
+        _, errors = await run_command("follow", daemon.url, "--from", "yesterday", expect=1)
+        assert "found 'yesterday', expected now, snapshot or a sequence number" in last_line(errors)
