@@ -237,6 +237,8 @@ async def test_manual_mode_decides_only_when_told(seed, autojump_clock):
         assert s.placed() == ["app-1-0", "app-1-1", "app-1-2"]
         await s.steps(5)
         assert len(s.placed()) == 4
+        await s.steps(10**15)  # at rest there is nothing to step through
+        assert len(s.placed()) == 4
 
 
 # ---- snapshots

@@ -114,3 +114,14 @@ def test_bag_replaces() -> None:
     for old, new, highest in [(None, None, None), (None, 3, 3), (3, 1, 1), (1, 1, 1), (1, None, None)]:
         bag.replace(old, new)
         assert bag.highest == highest
+
+
+def test_bag_does_not_grow_below_its_highest() -> None:
+    """What comes and goes under a higher priority leaves nothing behind for ever."""
+    bag = PriorityBag()
+    bag.add(100)
+    for _ in range(20_000):
+        bag.add(5)
+        bag.remove(5)
+    assert len(bag._heap) < 200
+    assert bag.highest == 100

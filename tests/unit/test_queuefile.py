@@ -114,7 +114,8 @@ NUMBERS = [
     ("P7", WEIGHTS % "'1'", 4, 47, WEIGHT_PATH, "found the quoted text '1'"),
     ("P7", WEIGHTS % "", 4, 47, WEIGHT_PATH, "found null"),
     ("P4", WEIGHTS % "[1]", 4, 47, WEIGHT_PATH, "found a list"),
-    ("E37", WEIGHTS % "-0.5", 4, 47, WEIGHT_PATH, "found -0.5, expected a weight of 0 or more"),
+    ("E37", WEIGHTS % "-0.5", 4, 47, WEIGHT_PATH, "found -0.5, expected a weight from 0 to 1e+100"),
+    ("E37", WEIGHTS % "1e308", 4, 47, WEIGHT_PATH, "found 1e+308, expected a weight from 0 to 1e+100"),
     ("E36", PARTITION + "    nodesortpolicy: {type: Fair}\n", 4, 28, "partitions[0].nodesortpolicy.type", "fair or binpacking"),
 ]
 

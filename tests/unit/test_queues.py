@@ -47,7 +47,7 @@ def test_batch_answers_by_position() -> None:
         Entry(5, ReleaseAllocations(ApplicationID("app-1"), AllocationKey("t9"), "STOPPED_BY_RM"), 6, 2),
         Entry(8, RemoveApplication(ApplicationID("app-1")), 7, 3),
     ]
-    answer = it.on_submit_batch(SubmitBatch(10, entries))
+    answer = it.handle(SubmitBatch(10, entries))
     assert [position for position, _ in answer] == [3, 5, 8]
     assert [states(facts) for _, facts in answer] == [["app-1 Accepted"], [], ["app-1 Completing", "app-1 Completed"]]
     assert it.applications == {}
@@ -60,10 +60,10 @@ def test_settle_answers_state_changes_only() -> None:
     it.handle(SubmitBatch(1, [Entry(0, SubmitAllocation(spec), 1, 1)]))
     asked = it.applications[ApplicationID("app-1")].asks[AllocationKey("t1")]
     placement = Allocated(2, asked, PATH, NodeID("n1"))
-    answer = it.on_settle_batch(SettleBatch(2, [(7, placement)]))
+    answer = it.handle(SettleBatch(2, [(7, placement)]))
     assert [(position, states(facts)) for position, facts in answer] == [(7, ["app-1 Starting"])]
     assert it.applications[ApplicationID("app-1")].allocations == {"t1": (asked, "n1")}
-    assert it.next_deadline_ns() == 2 + 300 * S_NS
+    assert it.deadline_ns == 2 + 300 * S_NS
 
 
 def test_timers_ring_by_deadline_then_arrival() -> None:
@@ -72,12 +72,12 @@ def test_timers_ring_by_deadline_then_arrival() -> None:
     for now_ns, name in [(0, "early"), (0, "also-early"), (0, "stopped"), (9, "late")]:
         it.handle(SubmitBatch(now_ns, [Entry(0, running("t1", name), now_ns, 1)]))
     it.handle(SubmitBatch(10, [Entry(0, running("t2", "stopped"), 10, 1)]))  # the second allocation: Running, no timer
-    assert it.next_deadline_ns() == 300 * S_NS
-    assert it.on_fire_timers(FireTimers(300 * S_NS - 1)) == []
-    answer = it.on_fire_timers(FireTimers(400 * S_NS))
+    assert it.deadline_ns == 300 * S_NS
+    assert it.handle(FireTimers(300 * S_NS - 1)) == []
+    answer = it.handle(FireTimers(400 * S_NS))
     assert [states(facts) for _, facts in answer] == [["early Running"], ["also-early Running"], ["late Running"]]
     assert [key for key, _ in answer] == sorted(key for key, _ in answer)
-    assert it.next_deadline_ns() is None
+    assert it.deadline_ns is None
 
 
 def test_ended_applications_leave() -> None:
@@ -85,7 +85,7 @@ def test_ended_applications_leave() -> None:
     it = leaf("app-1")
     it.handle(SubmitBatch(0, [Entry(0, running("t1", "app-1"), 0, 1)]))
     it.handle(EndAllocations(0, [(ApplicationID("app-1"), AllocationKey("t1"))], "why"))
-    ((_, facts),) = it.on_fire_timers(FireTimers(30 * S_NS))
+    ((_, facts),) = it.handle(FireTimers(30 * S_NS))
     assert states(facts) == ["app-1 Completed"]
     assert it.applications == {}
 
@@ -96,7 +96,7 @@ def test_a_name_that_comes_back_has_its_own_timers() -> None:
     it.handle(SubmitBatch(0, [Entry(0, running("t1", "app-1"), 0, 1)]))
     it.handle(SubmitBatch(1, [Entry(0, RemoveApplication(ApplicationID("app-1")), 1, 2)]))
     it.handle(SubmitBatch(1, [Entry(0, AddApplication(ApplicationID("app-1"), PATH, "alice"), 1, 3)]))
-    assert it.next_deadline_ns() is None
+    assert it.deadline_ns is None
 
 
 def test_configure_and_close() -> None:

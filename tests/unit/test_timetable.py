@@ -4,7 +4,7 @@ from world import S_NS
 
 from ykactor.core.ids import ApplicationID, QueuePath
 from ykactor.core.states import TERMINAL_TIMEOUT_NS, ApplicationState
-from ykactor.core.timetable import EndedApplication, Timetable
+from ykactor.core.timetable import REJECTED_MAX, EndedApplication, Timetable
 
 A, B = QueuePath("root.a"), QueuePath("root.b")
 
@@ -28,12 +28,14 @@ def test_earliest_of_all() -> None:
 
 
 def test_each_leaf_once() -> None:
-    """Leaves are woken earliest first, each once however often it was noted; what is not due stays."""
+    """Leaves are woken earliest first, each once however often it was noted."""
     it = Timetable()
     for path, deadline_ns in [(A, 30), (B, 20), (A, 10), (A, 10), (B, 99)]:
         it.note_leaf(path, deadline_ns)
     assert it.due_leaves(9) == []
     assert it.due_leaves(30) == [A, B]
+    assert it.next_ns() is None  # whoever wakes a leaf notes what it has next
+    it.note_leaf(B, 99)
     assert it.next_ns() == 99
 
 
@@ -62,3 +64,17 @@ def test_fresh_start() -> None:
     it.note_ended(ended(0))
     it.forget_ended()
     assert (it.ended, it.next_ns(), it.due_expiries(TERMINAL_TIMEOUT_NS)) == ({}, None, [])
+
+
+def test_refusals_do_not_fill_the_memory() -> None:
+    """One refusal is kept for each id, and of many ids the newest; none of them touches what ended (AP-22, AP-71)."""
+    it = Timetable()
+    it.note_ended(ended(31 * S_NS, "x"))
+    for number in range(REJECTED_MAX + 5):
+        it.note_rejected(ended(number, f"y{number}"))
+        it.note_rejected(ended(number, "x-31"))
+    assert len(it.rejected) == REJECTED_MAX
+    assert list(it.ended) == ["x-31"]
+    assert it.next_ns() == next(iter(it.rejected.values())).finished_ns + TERMINAL_TIMEOUT_NS
+    assert [one.application_id for one in it.due_expiries(31 * S_NS + TERMINAL_TIMEOUT_NS)] == ["x"]
+    assert not it.rejected

@@ -48,7 +48,7 @@ PartitionCommand = Intake | RunSteps | TakeSnapshot | Quiesce
 
 
 class Publication(Struct, frozen=True):
-    """The facts of one cycle, in order. They become visible together."""
+    """The facts of one cycle or one chunk of input, in order."""
 
     partition: PartitionName
     facts: list[Decision]

@@ -3,7 +3,8 @@
 One turn of the loop takes a bounded batch of commands, or wakes for the next timer; everything the batch causes directly is
 published before any decision that follows from it. Cycles go on while there is something to place. Input is taken between
 cycles that placed all they were allowed to; a cycle that only searched is followed by the next one at once, so that a steady
-stream of input cannot keep the search from coming to its end.
+stream of input cannot keep the search from coming to its end; but only so often, so that a long search does not keep input
+waiting either.
 """
 
 from __future__ import annotations
@@ -43,6 +44,10 @@ INBOX_MAX = 1024
 BATCH_MAX = 256
 #: One cycle: few enough placements that planning them and waking their nodes keep the event loop waiting for a few ms only.
 CYCLE_BUDGET = Budget(placements_max=UNDER_WAY_MAX, work_max=40_000)
+#: Facts that the scheduler takes in before other tasks get their turn: one submission may have many consequences.
+OBSERVE_MAX = 1000
+#: Cycles that may search without filling up before input is taken again.
+SEARCH_MAX = 16
 #: One step of the manual mode: a single decision, however long the search.
 STEP_BUDGET = Budget(placements_max=1, work_max=10**9)
 #: Submissions handled before other tasks get their turn (about 10 us each, all told).
@@ -161,7 +166,8 @@ class PartitionActor:
         facts = await self._owners.carry_out(generator, self._replies)
         if facts:
             self._at_rest = False
-            await self._scheduler.observe(facts)
+            for start in range(0, len(facts), OBSERVE_MAX):
+                await self._scheduler.observe(facts[start : start + OBSERVE_MAX])
             await self._publish(Publication(self.core.name, facts))
 
     async def _answer(self, command: PartitionCommand) -> None:
@@ -172,6 +178,8 @@ class PartitionActor:
             case RunSteps(steps, done):
                 for _ in range(steps):
                     await self._cycle(STEP_BUDGET)
+                    if self._at_rest:
+                        break
                 if done is not None:
                     done(self.core.name)
             case Quiesce(done):
@@ -180,10 +188,9 @@ class PartitionActor:
                 done(self.core.name)
 
     async def _schedule(self) -> None:
-        """One full cycle's worth of placements, or until nothing more can be placed."""
-        while not self._at_rest:
-            result = await self._cycle(self._budget)
-            if result.is_full:
+        """One full cycle's worth of placements, or until nothing more can be placed, or a long enough search."""
+        for _ in range(SEARCH_MAX):
+            if self._at_rest or (await self._cycle(self._budget)).is_full:
                 return
 
     async def _cycle(self, budget: Budget) -> CycleResult:

@@ -79,13 +79,11 @@ class Application:
         "state",
         "stateaware",
         "submission_ns",
-        "user",
     )
 
     def __init__(self, spec: AddApplication, queue: QueuePath, arrival_ns: int, arrival: int) -> None:
         self.application_id = spec.application_id
         self.queue = queue
-        self.user = spec.user
         self.stateaware = is_stateaware(spec.tags)
         self.submission_ns = arrival_ns
         self.arrival = arrival

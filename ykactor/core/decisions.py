@@ -1,7 +1,7 @@
 """What came out: every public fact of a partition, in the order in which it became true.
 
-The cores produce these structs, nobody else does. ``wire.render`` renders one fact three ways: as a line of the decision
-log, as messages to the resource manager, and as event records for the feed. They are frozen and hold no
+The cores produce these structs, nobody else does. ``wire.render`` makes of a fact a line of the decision log and
+messages to the resource manager, ``wire.events`` event records for the feed. They are frozen and hold no
 cycles.
 """
 

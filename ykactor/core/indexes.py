@@ -6,7 +6,7 @@ compares.
 
 Waking is decided here, in one place. What was parked is tried again
 - everywhere, when an amount in use became smaller or a limit larger (``generation``);
-- in one leaf, when an application's place, state or choice of asks changed there (``wake``).
+- in one leaf, when something changed there and a line of it is not parked (``_wake``).
 """
 
 from __future__ import annotations
@@ -62,6 +62,7 @@ class Indexes:
         self._pending_changes: dict[Account, Resource] = {}
         self._touched_leaves: dict[Account, None] = {}
         self._touched_nodes: dict[NodeID, None] = {}
+        self._tree_is_stale = False
 
     def observe(self, facts: list[Decision]) -> None:
         """Work in what happened, in order."""
@@ -100,10 +101,14 @@ class Indexes:
             case QueueLimitChanged(_, "root", "max", total):
                 self.ledger.set_root_max(total)
                 self.generation += 1
-            case ConfigurationChanged(_, "accepted") | QueueRemoved():
+            case ConfigurationChanged(_, "accepted"):
                 self._reconfigure()
+            case QueueRemoved():
+                self._tree_is_stale = True  # many go at once
 
     def _work_in(self) -> None:
+        if self._tree_is_stale:
+            self._reconfigure()
         for leaf, change in self._pending_changes.items():
             self.ledger.change_pending(leaf, change)
         self._pending_changes.clear()
@@ -228,6 +233,7 @@ class Indexes:
 
     def _reconfigure(self) -> None:
         """The queue tree or its settings changed: all orders begin anew."""
+        self._tree_is_stale = False
         self.ledger.configure((queue.config, isinstance(queue, LeafCore)) for queue in self._roster.queues.values())
         self.nodes.configure(self._roster.config.node_sort_policy)
         for application_id, (old, application) in list(self.waiting.items()):

@@ -1,7 +1,7 @@
 """What must hold between two cycles: the owners agree with each other, and the scheduler's ledger and orders with them.
 
-Everything derived is reckoned anew from the truth (leaves and nodes) and compared. Who calls it: tests after every step,
-the simulator, and health checks; nothing here is cheap, and nothing here decides.
+Everything derived is reckoned anew from the truth (leaves and nodes) and compared. Who calls it: tests, after every
+step; nothing here is cheap, and nothing here decides.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ykactor.core.partition import PartitionCore
 from ykactor.core.priorities import Priority, queue_priority, sort_rank
 from ykactor.core.queueconfig import NodeSortPolicy
 from ykactor.core.queues import LeafCore, ParentCore
-from ykactor.core.resources import Resource, add_to, pruned
+from ykactor.core.resources import Resource, add_to, pruned, saturated
 from ykactor.core.roster import Roster
 from ykactor.core.scheduler import SchedulerCore
 from ykactor.core.states import COUNTED_AS_RUNNING, ApplicationState
@@ -214,11 +214,11 @@ def _tree(roster: Roster, ledger: Ledger) -> Iterator[str]:
     yield from _differs("ledger", "the number of unconfirmed charges", len(ledger.unconfirmed), 0)
     total = _sum(node.capacity for node in roster.nodes.values())
     offered = total if any(quantity > 0 for quantity in total.values()) else None
-    yield from _differs("ledger", "the cluster's total", ledger.root_max, offered)
+    yield from _differs("ledger", "the cluster's total", ledger.root_max, offered and saturated(offered))
     for path, account in ledger.accounts.items():
         queue = roster.queues.get(path)
         if queue is not None:
-            limit = queue.config.max if account.parent else offered
+            limit = queue.config.max if account.parent else ledger.root_max
             yield from _differs(f"account {path}", "is_leaf", account.is_leaf, isinstance(queue, LeafCore))
             yield from _differs(f"account {path}", "the configuration", account.config, queue.config)
             yield from _differs(f"account {path}", "max", account.max, limit)

@@ -22,7 +22,7 @@ class Account:
 
     Attributes:
         path_up: this account and its ancestors, root last.
-        allocated, pending: base units; parents hold the sum of their children (QU-47), types with 0 are left out.
+        allocated, pending: base units; parents hold the sum of their children (QU-47).
         running: the applications that hold a running slot here (QU-53, QU-55).
         priorities: of the children, or of the leaf's applications; ``priority`` is what the parent sees (PR-11).
         share: fair share, see ``Ledger.reckon_share``.

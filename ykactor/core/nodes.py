@@ -142,7 +142,8 @@ class NodeCore:
             if not fits(left, resource):
                 return Refused(self.revision, f"node {self.node_id}: has {text(left)} left, wants {text(resource)}")
             for name, quantity in resource.items():
-                left[name] = left.get(name, 0) - quantity
+                if quantity:
+                    left[name] = left.get(name, 0) - quantity
             placed[identity] = ask
         self.available = left
         self.allocations |= placed
@@ -204,7 +205,8 @@ class NodeCore:
         add_to(self.allocated, ask.spec.resource)
         available = self.available
         for name, quantity in ask.spec.resource.items():
-            available[name] = available.get(name, 0) - quantity
+            if quantity:
+                available[name] = available.get(name, 0) - quantity
 
     def _reckon_available(self) -> None:
         self.available = subtracted(subtracted(self.capacity, self.allocated), self.occupied)

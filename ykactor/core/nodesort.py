@@ -21,7 +21,7 @@ from ykactor.core.resources import Resource
 
 #: Nodes that an ask looks at before a heap is made for its shape.
 SCAN_MAX = 64
-#: Heap entries over all shapes; the least recently used shapes are dropped above it (about 150 bytes an entry).
+#: Heap entries over all shapes; the heaps that were made first are dropped above it (about 150 bytes an entry).
 ENTRIES_MAX = 1_000_000
 
 
@@ -59,10 +59,12 @@ class IndexedNode:
 class _Heap:
     """The nodes on which one shape fits, best first; entries whose version is no longer the node's are stale."""
 
-    __slots__ = ("entries", "log_end")
+    __slots__ = ("entries", "log_end", "made_with")
 
     def __init__(self) -> None:
         self.entries: list[tuple[float, NodeID, int, IndexedNode]] = []
+        #: Entries at the start; it is made anew when there are many more.
+        self.made_with = 0
         #: How much of the log of changed nodes is worked in, as an absolute position.
         self.log_end = 0
 
@@ -80,6 +82,8 @@ class NodeIndex:
         #: Absolute position of the log's first entry.
         self._log_start = 0
         self._versions = 0
+        #: Entries of all heaps when they were made, and one for each heap.
+        self._entries = 0
         #: Nodes looked at since the last plan began: the planner's measure of work.
         self.visited = 0
 
@@ -151,17 +155,23 @@ class NodeIndex:
     # ---- heaps of shapes
 
     def _make_heap(self, shape: Shape) -> _Heap:
-        heap = self._heaps.pop(shape, None) or _Heap()
-        items = shape[0]
+        if shape in self._heaps:
+            self._drop(shape)
+        heap, items = _Heap(), shape[0]
         heap.entries = [
             (score, node_id, node.version, node) for score, node_id, node in self._sorted if node.fits(items)
         ]  # sorted, and a sorted list is a heap
+        heap.made_with = len(heap.entries)
         heap.log_end = self._log_start + len(self._log)
         self.visited += len(self._sorted)
         self._heaps[shape] = heap
-        while len(self._heaps) * len(self._sorted) > ENTRIES_MAX and len(self._heaps) > 1:
-            del self._heaps[next(iter(self._heaps))]
+        self._entries += len(heap.entries) + 1
+        while self._entries > ENTRIES_MAX and len(self._heaps) > 1:
+            self._drop(next(iter(self._heaps)))
         return heap
+
+    def _drop(self, shape: Shape) -> None:
+        self._entries -= self._heaps.pop(shape).made_with + 1
 
     def _first_of_heap(self, shape: Shape, heap: _Heap) -> IndexedNode | None:
         if heap.log_end < self._log_start or len(heap.entries) > 2 * len(self._sorted) + SCAN_MAX:

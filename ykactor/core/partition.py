@@ -31,7 +31,6 @@ from ykactor.core.decisions import (
     NodeRejected,
     NodeRemoved,
     QueueLimitChanged,
-    QueueRemoved,
     Released,
 )
 from ykactor.core.ids import AllocationKey, ApplicationID, NodeID, QueuePath
@@ -60,11 +59,11 @@ from ykactor.core.nodes import (
 )
 from ykactor.core.placement import place
 from ykactor.core.queueconfig import PartitionConfig
-from ykactor.core.queues import Close, EndAllocations, Entry, FireTimers, LeafCore, ParentCore, Positioned, SubmitBatch
-from ykactor.core.reload import adoption, difference, objection
+from ykactor.core.queues import EndAllocations, Entry, FireTimers, LeafCore, Positioned, SubmitBatch
+from ykactor.core.reload import cleaning, difference, needs_cleaning, objection
 from ykactor.core.resources import Resource, add_to, saturated, strictly_positive, subtract_from
 from ykactor.core.roster import Roster, Sends
-from ykactor.core.states import QUEUE_CLEANER_NS, ApplicationState, QueueState
+from ykactor.core.states import QUEUE_CLEANER_NS, ApplicationState
 from ykactor.core.timetable import EndedApplication, Timetable
 
 Round = Generator[Sends, list[object], list[Decision]]
@@ -322,7 +321,8 @@ class PartitionCore:
             leaf = self.roster.leaf_of(ask.spec.application_id)
             orphans.setdefault(leaf, []).append((ask.spec.application_id, ask.spec.allocation_key))
         del self.roster.nodes[node_id]
-        self._foreign = {key: where for key, where in self._foreign.items() if where != node_id}  # SC-84
+        for key in core.foreign:  # SC-84
+            del self._foreign[key]
         *root_max, removed = self._reckon_total(NodeRemoved(now_ns, node_id))
         facts += root_max
         if orphans:
@@ -352,32 +352,17 @@ class PartitionCore:
         self.roster.config = config
         self.roster.queues = reload.queues
         yield reload.sends
-        if self._to_clean():
+        if needs_cleaning(self.roster):
             self.timetable.cleaning_ns = self.timetable.cleaning_ns or now_ns + QUEUE_CLEANER_NS
         return [*reload.facts, ConfigurationChanged(now_ns, "accepted", "")]
 
-    def _to_clean(self) -> bool:
-        return any(queue.state is QueueState.DRAINING or _becomes_leaf(queue) for queue in self.roster.queues.values())
-
     def _clean_queues(self, now_ns: int) -> Round:
-        """Remove what drains and is empty, children before parents (QU-96); parents without children become leaves (CF-60)."""
-        facts: list[Decision] = []
-        sends: Sends = []
-        queues = self.roster.queues
-        parents = {path.rpartition(".")[0] for path in queues}
-        for path, queue in reversed(list(queues.items())):
-            empty = path not in parents and not (isinstance(queue, LeafCore) and queue.applications)
-            if queue.state is QueueState.DRAINING and empty:
-                del queues[path]
-                parents = {other.rpartition(".")[0] for other in queues}
-                sends.append((queue, Close()))
-                facts.append(QueueRemoved(now_ns, path))
-            elif _becomes_leaf(queue) and path not in parents:
-                sends.append((queue, Close()))
-                queues[path] = LeafCore(queue.config)
-        yield sends + adoption(queues)
-        self.timetable.cleaning_ns = now_ns + QUEUE_CLEANER_NS if self._to_clean() else None
-        return facts
+        """Remove what drains and is empty; the next cleaning is due while something drains (QU-96)."""
+        reload = cleaning(self.roster, now_ns)
+        self.roster.queues = reload.queues
+        yield reload.sends
+        self.timetable.cleaning_ns = now_ns + QUEUE_CLEANER_NS if needs_cleaning(self.roster) else None
+        return reload.facts
 
     # ---- time
 
@@ -391,11 +376,9 @@ class PartitionCore:
             facts += caused
         for leaf in leaves:
             if isinstance(leaf, LeafCore):
-                self.timetable.note_leaf(leaf.path, leaf.next_deadline_ns())
+                self.timetable.note_leaf(leaf.path, leaf.deadline_ns)
         self._keep_ended(facts)
         for ended in self.timetable.due_expiries(now_ns):
-            if ended.state is ApplicationState.REJECTED:
-                continue  # it was in no queue, and nobody is told (AP-73)
             path, state = QueuePath(ended.queue), ApplicationState.EXPIRED.value
             facts.append(ApplicationChanged(now_ns, ended.application_id, path, state, "expireApplication"))
         if self.timetable.cleaning_ns is not None and self.timetable.cleaning_ns <= now_ns:
@@ -420,8 +403,4 @@ class PartitionCore:
             if type(fact) is ApplicationChanged:
                 queue = self.roster.queues.get(fact.queue)
                 if isinstance(queue, LeafCore):
-                    self.timetable.note_leaf(queue.path, queue.next_deadline_ns())
-
-
-def _becomes_leaf(queue: object) -> bool:
-    return isinstance(queue, ParentCore) and not queue.config.is_parent
+                    self.timetable.note_leaf(queue.path, queue.deadline_ns)

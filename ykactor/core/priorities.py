@@ -43,8 +43,12 @@ class PriorityBag:
             counts[priority] += 1
             return
         counts[priority] = 1
-        heapq.heappush(self._heap, -priority)
-        self.highest = -self._heap[0]
+        heap = self._heap
+        heapq.heappush(heap, -priority)
+        if len(heap) > 2 * len(counts) + 64:  # lower ones came and went below the top
+            heap[:] = [-priority for priority in counts]
+            heapq.heapify(heap)
+        self.highest = -heap[0]
 
     def remove(self, priority: int) -> None:
         """One less of ``priority``, which must be in the bag. Amortised O(log distinct)."""

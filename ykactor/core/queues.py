@@ -86,9 +86,16 @@ class LeafCore:
         #: Live applications in order of registration.
         self.applications: dict[ApplicationID, Application] = {}
         self._timers: list[tuple[int, int, ApplicationID]] = []
+        #: When the next timer of any application is due; None when there is none.
+        self.deadline_ns: int | None = None
 
     def handle(self, command: LeafCommand) -> object:
         """Carry out one command; what comes back is said at the command."""
+        answer = self._carry_out(command)
+        self.deadline_ns = self._next_deadline_ns()
+        return answer
+
+    def _carry_out(self, command: LeafCommand) -> object:
         match command:
             case SubmitBatch():
                 return self.on_submit_batch(command)
@@ -106,8 +113,7 @@ class LeafCore:
                 self._timers.clear()
         return None
 
-    def next_deadline_ns(self) -> int | None:
-        """When the next timer of any application is due; None when there is none."""
+    def _next_deadline_ns(self) -> int | None:
         timers = self._timers
         while timers and not self._is_armed(timers[0]):
             heapq.heappop(timers)
@@ -182,7 +188,7 @@ class LeafCore:
 
     def on_fire_timers(self, command: FireTimers) -> list[tuple[tuple[int, int], list[Decision]]]:
         answer = []
-        while (deadline_ns := self.next_deadline_ns()) is not None and deadline_ns <= command.now_ns:
+        while (deadline_ns := self._next_deadline_ns()) is not None and deadline_ns <= command.now_ns:
             _, arrival, application_id = heapq.heappop(self._timers)
             application = self.applications[application_id]
             application.deadline_ns = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, Generic, TypeVar
 
 #: Compared as a whole; unique in its ranking because its last part is a number of arrival.
@@ -27,9 +27,6 @@ class Ranking(Generic[T]):
 
     def __len__(self) -> int:
         return len(self._entries) - self._start
-
-    def __iter__(self) -> Iterator[T]:
-        return (item for _, item in self._entries[self._start :])
 
     def first(self) -> T:
         """The item with the lowest key; there must be one."""

@@ -5,11 +5,12 @@ The difference is computed before anything is touched, so a tree that cannot be 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from msgspec import Struct
 
-from ykactor.core.decisions import Decision, QueueAdded, QueueLimitChanged, QueueStateChanged
+from ykactor.core.decisions import Decision, QueueAdded, QueueLimitChanged, QueueRemoved, QueueStateChanged
 from ykactor.core.ids import QueuePath
 from ykactor.core.queueconfig import PartitionConfig, QueueConfig
 from ykactor.core.queues import Close, Configure, LeafCore, ParentCore, SetChildren
@@ -106,3 +107,32 @@ def _drain(queue: QueueCore, reload: Reload, now_ns: int) -> None:
     if queue.state is not QueueState.DRAINING:
         reload.sends.append((queue, Configure(None, QueueState.DRAINING)))
         reload.facts.append(QueueStateChanged(now_ns, queue.path, QueueState.DRAINING.value))
+
+
+def _becomes_leaf(queue: QueueCore) -> bool:
+    """A parent that the text wants as a leaf, and that waits for its last child to go (CF-60)."""
+    return isinstance(queue, ParentCore) and not queue.config.is_parent
+
+
+def needs_cleaning(roster: Roster) -> bool:
+    """Whether a queue waits to be removed or to become a leaf."""
+    return any(queue.state is QueueState.DRAINING or _becomes_leaf(queue) for queue in roster.queues.values())
+
+
+def cleaning(roster: Roster, now_ns: int) -> Reload:
+    """What removes drained queues that are empty, children before parents (QU-96); parents without children become leaves."""
+    reload = Reload(dict(roster.queues), [], [])
+    children = Counter(path.rpartition(".")[0] for path in roster.queues)
+    for path, queue in reversed(list(roster.queues.items())):
+        if children[path] or (isinstance(queue, LeafCore) and queue.applications):
+            continue
+        if queue.state is QueueState.DRAINING:
+            del reload.queues[path]
+            children[path.rpartition(".")[0]] -= 1
+            reload.sends.append((queue, Close()))
+            reload.facts.append(QueueRemoved(now_ns, path))
+        elif _becomes_leaf(queue):
+            reload.queues[path] = LeafCore(queue.config)
+            reload.sends.append((queue, Close()))
+    reload.sends += adoption(reload.queues)
+    return reload

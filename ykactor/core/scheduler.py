@@ -83,16 +83,16 @@ class SchedulerCore:
             (cores[node.node_id], PlaceBatch(node.revision, [placement.allocated.ask for placement in batch]))
             for node, batch in batches.items()
         ]
-        refused: list[Placement] = []
+        refused: set[IndexedNode] = set()
         for (node, batch), answer in zip(batches.items(), answers, strict=True):
             if isinstance(answer, Placed):
                 node.revision = answer.revision
             else:
                 self._take_back(node, batch, cast("Refused", answer))
-                refused += batch
+                refused.add(node)
         if not refused:
             return placements
-        return [placement for placement in placements if placement not in refused]
+        return [placement for placement in placements if placement.node not in refused]
 
     def _take_back(self, node: IndexedNode, batch: list[Placement], refusal: Refused) -> None:
         """The node is not as the index had it: refund, let the asks wait again, and look at the node anew."""

@@ -32,17 +32,21 @@ class Timetable:
 
     def __init__(self) -> None:
         self._leaves: list[tuple[int, QueuePath]] = []
-        #: By ``<applicationID>-<unix seconds>``, a further ``-<n>`` when that is taken (AP-71); refused ones by their id.
+        #: The earliest deadline noted for each leaf.
+        self._noted: dict[QueuePath, int] = {}
+        #: By ``<applicationID>-<unix seconds>``, a further ``-<n>`` when that is taken (AP-71).
         self.ended: dict[str, EndedApplication] = {}
         self._expiries: list[tuple[int, str]] = []
-        #: Keys of refused applications, the oldest refusal first.
-        self._rejected: dict[str, None] = {}
+        #: Refused applications, the oldest refusal first (AP-22).
+        self.rejected: dict[ApplicationID, EndedApplication] = {}
         #: When empty draining queues are removed next; None while none drains.
         self.cleaning_ns: int | None = None
 
     def note_leaf(self, path: QueuePath, deadline_ns: int | None) -> None:
         """A leaf's next timer is due at ``deadline_ns``. Noting it twice is harmless."""
-        if deadline_ns is not None:
+        noted_ns = self._noted.get(path)
+        if deadline_ns is not None and (noted_ns is None or deadline_ns < noted_ns):
+            self._noted[path] = deadline_ns
             heapq.heappush(self._leaves, (deadline_ns, path))
 
     def note_ended(self, application: EndedApplication) -> None:
@@ -52,30 +56,27 @@ class Timetable:
         while key in self.ended:
             number += 1
             key = f"{stem}-{number}"
-        self._keep(key, application)
+        self.ended[key] = application
+        heapq.heappush(self._expiries, (application.finished_ns + TERMINAL_TIMEOUT_NS, key))
 
     def note_rejected(self, application: EndedApplication) -> None:
         """Keep a refused application; a later refusal of the same id replaces it (AP-22). Of many, the newest are kept."""
-        self._rejected.pop(application.application_id, None)
-        self._rejected[application.application_id] = None
-        self._keep(application.application_id, application)
-        if len(self._rejected) > REJECTED_MAX:
-            oldest = next(iter(self._rejected))
-            del self._rejected[oldest], self.ended[oldest]
-
-    def _keep(self, key: str, application: EndedApplication) -> None:
-        self.ended[key] = application
-        heapq.heappush(self._expiries, (application.finished_ns + TERMINAL_TIMEOUT_NS, key))
+        self.rejected.pop(application.application_id, None)
+        self.rejected[application.application_id] = application
+        if len(self.rejected) > REJECTED_MAX:
+            del self.rejected[next(iter(self.rejected))]
 
     def forget_ended(self) -> None:
         """A fresh start: nothing that ended is visible any more."""
         self.ended.clear()
         self._expiries.clear()
-        self._rejected.clear()
+        self.rejected.clear()
 
     def next_ns(self) -> int | None:
         """The earliest deadline of all; None when nothing is to come."""
         heads = [heap[0][0] for heap in (self._leaves, self._expiries) if heap]
+        if self.rejected:  # the oldest refusal is the first
+            heads.append(next(iter(self.rejected.values())).finished_ns + TERMINAL_TIMEOUT_NS)
         if self.cleaning_ns is not None:
             heads.append(self.cleaning_ns)
         return min(heads, default=None)
@@ -84,17 +85,19 @@ class Timetable:
         """Take out the leaves to wake, earliest first, each once."""
         paths: dict[QueuePath, None] = {}
         while self._leaves and self._leaves[0][0] <= now_ns:
-            paths[heapq.heappop(self._leaves)[1]] = None
+            path = heapq.heappop(self._leaves)[1]
+            paths[path] = None
+            self._noted.pop(path, None)
         return list(paths)
 
     def due_expiries(self, now_ns: int) -> list[EndedApplication]:
-        """Take out the ended applications whose time is up (AP-73)."""
+        """Take out the ended applications whose time is up (AP-73); refused ones are forgotten, nobody is told of them."""
+        while self.rejected:
+            oldest = next(iter(self.rejected.values()))
+            if oldest.finished_ns + TERMINAL_TIMEOUT_NS > now_ns:
+                break
+            del self.rejected[oldest.application_id]
         expired = []
         while self._expiries and self._expiries[0][0] <= now_ns:
-            deadline_ns, key = heapq.heappop(self._expiries)
-            application = self.ended.get(key)
-            # a refused one may be gone or have been refused anew since
-            if application is not None and application.finished_ns + TERMINAL_TIMEOUT_NS == deadline_ns:
-                expired.append(self.ended.pop(key))
-                self._rejected.pop(key, None)
+            expired.append(self.ended.pop(heapq.heappop(self._expiries)[1]))
         return expired

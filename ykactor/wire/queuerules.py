@@ -9,6 +9,9 @@ from ykactor.wire.queueschema import PartitionDraft, QueueDraft
 from ykactor.wire.yamlfields import find, join
 from ykactor.wire.yamltext import Mistakes
 
+#: Far more than anybody needs, and far from where a weighted sum of floats would overflow.
+WEIGHT_MAX = 1e100
+
 #: The recovery queue below root belongs to the scheduler (CF-28).
 RESERVED_NAME = "@recovery@"
 
@@ -136,9 +139,9 @@ def _check_node_sort(partition: PartitionDraft, mistakes: Mistakes) -> None:
         text = f"found {shown(partition.sort_type)}, expected fair or binpacking"
         _note(mistakes, "E36", partition, ("nodesortpolicy", "type"), text)
     for name, weight in (partition.resource_weights or {}).items():
-        if weight < 0:
+        if not 0 <= weight <= WEIGHT_MAX:
             keys = ("nodesortpolicy", "resourceweights", name)
-            _note(mistakes, "E37", partition, keys, f"found {weight}, expected a weight of 0 or more")
+            _note(mistakes, "E37", partition, keys, f"found {weight}, expected a weight from 0 to {WEIGHT_MAX:g}")
 
 
 def _check_max_applications(queue: QueueDraft, mistakes: Mistakes) -> None:
