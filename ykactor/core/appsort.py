@@ -105,7 +105,7 @@ class LeafOrder:
         "_lines_made",
         "_lineup",
         "_places",
-        "_sorts_by_more_than_age",
+        "_sorts_by_usage",
         "_starting",
         "lines",
         "park",
@@ -113,8 +113,7 @@ class LeafOrder:
 
     def __init__(self, config: QueueConfig) -> None:
         self._config = config
-        #: Whether an allocation can move an application although its priority stays: by usage, or by its state.
-        self._sorts_by_more_than_age = config.properties.sort_policy != "fifo"
+        self._sorts_by_usage = config.properties.sort_policy == "fair"
         self.lines: dict[LineKey, Line] = {}
         self._lines_made = 0
         self._lineup: Lineup[Line] = Lineup()
@@ -159,6 +158,7 @@ class LeafOrder:
 
     def update(self, application: WaitingApplication) -> None:
         """Bring the places of ``application`` up to date with its asks, usage and state."""
+        application.changed = application.used = False
         key = self.sort_key(application)
         if self._config.properties.sort_policy != "stateaware":
             self._stand(application, key)
@@ -171,12 +171,12 @@ class LeafOrder:
         self._choose()
 
     def has_moved(self, application: WaitingApplication) -> bool:
-        """Whether a placement that left its priority alone may have changed where ``application`` stands."""
+        """Whether something besides its priority may have changed where ``application`` stands."""
         return bool(
-            self._sorts_by_more_than_age
+            application.changed
+            or (application.used and self._sorts_by_usage)
             or application.closed
             or application.opened
-            or application.in_lines is not (application.state is _ACCEPTED)
         )
 
     def remove(self, application: WaitingApplication) -> None:

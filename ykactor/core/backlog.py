@@ -70,6 +70,7 @@ class WaitingApplication:
         opened, closed: queues that came and went since the leaf's order looked last.
         shown_priority: the priority that the leaf's own bag holds of this application.
         sort_key: its place by the leaf's policy; None while it is in no line. Written by the leaf's order.
+        changed: whether its state or age changed since the leaf's order looked last; ``used``: whether its usage did.
         in_lines: whether these are lines of Accepted applications; None while it is in no line.
     """
 
@@ -78,6 +79,7 @@ class WaitingApplication:
         "application_id",
         "arrival",
         "asks",
+        "changed",
         "closed",
         "in_lines",
         "lineup",
@@ -89,6 +91,7 @@ class WaitingApplication:
         "state",
         "stateaware",
         "submission_ns",
+        "used",
     )
 
     def __init__(self, fact: ApplicationAdded) -> None:
@@ -107,6 +110,8 @@ class WaitingApplication:
         self.shown_priority: Priority = None
         self.sort_key: SortKey | None = None
         self.in_lines: bool | None = None
+        self.changed = True
+        self.used = False
 
     def add(self, ask: Ask) -> None:
         """An ask waits from now on. O(log asks) plus a memory move."""
@@ -118,7 +123,9 @@ class WaitingApplication:
         queue.add(order_of(ask), ask)
         self.asks[ask.spec.allocation_key] = ask, queue
         self.priorities.add(ask.spec.priority)
-        self.submission_ns = min(self.submission_ns, ask.created_ns)
+        if ask.created_ns < self.submission_ns:
+            self.submission_ns = ask.created_ns
+            self.changed = True
         self.lineup.put(queue, queue.first_key())
 
     def take(self, queue: AskQueue) -> Ask:
@@ -126,6 +133,7 @@ class WaitingApplication:
         ask = queue.pop()
         self._forget(ask, queue)
         add_to(self.allocated, ask.spec.resource)
+        self.used = True
         return ask
 
     def discard(self, ask: Ask) -> None:
@@ -137,7 +145,13 @@ class WaitingApplication:
     def put_back(self, ask: Ask) -> None:
         """A placement was refused: the ask waits again."""
         subtract_from(self.allocated, ask.spec.resource)
+        self.used = True
         self.add(ask)
+
+    def enter(self, state: ApplicationState) -> None:
+        """The application is, or will be, in this state."""
+        self.state = state
+        self.changed = True
 
     def leave_lines(self) -> None:
         """The leaf's order begins anew: stand nowhere."""
@@ -146,6 +160,7 @@ class WaitingApplication:
         self.opened.clear()
         self.closed.clear()
         self.sort_key = self.in_lines = None
+        self.changed = True
 
     def _forget(self, ask: Ask, queue: AskQueue) -> None:
         del self.asks[ask.spec.allocation_key]

@@ -159,7 +159,7 @@ class Indexes:
         if application.state in COUNTED_AS_RUNNING and state not in COUNTED_AS_RUNNING:
             self.ledger.give_slot_back(leaf, application_id)
             self.generation += 1
-        application.state = state
+        application.enter(state)
         if state in COUNTED_AS_RUNNING:
             self.ledger.take_slot(leaf, application_id)
         self._touch(leaf, application)
@@ -180,6 +180,7 @@ class Indexes:
         if ask.spec.allocation_key in application.asks:  # it waited here until the resource manager placed it (AP-112)
             self._discard(ask)
         application.submission_ns = min(application.submission_ns, ask.created_ns)  # PR-40
+        application.changed = True
         self._change_usage(ask.spec.application_id, None, ask.spec.resource, node_id)
 
     def _change_usage(
@@ -193,6 +194,7 @@ class Indexes:
             self.ledger.free(leaf, ended)
             subtract_from(application.allocated, ended)
             self.generation += 1
+        application.used = True
         self._touch_node(node_id)
         self._touch(leaf, application)
 
@@ -203,21 +205,22 @@ class Indexes:
 
     # ---- orders
 
-    def _replace(self, leaf: Account, application: WaitingApplication) -> None:
-        """Bring the places of an application in its leaf up to date."""
-        leaf.applications.update(application)
+    def _replace(self, leaf: Account, application: WaitingApplication) -> bool:
+        """Bring the places of an application in its leaf up to date; answers whether its priority changed."""
         priority = application.priorities.highest
-        if priority != application.shown_priority:
-            leaf.priorities.replace(application.shown_priority, priority)
-            application.shown_priority = priority
+        if priority == application.shown_priority:
+            if leaf.applications.has_moved(application):
+                leaf.applications.update(application)
+            return False
+        leaf.applications.update(application)
+        leaf.priorities.replace(application.shown_priority, priority)
+        application.shown_priority = priority
+        return True
 
     def requeue(self, leaf: Account, application: WaitingApplication) -> None:
         """Bring the places of an application and of all queues above it up to date at once: the planner looks at them next."""
-        if application.priorities.highest != application.shown_priority:
-            self._replace(leaf, application)
+        if self._replace(leaf, application):
             self.ledger.refresh_priority(leaf)
-        elif leaf.applications.has_moved(application):
-            self._replace(leaf, application)
         self._update_places(leaf)
 
     def _update_places(self, leaf: Account) -> None:

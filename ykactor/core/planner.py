@@ -161,7 +161,7 @@ class Planner:
         """The leaf will move the application when it settles; later steps of this plan already build on it."""
         entered = after_allocation(application.state, stateaware=application.stateaware)
         if entered:
-            application.state = entered[-1]
+            application.enter(entered[-1])
             if application.state in COUNTED_AS_RUNNING:
                 self.ledger.take_slot(leaf, application.application_id)
 

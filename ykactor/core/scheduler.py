@@ -105,7 +105,7 @@ class SchedulerCore:
             truth = self._roster.leaf(placement.leaf.path).applications[application.application_id]
             if truth.state not in COUNTED_AS_RUNNING:
                 self.indexes.ledger.give_slot_back(placement.leaf, application.application_id)
-            application.state = truth.state
+            application.enter(truth.state)
             self.indexes.requeue(placement.leaf, application)
         self.indexes.nodes.sync(self._roster.nodes[node.node_id])
         self.indexes.generation += 1
@@ -137,7 +137,7 @@ class SchedulerCore:
                 leaf, application = self.indexes.waiting[fact.application_id]
                 truth = self._roster.leaf(leaf.path).applications[fact.application_id]
                 if application.state is not truth.state:
-                    application.state = truth.state
+                    application.enter(truth.state)
                     if truth.state in COUNTED_AS_RUNNING:
                         self.indexes.ledger.take_slot(leaf, application.application_id)
                     self.indexes.requeue(leaf, application)
