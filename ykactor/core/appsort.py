@@ -25,12 +25,14 @@ def usage_key(allocated: Resource, guaranteed: Resource | None) -> tuple[float, 
     The tuple ends in 0.0 and trailing zeros do not count, so that a list which runs out compares with what is left of the
     other as with zeros. (A zero between positive and negative amounts would break this; allocated is never negative.)
     """
-    total = guaranteed or {}
-    usage = [
-        float(amount) / float(total[name]) if total.get(name) else float(amount)
-        for name, amount in allocated.items()
-        if amount
-    ]
+    if guaranteed:
+        usage = [
+            float(amount) / float(guaranteed[name]) if guaranteed.get(name) else float(amount)
+            for name, amount in allocated.items()
+            if amount
+        ]
+    else:
+        usage = [float(amount) for amount in allocated.values() if amount]
     usage.sort(reverse=True)
     return *usage, 0.0
 
@@ -100,11 +102,13 @@ class LeafOrder:
 
     __slots__ = (
         "_chosen",
-        "_config",
+        "_guaranteed",
+        "_keeps_back",
         "_kept_back",
         "_lines_made",
         "_lineup",
         "_places",
+        "_sorts_by_priority",
         "_sorts_by_usage",
         "_starting",
         "lines",
@@ -112,8 +116,10 @@ class LeafOrder:
     )
 
     def __init__(self, config: QueueConfig) -> None:
-        self._config = config
+        self._guaranteed = config.guaranteed
         self._sorts_by_usage = config.properties.sort_policy == "fair"
+        self._sorts_by_priority = config.properties.sort_by_priority
+        self._keeps_back = config.properties.sort_policy == "stateaware"
         self.lines: dict[LineKey, Line] = {}
         self._lines_made = 0
         self._lineup: Lineup[Line] = Lineup()
@@ -149,18 +155,17 @@ class LeafOrder:
         priority = application.priorities.highest
         if priority is None:
             return None
-        properties = self._config.properties
         rank, age, arrival = sort_rank(priority), application.submission_ns, application.arrival
-        if properties.sort_policy == "fair":
-            usage = usage_key(application.allocated, self._config.guaranteed)
-            return (rank, usage, age, arrival) if properties.sort_by_priority else (usage, rank, age, arrival)
-        return (rank, age, arrival) if properties.sort_by_priority else (age, rank, arrival)
+        if self._sorts_by_usage:
+            usage = usage_key(application.allocated, self._guaranteed)
+            return (rank, usage, age, arrival) if self._sorts_by_priority else (usage, rank, age, arrival)
+        return (rank, age, arrival) if self._sorts_by_priority else (age, rank, arrival)
 
     def update(self, application: WaitingApplication) -> None:
         """Bring the places of ``application`` up to date with its asks, usage and state."""
         application.changed = application.used = False
         key = self.sort_key(application)
-        if self._config.properties.sort_policy != "stateaware":
+        if not self._keeps_back:
             self._stand(application, key)
             return
         self._keep_back(application, key)
