@@ -200,3 +200,12 @@ def test_type_that_no_node_has() -> None:
     assert it.why("t1") == "not enough gpu in the cluster: wants 1, has 0 of 0"
     it.send(node("n2", gpu=1))
     it.expect("n2 accepted", "app-1 Starting", "t1 on n2")
+
+
+def test_negative_capacity_offers_nothing() -> None:
+    """A node that reports a negative quantity is taken, as YuniKorn does, but takes nothing from what other nodes offer."""
+    it = world(tree(queue("a")), [node("n1", vcore=10, memory=10)])
+    it.send(node("n2", vcore=-5, memory=4))
+    assert it.direct.scheduler.indexes.ledger.root_max == {"vcore": 10, "memory": 14}
+    it.send(node("n2", "UPDATE", vcore=-7, memory=2))
+    assert it.direct.scheduler.indexes.ledger.root_max == {"vcore": 10, "memory": 12}

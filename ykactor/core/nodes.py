@@ -9,7 +9,7 @@ from msgspec import Struct
 from ykactor.core.decisions import Decision, ForeignChanged, NodeAdded, NodeCapacityChanged, NodeSchedulable
 from ykactor.core.ids import AllocationKey, NodeID
 from ykactor.core.messages import AllocationSpec, Ask, AskID, ask_id
-from ykactor.core.resources import Resource, add_to, fits, pruned, saturated, subtract_from, subtracted, text
+from ykactor.core.resources import Resource, add_to, fits, positive, saturated, subtract_from, subtracted, text
 
 
 class PlaceBatch(Struct, frozen=True, gc=False):
@@ -87,8 +87,8 @@ class NodeCore:
 
     def __init__(self, node_id: NodeID, capacity: Resource, schedulable: bool, attributes: dict[str, str]) -> None:
         self.node_id = node_id
-        #: Zero types removed (section 9.1 of SC).
-        self.capacity = pruned(capacity)
+        #: What the node offers: zero types removed (section 9.1 of SC), and negative ones, which would take from other nodes.
+        self.capacity = positive(capacity)
         self.schedulable = schedulable
         self.attributes = attributes
         self.allocated: Resource = {}
@@ -164,7 +164,7 @@ class NodeCore:
         return []
 
     def on_set_capacity(self, command: SetCapacity) -> list[Decision]:
-        capacity = pruned(command.capacity)
+        capacity = positive(command.capacity)
         if capacity == self.capacity:
             return []
         self.capacity = capacity

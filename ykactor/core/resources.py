@@ -79,6 +79,11 @@ def pruned(resource: Resource) -> Resource:
     return {name: quantity for name, quantity in resource.items() if quantity}
 
 
+def positive(resource: Resource) -> Resource:
+    """A fresh resource with the types whose value is above 0."""
+    return {name: quantity for name, quantity in resource.items() if quantity > 0}
+
+
 def ahead(left: Resource, right: Resource) -> bool:
     """Strictly greater: all types of ``left`` at least those of ``right`` and one different; an absent type is 0."""
     different = False
