@@ -28,10 +28,11 @@ from ykactor.core.messages import (
 from ykactor.core.partition import PartitionCore
 from ykactor.core.planner import Budget
 from ykactor.core.priorities import PRIORITY_MIN
-from ykactor.core.queueconfig import PartitionConfig
+from ykactor.core.queueconfig import PartitionConfig, SchedulerConfig
 from ykactor.core.scheduler import SchedulerCore
 from ykactor.core.snapshot import final_state, partition_state, waiting_asks
 from ykactor.sim.direct import DirectPartition
+from ykactor.sim.script import Instant
 from ykactor.wire import queuefile
 
 S_NS = 10**9
@@ -42,11 +43,15 @@ PLENTY = 10**6
 
 
 def tree(*queues: dict[str, Any], **root: Any) -> str:
-    """A queue file with these queues below root; ``root`` holds keys of root itself, ``nodesortpolicy`` of the partition."""
+    """A queue file with these queues below root; ``root`` holds keys of root itself and of the partition.
+
+    Root is open to everybody unless it has a ``submitacl``.
+    """
     partition: dict[str, Any] = {"name": "default"}
-    if "nodesortpolicy" in root:
-        partition["nodesortpolicy"] = root.pop("nodesortpolicy")
-    partition["queues"] = [queue("root", *queues, submitacl="*", **root)]
+    for key in ("nodesortpolicy", "placementrules", "usergroupresolver", "preemption"):
+        if key in root:
+            partition[key] = root.pop(key)
+    partition["queues"] = [queue("root", *queues, **{"submitacl": "*"} | root)]
     return json.dumps({"partitions": [partition]})
 
 
@@ -62,6 +67,19 @@ def queue(name: str, *children: dict[str, Any], **keys: Any) -> dict[str, Any]:
     if children:
         entry["queues"] = list(children)
     return entry
+
+
+def limit(*users: str, groups: tuple[str, ...] = (), applications: int = 0, **resource: int) -> dict[str, Any]:
+    """One limit of a queue file: what each of these users and groups may use, in base units, and run."""
+    entry: dict[str, Any] = {"users": list(users), "groups": list(groups), "maxapplications": applications}
+    return entry | {"maxresources": _quantities(resource)}
+
+
+def template(*, applications: int = 0, p: dict[str, object] | None = None, **limits: dict[str, int]) -> dict[str, Any]:
+    """A child template of a queue file; ``max`` and ``guaranteed`` are in base units, properties are given as ``p={...}``."""
+    properties = {key: str(value) for key, value in (p or {}).items()}
+    resources = {name: _quantities(quantities) for name, quantities in limits.items()}
+    return {"maxapplications": applications, "properties": properties, "resources": resources}
 
 
 def _quantities(resource: dict[str, int]) -> dict[str, str]:
@@ -86,10 +104,12 @@ def node(node_id: str, action: str = "CREATE", /, **capacity: int) -> Submission
     return UpdateNode(node_id, action, capacity or None)  # type: ignore[arg-type]
 
 
-def app(application_id: str, queue_name: str = "root.a", *, user: str = "alice", **tags: str) -> Submission:
+def app(
+    application_id: str, queue_name: str = "root.a", *, user: str = "alice", groups: tuple[str, ...] = (), **tags: str
+) -> Submission:
     """A new application; a tag's dots are written as ``__``."""
     named = {name.replace("__", "."): value for name, value in tags.items()}
-    return AddApplication(application_id, queue_name, user, tags=named)  # type: ignore[arg-type]
+    return AddApplication(application_id, queue_name, user, groups, named)  # type: ignore[arg-type]
 
 
 def ask(
@@ -128,6 +148,17 @@ def remove(application_id: str) -> Submission:
 def reset() -> Submission:
     """The resource manager registers afresh."""
     return Reset()
+
+
+def told(instant: Instant) -> list[Submission]:
+    """Everything that an instant of a scenario says to its only partition."""
+    said: list[Submission] = []
+    for step in instant.steps:
+        if isinstance(step, SchedulerConfig):
+            said.append(ApplyConfig(step.partitions[0]))
+        else:
+            said += [submission for submissions in step.values() for submission in submissions]
+    return said
 
 
 # ---- what it hears

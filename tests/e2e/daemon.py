@@ -150,8 +150,14 @@ def node(node_id: str = "n1", action: str = "CREATE", **resource: int | str) -> 
 
 
 def application(application_id: str = "app-1", queue: str = "root.default") -> si.ApplicationRequest:
-    user = si.UserGroupInformation(user="alice")
-    return si.ApplicationRequest(new=[si.AddApplicationRequest(application_id=application_id, queue_name=queue, ugi=user)])
+    """An application for ``queue``; the built-in configuration puts it into the queue that its namespace names."""
+    entry = si.AddApplicationRequest(
+        application_id=application_id,
+        queue_name=queue,
+        ugi=si.UserGroupInformation(user="alice"),
+        tags={"namespace": queue.removeprefix("root.")},
+    )
+    return si.ApplicationRequest(new=[entry])
 
 
 def asks(*keys: str, of: str = "app-1", **resource: int | str) -> si.AllocationRequest:

@@ -25,7 +25,8 @@ def accept_all(submission: messages.Submission) -> list[decisions.Decision]:
             added = decisions.NodeAdded(0, node_id, submission.capacity or {}, True, submission.attributes)
             return [decisions.NodeSchedulable(0, node_id, True), added]
         case messages.AddApplication(application_id):
-            return [decisions.ApplicationAdded(0, application_id, submission.queue_name, submission.user)]
+            queue = submission.queue_name or f"root.{submission.tags.get('namespace', 'default')}"
+            return [decisions.ApplicationAdded(0, application_id, queue, submission.user)]
         case messages.SubmitAllocation(spec):
             ask = messages.Ask(spec, created_ns=0, arrival=0)
             return [decisions.AskAdded(0, ask, "root.a"), decisions.Allocated(0, ask, "root.a", "n1")]
@@ -104,6 +105,9 @@ class FakeDaemon:
         await self._reach_partitions()
         self.configs.append(text)
         return "sum"
+
+    async def with_groups(self, partition: str, submissions: list[messages.Submission]) -> list[messages.Submission]:
+        return submissions
 
     async def run_steps(self, steps: int) -> None:
         await self._reach_partitions()

@@ -3,7 +3,9 @@
 import inspect
 import os
 import random
+import re
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -18,6 +20,7 @@ from msgspec import structs
 
 import ykactor.client
 from ykactor.client import Disconnected, RequestRefused, connect, follow
+from ykactor.client import connection as connection_module
 from ykactor.core import decisions, messages
 from ykactor.surfaces import follow as follow_command
 from ykactor.surfaces import submit as submit_command
@@ -38,18 +41,23 @@ async def events(follower, count):
 # ---- resource managers
 
 
-async def test_the_examples_of_the_documentation_run(capsys):
-    """What the package's docstring shows works as it stands."""
-    example = inspect.getdoc(ykactor.client)
-    blocks = [block for block in example.split("\n\n") if block.startswith("    ")]
-    assert len(blocks) >= 4
-    names = {}
-    exec(textwrap.dedent("\n\n".join(blocks[:2])), names)
-    exec(textwrap.dedent("\n\n".join(blocks[2:])), names)
-    async with running_daemon() as daemon, trio.open_nursery() as nursery:
-        nursery.start_soon(names["print_queue"], daemon.url)
-        assert await names["run_one_task"](daemon.url) == "n1"
-        nursery.cancel_scope.cancel()
+def documented_programs():
+    """What is indented in the package's docstring, from one ``import trio`` to the next."""
+    lines = [line for line in inspect.getdoc(ykactor.client).splitlines() if not line or line.startswith("    ")]
+    _, *programs = textwrap.dedent("\n".join(lines)).split("import trio\n")
+    return ["import trio\n" + program for program in programs]
+
+
+async def test_the_examples_of_the_documentation_run():
+    """What the package's docstring shows are whole programs that work as they stand, but for the daemon's address."""
+    async with running_daemon() as daemon:
+        one_task, print_queue = (p.replace("ws://127.0.0.1:9081", daemon.url) for p in documented_programs())
+        async with running(sys.executable, "-c", print_queue) as follower:
+            await has_follower(daemon)
+            async with running(sys.executable, "-c", one_task) as rm:
+                assert await read_line(rm) == "runs on n1\n"
+                assert await rm.wait() == 0
+            assert "queue_name='root.default'" in await read_line(follower)
 
 
 async def test_request_waits_for_its_ack(encoding):
@@ -138,6 +146,13 @@ async def test_replaced_session_is_told_so():
                 await old.__anext__()
 
 
+@pytest.fixture
+def impatient(monkeypatch):
+    """Followers do not wait for a daemon to come up."""
+    monkeypatch.setattr("ykactor.client.follower.FIRST_CONNECT_S", 0)
+
+
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("url", ["ws://127.0.0.1:1", "http://127.0.0.1", "nonsense", "ws://"])
 async def test_no_daemon_there(url):
     """Nobody listens, or the URL is wrong: an exception that names the URL, on both kinds of connection."""
@@ -147,6 +162,31 @@ async def test_no_daemon_there(url):
     with pytest.raises((Disconnected, ValueError), match=url):
         async with follow(url) as follower:
             await follower.__anext__()
+
+
+HANGUPS = {
+    "at once": b"",
+    "in the middle of its answer": b"HTTP/1.1 101 Switching Protocols\r\n",
+    "with a refusal of no length": b"HTTP/1.1 503 Busy\r\nContent-Type: text/plain\r\n\r\nbusy",
+    "with something else": b"SSH-2.0-OpenSSH_9.2p1\r\n",
+}
+
+
+@pytest.mark.parametrize("answer", HANGUPS.values(), ids=HANGUPS)
+async def test_server_that_hangs_up_is_noticed_at_once(answer):
+    """A server that closes during the handshake costs no 10 s."""
+
+    async def hang_up(stream):
+        await stream.receive_some()
+        await stream.send_all(answer)
+
+    async with trio.open_nursery() as nursery:
+        (listener,) = await nursery.start(partial(trio.serve_tcp, hang_up, 0, host="127.0.0.1"))
+        with trio.fail_after(2):
+            with pytest.raises(Disconnected, match="the connection was closed during the handshake"):
+                async with connect(f"ws://127.0.0.1:{listener.socket.getsockname()[1]}", rm_id="rm-1"):
+                    pass
+        nursery.cancel_scope.cancel()
 
 
 async def test_exceptions_of_the_body_pass_as_they_are():
@@ -203,13 +243,76 @@ async def test_wrong_subscription_raises():
             assert error.value.code == "RESYNC_REQUIRED"
 
 
+async def has_follower(daemon):
+    """Wait until somebody waits for events."""
+    while not daemon.feed.grown.statistics().tasks_waiting:
+        await trio.lowlevel.checkpoint()
+
+
+async def test_number_of_another_run_raises():
+    """Who resumes by number in a new process names the run too: another daemon's events are not taken for what follows."""
+    async with running_daemon() as daemon, running_daemon() as other:
+        async with follow(daemon.url) as follower:
+            known = follower.instance
+        async with follow(daemon.url, from_=0, instance=known) as follower:
+            assert follower.instance == known
+        async with follow(other.url, from_=0, instance=known) as follower:
+            with pytest.raises(RequestRefused) as error:
+                await follower.__anext__()
+            assert (error.value.code, error.value.path) == ("RESYNC_REQUIRED", "instance")
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
+
+
+async def test_daemon_that_is_not_up_yet_is_waited_for(monkeypatch):
+    """Nobody listens at first: the follower tries again and sees what happens once the daemon is there."""
+    port, attempts = free_port(), []
+    is_tried = trio.Event()
+    open_stream = connection_module._open_stream
+
+    async def counted(url):
+        if attempts:
+            is_tried.set()
+        attempts.append(url)
+        return await open_stream(url)
+
+    monkeypatch.setattr(connection_module, "_open_stream", counted)
+    is_seen = trio.Event()
+
+    async def watch():
+        async with follow(f"ws://127.0.0.1:{port}", from_=0) as follower:
+            await events(follower, 2)
+            is_seen.set()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watch)
+        await is_tried.wait()
+        async with running_daemon(port=port) as daemon, connect(daemon.url, rm_id="rm-1") as rm:
+            await rm.request(si.NodeRequest(nodes=[NODE]))
+            await is_seen.wait()
+
+
+async def test_daemon_that_does_not_come_up_is_given_up(monkeypatch):
+    """After ``FIRST_CONNECT_S`` the sentence that says who is missing is raised."""
+    monkeypatch.setattr("ykactor.client.follower.FIRST_CONNECT_S", 0.3)
+    began = trio.current_time()
+    url = f"ws://127.0.0.1:{free_port()}"
+    async with follow(url) as follower:
+        with pytest.raises(Disconnected, match=f"{url}: all attempts to connect"):
+            await follower.__anext__()
+    assert 0.3 <= trio.current_time() - began < 2
+
+
 async def test_lost_connection_is_resumed_without_gap_or_repetition(monkeypatch):
     """However often the connection is cut, the follower sees every event once."""
     monkeypatch.setattr("ykactor.client.follower.BACKOFF_FIRST_S", 0.01)
+    told = []
     async with running_daemon() as daemon:
-        address = ("127.0.0.1", int(daemon.url.rpartition(":")[2]))
-        async with cutting_proxy(address) as proxy, connect(daemon.url, rm_id="rm-1") as rm:
-            async with follow(proxy.url, rng=random.Random(1)) as follower:
+        async with cutting_proxy(address_of(daemon)) as proxy, connect(daemon.url, rm_id="rm-1") as rm:
+            async with follow(proxy.url, rng=random.Random(1), on_connection=told.append) as follower:
                 seen = []
                 for _ in range(10):
                     await rm.request(si.NodeRequest(nodes=[NODE]))
@@ -217,23 +320,57 @@ async def test_lost_connection_is_resumed_without_gap_or_repetition(monkeypatch)
                     await rm.request(si.NodeRequest(nodes=[NODE]))
                     seen += [event.sequence for event in await events(follower, 4)]
                 assert seen == list(range(1, 41))
+    lost, back = told[:2]
+    assert lost.startswith("connection lost, trying again: ")
+    assert re.fullmatch(r"connection is back: resumed exactly where it was lost, behind event [012]", back)
 
 
-async def test_daemon_that_starts_anew_gives_its_state(monkeypatch):
-    """Behind a restart that has forgotten the numbers the follower gets a snapshot and goes on from there."""
+@pytest.mark.parametrize("nodes_count", [0, 1, 20])
+async def test_daemon_that_starts_anew_gives_its_state(monkeypatch, nodes_count):
+    """Behind a restart the follower gets a snapshot and goes on from there, also when the new run has come further."""
     monkeypatch.setattr("ykactor.client.follower.BACKOFF_FIRST_S", 0.01)
-    async with running_daemon() as first:
-        port = int(first.url.rpartition(":")[2])
-        async with cutting_proxy(("127.0.0.1", port)) as proxy, connect(first.url, rm_id="rm-1") as rm:
-            async with follow(proxy.url, rng=random.Random(1)) as follower:
+    told = []
+    async with running_daemon() as first, running_daemon() as second:
+        async with connect(second.url, rm_id="rm-1") as rm:
+            for _ in range(nodes_count):
                 await rm.request(si.NodeRequest(nodes=[NODE]))
-                await events(follower, 2)
-                async with running_daemon() as second:
-                    proxy.target = ("127.0.0.1", int(second.url.rpartition(":")[2]))
+            async with cutting_proxy(address_of(first)) as proxy, connect(first.url, rm_id="rm-1") as first_rm:
+                async with follow(proxy.url, rng=random.Random(1), on_connection=told.append) as follower:
+                    await first_rm.request(si.NodeRequest(nodes=[NODE]))
+                    await events(follower, 2)
+                    proxy.target = address_of(second)
                     proxy.cut()
-                    assert (await follower.__anext__()) == si.Snapshot(
-                        sequence=0, partitions=[{"name": "default", "facts": 0}]
+                    snapshot = await follower.__anext__()
+                    assert (snapshot.sequence, snapshot.partitions) == (
+                        2 * nodes_count,
+                        [{"name": "default", "facts": 2 * nodes_count}],
                     )
+                    await rm.request(si.NodeRequest(nodes=[NODE]))
+                    assert [event.sequence - snapshot.sequence for event in await events(follower, 2)] == [1, 2]
+    lost, back = told
+    assert lost.startswith("connection lost, trying again: ")
+    assert back == (
+        "connection is back: the daemon has started anew, events in between may be missed, its present state follows"
+    )
+
+
+async def test_follow_tells_of_its_connection_on_standard_error():
+    """Lost and back again are said beside the events, not among them."""
+    async with running_daemon() as daemon, cutting_proxy(address_of(daemon)) as proxy:
+        command = [sys.executable, "-m", "ykactor", "follow", proxy.url]
+        async with connect(daemon.url, rm_id="rm-1") as rm, running(*command) as process:
+            await has_follower(daemon)
+            await rm.request(si.NodeRequest(nodes=[NODE]))
+            assert " NODE " in await read_line(process) + await read_line(process)
+            proxy.cut()
+            assert (await read_line(process, process.stderr)).startswith("connection lost, trying again: ")
+            assert (await read_line(process, process.stderr)).endswith(", behind event 2\n")
+            await rm.request(si.NodeRequest(nodes=[NODE]))
+            assert " 3 NODE " in await read_line(process)
+
+
+def address_of(daemon):
+    return "127.0.0.1", int(daemon.url.rpartition(":")[2])
 
 
 class cutting_proxy:  # noqa: N801
@@ -331,6 +468,7 @@ async def test_submit_can_keep_the_configuration(tmp_path):
     assert daemon.configs == []
 
 
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("command", [submit_command.command, follow_command.command])
 async def test_commands_without_a_daemon_say_so(command, tmp_path):
     """No traceback: one line that names the URL, and exit code 1."""
@@ -438,10 +576,10 @@ async def running(*command):
             await process.wait()
 
 
-async def read_line(process):
-    """The next line of its output."""
+async def read_line(process, stream=None):
+    """The next line of its output, or of this stream of it."""
     line = b""
     while not line.endswith(b"\n"):
-        line += await process.stdout.receive_some(1)
+        line += await (stream or process.stdout).receive_some(1)
         assert line, await process.stderr.receive_some()
     return line.decode()

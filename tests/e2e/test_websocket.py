@@ -171,6 +171,8 @@ FEED_GARBAGE = [
     ('{"type": "Subscribe", "from": 1000000}', "RESYNC_REQUIRED"),
     ('{"type": "Subscribe", "queues": "root"}', "WRONG_TYPE"),
     ('{"type": "Subscribe", "kinds": [], "kinds": []}', "DUPLICATE_KEY"),
+    ('{"type": "Subscribe", "from": 0, "instance": 7}', "WRONG_TYPE"),
+    ("{}", "MISSING_FIELD"),
 ]
 
 
@@ -250,7 +252,8 @@ async def test_another_resource_manager_is_refused():
         async with client(daemon, "/v1/rm") as rm:
             answer = await rm.ask({**REGISTER, "rmID": "rm-2"})
             assert answer["code"] == "ALREADY_REGISTERED"
-            assert answer["message"] == "RM rm-2 has been registered before, active partitions 2"
+            expected = "found rm-2: RM rm-1 has been registered before and holds this daemon, active partitions 2"
+            assert answer["message"] == expected
             assert daemon.outboxes.current.rm_id == "rm-1"
 
 
@@ -473,6 +476,7 @@ async def test_snapshot_then_events():
             assert snapshot == {
                 "type": "Snapshot",
                 "sequence": 2,
+                "instance": snapshot["instance"],
                 "partitions": [{"name": "default", "facts": 2}, {"name": "gpu", "facts": 0}],
             }
             await rm.ask({"type": "ApplicationRequest", "new": [APP]})
@@ -489,6 +493,26 @@ async def test_snapshot_then_events():
                 "partition": "default",
                 "queueName": "root.a",
             }
+
+
+async def test_numbers_of_another_run_are_refused():
+    """Every confirmation names the daemon's run; a number of another run would mean other events."""
+    async with running_daemon() as daemon, running_daemon() as other:
+        runs = []
+        for each in (daemon, daemon, other):
+            async with client(each, "/v1/feed") as follower:
+                bookmark = await follower.ask({"type": "Subscribe"})
+                snapshot = await follower.ask({"type": "Subscribe", "from": "snapshot"})
+                assert bookmark["instance"] == snapshot["instance"] != ""
+                runs.append(bookmark["instance"])
+        assert runs[0] == runs[1] != runs[2]
+        async with client(daemon, "/v1/feed") as follower:
+            answer = await follower.ask({"type": "Subscribe", "from": 0, "instance": runs[2]})
+            assert (answer["type"], answer["code"], answer["path"]) == ("ErrorResponse", "RESYNC_REQUIRED", "instance")
+            for instance in ("", runs[0]):
+                assert await follower.subscribe(**{"from": 0, "instance": instance}) == 0
+            # where no number is given, there is nothing to misunderstand
+            assert (await follower.ask({"type": "Subscribe", "from": "now", "instance": runs[2]}))["instance"] == runs[0]
 
 
 async def test_a_further_subscribe_replaces_the_one_before():

@@ -4,22 +4,23 @@ import pytest
 from click.testing import CliRunner
 
 from ykactor.surfaces.check_config import command
-from ykactor.wire.queuefile import DEFAULT_TEXT, load
+from ykactor.wire.queuefile import load
 
 CONFIG = Path(__file__).parents[2] / "config"
+TEXT = "partitions:\n  - queues:\n      - name: a\n"
 
 
-def check(path: Path | str) -> tuple[int, str, str]:
+def check(*arguments: Path | str) -> tuple[int, str, str]:
     """Exit code, standard output, standard error."""
-    result = CliRunner().invoke(command, [str(path)])
+    result = CliRunner().invoke(command, list(map(str, arguments)))
     return result.exit_code, result.stdout, result.stderr
 
 
 def test_summary(tmp_path: Path) -> None:
     """A right file gives one line with the numbers and the checksum, and exit code 0."""
     path = tmp_path / "q.yaml"
-    path.write_text(DEFAULT_TEXT)
-    checksum = load(DEFAULT_TEXT).checksum
+    path.write_text(TEXT)
+    checksum = load(TEXT).checksum
     assert check(path) == (0, f"{path}: ok, 1 partition, 2 queues, checksum {checksum}\n", "")
 
 
@@ -42,6 +43,33 @@ def test_every_mistake(tmp_path: Path) -> None:
     assert [line.split(": ")[0] for line in err.splitlines()] == [f"{path}:4:26", f"{path}:3:15"]
 
 
+def test_warnings_with_mistakes(tmp_path: Path) -> None:
+    """Warnings are shown also when there are mistakes, before them and in the order of the text."""
+    path = tmp_path / "q.yaml"
+    path.write_text(TEXT + "        submitacl: 'al!ce'\n        properties: {priority.offset: x}\n        colour: red\n")
+    code, out, err = check(path)
+    assert (code, out) == (1, "")
+    place = "partitions[0].queues[0](root.a)"
+    assert [line.split(": found")[0].split(": unknown")[0] for line in err.splitlines()] == [
+        f"warning: {path}:4:20: {place}.submitacl",
+        f"warning: {path}:5:39: {place}.properties.priority.offset",
+        f"{path}:6:9: {place}.colour",
+    ]
+
+
+def test_schema() -> None:
+    """With --schema the JSON schema is printed and no file is needed."""
+    code, out, err = check("--schema")
+    assert (code, out, err) == (0, (CONFIG / "queues.schema.json").read_text(), "")
+
+
+def test_file_is_needed_otherwise() -> None:
+    """Without --schema and without a file the usage is shown, exit code 2."""
+    code, out, err = check()
+    assert (code, out) == (2, "")
+    assert "Missing argument 'FILE'" in err
+
+
 @pytest.mark.parametrize(("content", "message"), [(None, "cannot be read"), (b"\xff\xfe", "is not UTF-8 text")])
 def test_unreadable(tmp_path: Path, content: bytes | None, message: str) -> None:
     """A file that is not there or is no text is one clear line and exit code 1."""
@@ -56,7 +84,7 @@ def test_unreadable(tmp_path: Path, content: bytes | None, message: str) -> None
 
 def test_line_ends_count_for_the_checksum(tmp_path: Path) -> None:
     """CF-12: the checksum is that of the bytes in the file, also with carriage returns."""
-    path, text = tmp_path / "q.yaml", DEFAULT_TEXT.replace("\n", "\r\n")
+    path, text = tmp_path / "q.yaml", TEXT.replace("\n", "\r\n")
     path.write_bytes(text.encode())
     assert load(text).checksum in check(path)[1]
 

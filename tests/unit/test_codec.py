@@ -107,6 +107,8 @@ def test_subscribe():
         ('{"type":"Subscribe","queue":["root"]}', "UNKNOWN_FIELD"),
         ('{"type":"Subscribe","kinds":["APP"],"kinds":[]}', "DUPLICATE_KEY"),
         ('{"type":"NodeRequest"}', "UNKNOWN_TYPE"),
+        ("{}", "MISSING_FIELD"),
+        ('{"from":"snapshot"}', "MISSING_FIELD"),
     ):
         with pytest.raises(ProtocolError) as caught:
             JSON.decode_subscribe(text)

@@ -19,7 +19,7 @@ def ledger(root_max: Resource | None, limits: Limits) -> Ledger:
     paths = ["root", *limits]
     parents = {path.rpartition(".")[0] for path in paths}
     configs = [QueueConfig(QueuePath(path), path in parents, max=limits[path][0] if path in limits else None) for path in paths]
-    it.configure((config, not config.is_parent) for config in configs)
+    list(it.configure((config, not config.is_parent) for config in configs))
     it.set_root_max(root_max)
     for path, (_, allocated) in limits.items():
         it.use(account(it, path), allocated)
@@ -328,7 +328,7 @@ def test_slots_are_counted_by_application() -> None:
     """Whoever holds a slot is let through; taking it twice counts once (QU-52)."""
     it = Ledger()
     configs = [QueueConfig(QueuePath("root"), True), QueueConfig(QueuePath("root.q"), False, max_applications=1)]
-    it.configure((config, not config.is_parent) for config in configs)
+    list(it.configure((config, not config.is_parent) for config in configs))
     leaf, one, other = account(it, "root.q"), ApplicationID("app-1"), ApplicationID("app-2")
     assert it.lacks_slot(leaf, one) is None
     it.take_slot(leaf, one)

@@ -54,7 +54,7 @@ def cycle(it: World, budget: Budget) -> CycleResult:
 
 def ingest(it: World, *submissions: object) -> None:
     """Hand in submissions; the scheduler learns of them and plans nothing yet."""
-    it.direct.scheduler.observe(carry_out(it.direct.core.ingest(it.now_ns, submissions)))  # type: ignore[arg-type]
+    list(it.direct.scheduler.observe(carry_out(it.direct.core.ingest(it.now_ns, submissions))))  # type: ignore[arg-type]
 
 
 def test_placements_are_bounded() -> None:

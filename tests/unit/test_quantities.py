@@ -65,8 +65,26 @@ def test_many_digits_overflow() -> None:
         ("memory", "1K", "found '1K', unknown suffix 'K', expected k or Ki"),
         ("memory", "1GB", "found '1GB', unknown suffix 'GB', expected G or Gi"),
         ("memory", "5m", "found '5m', the suffix m (thousandths) is for vcore only"),
-        ("vcore", "5X", "found '5X', unknown suffix 'X', expected one of k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei"),
-        ("vcore", "", "found nothing, expected a whole number with an optional suffix such as k, M, Gi"),
+        (
+            "vcore",
+            "5X",
+            "found '5X', unknown suffix 'X', expected one of m (thousandths), k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei",
+        ),
+        ("gpu", "5X", "found '5X', unknown suffix 'X', expected one of k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei"),
+        ("vcore", "", "found nothing, expected a whole number with an optional suffix such as m (thousandths) or k"),
+        ("memory", "0.5", "found '0.5', expected a whole number with an optional suffix such as k, M, Gi"),
+        ("vcore", "0.5", "found '0.5', expected a whole number with an optional suffix such as m (thousandths) or k: write 500m"),
+        (
+            "vcore",
+            "1.25",
+            "found '1.25', expected a whole number with an optional suffix such as m (thousandths) or k: write 1250m",
+        ),
+        (
+            "vcore",
+            ".0010",
+            "found '.0010', expected a whole number with an optional suffix such as m (thousandths) or k: write 1m",
+        ),
+        ("vcore", "0.0001", "found '0.0001', expected a whole number with an optional suffix such as m (thousandths) or k"),
         ("vcore", "7E", "found '7E', expected at most 9223372036854775807 thousandths of a vcore"),
     ],
 )

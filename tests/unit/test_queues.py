@@ -2,32 +2,36 @@
 
 from world import S_NS, app, ask, configure, load, node, queue, release, tree, world
 
+from ykactor.core.access import UserGroups
 from ykactor.core.decisions import Allocated, ApplicationChanged, Decision
 from ykactor.core.ids import AllocationKey, ApplicationID, NodeID, QueuePath
 from ykactor.core.messages import AddApplication, AllocationSpec, ReleaseAllocations, RemoveApplication, SubmitAllocation
+from ykactor.core.placement import NO_MATCH
 from ykactor.core.queueconfig import QueueConfig
 from ykactor.core.queues import (
+    Adopt,
     Close,
     Configure,
+    Disown,
     EndAllocations,
     Entry,
     FireTimers,
     LeafCore,
     ParentCore,
-    SetChildren,
     SettleBatch,
     SubmitBatch,
 )
 from ykactor.core.states import QueueState
 
 PATH = QueuePath("root.a")
+ALICE = UserGroups("alice", ("alice",))
 
 
 def leaf(*names: str) -> LeafCore:
     """A leaf with these applications, in this order of registration."""
     it = LeafCore(QueueConfig(PATH, False))
     added = [AddApplication(ApplicationID(name), PATH, "alice") for name in names]
-    it.handle(SubmitBatch(0, [Entry(n, spec, n, n) for n, spec in enumerate(added)]))
+    it.handle(SubmitBatch(0, [Entry(n, spec, n, n, ALICE) for n, spec in enumerate(added)]))
     return it
 
 
@@ -95,7 +99,7 @@ def test_a_name_that_comes_back_has_its_own_timers() -> None:
     it = leaf("app-1")
     it.handle(SubmitBatch(0, [Entry(0, running("t1", "app-1"), 0, 1)]))
     it.handle(SubmitBatch(1, [Entry(0, RemoveApplication(ApplicationID("app-1")), 1, 2)]))
-    it.handle(SubmitBatch(1, [Entry(0, AddApplication(ApplicationID("app-1"), PATH, "alice"), 1, 3)]))
+    it.handle(SubmitBatch(1, [Entry(0, AddApplication(ApplicationID("app-1"), PATH, "alice"), 1, 3, ALICE)]))
     assert it.deadline_ns is None
 
 
@@ -109,8 +113,11 @@ def test_configure_and_close() -> None:
     it.handle(Close())
     assert it.applications == {}
     parent = ParentCore(QueueConfig(QueuePath("root"), True))
-    parent.handle(SetChildren((PATH,)))
-    assert parent.children == (PATH,)
+    parent.handle(Adopt((PATH,)))
+    assert list(parent.children) == [PATH]
+    parent.handle(Disown((PATH,)))
+    assert not parent.children
+    parent.handle(Adopt((PATH,)))
     parent.handle(Close())
     assert not parent.children
 
@@ -130,8 +137,10 @@ def test_draining_goes_on_scheduling() -> None:
     it.given(app("app-1"), ask("t1", "app-1", vcore=1), ask("t2", "app-1", vcore=1))
     it.given(configure(tree(queue("b"))))
     it.send(release("t1"), ask("t3", "app-1", vcore=1), app("app-2", "root.a"))
+    tried = "(provided: queue root.a is draining; root.default: does not exist)"
+    refusal = f"failed to place application app-2: {NO_MATCH} {tried}"
     assert [line for line in it.heard() if "released" not in line] == [
-        "app-2 Rejected: failed to place application app-2: application rejected: no placement rule matched",
+        f"app-2 Rejected: {refusal}",
         "app-1 Running",
         "t2 on n1",
     ]

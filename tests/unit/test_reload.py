@@ -91,7 +91,9 @@ def test_removed_queues_drain_and_go() -> None:
     it.wait(110)  # the first round of the cleaner
     assert "root.p.b" not in queues(it)
     it.given(remove("app-1"), at=115)
-    it.wait(120)  # children before parents: the whole chain in one pass
+    it.wait(124)
+    assert "root.p.a" in queues(it)
+    it.wait(125)  # children before parents: the whole chain in one pass
     assert queues(it) == {"root": "Active", "root.c": "Active"}
     assert changes(it, before)[-3:] == ["root.p.b removed", "root.p.a removed", "root.p removed"]
     before = len(it.facts)

@@ -91,6 +91,8 @@ EARLY = '{"at":0,"type":"NodeRequest"}\n'
         ("s.yaml", "", 0, "", "found nothing, expected a mapping"),
         ("s.yaml", "- a", 0, "", "found list, expected a mapping"),
         ("s.yaml", "name: !!int x", 0, "", "not YAML"),
+        ("s.yaml", "name: !!bool x", 0, "", "not YAML"),
+        ("s.yaml", "name: !!timestamp x", 0, "", "not YAML"),
         ("s.yaml", "name: a\nconfig: ''\nuntil: soon", 0, "until", "found str, expected float"),
         ("s.yaml", "name: a\nconfig: ''\nuntil: 1e300", 0, "until", "expected float <="),
         ("s.yaml", "name: a\nconfig: ''\nuntil: 1\nmessages: {}", 0, "messages", "found dict, expected a list"),
@@ -126,6 +128,24 @@ def test_mistakes_in_files(tmp_path, name, text, number, path, words):
     assert (error.file, error.number, error.path) == (str(file), number, path)
     assert words in error.message
     assert str(error).startswith(str(file))
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column", "words"),
+    [
+        ("name: a\nmessages: [", 3, 1, "while parsing a flow node, did not find expected node content"),
+        ("name: a\n  b: c: d\n", 2, 4, "mapping values are not allowed in this context"),
+        ("name: a\nname: b\n", 1, 1, "found the key name twice, expected it once"),
+        ("name: a\nx: \u00e9\x00", 2, 5, "control characters are not allowed"),
+        ("name: !mine x\n", 1, 7, "could not determine a constructor for the tag '!mine'"),
+    ],
+)
+def test_yaml_mistakes_are_one_line_with_their_place(tmp_path, text, line, column, words):
+    """Where a scenario stops being YAML is told as for the queue file: ``file:line:column: sentence``."""
+    file = write(tmp_path, "s.yaml", text)
+    with pytest.raises(ScenarioError) as caught:
+        load(file)
+    assert str(caught.value) == f"{file}:{line}:{column}: found text that is not YAML as expected: {words}"
 
 
 def test_a_missing_file_is_an_os_error(tmp_path):

@@ -20,7 +20,7 @@ def waiting(*asks: int) -> World:
     it.given(app("app-1"), *(ask(f"t{n}", "app-1", vcore=size) for n, size in enumerate(asks)))
     scheduler = it.direct.scheduler
     nodes = [node("n1", vcore=4), node("n2", vcore=4)]
-    scheduler.observe(carry_out(it.direct.core.ingest(0, nodes)))
+    list(scheduler.observe(carry_out(it.direct.core.ingest(0, nodes))))
     return it
 
 

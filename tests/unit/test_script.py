@@ -1,6 +1,5 @@
 """A scenario as what partitions are told, instant by instant."""
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,8 +8,8 @@ import pytest
 from world import spoken, tree
 
 from ykactor.core.ids import PartitionName
-from ykactor.core.messages import ApplyConfig, RefuseConfig
-from ykactor.sim.script import Instant, instants, to_ns, unknown_partitions
+from ykactor.core.messages import RefuseConfig
+from ykactor.sim.script import ANY_PARTITION, Instant, Work, instants, to_ns, unknown_partitions
 from ykactor.wire import queuefile, si
 from ykactor.wire.scenario import Scenario, TimedRequest
 
@@ -20,7 +19,7 @@ DEFAULT = PartitionName("default")
 
 def played(messages: Sequence[tuple[float, dict[str, Any]]], until: float = 10, text: str = TEXT) -> list[Instant]:
     requests = [TimedRequest(at, msgspec.convert(message, si.WorkRequest)) for at, message in messages]
-    return list(instants(Scenario("s", text, until, messages=requests), queuefile.load(text)))
+    return list(instants(Scenario("s", text, until, messages=requests)))
 
 
 def node(name: str, partition: str = "") -> dict[str, Any]:
@@ -29,14 +28,15 @@ def node(name: str, partition: str = "") -> dict[str, Any]:
     return {"type": "NodeRequest", "nodes": [entry]}
 
 
-def partitions(name: str) -> list[object]:
-    """The partitions of ``TEXT``, of which there is one, under this name."""
-    found: list[object] = json.loads(TEXT.replace("default", name))["partitions"]
-    return found
+def work(instant: Instant) -> Work:
+    """What an instant without configurations asks for."""
+    (only,) = instant.steps or [{}]
+    assert isinstance(only, dict)
+    return only
 
 
 def names(instant: Instant, partition: str = "default") -> list[str]:
-    return [it.node_id for it in instant.work.get(PartitionName(partition), [])]  # type: ignore[union-attr]
+    return [it.node_id for it in work(instant).get(PartitionName(partition), [])]  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(("at_s", "at_ns"), [(0, 0), (1, 10**9), (0.1 + 0.2, 300_000_000), (1.0000004, 10**9), (9e9, 9 * 10**18)])
@@ -65,7 +65,7 @@ def test_until_may_be_the_last_message() -> None:
 def test_an_empty_node_request_is_a_moment() -> None:
     """A NodeRequest without nodes is a moment at which the scheduler runs, and nothing else."""
     found = played([(4, {"type": "NodeRequest", "nodes": []})])
-    assert [(it.at_ns, it.work) for it in found] == [(0, {}), (4 * 10**9, {}), (10**10, {})]
+    assert [(it.at_ns, work(it)) for it in found] == [(0, {}), (4 * 10**9, {}), (10**10, {})]
 
 
 def test_a_refused_message_is_told_and_skipped() -> None:
@@ -80,31 +80,26 @@ def test_a_refused_message_is_told_and_skipped() -> None:
 def test_requests_that_are_no_work() -> None:
     """What a simulation cannot carry out is refused, not ignored."""
     (instant, _) = played([(0, {"type": "ScheduleRequest", "steps": 1})])
-    assert instant.work == {}
+    assert instant.steps == []
     assert instant.refused == ["at 0: type: a simulation cannot carry out ScheduleRequest"]
 
 
-def test_configuration_is_applied_whole_or_not_at_all() -> None:
-    """Every partition gets its new part, or the first one the reason of the refusal (CF-52)."""
-    both = json.dumps({"partitions": [part for name in ("gpu", "default") for part in partitions(name)]})
-    update = {"type": "UpdateConfigurationRequest", "config": both}
-    (instant, _) = played([(0, update)], text=both)
-    assert {name: [type(it) for it in work] for name, work in instant.work.items()} == {
-        "gpu": [ApplyConfig],
-        "default": [ApplyConfig],
-    }
-    (instant, _) = played([(0, {"type": "UpdateConfigurationRequest", "config": "nonsense: 1"})], text=both)
-    ((refusal,),) = instant.work.values()
+def test_a_configuration_is_a_step_of_its_own() -> None:
+    """What comes before it is told before it; a wrong one is only told, to whoever is first (CF-52)."""
+    update = {"type": "UpdateConfigurationRequest", "config": TEXT}
+    (instant, _) = played([(0, node("n1")), (0, node("n2")), (0, update), (0, node("n3"))])
+    before, config, after = instant.steps
+    assert isinstance(before, dict)
+    assert isinstance(after, dict)
+    assert config == queuefile.load(TEXT)
+    assert (len(before[DEFAULT]), len(after[DEFAULT])) == (2, 1)
+    (instant, _) = played([(0, {"type": "UpdateConfigurationRequest", "config": "nonsense: 1"})])
+    (refusal,) = work(instant)[ANY_PARTITION]
     assert isinstance(refusal, RefuseConfig)
     assert "nonsense" in refusal.reason
-
-
-def test_partitions_stay_as_they_are() -> None:
-    """Partitions cannot be added or removed in this version: the whole configuration is refused."""
-    (instant, _) = played([(0, {"type": "UpdateConfigurationRequest", "config": TEXT.replace("default", "other")})])
-    assert instant.work == {
-        DEFAULT: [RefuseConfig("partitions cannot be added or removed while running in this version")],
-    }
+    told = work(instant)
+    assert unknown_partitions(told, [DEFAULT], 0) == []
+    assert told == {DEFAULT: [refusal]}
 
 
 def test_unknown_partitions_are_refused() -> None:
@@ -119,10 +114,10 @@ def test_unknown_partitions_are_refused() -> None:
         {"type": "AllocationRequest", "allocations": [allocation]},
     ]
     (instant, _) = played([(0, message) for message in messages])
-    assert [spoken(it) for it in unknown_partitions(instant, [DEFAULT])] == [
+    assert [spoken(it) for it in unknown_partitions(work(instant), [DEFAULT], 0)] == [
         "n1 rejected: failed to find partition moon for new node n1",
         "app-1 Rejected: Failed to add application app-1 to partition moon, partition doesn't exist",
         "t1 rejected: Failed to find partition moon, for application app-1 and allocation t1",
     ]
-    assert list(instant.work) == [DEFAULT]
+    assert list(work(instant)) == [DEFAULT]
     assert names(instant) == ["n2"]

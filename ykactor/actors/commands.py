@@ -9,20 +9,33 @@ from typing import Any
 
 from msgspec import Struct
 
+from ykactor.actors.ballot import Ballot
 from ykactor.core.decisions import Decision
 from ykactor.core.ids import PartitionName
 from ykactor.core.messages import Submission
+from ykactor.core.queueconfig import PartitionConfig
 
 
 class Intake(Struct, frozen=True):
     """Submissions that are handled together, in order, before any decision is taken.
 
     ``done`` is called once, from the partition's task, after everything that they caused directly has been published;
-    it must not block or raise. It is given the partition's name.
+    it must not block or raise. It is given the partition's name. With ``more_follows`` nothing is decided before the next
+    command.
     """
 
     submissions: list[Submission]
     done: Callable[[PartitionName], None] | None = None
+    more_follows: bool = False
+
+
+class SwitchConfig(Struct, frozen=True):
+    """Change to ``config`` if the ballot of all partitions says so; ``done`` and ``more_follows`` as in ``Intake``."""
+
+    config: PartitionConfig
+    ballot: Ballot
+    done: Callable[[PartitionName], None]
+    more_follows: bool = False
 
 
 class RunSteps(Struct, frozen=True):
@@ -44,7 +57,7 @@ class Quiesce(Struct, frozen=True):
     done: Callable[[PartitionName], None]
 
 
-PartitionCommand = Intake | RunSteps | TakeSnapshot | Quiesce
+PartitionCommand = Intake | SwitchConfig | RunSteps | TakeSnapshot | Quiesce
 
 
 class Publication(Struct, frozen=True):

@@ -1,15 +1,16 @@
 """Who may send what to whom, and who may wait for it: the table behind "sends that cannot deadlock".
 
 A sender waits for a receiver in two ways: for room in its inbox (a command), or for its answer. Neither may lead in a circle;
-everything else must not wait at all. What two tasks of one session say to each other is not here: it leaves the session by one of
-these edges.
+everything else must not wait at all. One wait is not in the table: partitions that change their configuration together
+wait for the outcome of their ``ballot``, which says why that is safe. What two tasks of one session say to each other is not here
+either: it leaves the session by one of these edges.
 """
 
 from enum import StrEnum
 
 from msgspec import Struct
 
-from ykactor.actors.commands import Intake, PartitionSnapshot, Publication, RunSteps, TakeSnapshot
+from ykactor.actors.commands import Intake, PartitionSnapshot, Publication, RunSteps, SwitchConfig, TakeSnapshot
 from ykactor.actors.feed import Batch, Missed, Reached
 from ykactor.actors.scheduler import Observe, RunCycle
 from ykactor.core import nodes, queues
@@ -67,13 +68,16 @@ class Edge(Struct, frozen=True):
 
 _R, _K = Role, Kind
 
+_FROM_SESSION = (Intake, RunSteps, SwitchConfig)
 #: What a partition orders its queues and nodes to do.
 _TO_QUEUE = (
     queues.SubmitBatch,
     queues.EndAllocations,
+    queues.FailAll,
     queues.FireTimers,
     queues.Configure,
-    queues.SetChildren,
+    queues.Adopt,
+    queues.Disown,
     queues.Close,
 )
 _TO_NODE = (
@@ -86,12 +90,13 @@ _TO_NODE = (
     nodes.Decommission,
 )
 _RM_SESSION, _DAEMON, _WATCHER = "surfaces/rm_session.py", "surfaces/daemon.py", "surfaces/watcher.py"
+_PARTITIONS = "actors/partitions.py"
 _PARTITION, _SCHEDULER, _OWNERS, _FEED = "actors/partition.py", "actors/scheduler.py", "actors/owners.py", "actors/feed.py"
 
 FLOW = (
     # from the edge inwards
-    Edge(_R.RM_SESSION, _R.PARTITION, _K.COMMAND, (Intake, RunSteps), (_RM_SESSION, _DAEMON), is_answered=True),
-    Edge(_R.WATCHER, _R.PARTITION, _K.COMMAND, (Intake,), (_DAEMON,), is_answered=True),
+    Edge(_R.RM_SESSION, _R.PARTITION, _K.COMMAND, _FROM_SESSION, (_RM_SESSION, _DAEMON, _PARTITIONS), is_answered=True),
+    Edge(_R.WATCHER, _R.PARTITION, _K.COMMAND, (Intake, SwitchConfig), (_DAEMON, _PARTITIONS), is_answered=True),
     Edge(_R.WATCHER, _R.WATCHER, _K.SIGNAL, (), (_WATCHER,)),  # SIGHUP and file system events
     Edge(_R.FEED_SESSION, _R.PARTITION, _K.COMMAND, (TakeSnapshot,), (_FEED,), is_answered=True),
     # a cycle: every order is answered before the next one

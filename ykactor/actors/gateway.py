@@ -8,6 +8,7 @@ from ykactor.actors.feed import FeedActor
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.outbox import OutboxRegistry
 from ykactor.core.ids import PartitionName
+from ykactor.core.messages import Submission
 
 
 class Gateway(Protocol):
@@ -42,6 +43,9 @@ class Gateway(Protocol):
         Raises:
             wire.codec.ProtocolError: the text is wrong or the checksum is another; nothing has changed.
         """
+
+    async def with_groups(self, partition: PartitionName, submissions: list[Submission]) -> list[Submission]:
+        """The same with the groups of users who come without, if the partition's resolver asks the operating system (QU-93)."""
 
     async def run_steps(self, steps: int) -> None:
         """Run this many passes of at most one decision each in every partition; returns when they are published."""

@@ -54,9 +54,6 @@ class Owners:
         self._nursery = nursery
         self._inboxes: dict[Core, Mailbox[Envelope]] = {}
 
-    def __len__(self) -> int:
-        return len(self._inboxes)
-
     async def carry_out(self, generator: Generator[Sends, list[object], R], replies: Replies) -> R:
         """Run a core's generator to its end.
 
@@ -72,6 +69,8 @@ class Owners:
             return cast("R", stop.value)
 
     async def _exchange(self, sends: Sends, replies: Replies) -> list[object]:
+        if not sends:  # the core only lets others have their turn
+            await trio.lowlevel.checkpoint()
         answers: list[object] = [None] * len(sends)
         for start in range(0, len(sends), UNDER_WAY_MAX):
             chunk = sends[start : start + UNDER_WAY_MAX]

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from math import inf
-from typing import Any
 
 import trio
 
@@ -25,6 +24,7 @@ from ykactor.actors.commands import (
     Publication,
     Quiesce,
     RunSteps,
+    SwitchConfig,
     TakeSnapshot,
 )
 from ykactor.actors.mailbox import Mailbox
@@ -35,6 +35,7 @@ from ykactor.core.messages import ApplyConfig, Submission
 from ykactor.core.partition import PartitionCore, Round
 from ykactor.core.planner import Budget
 from ykactor.core.queueconfig import PartitionConfig
+from ykactor.core.reload import objection
 from ykactor.core.scheduler import CycleResult, SchedulerCore
 from ykactor.core.snapshot import partition_state
 
@@ -44,8 +45,6 @@ INBOX_MAX = 1024
 BATCH_MAX = 256
 #: One cycle: few enough placements that planning them and waking their nodes keep the event loop waiting for a few ms only.
 CYCLE_BUDGET = Budget(placements_max=UNDER_WAY_MAX, work_max=40_000)
-#: Facts that the scheduler takes in before other tasks get their turn: one submission may have many consequences.
-OBSERVE_MAX = 1000
 #: Cycles that may search without filling up before input is taken again.
 SEARCH_MAX = 16
 #: One step of the manual mode: a single decision, however long the search.
@@ -94,6 +93,8 @@ class PartitionActor:
         self._budget = budget
         self._on_cycle = on_cycle
         self._at_rest = True
+        #: The last command said that more follows before anything is decided.
+        self._on_hold = False
         self._replies: Replies = Mailbox(f"partition {config.name} replies", UNDER_WAY_MAX)
         self._owners: Owners
         self._scheduler: SchedulerActor
@@ -116,14 +117,9 @@ class PartitionActor:
             nursery.cancel_scope.cancel()
         self.finished.set()
 
-    def statistics(self) -> dict[str, Any]:
-        """How full the inbox is, how many owners there are, how many cycles ran."""
-        inbox = self.inbox.statistics()
-        return {"waiting": inbox.current_buffer_used, "owners": len(self._owners), "cycles": self.cycles}
-
     async def _next_commands(self) -> list[PartitionCommand]:
         """Commands, or none when a timer is due or work is left."""
-        if not self._at_rest and not self._manual:
+        if not (self._at_rest or self._manual or self._on_hold):
             await trio.lowlevel.checkpoint()
             return self.inbox.take_nowait(BATCH_MAX)
         due_ns = self.core.timetable.next_ns()
@@ -136,6 +132,7 @@ class PartitionActor:
         submissions: list[Submission] = []
         waiting: list[Intake] = []
         for command in commands:
+            self._on_hold = isinstance(command, Intake | SwitchConfig) and command.more_follows
             if isinstance(command, Intake):
                 submissions += command.submissions
                 waiting.append(command)
@@ -144,7 +141,7 @@ class PartitionActor:
             submissions, waiting = [], []
             await self._answer(command)
         await self._intake(submissions, waiting)
-        if not self._manual:
+        if not (self._manual or self._on_hold):
             await self._schedule()
 
     async def _ring(self) -> None:
@@ -166,12 +163,15 @@ class PartitionActor:
         facts = await self._owners.carry_out(generator, self._replies)
         if facts:
             self._at_rest = False
-            for start in range(0, len(facts), OBSERVE_MAX):
-                await self._scheduler.observe(facts[start : start + OBSERVE_MAX])
+            await self._scheduler.observe(facts)
             await self._publish(Publication(self.core.name, facts))
 
     async def _answer(self, command: PartitionCommand) -> None:
         match command:
+            case SwitchConfig(config, ballot, done):
+                if await ballot.vote(objection(self.core.roster, config)):
+                    await self._intake([ApplyConfig(config)])
+                done(self.core.name)
             case TakeSnapshot(snapshot_id):
                 state = partition_state(self.core, self.scheduler_core.indexes)
                 await self._publish(PartitionSnapshot(self.core.name, snapshot_id, state))

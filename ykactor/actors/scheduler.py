@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import trio
 from msgspec import Struct
 
 from ykactor.actors.mailbox import Mailbox
@@ -40,7 +41,8 @@ class SchedulerActor:
         while True:
             order = await self.inbox.get()
             if isinstance(order, Observe):
-                self.core.observe(order.facts)
+                for _ in self.core.observe(order.facts):
+                    await trio.lowlevel.checkpoint()
                 self.answers.put_nowait(None)
             else:
                 cycle = self.core.cycle(order.now_ns, order.budget)

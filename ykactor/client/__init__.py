@@ -6,13 +6,15 @@ Examples
 --------
 A resource manager with one node and one task, which waits until the task may run::
 
+    import trio
+
     from ykactor.client import connect
     from ykactor.wire import si
 
     async def run_one_task(url):
         node = si.NodeInfo(node_id="n1", action="CREATE", schedulable_resource={"vcore": "4", "memory": "8Gi"})
         alice = si.UserGroupInformation(user="alice")
-        app = si.AddApplicationRequest(application_id="app-1", queue_name="root.default", ugi=alice)
+        app = si.AddApplicationRequest(application_id="app-1", ugi=alice, tags={"namespace": "default"})
         task = si.Allocation(allocation_key="t1", application_id="app-1", resource_per_alloc={"vcore": "500m"})
         async with connect(url, rm_id="example") as rm:
             await rm.request(si.NodeRequest(nodes=[node]))
@@ -22,7 +24,11 @@ A resource manager with one node and one task, which waits until the task may ru
                 if isinstance(response, si.AllocationResponse) and response.new:
                     return response.new[0].node_id
 
+    print("runs on", trio.run(run_one_task, "ws://127.0.0.1:9081"))
+
 A follower that prints what happens in one queue and everything below it::
+
+    import trio
 
     from ykactor.client import follow
 
@@ -30,6 +36,8 @@ A follower that prints what happens in one queue and everything below it::
         async with follow(url, queues=["root.default"]) as messages:
             async for message in messages:
                 print(message)
+
+    trio.run(print_queue, "ws://127.0.0.1:9081")
 """
 
 from ykactor.client.connection import Disconnected, RequestRefused

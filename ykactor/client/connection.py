@@ -3,6 +3,7 @@
 import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import cast
 from urllib.parse import urlsplit
 
 import trio
@@ -70,10 +71,11 @@ async def open_connection(
     try:
         # The library leaves the socket open when the other side ends the conversation, hence a stream of our own.
         async with await _open_stream(url) as stream, trio.open_nursery() as nursery:
+            opening = _Opening(stream)
             with trio.fail_after(CONNECT_S):
                 connection = await wrap_client_stream(
                     nursery,
-                    stream,
+                    cast("trio.SocketStream", trio.StapledStream(stream, opening)),
                     urlsplit(url).netloc.rpartition("@")[2],
                     path,
                     subprotocols=subprotocols,
@@ -82,6 +84,7 @@ async def open_connection(
                     max_message_size=MESSAGE_BYTES_MAX,
                     receive_buffer_size=2**16,
                 )
+            opening.is_open = True
             try:
                 yield connection
             except Exception as error:  # handed on below, as it is and not in the nursery's group
@@ -106,6 +109,41 @@ async def _open_stream(url: str) -> trio.SocketStream | trio.SSLStream[trio.Sock
         return await trio.open_ssl_over_tcp_stream(
             parts.hostname, parts.port or 443, ssl_context=context, https_compatible=True
         )
+
+
+class _Opening(trio.abc.ReceiveStream):
+    """What comes in; its end is an error while the handshake goes on.
+
+    The library stops reading then, but leaves whoever waits for the handshake waiting.
+    """
+
+    def __init__(self, stream: trio.abc.ReceiveStream) -> None:
+        self.is_open = False
+        self._stream = stream
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        try:
+            received = await self._stream.receive_some(max_bytes)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            await self._check_open()
+            raise
+        if not received:
+            await self._check_open()
+        return bytes(received)
+
+    async def _check_open(self) -> None:
+        await trio.lowlevel.checkpoint()  # the answer may have come just before the end: let it be seen
+        if not self.is_open:
+            raise ConnectionResetError("the connection was closed during the handshake")
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+def is_refused(failure: Disconnected) -> bool:
+    """Whether nobody listens there, at least not yet."""
+    attempts = failure.__cause__ and failure.__cause__.__cause__
+    return isinstance(attempts, ExceptionGroup) and attempts.subgroup(ConnectionRefusedError) is not None
 
 
 def _disconnected(url: str, errors: BaseExceptionGroup[Exception]) -> Disconnected:

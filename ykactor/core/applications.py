@@ -225,7 +225,16 @@ class Application:
         """The resource manager forgets the application: Completing, Completed, then everything goes (AP-80, AP-81)."""
         facts = self.move_to_completing(now_ns)
         facts += self.move(now_ns, ApplicationEvent.COMPLETE)
-        message = f"Application {self.application_id} Removed"
+        return facts + self._end(now_ns, f"Application {self.application_id} Removed")
+
+    def fail(self, now_ns: int, message: str) -> list[Decision]:
+        """Failing, Failed, then everything goes."""
+        facts = self.move(now_ns, ApplicationEvent.FAIL)
+        facts += self.move(now_ns, ApplicationEvent.FAIL)
+        return facts + self._end(now_ns, message)
+
+    def _end(self, now_ns: int, message: str) -> list[Decision]:
+        facts: list[Decision] = []
         for ask, node_id in self.allocations.values():
             facts.append(Released(now_ns, ask, self.queue, node_id, "STOPPED_BY_RM", message))
             facts.append(AskRemoved(now_ns, ask, self.queue, False))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ykactor.core.backlog import AskQueue, Shape, WaitingApplication
 from ykactor.core.ids import ApplicationID
+from ykactor.core.limits import Tracker, TrackerTuple
 from ykactor.core.ordering import Lineup
 from ykactor.core.priorities import sort_rank
 from ykactor.core.queueconfig import QueueConfig
@@ -37,9 +38,9 @@ def usage_key(allocated: Resource, guaranteed: Resource | None) -> tuple[float, 
     return *usage, 0.0
 
 
-#: What an application's asks must share with those of others to fare as they do: their shape, and whether the application
-#: is Accepted and so needs a slot to start (QU-51).
-LineKey = tuple[Shape, bool]
+#: What an application's asks must share with those of others to fare as they do: their shape, whether the application
+#: is Accepted and so needs a slot to start (QU-51), and the limits that it counts against (QU-64).
+LineKey = tuple[Shape, bool, TrackerTuple]
 
 
 class Line:
@@ -58,8 +59,8 @@ class Line:
         self._places: dict[WaitingApplication, SortKey] = {}
         self.sort_key: SortKey | None = None
         self.parked = False
-        #: Why it was parked last: a sentence, or the queue that is short of a type, or of a running slot (type "").
-        self.reason: str | tuple[Account, str] = "not yet considered"
+        #: Why it was parked last: a sentence, or the queue or tracker that is short of a type, or of a running slot (type "").
+        self.reason: str | tuple[Account | Tracker, str] = "not yet considered"
 
     def __len__(self) -> int:
         return len(self._order)
@@ -215,7 +216,7 @@ class LeafOrder:
         application.opened.clear()
 
     def _join(self, application: WaitingApplication, queue: AskQueue, accepted: bool) -> None:
-        key = queue.shape, accepted
+        key = queue.shape, accepted, application.trackers
         line = self.lines.get(key)
         if line is None:
             self._lines_made += 1

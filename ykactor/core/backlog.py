@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ykactor.core.access import UserGroups
 from ykactor.core.decisions import ApplicationAdded
 from ykactor.core.ids import AllocationKey, NodeID
+from ykactor.core.limits import GroupChoice, TrackerTuple, charge, credit
 from ykactor.core.messages import AllocationSpec, Ask
 from ykactor.core.ordering import Lineup
 from ykactor.core.priorities import Priority, PriorityBag
@@ -72,6 +74,9 @@ class WaitingApplication:
         sort_key: its place by the leaf's policy; None while it is in no line. Written by the leaf's order.
         changed: whether its state or age changed since the leaf's order looked last; ``used``: whether its usage did.
         in_lines: whether these are lines of Accepted applications; None while it is in no line.
+        enrolled: whether it holds its ``trackers`` yet (see ``limits``), which it does from its first ask or allocation on.
+        group: what it counts against beside its user; None is no group.
+        counted: whether its trackers count it as an application (QU-74).
     """
 
     __slots__ = (
@@ -81,6 +86,9 @@ class WaitingApplication:
         "asks",
         "changed",
         "closed",
+        "counted",
+        "enrolled",
+        "group",
         "in_lines",
         "lineup",
         "opened",
@@ -91,13 +99,16 @@ class WaitingApplication:
         "state",
         "stateaware",
         "submission_ns",
+        "trackers",
         "used",
+        "who",
     )
 
     def __init__(self, fact: ApplicationAdded) -> None:
         self.application_id = fact.application_id
         self.arrival = fact.arrival
         self.stateaware = fact.stateaware
+        self.who = UserGroups(fact.user, fact.groups)
         self.submission_ns = fact.submission_ns
         self.state = ApplicationState.NEW
         self.allocated: Resource = {}
@@ -112,6 +123,10 @@ class WaitingApplication:
         self.in_lines: bool | None = None
         self.changed = True
         self.used = False
+        self.enrolled = False
+        self.group: GroupChoice | None = None
+        self.trackers: TrackerTuple = ()
+        self.counted = False
 
     def add(self, ask: Ask) -> None:
         """An ask waits from now on. O(log asks) plus a memory move."""
@@ -132,8 +147,7 @@ class WaitingApplication:
         """The next ask of ``queue`` is placed."""
         ask = queue.pop()
         self._forget(ask, queue)
-        add_to(self.allocated, ask.spec.resource)
-        self.used = True
+        self.begin(ask.spec.resource)
         return ask
 
     def discard(self, ask: Ask) -> None:
@@ -144,9 +158,44 @@ class WaitingApplication:
 
     def put_back(self, ask: Ask) -> None:
         """A placement was refused: the ask waits again."""
-        subtract_from(self.allocated, ask.spec.resource)
-        self.used = True
+        self.end(ask.spec.resource)
         self.add(ask)
+
+    def begin(self, resource: Resource) -> None:
+        """Something of it runs; its user and group are charged."""
+        add_to(self.allocated, resource)
+        self.used = True
+        if self.trackers:
+            charge(self.trackers, resource)
+        if not self.counted:
+            self.count()
+
+    def end(self, resource: Resource) -> None:
+        """Something of it runs no more."""
+        subtract_from(self.allocated, resource)
+        self.used = True
+        if self.trackers:
+            credit(self.trackers, resource)
+
+    def hold(self, trackers: TrackerTuple) -> None:
+        """Count against these trackers from now on, with what runs already."""
+        self.enrolled = True
+        self.trackers = trackers
+        if self.allocated or self.counted:
+            charge(trackers, self.allocated)
+            self.count()
+
+    def count(self) -> None:
+        """Be one of the applications of its trackers."""
+        self.counted = True
+        for tracker in self.trackers:
+            tracker.applications[self.application_id] = None
+
+    def uncount(self) -> None:
+        """Nothing of it waits or runs any more."""
+        self.counted = False
+        for tracker in self.trackers:
+            tracker.applications.pop(self.application_id, None)
 
     def enter(self, state: ApplicationState) -> None:
         """The application is, or will be, in this state."""

@@ -65,7 +65,7 @@ class ForeignChanged(Fact, frozen=True, gc=False):
 
 
 class ApplicationAdded(Fact, frozen=True, gc=False):
-    """An application entered its leaf in state New (AP-21); see ``applications.Application`` for the last three."""
+    """An application entered its leaf in state New (AP-21); see ``applications.Application`` for what decides its order."""
 
     application_id: ApplicationID
     queue: QueuePath
@@ -73,6 +73,7 @@ class ApplicationAdded(Fact, frozen=True, gc=False):
     submission_ns: int = 0
     arrival: int = 0
     stateaware: bool = True
+    groups: tuple[str, ...] = ()
 
 
 class ApplicationRejected(Fact, frozen=True, gc=False):
@@ -158,15 +159,17 @@ class AllocationRejected(Fact, frozen=True, gc=False):
 
 
 class QueueAdded(Fact, frozen=True, gc=False):
-    """A managed queue exists from now on."""
+    """A queue exists from now on: of the configuration, or created by placement (not ``managed``)."""
 
     queue: QueuePath
+    managed: bool = True
 
 
 class QueueRemoved(Fact, frozen=True, gc=False):
-    """A drained queue is gone (QU-96)."""
+    """A drained or dynamic queue that was empty is gone (QU-96)."""
 
     queue: QueuePath
+    managed: bool = True
 
 
 class QueueStateChanged(Fact, frozen=True, gc=False):
@@ -174,6 +177,13 @@ class QueueStateChanged(Fact, frozen=True, gc=False):
 
     queue: QueuePath
     state: str
+
+
+class QueueTypeChanged(Fact, frozen=True, gc=False):
+    """A leaf became a parent or the reverse."""
+
+    queue: QueuePath
+    is_leaf: bool
 
 
 class QueueLimitChanged(Fact, frozen=True, gc=False):
@@ -185,10 +195,14 @@ class QueueLimitChanged(Fact, frozen=True, gc=False):
 
 
 class ConfigurationChanged(Fact, frozen=True, gc=False):
-    """A configuration was ``accepted`` or ``rejected`` (``state``); ``reason`` holds every mistake, one per line."""
+    """A configuration was ``accepted`` or ``rejected`` (``state``); ``reason`` holds every mistake, one per line.
+
+    ``changes`` says what is different from now on, one sentence for each queue or setting.
+    """
 
     state: str
     reason: str
+    changes: tuple[str, ...] = ()
 
 
 Decision = (
@@ -212,6 +226,7 @@ Decision = (
     | QueueAdded
     | QueueRemoved
     | QueueStateChanged
+    | QueueTypeChanged
     | QueueLimitChanged
     | ConfigurationChanged
 )

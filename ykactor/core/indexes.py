@@ -4,12 +4,17 @@
 changes the indexes, and what it changes the owners confirm. ``invariants`` rebuilds them from the owners' views and
 compares.
 
+``observe`` *breathes*: it yields wherever other tasks may have a turn, so that thousands of queues or facts do not keep sockets
+waiting. Nobody reads the indexes before it has come to its end.
+
 Waking is decided here, in one place. What was parked is tried again
 - everywhere, when an amount in use became smaller or a limit larger (``generation``);
 - in one leaf, when something changed there and a line of it is not parked (``_wake``).
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from ykactor.core.backlog import WaitingApplication
 from ykactor.core.decisions import (
@@ -28,18 +33,24 @@ from ykactor.core.decisions import (
     NodeCapacityChanged,
     NodeRemoved,
     NodeSchedulable,
+    QueueAdded,
     QueueLimitChanged,
     QueueRemoved,
+    QueueTypeChanged,
     Released,
 )
-from ykactor.core.ids import ApplicationID, NodeID
+from ykactor.core.ids import ApplicationID, NodeID, QueuePath
 from ykactor.core.ledger import Account, Ledger
+from ykactor.core.limits import Trackers, choose_group, still_holds
 from ykactor.core.messages import Ask
 from ykactor.core.nodesort import NodeIndex
 from ykactor.core.queues import LeafCore
-from ykactor.core.resources import Resource, add_to, subtract_from
+from ykactor.core.resources import Resource
 from ykactor.core.roster import Roster
 from ykactor.core.states import COUNTED_AS_RUNNING, ApplicationState
+
+#: Facts and applications worked in before other tasks get their turn.
+BREATH = 1000
 
 
 class Indexes:
@@ -47,6 +58,7 @@ class Indexes:
 
     Attributes:
         waiting: every live application with its leaf's account.
+        trackers: the limits of users and groups that somebody counts against.
         generation: one higher whenever something grew.
     """
 
@@ -55,6 +67,7 @@ class Indexes:
         self.ledger = Ledger()
         self.nodes = NodeIndex(roster.config.node_sort_policy)
         self.waiting: dict[ApplicationID, tuple[Account, WaitingApplication]] = {}
+        self.trackers = Trackers()
         self.generation = 0
         #: What ``observe`` has seen and works in at its end, once for each: applications, changes of pending amounts by leaf,
         #: leaves, nodes.
@@ -64,25 +77,32 @@ class Indexes:
         self._touched_nodes: dict[NodeID, None] = {}
         self._tree_is_stale = False
 
-    def observe(self, facts: list[Decision]) -> None:
-        """Work in what happened, in order."""
-        for fact in facts:
-            if type(fact) is AskAdded:  # by far the most frequent
-                self._on_ask_added(fact.ask)
-            else:
-                self._observe(fact)
-        self._work_in()
+    def observe(self, facts: list[Decision]) -> Iterator[None]:
+        """Work in what happened, in order. Breathes."""
+        for start in range(0, len(facts), BREATH):
+            for fact in facts[start : start + BREATH]:
+                if type(fact) is AskAdded:  # by far the most frequent
+                    self._on_ask_added(fact.ask)
+                elif type(fact) is ConfigurationChanged:
+                    yield from self._on_configuration_changed(fact)
+                else:
+                    self._observe(fact)
+            yield from self._work_in()
+            yield
 
     def _observe(self, fact: Decision) -> None:
         match fact:
             case AskRemoved(_, ask, _, True):
                 self._discard(ask)
+                self._uncount_idle(ask.spec.application_id)
             case Released(_, ask, _, node_id):
                 self._change_usage(ask.spec.application_id, ask.spec.resource, None, node_id)
+                self._uncount_idle(ask.spec.application_id)
             case ApplicationChanged(_, application_id, _, state):
                 self._on_application_changed(application_id, ApplicationState(state))
             case ApplicationAdded(_, application_id, path):
                 self.waiting[application_id] = self.ledger.accounts[path], WaitingApplication(fact)
+                self._adopt_quotas(path)
             case ApplicationLeft(_, application_id, _):
                 self._on_application_left(application_id)
             case Allocated(_, ask, _, node_id):
@@ -101,19 +121,25 @@ class Indexes:
             case QueueLimitChanged(_, "root", "max", total):
                 self.ledger.set_root_max(total)
                 self.generation += 1
-            case ConfigurationChanged(_, "accepted"):
-                self._reconfigure()
-            case QueueRemoved():
-                self._tree_is_stale = True  # many go at once
+            case QueueAdded(_, path, False):
+                self._on_dynamic_queue_added(path)
+            case QueueRemoved(_, path):
+                self.ledger.remove(path)
+            case QueueTypeChanged():
+                self._tree_is_stale = True
 
-    def _work_in(self) -> None:
+    def _work_in(self) -> Iterator[None]:
         if self._tree_is_stale:
-            self._reconfigure()
+            yield from self._reconfigure()
         for leaf, change in self._pending_changes.items():
             self.ledger.change_pending(leaf, change)
         self._pending_changes.clear()
-        for application, leaf in self._touched.items():
+        yield from self.ledger.refresh_shares()
+        for number, (application, leaf) in enumerate(self._touched.items(), 1):
+            self._enroll(leaf, application)
             self._replace(leaf, application)
+            if number % BREATH == 0:
+                yield
         self._touched.clear()
         for node_id in self._touched_nodes:
             self.nodes.sync(self._roster.nodes[node_id])
@@ -167,6 +193,9 @@ class Indexes:
     def _on_application_left(self, application_id: ApplicationID) -> None:
         leaf, application = self.waiting.pop(application_id)
         self._touched.pop(application, None)
+        if application.counted:
+            application.uncount()
+        self.trackers.let_go(application.trackers)
         leaf.applications.remove(application)
         leaf.priorities.replace(application.shown_priority, None)
         self.ledger.give_slot_back(leaf, application_id)
@@ -189,12 +218,11 @@ class Indexes:
         leaf, application = self.waiting[application_id]
         if begun is not None:
             self.ledger.use(leaf, begun)
-            add_to(application.allocated, begun)
+            application.begin(begun)
         if ended is not None:
             self.ledger.free(leaf, ended)
-            subtract_from(application.allocated, ended)
+            application.end(ended)
             self.generation += 1
-        application.used = True
         self._touch_node(node_id)
         self._touch(leaf, application)
 
@@ -234,14 +262,64 @@ class Indexes:
             if account.parent is not None:
                 account.parent.children.wake(account)
 
-    def _reconfigure(self) -> None:
-        """The queue tree or its settings changed: all orders begin anew."""
+    # ---- limits
+
+    def _enroll(self, leaf: Account, application: WaitingApplication) -> None:
+        """The application holds its trackers from its first ask or allocation on (QU-70)."""
+        if not application.enrolled and (application.asks or application.allocated):
+            application.group = choose_group(leaf.limits_up(), application.who)
+            self._hold_trackers(leaf, application)
+
+    def _uncount_idle(self, application_id: ApplicationID) -> None:
+        """At once, not when all is worked in: what is asked for next begins to count anew (QU-74)."""
+        application = self.waiting[application_id][1]
+        if application.counted and not application.asks and not application.allocated:
+            application.uncount()
+            self.generation += 1
+
+    def _hold_trackers(self, leaf: Account, application: WaitingApplication) -> None:
+        application.hold(self.trackers.hold(leaf.limits_up(), application.who, application.group))
+
+    def _renew_trackers(self, leaf: Account, application: WaitingApplication) -> None:
+        """Other limits hold: count what runs against them; the group stays as long as its queue limits it (QU-76, QU-77)."""
+        if application.enrolled:
+            limits_up = leaf.limits_up()
+            if application.group is not None and not still_holds(limits_up, application.group):
+                application.group = choose_group(limits_up, application.who)
+            self._hold_trackers(leaf, application)
+
+    # ---- configuration
+
+    def _on_configuration_changed(self, fact: ConfigurationChanged) -> Iterator[None]:
+        """At once: what follows may be about new queues."""
+        if fact.state == "accepted":
+            yield from self._reconfigure()
+
+    def _on_dynamic_queue_added(self, path: QueuePath) -> None:
+        if path not in self.ledger.accounts:  # it is when a configuration was observed after it came
+            core = self._roster.queues[path]
+            self.ledger.add(core.config, isinstance(core, LeafCore))
+
+    def _adopt_quotas(self, path: QueuePath) -> None:
+        """An application may have brought other quotas for its dynamic leaf (QU-100)."""
+        account, config = self.ledger.accounts[path], self._roster.queues[path].config
+        if account.config is not config:
+            account.config = config  # for whoever comes before all is made anew
+            self._tree_is_stale = True
+
+    def _reconfigure(self) -> Iterator[None]:
+        """The queue tree or its settings changed: all orders and trackers begin anew."""
         self._tree_is_stale = False
-        self.ledger.configure((queue.config, isinstance(queue, LeafCore)) for queue in self._roster.queues.values())
+        queues = self._roster.queues.values()
+        yield from self.ledger.configure((queue.config, isinstance(queue, LeafCore)) for queue in queues)
         self.nodes.configure(self._roster.config.node_sort_policy)
-        for application_id, (old, application) in list(self.waiting.items()):
+        self.trackers = Trackers()
+        for number, (application_id, (old, application)) in enumerate(list(self.waiting.items()), 1):
             leaf = self.ledger.accounts[old.path]
             self.waiting[application_id] = leaf, application
             application.leave_lines()
+            self._renew_trackers(leaf, application)
             self._touch(leaf, application)
+            if number % BREATH == 0:
+                yield
         self.generation += 1

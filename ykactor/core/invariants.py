@@ -6,6 +6,7 @@ step; nothing here is cheap, and nothing here decides.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from ykactor.core.applications import Application
@@ -14,6 +15,7 @@ from ykactor.core.backlog import WaitingApplication, order_of, shape_of
 from ykactor.core.ids import ApplicationID, NodeID, QueuePath
 from ykactor.core.indexes import Indexes
 from ykactor.core.ledger import Account, Ledger, reckon_share
+from ykactor.core.limits import Tracker
 from ykactor.core.messages import AskID, ask_id
 from ykactor.core.nodes import NodeCore
 from ykactor.core.nodesort import NodeIndex
@@ -21,7 +23,7 @@ from ykactor.core.partition import PartitionCore
 from ykactor.core.priorities import Priority, queue_priority, sort_rank
 from ykactor.core.queueconfig import NodeSortPolicy
 from ykactor.core.queues import LeafCore, ParentCore
-from ykactor.core.resources import Resource, add_to, pruned, saturated
+from ykactor.core.resources import QUANTITY_MAX, Resource, add_to, pruned, saturated
 from ykactor.core.roster import Roster
 from ykactor.core.scheduler import SchedulerCore
 from ykactor.core.states import COUNTED_AS_RUNNING, ApplicationState
@@ -32,8 +34,6 @@ _BEGINNING = frozenset({ApplicationState.ACCEPTED, ApplicationState.STARTING})
 def violations(partition: PartitionCore, scheduler: SchedulerCore, *, strict_max: bool = False) -> list[str]:
     """What does not hold, one sentence each: the object, what was found, what was expected. Empty when all is well.
 
-    Shares are reckoned lazily; they are brought up to date first, as the next plan would do.
-
     Args:
         partition, scheduler: of one partition, between two cycles and with every fact observed.
         strict_max: also demand that no queue uses more than its ``max``. The planner never leads above it, but recovered
@@ -42,7 +42,6 @@ def violations(partition: PartitionCore, scheduler: SchedulerCore, *, strict_max
     Source: SC-131, health checks 3 to 9 of section 13 of SC.
     """
     roster, indexes = partition.roster, scheduler.indexes
-    indexes.ledger.refresh_shares()
     return [
         *_membership(roster),
         *_allocations(roster),
@@ -51,6 +50,7 @@ def violations(partition: PartitionCore, scheduler: SchedulerCore, *, strict_max
         *_applications(roster, indexes),
         *_tree(roster, indexes.ledger),
         *_usage(roster, indexes.ledger, strict_max=strict_max),
+        *_trackers(roster, indexes),
         *_orders(roster, indexes),
     ]
 
@@ -272,10 +272,50 @@ def _compare(
     where: str, account: Account, allocated: Resource, pending: Resource, running: list[ApplicationID], raw: Priority
 ) -> Iterator[str]:
     yield from _differs(where, "allocated", pruned(account.allocated), allocated)
-    yield from _differs(where, "pending", pruned(account.pending), pending)
+    if all(quantity < QUANTITY_MAX // 2 for quantity in pending.values()):  # what was cut off does not come back (QU-1)
+        yield from _differs(where, "pending", pruned(account.pending), pending)
     yield from _differs(where, "the set of running applications", sorted(account.running), running)
     yield from _differs(where, "the highest priority inside", account.priorities.highest, raw)
     yield from _differs(where, "the priority", account.priority, queue_priority(raw, account.config.properties))
+
+
+# ---- limits of users and groups
+
+
+def _trackers(roster: Roster, indexes: Indexes) -> Iterator[str]:
+    """Every application holds the trackers that the limits on its path give it, and they hold the sum of what it uses."""
+    used: dict[Tracker, list[Resource]] = {tracker: [] for tracker in indexes.trackers.held.values()}
+    counted: dict[Tracker, set[ApplicationID]] = {tracker: set() for tracker in used}
+    holders: Counter[Tracker] = Counter()
+    for account, waiting in indexes.waiting.values():
+        application = roster.leaf(account.path).applications[waiting.application_id]
+        where = f"waiting application {waiting.application_id}"
+        names = set(_tracker_names(account, waiting)) if waiting.enrolled else set()
+        yield from _differs(where, "what it counts against", {(it.path, it.whose) for it in waiting.trackers}, names)
+        if waiting.counted and not application.asks and not application.allocations:
+            yield f"{where}: counts although nothing of it waits or runs"
+        if application.allocations and not waiting.counted:
+            yield f"{where}: does not count although something of it runs"
+        for tracker in waiting.trackers:
+            holders[tracker] += 1
+            used[tracker] += [ask.spec.resource for ask, _ in application.allocations.values()]
+            if waiting.counted:
+                counted[tracker].add(waiting.application_id)
+    for tracker, resources in used.items():
+        where = f"limit of {tracker.whose} in {tracker.path}"
+        yield from _differs(where, "allocated", pruned(tracker.allocated), _sum(resources))
+        yield from _differs(where, "the set of applications", set(tracker.applications), counted[tracker])
+        yield from _differs(where, "the number of holders", tracker.holders_count, holders[tracker])
+
+
+def _tracker_names(leaf: Account, waiting: WaitingApplication) -> Iterator[tuple[QueuePath, str]]:
+    for account in leaf.path_up:
+        users = {user for limit in account.config.limits for user in limit.users}
+        groups = {group for limit in account.config.limits for group in limit.groups}
+        if users & {waiting.who.user, "*"}:
+            yield account.path, f"user {waiting.who.user}"
+        if waiting.group is not None and waiting.group.group in groups:
+            yield account.path, f"group {waiting.group.group}"
 
 
 # ---- the orders
@@ -287,8 +327,8 @@ def _orders(roster: Roster, indexes: Indexes) -> Iterator[str]:
         if account.parent is not None:
             rank, place = sort_rank(account.priority), account.place
             key = (rank, account.share) if account.parent.config.properties.sort_by_priority else (account.share,)
-            yield from _differs(f"account {path}", "the place", place.group_key, key if account.pending else None)
-            if account.pending:
+            yield from _differs(f"account {path}", "the place", place.group_key, None if account.priority is None else key)
+            if account.priority is not None:
                 yield from _differs(f"account {path}", "the pending resource of its place", dict(place.vector), account.pending)
         leaf = roster.queues.get(path)
         if isinstance(leaf, LeafCore):
@@ -312,7 +352,7 @@ def _leaf_order(account: Account, applications: list[WaitingApplication]) -> Ite
         where = f"waiting application {application.application_id}"
         yield from _differs(where, "the place", application.sort_key, key)
         for shape, queue in application.queues.items():
-            line_key = shape, application.state is ApplicationState.ACCEPTED
+            line_key = shape, application.state is ApplicationState.ACCEPTED, application.trackers
             yield from _differs(where, f"its line for {shape}", queue.line, order.lines.get(line_key) if key else None)
             if key is not None:
                 standing.setdefault(line_key, set()).add(application.application_id)

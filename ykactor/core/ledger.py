@@ -7,14 +7,18 @@ not yet settled is *unconfirmed*, and there is none of it between two cycles.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from ykactor.core.appsort import LeafOrder
 from ykactor.core.ids import ApplicationID, QueuePath
+from ykactor.core.limits import QueueLimits
 from ykactor.core.ordering import ChildOrder, ChildPlace
 from ykactor.core.priorities import Priority, PriorityBag, queue_priority
 from ykactor.core.queueconfig import QueueConfig
-from ykactor.core.resources import Resource, add_to, subtract_from
+from ykactor.core.resources import QUANTITY_MAX, Resource, add_to, subtract_from
+
+#: Queues looked at before other tasks get their turn (about 10 us each).
+BREATH = 200
 
 
 class Account:
@@ -25,7 +29,7 @@ class Account:
         allocated, pending: base units; parents hold the sum of their children (QU-47).
         running: the applications that hold a running slot here (QU-53, QU-55).
         priorities: of the children, or of the leaf's applications; ``priority`` is what the parent sees (PR-11).
-        share: fair share, see ``Ledger.reckon_share``.
+        share: fair share, see ``reckon_share``; of ``denominators``, which come from ``fair_max`` (section 3 of QU).
     """
 
     __slots__ = (
@@ -34,7 +38,9 @@ class Account:
         "children",
         "config",
         "denominators",
+        "fair_max",
         "is_leaf",
+        "limits",
         "max",
         "parent",
         "parked",
@@ -58,6 +64,7 @@ class Account:
         self.priorities = PriorityBag()
         self.priority: Priority = None
         self.share = 0.0
+        self.fair_max: Resource = {}
         self.denominators: dict[str, float] = {}
         self.place = ChildPlace()
         self.parked = False
@@ -68,11 +75,17 @@ class Account:
         self.config = config
         self.is_leaf = is_leaf
         self.max = config.max
+        #: None when there are none, as in most queues.
+        self.limits = QueueLimits(config.path, config.limits) if config.limits else None
         #: A parent's children in order, a leaf's applications in order.
         self.children = ChildOrder(by_priority=config.properties.sort_by_priority)
         self.applications = LeafOrder(config)
         self.place = ChildPlace()
         self.parked = False
+
+    def limits_up(self) -> list[QueueLimits]:
+        """The limits of this queue and of those above, as far as there are any."""
+        return [account.limits for account in self.path_up if account.limits is not None]
 
     def __repr__(self) -> str:
         return f"<Account {self.path}>"
@@ -92,29 +105,41 @@ class Ledger:
 
     # ---- the tree
 
-    def configure(self, queues: Iterable[tuple[QueueConfig, bool]]) -> None:
-        """Take over a queue tree: settings and "is a leaf", parents before children.
+    def configure(self, queues: Iterable[tuple[QueueConfig, bool]]) -> Iterator[None]:
+        """Take over a queue tree: settings and "is a leaf", parents before children. Breathes (see ``Indexes.observe``).
 
         Accounts that are not named are dropped; they must be empty.
         """
         old, self.accounts = self.accounts, {}
-        for config, is_leaf in queues:
-            above = config.path.rpartition(".")[0]
+        for number, (config, is_leaf) in enumerate(queues, 1):
             account = old.get(config.path)
             if account is None:
-                account = Account(config, is_leaf, self.accounts[QueuePath(above)] if above else None)
+                account = self.add(config, is_leaf)
             else:
                 if not account.is_leaf:  # a leaf's applications are still in its bag, its children show themselves below
                     account.priorities = PriorityBag()
                 account.configure(config, is_leaf)
-            self.accounts[config.path] = account
+                self.accounts[config.path] = account
+            account.priority = None
+            if number % BREATH == 0:
+                yield
         self.root = next(iter(self.accounts.values()))
         self.root.max = self.root_max
-        for account in self.accounts.values():
-            account.priority = None
         for account in reversed(self.accounts.values()):  # children before parents
             self.refresh_priority(account)
         self._shares_are_stale = True
+
+    def add(self, config: QueueConfig, is_leaf: bool) -> Account:
+        """A queue more; its parent must be there."""
+        above = config.path.rpartition(".")[0]
+        account = Account(config, is_leaf, self.accounts[QueuePath(above)] if above else None)
+        self.accounts[config.path] = account
+        self._reckon_denominators(account)
+        return account
+
+    def remove(self, path: QueuePath) -> None:
+        """An empty queue less."""
+        del self.accounts[path]
 
     def set_root_max(self, total: Resource | None) -> None:
         """The nodes offer ``total`` together from now on."""
@@ -133,29 +158,34 @@ class Ledger:
             if parent is not None:
                 parent.priorities.replace(account.priority, priority)
             account.priority = priority
+            if priority is None:  # nothing waits: what saturation cut off (QU-1) is made good
+                account.pending.clear()
             if parent is None:
                 return
             account = parent
 
     # ---- shares
 
-    def refresh_shares(self) -> None:
-        """Recompute every denominator and share, if a max, a guarantee or the cluster changed since the last time."""
+    def refresh_shares(self) -> Iterator[None]:
+        """Recompute every denominator and share, if a max, a guarantee or the cluster changed since the last time. Breathes."""
         if not self._shares_are_stale:
             return
         self._shares_are_stale = False
-        fair_max: dict[QueuePath, Resource] = {}
-        for account in self.accounts.values():
-            above = fair_max[account.parent.path] if account.parent else {}
-            # the child's own values replace those from above; without a cluster there is none (section 3 of QU)
-            own = account.max or {} if account.parent is None or self.root_max else {}
-            fair_max[account.path] = {**above, **own}
-            bounds = {**fair_max[account.path], **(account.config.guaranteed or {})}
-            account.denominators = {name: float(quantity) for name, quantity in bounds.items()}
+        for number, account in enumerate(self.accounts.values(), 1):  # parents before children
+            self._reckon_denominators(account)
             account.share = reckon_share(account.allocated, account.denominators)
-        for account in self.accounts.values():
             if account.parent is not None:
                 account.parent.children.update(account)
+            if number % BREATH == 0:
+                yield
+
+    def _reckon_denominators(self, account: Account) -> None:
+        """Own values replace those of the parent; without a cluster there are none (section 3 of QU)."""
+        parent = account.parent
+        own = account.max or {} if parent is None or self.root_max else {}
+        account.fair_max = {**parent.fair_max, **own} if parent else dict(own)
+        bounds = {**account.fair_max, **(account.config.guaranteed or {})}
+        account.denominators = {name: float(quantity) for name, quantity in bounds.items()}
 
     # ---- usage
 
@@ -181,13 +211,17 @@ class Ledger:
         return None
 
     def change_pending(self, leaf: Account, change: Resource) -> None:
-        """Asks of ``leaf`` came or went: add the signed amounts along the path (QU-43)."""
+        """Asks of ``leaf`` came or went: add the signed amounts along the path.
+
+        Saturates upwards (QU-1), and so is cut at 0 when what was cut off above is taken away again (QU-43). Nothing is lost by
+        that: whether somebody waits at all is told by the priority.
+        """
         for account in leaf.path_up:
             pending = account.pending
             for name, quantity in change.items():
                 value = pending.get(name, 0) + quantity
-                if value:
-                    pending[name] = value
+                if value > 0:
+                    pending[name] = min(value, QUANTITY_MAX)
                 else:
                     pending.pop(name, None)
 
@@ -198,7 +232,7 @@ class Ledger:
             for name, quantity in resource.items():
                 used = allocated[name] = allocated.get(name, 0) + quantity
                 left = pending.get(name, 0) - quantity
-                if left:
+                if left > 0:
                     pending[name] = left
                 else:
                     pending.pop(name, None)
@@ -216,8 +250,7 @@ class Ledger:
     def refund(self, leaf: Account, resource: Resource) -> None:
         """A node refused: turn unconfirmed usage back into pending."""
         self.unconfirmed.remove((leaf, resource))
-        for account in leaf.path_up:
-            add_to(account.pending, resource)
+        self.change_pending(leaf, resource)
         self.free(leaf, resource)
 
     def use(self, leaf: Account, resource: Resource) -> None:

@@ -62,7 +62,11 @@ class ReleaseAllocations(Struct, frozen=True, gc=False):
 
 
 class AddApplication(Struct, frozen=True, gc=False):
-    """A new application for ``queue_name`` (may be empty)."""
+    """A new application for ``queue_name`` (may be empty).
+
+    Without ``groups`` the user's group is one of the same name, unless whoever knows the groups did not know the user
+    (``user_is_unknown``, QU-93).
+    """
 
     application_id: ApplicationID
     queue_name: str
@@ -72,6 +76,7 @@ class AddApplication(Struct, frozen=True, gc=False):
     execution_timeout_ms: int = 0
     placeholder_ask: Resource | None = None
     gang_scheduling_style: str = ""
+    user_is_unknown: bool = False
 
 
 class RemoveApplication(Struct, frozen=True, gc=False):
@@ -101,6 +106,10 @@ class RefuseConfig(Struct, frozen=True, gc=False):
     reason: str
 
 
+class RemovePartition(Struct, frozen=True, gc=False):
+    """The partition has left the configuration (CF-56). The last submission that a partition gets."""
+
+
 class Reset(Struct, frozen=True, gc=False):
     """A fresh registration: forget applications and nodes without a word (SC-141)."""
 
@@ -113,5 +122,6 @@ Submission = (
     | UpdateNode
     | ApplyConfig
     | RefuseConfig
+    | RemovePartition
     | Reset
 )

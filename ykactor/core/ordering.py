@@ -190,7 +190,7 @@ class ChildOrder:
         place = child.place
         if place.group_key is not None:
             self._take_out(child)
-        if child.pending:
+        if child.priority is not None:
             rank = sort_rank(child.priority)
             place.group_key = (rank, child.share) if self._by_priority else (child.share,)
             place.vector = tuple(child.pending.items())

@@ -1,7 +1,8 @@
 """The partition: it orders the input, gives each submission to its owner, and rings the timers.
 
-Owns the order of input, the sets of queues, nodes and applications (the ``Roster``), placement, and the cluster's
-total. ``ingest`` and ``fire`` are generators as in ``scheduler``: they yield commands for owners and answer facts.
+Owns the order of input and the sets of queues, nodes and applications (the ``Roster``). ``ingest`` and ``fire`` are generators
+as in ``scheduler``: they yield commands for owners and answer facts. Who may enter is ``admission``'s affair, which queues
+there are ``reload``'s and ``cleaning``'s, and what nodes offer together the ``Cluster``'s.
 
 Submissions are handled in *rounds*: neighbours that different owners can handle at the same time go out together, and
 the answers are put back into the order of the input. Leaves take asks, releases and applications in one round,
@@ -11,12 +12,16 @@ owners (a node that leaves, a configuration) is a round of its own.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Generator, Iterable
 from itertools import groupby
 from typing import cast
 
-from ykactor.core.applications import NEGATIVE_RESOURCES
+from msgspec import structs
+
+from ykactor.core.admission import Admission
+from ykactor.core.changes import partition_changes
+from ykactor.core.cleaning import cleaning, is_due
+from ykactor.core.cluster import Cluster
 from ykactor.core.decisions import (
     Allocated,
     AllocationRejected,
@@ -26,11 +31,8 @@ from ykactor.core.decisions import (
     ApplicationRejected,
     ConfigurationChanged,
     Decision,
-    NodeAdded,
-    NodeCapacityChanged,
-    NodeRejected,
     NodeRemoved,
-    QueueLimitChanged,
+    QueueRemoved,
     Released,
 )
 from ykactor.core.ids import AllocationKey, ApplicationID, NodeID, QueuePath
@@ -42,35 +44,22 @@ from ykactor.core.messages import (
     RefuseConfig,
     ReleaseAllocations,
     RemoveApplication,
+    RemovePartition,
     Reset,
     Submission,
     SubmitAllocation,
     UpdateNode,
 )
-from ykactor.core.nodes import (
-    ChangeAllocations,
-    Decommission,
-    NodeCore,
-    PlaceForeign,
-    Register,
-    ReleaseForeign,
-    SetCapacity,
-    SetSchedulable,
-)
-from ykactor.core.placement import place
+from ykactor.core.nodes import ChangeAllocations, Decommission, SetSchedulable
 from ykactor.core.queueconfig import PartitionConfig
-from ykactor.core.queues import EndAllocations, Entry, FireTimers, LeafCore, Positioned, SubmitBatch
-from ykactor.core.reload import cleaning, difference, needs_cleaning, objection
-from ykactor.core.resources import Resource, add_to, saturated, strictly_positive, subtract_from
+from ykactor.core.queues import Close, EndAllocations, Entry, FailAll, FireTimers, LeafCore, Positioned, SubmitBatch
+from ykactor.core.reload import difference, objection
 from ykactor.core.roster import Roster, Sends
 from ykactor.core.states import QUEUE_CLEANER_NS, ApplicationState
 from ykactor.core.timetable import EndedApplication, Timetable
+from ykactor.core.users import Users
 
 Round = Generator[Sends, list[object], list[Decision]]
-
-_ROOT = QueuePath("root")
-#: Letters or ``_`` first, at most one ``$`` at the end (CF-21).
-_USER_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9:#/_.@-]*\$?")
 
 
 def _is_foreign(spec: AllocationSpec) -> bool:
@@ -89,7 +78,7 @@ def _kind(numbered: tuple[int, Submission]) -> tuple[str, int]:
             return "alone", number
         case UpdateNode():
             return "nodes", 0
-        case ApplyConfig() | RefuseConfig() | Reset():
+        case ApplyConfig() | RefuseConfig() | RemovePartition() | Reset():
             return "alone", number
     return "leaves", 0
 
@@ -101,10 +90,8 @@ class PartitionCore:
         self.name = config.name
         self.roster = Roster(config)
         self.timetable = Timetable()
-        #: Sum of all node capacities, schedulable or not (QU-30).
-        self._total: Resource = {}
-        self._capacities: dict[NodeID, Resource] = {}
-        self._foreign: dict[AllocationKey, NodeID] = {}
+        self._cluster = Cluster(self.name, self.roster.nodes)
+        self._users = Users()
         self._arrivals = 0
         self._last_arrival_ns = 0
 
@@ -135,16 +122,28 @@ class PartitionCore:
     def _leaf_round(self, now_ns: int, submissions: list[Submission]) -> Round:
         positioned: dict[int, list[Decision]] = {}
         batches: dict[LeafCore, list[Entry]] = {}
+        admission = Admission(self.name, self.roster, self._users)
         for position, submission in enumerate(submissions):
-            routed = self._route(now_ns, submission)
+            who = None
+            routed: LeafCore | Decision | None
+            if type(submission) is AddApplication:
+                admitted = admission.admit(now_ns, submission)
+                if isinstance(admitted, ApplicationRejected):
+                    routed = self._keep_rejected(submission, admitted)
+                else:
+                    routed, who, positioned[position] = admitted
+            else:
+                routed = self._route(now_ns, submission)
             if isinstance(routed, LeafCore):
-                entry = Entry(position, cast("AddApplication", submission), *self._stamp(now_ns))
+                entry = Entry(position, cast("AddApplication", submission), *self._stamp(now_ns), who)
                 batches.setdefault(routed, []).append(entry)
             elif routed is not None:
                 positioned[position] = [routed]
-        answers = yield [(leaf, SubmitBatch(now_ns, entries)) for leaf, entries in batches.items()]
-        for answer in answers:
-            positioned.update(cast("Positioned", answer))
+        told_first = admission.sends()
+        answers = yield told_first + [(leaf, SubmitBatch(now_ns, entries)) for leaf, entries in batches.items()]
+        for answer in answers[len(told_first) :]:
+            for position, facts in cast("Positioned", answer):
+                positioned.setdefault(position, []).extend(facts)
         facts = [fact for position in sorted(positioned) for fact in positioned[position]]
         yield from self._change_nodes(facts)
         return facts
@@ -167,36 +166,13 @@ class PartitionCore:
                 if application_id not in applications:
                     return None  # AP-83
                 return self.roster.leaf(applications.pop(application_id))
-            case AddApplication():
-                return self._admit(now_ns, submission)
         raise AssertionError(f"{submission} is not for a leaf")
 
-    def _admit(self, now_ns: int, spec: AddApplication) -> LeafCore | ApplicationRejected:
-        """The leaf of a new application, or why it is refused (section 2 of AP)."""
-        reason = ""
-        leaf = None
-        if not spec.user:
-            reason = "empty user cannot resolve"
-        elif not _USER_NAME.fullmatch(spec.user):
-            reason = "invalid username, it contains invalid characters"
-        elif spec.application_id in self.roster.applications:
-            reason = (
-                f"adding application {spec.application_id} to partition {self.name}, but application already existed"
-            )
-        elif strictly_positive(spec.placeholder_ask):
-            reason = f"application {spec.application_id} asks for placeholders: gang scheduling is not supported in this version"
-        else:
-            placed = place(self.roster, spec)
-            if isinstance(placed, LeafCore):
-                leaf = placed
-            else:
-                reason = f"failed to place application {spec.application_id}: {placed}"
-        if leaf is None:
-            ended = EndedApplication(spec.application_id, spec.queue_name, ApplicationState.REJECTED, now_ns, reason)
-            self.timetable.note_rejected(ended)
-            return ApplicationRejected(now_ns, spec.application_id, reason)
-        self.roster.applications[spec.application_id] = leaf.path
-        return leaf
+    def _keep_rejected(self, spec: AddApplication, fact: ApplicationRejected) -> ApplicationRejected:
+        """Refused applications stay visible for a while (AP-22)."""
+        ended = EndedApplication(spec.application_id, spec.queue_name, ApplicationState.REJECTED, fact.at_ns, fact.reason)
+        self.timetable.note_rejected(ended)
+        return fact
 
     def _change_nodes(self, facts: list[Decision]) -> Round:
         """Tell the nodes what leaves reported to have begun and ended on them."""
@@ -219,7 +195,7 @@ class PartitionCore:
         sends: Sends = []
         order: list[Decision | int] = []  # a refusal, or the place of an answer
         for submission in submissions:
-            for routed in self._route_to_node(now_ns, submission):
+            for routed in self._cluster.route(now_ns, submission):
                 if isinstance(routed, tuple):
                     order.append(len(sends))
                     sends.append(routed)
@@ -228,72 +204,8 @@ class PartitionCore:
         answers = yield sends
         for item in order:
             for fact in cast("list[Decision]", answers[item]) if isinstance(item, int) else [item]:
-                facts += self._reckon_total(fact)
+                facts += self._cluster.reckon_total(fact)
         return facts
-
-    def _route_to_node(
-        self, now_ns: int, submission: Submission
-    ) -> list[tuple[NodeCore, object] | Decision]:
-        match submission:
-            case UpdateNode(node_id, "CREATE" | "CREATE_DRAIN" as action):
-                if node_id in self.roster.nodes:
-                    return [NodeRejected(now_ns, node_id, self._duplicate_text(node_id))]
-                core = NodeCore(node_id, submission.capacity or {}, action == "CREATE", submission.attributes)
-                self.roster.nodes[node_id] = core
-                return [(core, Register(now_ns))]
-            case UpdateNode(node_id) if node_id not in self.roster.nodes:
-                return []
-            case UpdateNode(node_id, "UPDATE", capacity):
-                return [(self.roster.nodes[node_id], SetCapacity(now_ns, capacity))] if capacity is not None else []
-            case UpdateNode(node_id, "DRAIN_NODE" | "DRAIN_TO_SCHEDULABLE" as action):
-                return [(self.roster.nodes[node_id], SetSchedulable(now_ns, action == "DRAIN_TO_SCHEDULABLE"))]
-            case SubmitAllocation(spec):
-                return self._route_foreign(now_ns, spec)
-            case ReleaseAllocations(_, key) if key is not None and key in self._foreign:
-                return [(self.roster.nodes[self._foreign.pop(key)], ReleaseForeign(now_ns, key))]
-        return []
-
-    def _route_foreign(self, now_ns: int, spec: AllocationSpec) -> list[tuple[NodeCore, object] | Decision]:
-        """A task that somebody else placed (section 8 of SC)."""
-        key = spec.allocation_key
-        if spec.node_id is None:
-            reason = f"trying to add a foreign request (non-allocation) {key}"
-            return [AllocationRejected(now_ns, key, spec.application_id, reason)]
-        if spec.node_id not in self.roster.nodes:
-            reason = f"failed to find node {spec.node_id} for allocation {key}"
-            return [AllocationRejected(now_ns, key, spec.application_id, reason)]
-        if any(quantity < 0 for quantity in spec.resource.values()):
-            return [AllocationRejected(now_ns, key, spec.application_id, NEGATIVE_RESOURCES)]
-        routed: list[tuple[NodeCore, object] | Decision] = []
-        before = self._foreign.get(key)
-        if before is not None and before != spec.node_id:  # SC-82: it moved
-            routed.append((self.roster.nodes[before], ReleaseForeign(now_ns, key)))
-        self._foreign[key] = spec.node_id
-        routed.append((self.roster.nodes[spec.node_id], PlaceForeign(now_ns, spec)))
-        return routed
-
-    def _duplicate_text(self, node_id: NodeID) -> str:
-        return (
-            "failure while adding new node, node rejected with error: \n"
-            f"failed to add node {node_id} to partition {self.name}, error: "
-            f"partition {self.name} has an existing node {node_id}, node name must be unique"
-        )
-
-    def _reckon_total(self, fact: Decision) -> list[Decision]:
-        """Root's max follows every change of capacity, and is told before the node's own news (EV-22)."""
-        if not isinstance(fact, NodeAdded | NodeCapacityChanged | NodeRemoved):
-            return [fact]
-        before = self._capacities.pop(fact.node_id, {})
-        subtract_from(self._total, before)
-        if not isinstance(fact, NodeRemoved):
-            self._capacities[fact.node_id] = fact.capacity
-            add_to(self._total, fact.capacity)
-            if fact.capacity == before:
-                return [fact]
-        elif not before:
-            return [fact]
-        total = saturated(self._total) if any(value > 0 for value in self._total.values()) else None
-        return [QueueLimitChanged(fact.at_ns, _ROOT, "max", total), fact]
 
     # ---- what is a round of its own
 
@@ -309,6 +221,8 @@ class PartitionCore:
                 return [ConfigurationChanged(now_ns, "rejected", reason)]
             case Reset():
                 return (yield from self._reset(now_ns))
+            case RemovePartition():
+                return (yield from self._remove(now_ns))
         raise AssertionError(f"{submission} is not a round of its own")
 
     def _decommission(self, now_ns: int, node_id: NodeID) -> Round:
@@ -320,10 +234,8 @@ class PartitionCore:
         for ask in cast("list[Ask]", answers[1]):
             leaf = self.roster.leaf_of(ask.spec.application_id)
             orphans.setdefault(leaf, []).append((ask.spec.application_id, ask.spec.allocation_key))
-        del self.roster.nodes[node_id]
-        for key in core.foreign:  # SC-84
-            del self._foreign[key]
-        *root_max, removed = self._reckon_total(NodeRemoved(now_ns, node_id))
+        self._cluster.take_out(node_id)
+        *root_max, removed = self._cluster.reckon_total(NodeRemoved(now_ns, node_id))
         facts += root_max
         if orphans:
             answers = yield [
@@ -348,21 +260,43 @@ class PartitionCore:
         refusal = objection(self.roster, config)
         if refusal:
             return [ConfigurationChanged(now_ns, "rejected", refusal)]
-        reload = difference(self.roster, config, now_ns)
-        self.roster.config = config
+        reload = yield from difference(self.roster, config, now_ns)
+        before = self.roster.config
+        changes = (*partition_changes(before, config), *reload.changes)
+        # chosen once for each partition (section 9.2 of CF)
+        self.roster.config = structs.replace(config, user_group_resolver=before.user_group_resolver)
         self.roster.queues = reload.queues
         yield reload.sends
-        if needs_cleaning(self.roster):
-            self.timetable.cleaning_ns = self.timetable.cleaning_ns or now_ns + QUEUE_CLEANER_NS
-        return [*reload.facts, ConfigurationChanged(now_ns, "accepted", "")]
+        if any(is_due(queue) for queue in reload.queues.values()):
+            self._arm_cleaner(now_ns)
+        return [*reload.facts, ConfigurationChanged(now_ns, "accepted", "", changes)]
+
+    def _arm_cleaner(self, now_ns: int) -> None:
+        """A queue waits to be removed: it goes a while later, unless somebody needs it by then (QU-96)."""
+        if self.timetable.cleaning_ns is None:
+            self.timetable.cleaning_ns = now_ns + QUEUE_CLEANER_NS
 
     def _clean_queues(self, now_ns: int) -> Round:
-        """Remove what drains and is empty; the next cleaning is due while something drains (QU-96)."""
+        self.timetable.cleaning_ns = None
         reload = cleaning(self.roster, now_ns)
         self.roster.queues = reload.queues
         yield reload.sends
-        self.timetable.cleaning_ns = now_ns + QUEUE_CLEANER_NS if needs_cleaning(self.roster) else None
         return reload.facts
+
+    def _remove(self, now_ns: int) -> Round:
+        """The partition leaves the configuration: its applications fail, its nodes and queues go (CF-56)."""
+        reason = f"partition {self.name} removed"
+        leaves = [queue for queue in self.roster.queues.values() if isinstance(queue, LeafCore)]
+        answers = yield [(leaf, FailAll(now_ns, reason)) for leaf in leaves]
+        facts = [fact for answer in answers for fact in cast("list[Decision]", answer)]
+        yield from self._change_nodes(facts)
+        self._keep_ended(facts)
+        for node_id in list(self.roster.nodes):
+            facts += yield from self._decommission(now_ns, node_id)
+        closing = list(self.roster.queues.values())[::-1]
+        self.roster.queues = {}
+        yield [(queue, Close()) for queue in closing]
+        return [*facts, *(QueueRemoved(now_ns, queue.path, queue.config.managed) for queue in closing)]
 
     # ---- time
 
@@ -398,9 +332,13 @@ class PartitionCore:
                 self.timetable.note_ended(EndedApplication(fact.application_id, fact.queue, state, fact.at_ns))
 
     def note(self, facts: list[Decision]) -> None:
-        """Look through facts, own and the scheduler's, for what sets a timer in a leaf."""
+        """Look through facts, own and the scheduler's, for what sets a timer."""
         for fact in facts:
             if type(fact) is ApplicationChanged:
                 queue = self.roster.queues.get(fact.queue)
                 if isinstance(queue, LeafCore):
                     self.timetable.note_leaf(queue.path, queue.deadline_ns)
+            elif type(fact) is ApplicationLeft:
+                queue = self.roster.queues.get(fact.queue)
+                if queue is not None and is_due(queue):
+                    self._arm_cleaner(fact.at_ns)

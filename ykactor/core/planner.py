@@ -15,6 +15,7 @@ from ykactor.core.backlog import AskQueue, WaitingApplication
 from ykactor.core.decisions import Allocated
 from ykactor.core.indexes import Indexes
 from ykactor.core.ledger import Account
+from ykactor.core.limits import Tracker
 from ykactor.core.nodesort import IndexedNode
 from ykactor.core.states import COUNTED_AS_RUNNING, ApplicationState, after_allocation
 
@@ -37,6 +38,8 @@ class Placement(Struct, gc=False):
     leaf: Account
     application: WaitingApplication
     node: IndexedNode
+    #: Whether user and group count the application from here on (QU-74).
+    is_first: bool
 
 
 class Plan(Struct):
@@ -73,7 +76,6 @@ class Planner:
         at_rest = False
         self._work = self.nodes.visited = 0
         self._work_max = budget.work_max
-        self.ledger.refresh_shares()
         try:
             while len(placements) < budget.placements_max and not at_rest:
                 placement = self._step(now_ns)
@@ -137,25 +139,38 @@ class Planner:
                 return queue, queue.line
             application.lineup.park(queue)
 
-    def _shortage(self, leaf: Account, application: WaitingApplication, queue: AskQueue) -> tuple[Account, str] | None:
-        """The queue that has no running slot (type "") for an Accepted application (QU-51), or not enough of a type."""
+    def _shortage(
+        self, leaf: Account, application: WaitingApplication, queue: AskQueue
+    ) -> tuple[Account | Tracker, str] | None:
+        """Where an Accepted application has no running slot (type "", QU-51 and QU-73), or the ask not enough of a type.
+
+        Users and groups come before queues (QU-39).
+        """
         if application.state is ApplicationState.ACCEPTED:
             full = self.ledger.lacks_slot(leaf, application.application_id)
             if full is not None:
                 return full, ""
+            for tracker in application.trackers:
+                if tracker.lacks_slot(application.application_id):
+                    return tracker, ""
+        for tracker in application.trackers:
+            name = tracker.shortage(queue.needs)
+            if name is not None:
+                return tracker, name
         return self.ledger.shortage(leaf, queue.needs)
 
     def _place(
         self, now_ns: int, leaf: Account, application: WaitingApplication, queue: AskQueue, node: IndexedNode
     ) -> Placement:
         """Charge everything that a placement changes (section 5.3 of AP)."""
+        is_first = not application.counted
         ask = application.take(queue)
         self.nodes.charge(node, queue.needs)
         self.ledger.charge(leaf, ask.spec.resource)
         if application.state is not ApplicationState.RUNNING:
             self._predict_state(leaf, application)
         self.indexes.requeue(leaf, application)
-        return Placement(Allocated(now_ns, ask, leaf.path, node.node_id), leaf, application, node)
+        return Placement(Allocated(now_ns, ask, leaf.path, node.node_id), leaf, application, node, is_first)
 
     def _predict_state(self, leaf: Account, application: WaitingApplication) -> None:
         """The leaf will move the application when it settles; later steps of this plan already build on it."""
@@ -178,10 +193,16 @@ def explain(queue: AskQueue) -> str:
         return "another application of the queue starts first (stateaware)"
     if isinstance(queue.line.reason, str):
         return queue.line.reason
-    account, name = queue.line.reason
+    short, name = queue.line.reason
+    if isinstance(short, Tracker):
+        where, limits, applications_max = f"the limit of {short.whose} in queue {short.path}", short.limit, short.max_applications
+        runs = f"{short.whose} runs in queue {short.path} its"
+    else:
+        where = "the cluster" if short.parent is None else f"queue {short.path}"
+        limits, applications_max = short.max, short.config.max_applications
+        runs = f"queue {short.path} runs its"
     if not name:
-        return f"queue {account.path} runs its maximum of {account.config.max_applications} applications"
-    used, limit = account.allocated.get(name, 0), (account.max or {}).get(name, 0)
+        return f"{runs} maximum of {applications_max} applications"
+    used, limit = short.allocated.get(name, 0), (limits or {}).get(name, 0)
     wanted = dict(queue.needs).get(name, 0)
-    where = "the cluster" if account.parent is None else f"queue {account.path}"
     return f"not enough {name} in {where}: wants {wanted}, has {max(0, limit - used)} of {limit}"

@@ -15,6 +15,7 @@ FACTORS = {
 }  # fmt: skip
 
 _QUANTITY = re.compile(r"([0-9]+) *([A-Za-z]*)")
+_THOUSANDTHS = re.compile(r"([0-9]{0,9})\.([0-9]{1,3})0*")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _DIGITS = re.compile(r"[0-9]+")
 _QUEUE_NAME = re.compile(r"[a-zA-Z0-9_:#/@-]{1,64}")
@@ -34,14 +35,14 @@ def parse_quantity(name: str, text: str) -> int:
     """
     match = _QUANTITY.fullmatch(text.strip())
     if match is None:
-        raise QuantityError(f"found {shown(text)}, expected a whole number with an optional suffix such as k, M, Gi")
+        raise QuantityError(f"found {shown(text)}, {_form_advice(name, text)}")
     digits, suffix = match.groups()
     if suffix == "m" and name == "vcore":
         factor = 1
     elif suffix in FACTORS:
         factor = FACTORS[suffix] * 1000 if name == "vcore" else FACTORS[suffix]
     else:
-        raise QuantityError(f"found {shown(text)}, {_suffix_advice(suffix)}")
+        raise QuantityError(f"found {shown(text)}, {_suffix_advice(name, suffix)}")
     number = _decimal(digits)
     if number > QUANTITY_MAX or number * factor > QUANTITY_MAX:
         unit = "thousandths of a vcore" if name == "vcore" else "units"
@@ -83,10 +84,22 @@ def _decimal(digits: str) -> int:
     return int(significant or "0") if len(significant) <= 20 else 2**64
 
 
-def _suffix_advice(suffix: str) -> str:
+def _form_advice(name: str, text: str) -> str:
+    """What to write instead of something that does not even look like a quantity; for parts of a vcore the right text."""
+    if name != "vcore":
+        return "expected a whole number with an optional suffix such as k, M, Gi"
+    advice = "expected a whole number with an optional suffix such as m (thousandths) or k"
+    if fraction := _THOUSANDTHS.fullmatch(text.strip()):
+        whole, thousandths = fraction.groups()
+        advice += f": write {int(whole + thousandths.ljust(3, '0'))}m"
+    return advice
+
+
+def _suffix_advice(name: str, suffix: str) -> str:
     """What to write instead of an unknown suffix: the known ones of that letter, if there are any."""
     if suffix == "m":
         return "the suffix m (thousandths) is for vcore only"
     alike = [known for known in FACTORS if known and known[0].lower() == suffix[0].lower()]
-    known = " or ".join(alike) or "one of " + ", ".join(filter(None, FACTORS))
+    all_known = ["m (thousandths)"] * (name == "vcore") + list(filter(None, FACTORS))
+    known = " or ".join(alike) or "one of " + ", ".join(all_known)
     return f"unknown suffix {shown(suffix)}, expected {known}"

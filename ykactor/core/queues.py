@@ -8,6 +8,7 @@ import heapq
 
 from msgspec import Struct
 
+from ykactor.core.access import UserGroups
 from ykactor.core.applications import Application
 from ykactor.core.decisions import Allocated, ApplicationAdded, ApplicationChanged, Decision
 from ykactor.core.ids import AllocationKey, ApplicationID, QueuePath
@@ -23,6 +24,8 @@ class Entry(Struct, frozen=True, gc=False):
     submission: AddApplication | SubmitAllocation | ReleaseAllocations | RemoveApplication
     arrival_ns: int
     arrival: int
+    #: Who a new application runs as.
+    who: UserGroups | None = None
 
 
 class SubmitBatch(Struct, frozen=True, gc=False):
@@ -47,6 +50,13 @@ class EndAllocations(Struct, frozen=True, gc=False):
     message: str
 
 
+class FailAll(Struct, frozen=True, gc=False):
+    """Every application fails, and what it runs ends. Answer: facts."""
+
+    now_ns: int
+    message: str
+
+
 class FireTimers(Struct, frozen=True, gc=False):
     """Fire what is due. Answer: ((deadline, arrival number), facts) for each timer, in order."""
 
@@ -60,8 +70,14 @@ class Configure(Struct, frozen=True):
     state: QueueState
 
 
-class SetChildren(Struct, frozen=True, gc=False):
-    """The child set of a parent from now on."""
+class Adopt(Struct, frozen=True, gc=False):
+    """A parent has these children more."""
+
+    children: tuple[QueuePath, ...]
+
+
+class Disown(Struct, frozen=True, gc=False):
+    """A parent has these children no more."""
 
     children: tuple[QueuePath, ...]
 
@@ -70,8 +86,8 @@ class Close(Struct, frozen=True, gc=False):
     """The queue is gone (the actor ends). The last command a queue gets."""
 
 
-LeafCommand = SubmitBatch | SettleBatch | EndAllocations | FireTimers | Configure | Close
-ParentCommand = Configure | SetChildren | Close
+LeafCommand = SubmitBatch | SettleBatch | EndAllocations | FailAll | FireTimers | Configure | Close
+ParentCommand = Configure | Adopt | Disown | Close
 
 Positioned = list[tuple[int, list[Decision]]]
 
@@ -103,6 +119,8 @@ class LeafCore:
                 return self.on_settle_batch(command)
             case EndAllocations():
                 return self.on_end_allocations(command)
+            case FailAll(now_ns, message):
+                return self.on_fail_all(now_ns, message)
             case FireTimers():
                 return self.on_fire_timers(command)
             case Configure():
@@ -134,17 +152,20 @@ class LeafCore:
         for entry in command.entries:
             submission = entry.submission
             if type(submission) is AddApplication:
-                facts = [self._add_application(now_ns, submission, entry.arrival_ns, entry.arrival)]
+                assert entry.who is not None
+                facts = [self._add_application(now_ns, submission, entry.who, entry.arrival_ns, entry.arrival)]
             else:
                 facts = self._on_application(now_ns, entry)
             answer.append((entry.position, facts))
         return answer
 
-    def _add_application(self, now_ns: int, spec: AddApplication, arrival_ns: int, arrival: int) -> Decision:
+    def _add_application(
+        self, now_ns: int, spec: AddApplication, who: UserGroups, arrival_ns: int, arrival: int
+    ) -> Decision:
         application = Application(spec, self.path, arrival_ns, arrival)
         self.applications[spec.application_id] = application
         return ApplicationAdded(
-            now_ns, spec.application_id, self.path, spec.user, arrival_ns, arrival, application.stateaware
+            now_ns, spec.application_id, self.path, who.user, arrival_ns, arrival, application.stateaware, who.groups
         )
 
     def _on_application(self, now_ns: int, entry: Entry) -> list[Decision]:
@@ -186,6 +207,11 @@ class LeafCore:
             self._arm(application)
         return sorted(facts, key=lambda fact: type(fact) is not ApplicationChanged)  # one list of releases, not cut in two
 
+    def on_fail_all(self, now_ns: int, message: str) -> list[Decision]:
+        failing = list(self.applications.values())
+        self.applications.clear()
+        return [fact for application in failing for fact in application.fail(now_ns, message)]
+
     def on_fire_timers(self, command: FireTimers) -> list[tuple[tuple[int, int], list[Decision]]]:
         answer = []
         while (deadline_ns := self._next_deadline_ns()) is not None and deadline_ns <= command.now_ns:
@@ -208,7 +234,8 @@ class ParentCore:
         self.path = config.path
         self.config = config
         self.state = QueueState.ACTIVE
-        self.children: tuple[QueuePath, ...] = ()
+        #: In the order in which they came.
+        self.children: dict[QueuePath, None] = {}
 
     def handle(self, command: ParentCommand) -> object:
         """Carry out one command; there is nothing to answer."""
@@ -216,8 +243,11 @@ class ParentCore:
             case Configure():
                 self.config = command.config or self.config
                 self.state = command.state
-            case SetChildren():
-                self.children = command.children
+            case Adopt(children):
+                self.children.update(dict.fromkeys(children))
+            case Disown(children):
+                for child in children:
+                    del self.children[child]
             case Close():
-                self.children = ()
+                self.children.clear()
         return None

@@ -5,17 +5,20 @@ The difference is computed before anything is touched, so a tree that cannot be 
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 from msgspec import Struct
 
-from ykactor.core.decisions import Decision, QueueAdded, QueueLimitChanged, QueueRemoved, QueueStateChanged
+from ykactor.core.changes import queue_changes
+from ykactor.core.decisions import Decision, QueueAdded, QueueLimitChanged, QueueStateChanged, QueueTypeChanged
 from ykactor.core.ids import QueuePath
 from ykactor.core.queueconfig import PartitionConfig, QueueConfig
-from ykactor.core.queues import Close, Configure, LeafCore, ParentCore, SetChildren
+from ykactor.core.queues import Adopt, Close, Configure, LeafCore, ParentCore
 from ykactor.core.roster import QueueCore, Roster, Sends
 from ykactor.core.states import QueueState
+
+#: Queues compared before other tasks get their turn (about 20 us each).
+BREATH = 200
 
 
 def walk(config: QueueConfig) -> Iterator[QueueConfig]:
@@ -38,47 +41,62 @@ def objection(roster: Roster, config: PartitionConfig) -> str:
 
 
 class Reload(Struct):
-    """The steps to another tree: ``roster`` as it will be, and what to tell the queues and the world."""
+    """The steps to another tree.
+
+    Attributes:
+        queues: the roster as it will be.
+        sends: what to tell the queues.
+        facts: what becomes true.
+        changes: the same for people.
+    """
 
     queues: dict[QueuePath, QueueCore]
     sends: Sends
     facts: list[Decision]
+    changes: list[str]
 
 
-def difference(roster: Roster, config: PartitionConfig, now_ns: int) -> Reload:
-    """What leads from the running tree to ``config``. ``objection`` must have had none."""
-    reload = Reload({}, [], [])
-    for wanted in walk(config.root):
+def difference(roster: Roster, config: PartitionConfig, now_ns: int) -> Generator[Sends, list[object], Reload]:
+    """What leads from the running tree to ``config``. ``objection`` must have had none; nothing is touched.
+
+    A generator as in ``scheduler``, which yields nothing to send where other tasks may have a turn.
+    """
+    reload = Reload({}, [], [], [])
+    for number, wanted in enumerate(walk(config.root), 1):
         _keep_or_add(roster, wanted, reload, now_ns)
+        if number % BREATH == 0:
+            yield []
     for path in sorted(roster.queues):
         if path not in reload.queues:
             _drain(roster.queues[path], reload, now_ns)
-    reload.sends += adoption(reload.queues)
+    reload.sends += _adoptions(reload.queues)
     return reload
 
 
-def adoption(queues: dict[QueuePath, QueueCore]) -> Sends:
-    """Tell every parent its children, where they are not what it has."""
-    children: dict[QueuePath, list[QueuePath]] = {path: [] for path in queues}
+def _adoptions(queues: dict[QueuePath, QueueCore]) -> Sends:
+    """Tell every parent the children that are new to it; nobody loses a child by a configuration, only by cleaning."""
+    adopted: dict[ParentCore, list[QueuePath]] = {}
     for path in queues:
-        if above := path.rpartition(".")[0]:
-            children[QueuePath(above)].append(path)
-    return [
-        (queue, SetChildren(tuple(children[path])))
-        for path, queue in queues.items()
-        if isinstance(queue, ParentCore) and queue.children != tuple(children[path])
-    ]
+        parent = queues.get(QueuePath(path.rpartition(".")[0]))
+        if isinstance(parent, ParentCore) and path not in parent.children:
+            adopted.setdefault(parent, []).append(path)
+    return [(parent, Adopt(tuple(children))) for parent, children in adopted.items()]
 
 
 def _keep_or_add(roster: Roster, wanted: QueueConfig, reload: Reload, now_ns: int) -> None:
     queue = roster.queues.get(wanted.path)
     if queue is None:
         reload.facts.append(QueueAdded(now_ns, wanted.path))
-    elif queue.state is QueueState.DRAINING:
-        reload.facts.append(QueueStateChanged(now_ns, wanted.path, QueueState.ACTIVE.value))
-    _tell_limits(queue.config if queue else None, wanted, reload, now_ns)
+        reload.changes.append(f"queue {wanted.path}: added")
+    else:
+        reload.changes += queue_changes(queue.config, wanted)
+        if queue.state is QueueState.DRAINING:
+            reload.facts.append(QueueStateChanged(now_ns, wanted.path, QueueState.ACTIVE.value))
+            reload.changes.append(f"queue {wanted.path}: active again")
+    reload.facts += limit_changes(queue.config if queue else None, wanted, now_ns)
     if queue is not None and _changes_type(queue, wanted):
         reload.sends.append((queue, Close()))
+        reload.facts.append(QueueTypeChanged(now_ns, wanted.path, not wanted.is_parent))
         queue = None
     if queue is None:
         queue = ParentCore(wanted) if wanted.is_parent else LeafCore(wanted)
@@ -93,46 +111,21 @@ def _changes_type(queue: QueueCore, wanted: QueueConfig) -> bool:
     return not wanted.is_parent and not queue.children
 
 
-def _tell_limits(before: QueueConfig | None, after: QueueConfig, reload: Reload, now_ns: int) -> None:
+def limit_changes(before: QueueConfig | None, after: QueueConfig, now_ns: int) -> list[Decision]:
+    """The news of other limits; a queue that was not there had none."""
+    facts: list[Decision] = []
     for limit in ("max", "guaranteed"):
         old = None if before is None else getattr(before, limit)
         new = getattr(after, limit)
         if old != new:
-            reload.facts.append(QueueLimitChanged(now_ns, after.path, limit, new))
+            facts.append(QueueLimitChanged(now_ns, after.path, limit, new))
+    return facts
 
 
 def _drain(queue: QueueCore, reload: Reload, now_ns: int) -> None:
-    """A queue that left the text takes no new applications; it goes when it is empty (QU-95)."""
+    """A managed queue that left the text takes no new applications; it goes when it is empty (QU-95). Dynamic ones stay."""
     reload.queues[queue.path] = queue
-    if queue.state is not QueueState.DRAINING:
+    if queue.config.managed and queue.state is not QueueState.DRAINING:
         reload.sends.append((queue, Configure(None, QueueState.DRAINING)))
         reload.facts.append(QueueStateChanged(now_ns, queue.path, QueueState.DRAINING.value))
-
-
-def _becomes_leaf(queue: QueueCore) -> bool:
-    """A parent that the text wants as a leaf, and that waits for its last child to go (CF-60)."""
-    return isinstance(queue, ParentCore) and not queue.config.is_parent
-
-
-def needs_cleaning(roster: Roster) -> bool:
-    """Whether a queue waits to be removed or to become a leaf."""
-    return any(queue.state is QueueState.DRAINING or _becomes_leaf(queue) for queue in roster.queues.values())
-
-
-def cleaning(roster: Roster, now_ns: int) -> Reload:
-    """What removes drained queues that are empty, children before parents (QU-96); parents without children become leaves."""
-    reload = Reload(dict(roster.queues), [], [])
-    children = Counter(path.rpartition(".")[0] for path in roster.queues)
-    for path, queue in reversed(list(roster.queues.items())):
-        if children[path] or (isinstance(queue, LeafCore) and queue.applications):
-            continue
-        if queue.state is QueueState.DRAINING:
-            del reload.queues[path]
-            children[path.rpartition(".")[0]] -= 1
-            reload.sends.append((queue, Close()))
-            reload.facts.append(QueueRemoved(now_ns, path))
-        elif _becomes_leaf(queue):
-            reload.queues[path] = LeafCore(queue.config)
-            reload.sends.append((queue, Close()))
-    reload.sends += adoption(reload.queues)
-    return reload
+        reload.changes.append(f"queue {queue.path}: removed, drains until it is empty")

@@ -3,8 +3,8 @@
 Three states are kept apart (section 1 of QU): None is "no resource at all", ``{}`` is a resource without types, and a
 type may be present with 0. What an absent type means depends on the operation; each function says so.
 
-Each quantity that comes in has 64 bits. Sums are kept exactly, whatever their size, and saturate where they leave the core:
-a sum that saturated inside would not come back to zero when its parts are taken away again.
+Each quantity that comes in has 64 bits. Sums of what is used are kept exactly, whatever their size, and saturate where they leave
+the core: a sum that saturated inside would not come back to zero when its parts are taken away again.
 """
 
 Resource = dict[str, int]

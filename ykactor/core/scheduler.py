@@ -6,7 +6,7 @@ channels, ``sim.direct`` calls the owners in a loop; neither knows what they mea
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import cast
 
 from msgspec import Struct
@@ -52,9 +52,12 @@ class SchedulerCore:
         self.indexes = Indexes(roster)
         self.planner = Planner(self.indexes)
 
-    def observe(self, facts: list[Decision]) -> None:
-        """Take in what the owners reported; called between cycles, with everything that came before the next one."""
-        self.indexes.observe(facts)
+    def observe(self, facts: list[Decision]) -> Iterator[None]:
+        """Take in what the owners reported; called between cycles, with everything that came before the next one.
+
+        To be exhausted; yields wherever other tasks may have a turn.
+        """
+        return self.indexes.observe(facts)
 
     def cycle(self, now_ns: int, budget: Budget) -> Cycle:
         """One cycle: plan, commit, settle. Unconfirmed usage is zero before and after.
@@ -102,6 +105,8 @@ class SchedulerCore:
             ask, application = placement.allocated.ask, placement.application
             self.indexes.ledger.refund(placement.leaf, ask.spec.resource)
             application.put_back(ask)
+            if placement.is_first and not application.allocated:
+                application.uncount()
             truth = self._roster.leaf(placement.leaf.path).applications[application.application_id]
             if truth.state not in COUNTED_AS_RUNNING:
                 self.indexes.ledger.give_slot_back(placement.leaf, application.application_id)

@@ -6,14 +6,18 @@ runs its tasks in, the actors must come to the same decisions.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from typing import Any, TypeVar, cast
 
+from msgspec import structs
+
 from ykactor.core.decisions import Decision
-from ykactor.core.messages import ApplyConfig, Submission
+from ykactor.core.messages import ApplyConfig, RemovePartition, Submission
 from ykactor.core.partition import PartitionCore
 from ykactor.core.planner import Budget
-from ykactor.core.queueconfig import PartitionConfig
+from ykactor.core.queueconfig import PartitionConfig, SchedulerConfig
+from ykactor.core.reload import objection
 from ykactor.core.roster import Sends
 from ykactor.core.scheduler import SchedulerCore
 
@@ -53,16 +57,25 @@ class DirectPartition:
     def intake(self, now_ns: int, submissions: Iterable[Submission]) -> None:
         """Fire what is due, handle the submissions, and schedule until nothing more can be decided."""
         self.advance(now_ns)
-        self._settle(now_ns, carry_out(self.core.ingest(now_ns, submissions)))
+        self.ingest(now_ns, submissions)
+        self.settle(now_ns)
 
     def advance(self, now_ns: int) -> None:
         """Let every timer up to now fire at its own time, each followed by scheduling."""
         while (due_ns := self.core.timetable.next_ns()) is not None and due_ns <= now_ns:
-            self._settle(due_ns, carry_out(self.core.fire(due_ns)))
+            self._take_in(carry_out(self.core.fire(due_ns)))
+            self.settle(due_ns)
 
-    def _settle(self, now_ns: int, facts: list[Decision]) -> None:
+    def ingest(self, now_ns: int, submissions: Iterable[Submission]) -> None:
+        """Handle the submissions; nothing is decided yet."""
+        self._take_in(carry_out(self.core.ingest(now_ns, submissions)))
+
+    def _take_in(self, facts: list[Decision]) -> None:
         self._publish(facts)
-        self.scheduler.observe(facts)
+        deque(self.scheduler.observe(facts), maxlen=0)
+
+    def settle(self, now_ns: int) -> None:
+        """Schedule until nothing more can be decided."""
         while True:
             result = carry_out(self.scheduler.cycle(now_ns, self._budget))
             self.core.note(result.facts)
@@ -71,3 +84,29 @@ class DirectPartition:
                 self._after_step(self.core, self.scheduler)
             if result.at_rest:
                 return
+
+
+class DirectPartitions:
+    """Several partitions, and how they change together (``actors.partitions`` in a plain loop)."""
+
+    def __init__(self, make: Callable[[PartitionConfig], DirectPartition], config: SchedulerConfig) -> None:
+        self._make = make
+        self.partitions = {partition.name: make(partition) for partition in config.partitions}
+
+    def switch(self, now_ns: int, config: SchedulerConfig) -> str:
+        """Put another configuration into force; answers why not, and then nothing has changed."""
+        wanted = {partition.name.lower(): partition for partition in config.partitions}
+        kept = {name: wanted[name.lower()] for name in self.partitions if name.lower() in wanted}
+        objections = [objection(self.partitions[name].core.roster, partition) for name, partition in kept.items()]
+        if any(objections):
+            return "\n".join(filter(None, objections))
+        known = {name.lower() for name in kept}
+        for lower, partition in wanted.items():
+            if lower not in known:
+                self.partitions[partition.name] = self._make(partition)
+        for name, partition in kept.items():
+            self.partitions[name].ingest(now_ns, [ApplyConfig(structs.replace(partition, name=name))])
+        for name in [name for name in self.partitions if name.lower() not in wanted]:
+            removed = self.partitions.pop(name)
+            removed.ingest(now_ns, [RemovePartition()])
+        return ""

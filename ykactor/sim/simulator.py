@@ -17,15 +17,18 @@ from msgspec import Struct
 from ykactor.actors.clock import Clock
 from ykactor.actors.commands import FeedCommand, Intake, Publication, Quiesce
 from ykactor.actors.partition import CYCLE_BUDGET, PartitionActor
-from ykactor.core.decisions import Decision
+from ykactor.actors.partitions import Partitions
+from ykactor.core.decisions import ApplicationRejected, Decision
 from ykactor.core.ids import PartitionName
 from ykactor.core.indexes import Indexes
+from ykactor.core.messages import RefuseConfig
 from ykactor.core.partition import PartitionCore
 from ykactor.core.planner import Budget
 from ykactor.core.queueconfig import SchedulerConfig
 from ykactor.core.snapshot import final_state, waiting_asks
-from ykactor.sim.direct import DirectPartition
-from ykactor.sim.script import Instant, instants, to_ns, unknown_partitions
+from ykactor.core.states import ApplicationState
+from ykactor.sim.direct import DirectPartition, DirectPartitions
+from ykactor.sim.script import ANY_PARTITION, Instant, Work, instants, to_ns, unknown_partitions
 from ykactor.wire import queuefile
 from ykactor.wire.scenario import Scenario
 
@@ -54,26 +57,30 @@ class Outcome(Struct):
 class _Record:
     """Collects what partitions publish from the first instant on; the first configuration is not news."""
 
-    def __init__(self, config: SchedulerConfig) -> None:
-        self.facts: dict[PartitionName, list[Decision]] = {partition.name: [] for partition in config.partitions}
+    def __init__(self) -> None:
+        self.facts: dict[PartitionName, list[Decision]] = {}
         self.refused: list[str] = []
+        self.turned_away: dict[str, dict[str, str]] = {}
         self.is_open = False
 
     def add(self, name: PartitionName, facts: list[Decision]) -> None:
         if self.is_open:
-            self.facts[name] += facts
+            self.facts.setdefault(name, []).extend(facts)
 
-    def prepare(self, instant: Instant) -> None:
+    def turn_away(self, work: Work, known: list[PartitionName], at_ns: int) -> None:
         """Answer at the door what reaches no partition."""
-        self.refused += instant.refused
-        first = next(iter(self.facts))
-        self.facts[first] += unknown_partitions(instant, list(self.facts))
+        for fact in unknown_partitions(work, known, at_ns):
+            self.add(known[0], [fact])
+            if isinstance(fact, ApplicationRejected):
+                self.turned_away[fact.application_id] = {"state": ApplicationState.REJECTED.value, "queueName": ""}
 
     def outcome(self, cores: list[tuple[PartitionCore, Indexes]], end_ns: int) -> Outcome:
         """Everything, once the scenario has ended."""
         facts = list(heapq.merge(*(self.facts[name] for name in sorted(self.facts)), key=lambda fact: fact.at_ns))
         finals = {core.name: final_state(core, indexes) for core, indexes in cores}
-        final = next(iter(finals.values())) if len(finals) == 1 else {"partitions": finals}
+        first = next(iter(finals.values()))
+        first["applications"] = dict(sorted((self.turned_away | first["applications"]).items()))
+        final = first if len(finals) == 1 else {"partitions": finals}
         waiting = [ask for _, indexes in cores for ask in waiting_asks(indexes)]
         return Outcome(facts, final, waiting, self.refused, end_ns)
 
@@ -91,54 +98,88 @@ def simulate(scenario: Scenario, progress: Progress = lambda _: None, budget: Bu
 async def simulate_here(scenario: Scenario, progress: Progress, budget: Budget) -> Outcome:
     """As ``simulate``, inside a running trio whose clock jumps."""
     config = queuefile.load(scenario.config, scenario.name)
-    record = _Record(config)
+    record = _Record()
     clock = Clock(0)
 
     async def publish(command: FeedCommand) -> None:
         assert isinstance(command, Publication)
         record.add(command.partition, command.facts)
 
-    actors = {partition.name: PartitionActor(partition, clock, publish, budget=budget) for partition in config.partitions}
+    partitions = Partitions(lambda partition: PartitionActor(partition, clock, publish, budget=budget))
     end_ns = 0
     async with trio.open_nursery() as nursery:
-        for actor in actors.values():
-            await nursery.start(actor.run)
+        await partitions.start(nursery, config)
         record.is_open = True
-        for instant in instants(scenario, config):
+        for instant in instants(scenario):
             end_ns = instant.at_ns
             await trio.sleep_until(clock.to_trio(end_ns))
-            record.prepare(instant)
-            for name, actor in actors.items():
-                await _settle(actor)  # timers that fall due now come first
-                await actor.inbox.put(Intake(instant.work.get(name, [])))
-                await _settle(actor)
+            record.refused += instant.refused
+            await _settle(partitions)  # timers that fall due now come first
+            for step in instant.steps:
+                await _carry_out(step, partitions, record, end_ns)
+            await _settle(partitions)
             progress(end_ns / max(1, to_ns(scenario.until)))
-        outcome = record.outcome([(actor.core, actor.scheduler_core.indexes) for actor in actors.values()], end_ns)
+        actors = partitions.actors.values()
+        outcome = record.outcome([(actor.core, actor.scheduler_core.indexes) for actor in actors], end_ns)
         nursery.cancel_scope.cancel()
     return outcome
 
 
-async def _settle(actor: PartitionActor) -> None:
-    """Wait until nothing more can be decided at this instant."""
-    settled = trio.Event()
-    await actor.inbox.put(Quiesce(lambda _: settled.set()))
-    await settled.wait()
+async def _carry_out(step: Work | SchedulerConfig, partitions: Partitions, record: _Record, at_ns: int) -> None:
+    """Nothing is decided before all steps of an instant are carried out."""
+    if isinstance(step, SchedulerConfig):
+        objection = await partitions.switch(step, more_follows=True)
+        if not objection:
+            return
+        step = {ANY_PARTITION: [RefuseConfig(objection)]}
+    record.turn_away(step, list(partitions.inboxes), at_ns)
+    for name, submissions in step.items():
+        await partitions.inboxes[name].put(Intake(submissions, more_follows=True))
+
+
+async def _settle(partitions: Partitions) -> None:
+    """Wait until nothing more can be decided at this instant, one partition after the other."""
+    for inbox in partitions.inboxes.values():
+        settled = trio.Event()
+        await inbox.put(Quiesce(_setter(settled)))
+        await settled.wait()
+
+
+def _setter(event: trio.Event) -> Callable[[PartitionName], None]:
+    return lambda _: event.set()
 
 
 def simulate_directly(scenario: Scenario, progress: Progress = lambda _: None, budget: Budget = CYCLE_BUDGET) -> Outcome:
     """Run a scenario through the oracle, a plain loop over the same cores; the outcome is the same."""
-    config = queuefile.load(scenario.config, scenario.name)
-    record = _Record(config)
-    partitions = {
-        partition.name: DirectPartition(partition, budget, partial(record.add, partition.name))
-        for partition in config.partitions
-    }
+    record = _Record()
+    direct = DirectPartitions(
+        lambda partition: DirectPartition(partition, budget, partial(record.add, partition.name)),
+        queuefile.load(scenario.config, scenario.name),
+    )
     record.is_open = True
     end_ns = 0
-    for instant in instants(scenario, config):
+    for instant in instants(scenario):
         end_ns = instant.at_ns
-        record.prepare(instant)
-        for name, partition in partitions.items():
-            partition.intake(end_ns, instant.work.get(name, []))
+        record.refused += instant.refused
+        play(instant, direct, record.turn_away)
         progress(end_ns / max(1, to_ns(scenario.until)))
-    return record.outcome([(partition.core, partition.scheduler.indexes) for partition in partitions.values()], end_ns)
+    partitions = direct.partitions.values()
+    return record.outcome([(partition.core, partition.scheduler.indexes) for partition in partitions], end_ns)
+
+
+def play(instant: Instant, direct: DirectPartitions, turn_away: Callable[[Work, list[PartitionName], int], None]) -> None:
+    """One instant of the oracle; ``turn_away`` takes out of the work what no partition is there for."""
+    at_ns = instant.at_ns
+    for partition in direct.partitions.values():
+        partition.advance(at_ns)
+    for step in instant.steps:
+        if isinstance(step, SchedulerConfig):
+            objection = direct.switch(at_ns, step)
+            if not objection:
+                continue
+            step = {ANY_PARTITION: [RefuseConfig(objection)]}
+        turn_away(step, list(direct.partitions), at_ns)
+        for name, submissions in step.items():
+            direct.partitions[name].ingest(at_ns, submissions)
+    for partition in direct.partitions.values():
+        partition.settle(at_ns)

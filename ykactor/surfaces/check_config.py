@@ -3,18 +3,35 @@
 from pathlib import Path
 
 import click
+import msgspec
 
 from ykactor.core.queueconfig import QueueConfig
 from ykactor.wire.queuefile import ConfigError, load
+from ykactor.wire.queueschema import json_schema
 
 
 @click.command()
-@click.argument("file", type=click.Path())
-def command(file: str) -> None:
+@click.argument("file", type=click.Path(), required=False)
+@click.option("--schema", is_flag=True, help="Print the JSON schema of queue files, for editors, and do nothing else.")
+def command(file: str | None, schema: bool) -> None:
     """Check a queue configuration FILE.
 
-    Prints a summary and any warnings and exits 0, or prints every mistake with line and column and exits 1.
+    Prints any warnings, and a summary with exit code 0, or every mistake with line and column with exit code 1.
     """
+    if schema:
+        click.echo(schema_text(), nl=False)
+    elif file is None:
+        raise click.UsageError("Missing argument 'FILE'.")
+    else:
+        _check(file)
+
+
+def schema_text() -> str:
+    """The JSON schema as it is shipped beside the samples."""
+    return msgspec.json.format(msgspec.json.encode(json_schema()), indent=2).decode() + "\n"
+
+
+def _check(file: str) -> None:
     try:
         text = Path(file).read_bytes().decode()
     except OSError as error:
@@ -24,9 +41,9 @@ def command(file: str) -> None:
     try:
         config = load(text, file)
     except ConfigError as error:
+        _warn(error.warnings)
         _fail(str(error))
-    for warning in config.warnings:
-        click.echo(f"warning: {warning}", err=True)
+    _warn(config.warnings)
     queues_count = sum(_count(partition.root) for partition in config.partitions)
     partitions = _plural(len(config.partitions), "partition")
     click.echo(f"{file}: ok, {partitions}, {_plural(queues_count, 'queue')}, checksum {config.checksum}")
@@ -35,6 +52,11 @@ def command(file: str) -> None:
 def _count(queue: QueueConfig) -> int:
     """The queue and all below it."""
     return 1 + sum(map(_count, queue.children))
+
+
+def _warn(warnings: tuple[str, ...]) -> None:
+    for warning in warnings:
+        click.echo(f"warning: {warning}", err=True)
 
 
 def _plural(count: int, noun: str) -> str:

@@ -12,24 +12,26 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from subprocess import CalledProcessError
 from typing import Any
 
 import trio
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ykactor.actors.clock import Clock
-from ykactor.actors.commands import Intake, PartitionCommand, RunSteps
+from ykactor.actors.commands import Intake, RunSteps
 from ykactor.actors.feed import FeedActor
-from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.memory import settle_memory
 from ykactor.actors.outbox import OutboxRegistry
 from ykactor.actors.partition import PartitionActor
-from ykactor.core.decisions import Allocated, Decision
+from ykactor.actors.partitions import Partitions
+from ykactor.core.decisions import Allocated, ConfigurationChanged, Decision
 from ykactor.core.ids import PartitionName
-from ykactor.core.messages import ApplyConfig, RefuseConfig, Submission
-from ykactor.core.queueconfig import SchedulerConfig
-from ykactor.core.reload import objection
+from ykactor.core.messages import AddApplication, RefuseConfig, Submission
+from ykactor.core.queueconfig import PartitionConfig, SchedulerConfig
 from ykactor.core.scheduler import CycleResult
+from ykactor.surfaces.config_loader import load_config
+from ykactor.surfaces.groups import GroupResolver
 from ykactor.surfaces.logs import get_logger, log_event
 from ykactor.surfaces.systemd import Notifier, feed_watchdog
 from ykactor.surfaces.watcher import ConfigWatcher, watch_config
@@ -41,6 +43,8 @@ from ykactor.wire.render import responses
 
 log = get_logger(__name__)
 
+#: Changes of one configuration that are logged one by one.
+CHANGES_LOGGED_MAX = 200
 #: How long partitions may take to finish; sessions have 2 s more to send what they hold.
 PARTITIONS_STOP_S = 2.0
 
@@ -70,12 +74,13 @@ class Daemon:
         self.manual = settings.manual
         self.config = config
         self.outboxes: OutboxRegistry[Any] = OutboxRegistry()
-        self.partitions: dict[PartitionName, Mailbox[PartitionCommand]] = {}
+        self._partitions = Partitions(self._make_partition)
+        self.partitions = self._partitions.inboxes
         self.feed = FeedActor(events, self.partitions, self._deliver)
         self._settings = settings
         self._clock = clock
         self._config_turn = trio.Lock()
-        self._actors: dict[PartitionName, PartitionActor] = {}
+        self._groups = GroupResolver()
         self._stop = trio.Event()
         #: ``run`` has come to its end in good order.
         self.stopped = trio.Event()
@@ -88,6 +93,8 @@ class Daemon:
         return self._clock.now_ns()
 
     def _deliver(self, partition: PartitionName, facts: list[Decision]) -> None:
+        if facts and type(facts[-1]) is ConfigurationChanged:
+            _log_changes(partition, facts[-1])
         if self.outboxes.current is not None:
             self.outboxes.deliver(responses(facts, partition))
 
@@ -97,41 +104,54 @@ class Daemon:
         ``source`` is the file of which mistakes give line and column.
         """
         async with self._config_turn:
-            config = self._checked(text, if_checksum, source)
+            if if_checksum and if_checksum != self.config.checksum:
+                found = f"found {if_checksum}, what runs is {self.config.checksum}"
+                raise ProtocolError("CHECKSUM_MISMATCH", found, "ifChecksum")
+            config = await self._load(text, source)
             if config.checksum == self.config.checksum:
                 return config.checksum  # CF-53
-            await self._submit({partition.name: [ApplyConfig(partition)] for partition in config.partitions})
-            for partition in config.partitions:
-                if self._actors[partition.name].core.roster.config is not partition:
-                    raise ProtocolError("CONFIG_REFUSED", f"partition {partition.name} changed meanwhile, try again", "config")
+            objection = await self._partitions.switch(config)
+            if objection:
+                raise ProtocolError("CONFIG_REFUSED", objection, "config")
+            self._tell_applied(config)
             self.config = config
-            queues = sum(len(actor.core.roster.queues) for actor in self._actors.values())
-            log_event(log, logging.INFO, "config_applied", checksum=config.checksum, queues=queues)
-            for warning in config.warnings:
-                log_event(log, logging.WARNING, "config_value_replaced", reason=warning)
             return config.checksum
 
-    def _checked(self, text: str, if_checksum: str, source: str) -> SchedulerConfig:
-        if if_checksum and if_checksum != self.config.checksum:
-            raise ProtocolError("CHECKSUM_MISMATCH", f"found {if_checksum}, what runs is {self.config.checksum}", "ifChecksum")
+    async def _load(self, text: str, source: str) -> SchedulerConfig:
         try:
-            config = queuefile.load(text, source)
+            return await load_config(text, source)
         except queuefile.ConfigError as error:
             raise ProtocolError("CONFIG_REFUSED", str(error), "config") from None
-        names = [partition.name for partition in config.partitions]
-        if names != list(self._actors):
-            found, expected = ", ".join(names), ", ".join(self._actors)
-            reason = f"partitions cannot be added or removed while running in this version: found {found}, expected {expected}"
-            raise ProtocolError("CONFIG_REFUSED", reason, "config")
-        for partition in config.partitions:
-            reason = objection(self._actors[partition.name].core.roster, partition)
-            if reason:
-                raise ProtocolError("CONFIG_REFUSED", reason, "config")
-        return config
+        except (OSError, CalledProcessError) as error:
+            reason = f"the configuration could not be read in a process of its own: {error}"
+            raise ProtocolError("UNAVAILABLE", reason, "config") from None
+
+    def _tell_applied(self, config: SchedulerConfig) -> None:
+        before, after = ({partition.name for partition in it.partitions} for it in (self.config, config))
+        for name in sorted(before ^ after):
+            log_event(log, logging.INFO, "partition_added" if name in after else "partition_removed", partition=name)
+        queues = sum(len(actor.core.roster.queues) for actor in self._partitions.actors.values())
+        log_event(log, logging.INFO, "config_applied", checksum=config.checksum, queues=queues)
+        for warning in config.warnings:
+            log_event(log, logging.WARNING, "config_value_replaced", reason=warning)
+
+    async def with_groups(self, partition: PartitionName, submissions: list[Submission]) -> list[Submission]:
+        """Look up the groups of users who come without (``Gateway.with_groups``)."""
+        if self._partitions.actors[partition].core.roster.config.user_group_resolver != "os":
+            return submissions
+        return [await self._with_groups(it) if type(it) is AddApplication else it for it in submissions]
+
+    async def _with_groups(self, application: AddApplication) -> AddApplication:
+        if application.groups or not application.user:
+            return application
+        groups = await self._groups.groups_of(application.user)
+        if groups is None:
+            return structs.replace(application, user_is_unknown=True)
+        return structs.replace(application, groups=groups)
 
     async def run_steps(self, steps: int) -> None:
         """Manual mode: passes of at most one decision each (``Gateway.run_steps``)."""
-        for actor in self._actors.values():
+        for actor in self._partitions.actors.values():
             done = trio.Event()
             await actor.inbox.put(RunSteps(steps, _setter(done)))
             await done.wait()
@@ -160,7 +180,7 @@ class Daemon:
         stopping = trio.Event()
         async with trio.open_nursery() as inner:
             inner.start_soon(self.feed.run, name="feed")
-            await self._start_partitions(inner)
+            await self._partitions.start(inner, self.config)
             inner.start_soon(feed_watchdog, notifier, self._progress, self._is_idle, name="watchdog")
             async with trio.open_nursery() as edge:
                 await edge.start(partial(serve_websockets, listeners, self, stopping=stopping), name="websockets")
@@ -182,29 +202,24 @@ class Daemon:
         """End ``run`` in good order."""
         self._stop.set()
 
-    async def _start_partitions(self, nursery: trio.Nursery) -> None:
-        for partition in self.config.partitions:
-            actor = PartitionActor(partition, self._clock, self.feed.inbox.put, manual=self.manual, on_cycle=_log_cycle)
-            await nursery.start(actor.run, name=f"partition {partition.name}")
-            self._actors[partition.name] = actor
-            self.partitions[partition.name] = actor.inbox
+    def _make_partition(self, config: PartitionConfig) -> PartitionActor:
+        return PartitionActor(config, self._clock, self.feed.inbox.put, manual=self.manual, on_cycle=_log_cycle)
 
     async def _stop_partitions(self) -> None:
         """No more input; wait until the turn under way is finished and published."""
-        for actor in self._actors.values():
-            actor.inbox.close()
-        for name, actor in self._actors.items():
-            await actor.finished.wait()
+        self._partitions.close()
+        await self._partitions.finished()
+        for name in self.partitions:
             await self.feed.published(name)
 
     def _progress(self) -> int:
-        return sum(actor.cycles for actor in self._actors.values())
+        return sum(actor.cycles for actor in self._partitions.actors.values())
 
     def _is_idle(self) -> bool:
-        return not any(actor.busy or actor.inbox.statistics().current_buffer_used for actor in self._actors.values())
+        return not any(actor.busy or actor.inbox.statistics().current_buffer_used for actor in self._partitions.actors.values())
 
     def _status(self) -> str:
-        rosters = [actor.core.roster for actor in self._actors.values()]
+        rosters = [actor.core.roster for actor in self._partitions.actors.values()]
         queues = sum(len(roster.queues) for roster in rosters)
         nodes = sum(len(roster.nodes) for roster in rosters)
         return f"{len(rosters)} partitions, {queues} queues, {nodes} nodes, configuration {self.config.checksum[:8]}"
@@ -226,7 +241,7 @@ class Daemon:
                 await self.apply_config(text, "", str(self._settings.config_path))
             except ProtocolError as error:
                 log_event(log, logging.ERROR, "config_refused", path=self._settings.config_path, reason=error.message)
-                await self._submit({next(iter(self._actors)): [RefuseConfig(error.message)]})
+                await self._submit({next(iter(self.partitions)): [RefuseConfig(error.message)]})
             notifier.ready(self._status())
 
     def reload(self) -> None:
@@ -256,3 +271,12 @@ def _log_cycle(partition: PartitionName, cycle: int, result: CycleResult) -> Non
         placed = sum(isinstance(fact, Allocated) for fact in result.facts)
         keys = {"partition": partition, "cycle": cycle, "placed": placed, "work": result.work, "at_rest": result.at_rest}
         log_event(log, logging.INFO, "cycle_finished", **keys)
+
+
+def _log_changes(partition: PartitionName, fact: ConfigurationChanged) -> None:
+    """What is different from now on; of very many changes the first."""
+    for change in fact.changes[:CHANGES_LOGGED_MAX]:
+        log_event(log, logging.INFO, "config_change", partition=partition, change=change)
+    if len(fact.changes) > CHANGES_LOGGED_MAX:
+        more = len(fact.changes) - CHANGES_LOGGED_MAX
+        log_event(log, logging.INFO, "config_change", partition=partition, change=f"and {more} more")

@@ -19,11 +19,15 @@ class _EncodedEvents(Struct, tag_field="type", tag="Events"):
 
 
 class FeedSession:
-    """Sends what a subscription yields; a further ``Subscribe`` replaces the one before."""
+    """Sends what a subscription yields; a further ``Subscribe`` replaces the one before.
 
-    def __init__(self, peer: Peer, feed: FeedActor) -> None:
+    ``instance`` names the daemon's run: the feed's numbers begin anew with every run.
+    """
+
+    def __init__(self, peer: Peer, feed: FeedActor, instance: str) -> None:
         self.peer = peer
         self._feed = feed
+        self._instance = instance
         self._said, self._heard = trio.open_memory_channel[si.Subscribe | ProtocolError](1)
         self._is_stopping = False
         #: Waiting for events: cancelled when the peer has said something.
@@ -94,7 +98,7 @@ class FeedSession:
             case Missed(first, last):
                 await self.peer.send(si.Lagged(from_=first, to=last))
             case Reached(sequence):
-                await self.peer.send(si.Bookmark(sequence=sequence))
+                await self.peer.send(self._bookmark(sequence))
 
     async def _subscribe(self, request: si.Subscribe) -> Subscription | None:
         wanted = EventFilter(
@@ -104,27 +108,33 @@ class FeedSession:
             frozenset(request.kinds),
         )
         with trio.CancelScope() as self._beginning:
-            begin = await self._begin(request.from_)
+            begin = await self._begin(request.from_, request.instance)
         if self._beginning.cancelled_caught:
             return None
         # Sent before anything else: it confirms the subscription and says from where to resume.
         await self.peer.send(begin)
         return Subscription(self._feed, self.peer.encoding.encode, wanted, begin.sequence)
 
-    async def _begin(self, from_: int | str) -> si.Snapshot | si.Bookmark:
+    async def _begin(self, from_: int | str, instance: str) -> si.Snapshot | si.Bookmark:
         """The sequence number after which events follow, with the snapshot if one is wanted."""
         match from_:
             case "now":
-                return si.Bookmark(sequence=self._feed.sequence)
+                return self._bookmark(self._feed.sequence)
             case "snapshot":
                 try:
                     snapshot = await self._feed.snapshot()
                 except SnapshotError as error:
                     raise ProtocolError("UNAVAILABLE", str(error), "from") from None
-                return si.Snapshot(sequence=snapshot.sequence, partitions=snapshot.partitions)
+                return si.Snapshot(sequence=snapshot.sequence, instance=self._instance, partitions=snapshot.partitions)
+            case int() if instance not in ("", self._instance):
+                message = f"found {instance}, expected {self._instance}: numbers began anew, subscribe to a snapshot instead"
+                raise ProtocolError("RESYNC_REQUIRED", message, "instance")
             case int() if 0 <= from_ <= self._feed.sequence:
-                return si.Bookmark(sequence=from_)
+                return self._bookmark(from_)
             case int():
                 message = f"found {from_}, expected 0 to {self._feed.sequence}: subscribe to a snapshot instead"
                 raise ProtocolError("RESYNC_REQUIRED", message, "from")
         raise ProtocolError("UNKNOWN_NAME", f"found {from_!r}, expected now, snapshot or a sequence number", "from")
+
+    def _bookmark(self, sequence: int) -> si.Bookmark:
+        return si.Bookmark(sequence=sequence, instance=self._instance)

@@ -8,6 +8,7 @@ import msgspec
 import trio
 
 from ykactor.client import Disconnected, FollowedMessage, RequestRefused, follow
+from ykactor.client.follower import OnConnection, silently
 from ykactor.core.quantities import FACTORS
 from ykactor.wire import si
 
@@ -35,7 +36,8 @@ def command(
 ) -> None:
     """Follow the events of the daemon at URL until interrupted.
 
-    Columns: time, sequence number, type, change, detail, object, reference, resource, message.
+    Columns: time, sequence number, type, change, detail, object, reference, resource, message. A lost connection is made again;
+    standard error tells of it, and whether events may be missed.
     """
     subscribe = si.Subscribe(
         from_=int(from_) if from_.isdecimal() else from_,
@@ -44,7 +46,7 @@ def command(
         kinds=list(kinds),
     )
     try:
-        trio.run(print_messages, url, subscribe, as_text if output == "text" else as_json, click.echo)
+        trio.run(print_messages, url, subscribe, as_text if output == "text" else as_json, click.echo, _tell_apart)
     except* KeyboardInterrupt:
         pass  # the usual end
     except* (Disconnected, RequestRefused, ValueError) as errors:
@@ -52,18 +54,27 @@ def command(
 
 
 async def print_messages(
-    url: str, subscribe: si.Subscribe, render: Callable[[FollowedMessage], str], write: Callable[[str], object]
+    url: str,
+    subscribe: si.Subscribe,
+    render: Callable[[FollowedMessage], str],
+    write: Callable[[str], object],
+    on_connection: OnConnection = silently,
 ) -> None:
-    """Write a line for each message, for ever."""
+    """Write a line for each message, for ever; ``on_connection`` as in ``follow``."""
     async with follow(
         url,
         from_=subscribe.from_,
         queues=subscribe.queues,
         applications=subscribe.applications,
         kinds=subscribe.kinds,
+        on_connection=on_connection,
     ) as messages:
         async for message in messages:
             write(render(message))
+
+
+def _tell_apart(sentence: str) -> None:
+    click.echo(sentence, err=True)
 
 
 def as_json(message: FollowedMessage) -> str:

@@ -117,11 +117,8 @@ class ResourceManagerSession:
         current = outboxes.current
         if current is not None and current.rm_id != request.rm_id:  # SC-142
             count = len(self._gateway.partitions)
-            raise ProtocolError(
-                "ALREADY_REGISTERED",
-                f"RM {request.rm_id} has been registered before, active partitions {count}",
-                "rmID",
-            )
+            message = f"RM {current.rm_id} has been registered before and holds this daemon, active partitions {count}"
+            raise ProtocolError("ALREADY_REGISTERED", f"found {request.rm_id}: {message}", "rmID")
         if isinstance(request.resume_from, int):
             _check_resumable(current, request.resume_from)
         if request.config:
@@ -190,7 +187,7 @@ class ResourceManagerSession:
         pending = _Pending(request.id, work, known)
         for name, submissions in work.items():
             if name in known:
-                await self._put(name, Intake(submissions, pending.on_done))
+                await self._put(name, Intake(await self._gateway.with_groups(name, submissions), pending.on_done))
             else:
                 at_ns = self._gateway.now_ns()
                 refusals = [translate.unknown_partition(submission, name, at_ns) for submission in submissions]

@@ -42,7 +42,7 @@ class Address(click.ParamType[tuple[str, int]]):
 
 @click.command()
 @click.option("--config", "config_path", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-              help="Queue file; its changes are followed. Without it, one queue root.default open to everybody.")
+              help="Queue file; its changes are followed. Without it, a queue for each value of the tag namespace.")
 @click.option("--state-dir", type=click.Path(file_okay=False, path_type=Path),
               help="Where a post-mortem is written when the daemon fails.")
 @click.option("--ws", "address", type=Address(), default=DEFAULT_ADDRESS, show_default=True,

@@ -6,6 +6,7 @@ than its own session. All messages to one peer are sent by one task at a time.
 """
 
 import logging
+import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -87,6 +88,8 @@ class _Server:
         self._nursery = nursery
         self._connections = 0
         self._is_stopping = False
+        #: Tells followers this run of the daemon from others; chance reaches nothing but their frames.
+        self._instance = secrets.token_hex(8)
         #: How each handshake and session under way is told to come to its end.
         self._endings: set[Callable[[], None]] = set()
 
@@ -151,7 +154,7 @@ class _Server:
             peer = Peer(stream, connection, encoding or JSON, send_s=limits.send_s, close_s=limits.close_s)
             if _path_of(request) == RM_PATH:
                 return ResourceManagerSession(peer, self._gateway, self._nursery)
-            return FeedSession(peer, self._gateway.feed)
+            return FeedSession(peer, self._gateway.feed, self._instance)
         return None
 
     def _refusal(self, request: WebSocketRequest) -> tuple[int, str] | None:

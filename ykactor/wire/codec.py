@@ -20,6 +20,7 @@ _MISTAKE = re.compile(r"(?P<text>.*?)(?: - at (?:`key` in )?`\$\.?(?P<path>.*)`)
 _STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 _UNKNOWN_FIELD = "Object contains unknown field "
 _MISSING_FIELD = "Object missing required field "
+_MISSING = "found nothing, expected this required field"
 
 
 class ProtocolError(Exception):
@@ -74,6 +75,8 @@ class Encoding:
     def decode_subscribe(self, data: bytes | str) -> si.Subscribe:
         """What a client of the feed wants to see."""
         subscribe: si.Subscribe = self._decode(self._subscribes, data, si.Subscribe)
+        if "type" not in self._library.decode(data):  # msgspec wants the tag of unions only
+            raise ProtocolError("MISSING_FIELD", _MISSING, "type")
         self._refuse_repeated_keys(data, subscribe)
         return subscribe
 
@@ -161,7 +164,7 @@ def _verdict(text: str, value: object, kind: Any) -> tuple[str, str, str]:
     if text.startswith(_UNKNOWN_FIELD):
         return "UNKNOWN_FIELD", "found a field that does not exist here", text.removeprefix(_UNKNOWN_FIELD)
     if text.startswith(_MISSING_FIELD):
-        return "MISSING_FIELD", "found nothing, expected this required field", text.removeprefix(_MISSING_FIELD)
+        return "MISSING_FIELD", _MISSING, text.removeprefix(_MISSING_FIELD)
     if text.startswith("Invalid value "):
         names = ", ".join(member.__struct_config__.tag for member in get_args(kind) or (kind,))
         return "UNKNOWN_TYPE", f"found {text.removeprefix('Invalid value ')[:60]}, expected one of {names}", ""

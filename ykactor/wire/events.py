@@ -189,9 +189,19 @@ def _queue_limit_changed(it: fact.QueueLimitChanged) -> list[_Event]:
     return [_Event("QUEUE", it.queue, "SET", _LIMIT_DETAILS[it.limit], queue=it.queue, resource=it.resource)]
 
 
+def _queue_set_changed(it: fact.QueueAdded | fact.QueueRemoved, change: str) -> list[_Event]:
+    return [_Event("QUEUE", it.queue, change, "DETAILS_NONE" if it.managed else "QUEUE_DYNAMIC", queue=it.queue)]
+
+
+def _queue_type_changed(it: fact.QueueTypeChanged) -> list[_Event]:
+    message = f"leaf queue: {'true' if it.is_leaf else 'false'}"
+    return [_Event("QUEUE", it.queue, "SET", "QUEUE_TYPE", message=message, queue=it.queue)]
+
+
 def _configuration_changed(it: fact.ConfigurationChanged) -> list[_Event]:
     """The SI defines QUEUE_CONFIG but has no row for it; it is the root's event here."""
-    message = f"configuration {it.state}" + (f": {it.reason}" if it.reason else "")
+    detail = it.reason or "; ".join(it.changes)
+    message = f"configuration {it.state}" + (f": {detail}" if detail else "")
     return [_Event("QUEUE", "root", "SET", "QUEUE_CONFIG", message=message, queue="root")]
 
 
@@ -205,8 +215,9 @@ _EVENTS: dict[type, Callable[[Any], list[_Event]]] = {
     fact.ApplicationRejected: _application_rejected,
     fact.ApplicationChanged: _application_changed,
     fact.ApplicationLeft: _application_left,
-    fact.QueueAdded: lambda it: [_Event("QUEUE", it.queue, "ADD", queue=it.queue)],
-    fact.QueueRemoved: lambda it: [_Event("QUEUE", it.queue, "REMOVE", queue=it.queue)],
+    fact.QueueAdded: lambda it: _queue_set_changed(it, "ADD"),
+    fact.QueueRemoved: lambda it: _queue_set_changed(it, "REMOVE"),
+    fact.QueueTypeChanged: _queue_type_changed,
     fact.QueueLimitChanged: _queue_limit_changed,
     fact.ConfigurationChanged: _configuration_changed,
 }

@@ -1,147 +1,270 @@
-"""The keys of the queue file: YAML nodes to drafts of partitions and queues (CF sections 2 and 3).
+# ruff: noqa: RUF012 (msgspec gives every instance its own empty list or mapping)
+"""The keys of the queue file (section 2 of CF): one type per mapping, for the reader and for editors.
 
-Drafts are normalised (root inserted, names in lower case) and still know their nodes, so that ``wire.queuerules`` can say
-where a rule is broken. A value that could not be read is None and no rule looks at it again.
+``wire.yamlfields`` reads these types; ``json_schema`` describes them to whatever completes and checks YAML. A name here is a
+key without its underscores: ``max_applications`` is ``maxapplications``.
 """
 
-from msgspec import Struct
+from __future__ import annotations
 
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+from msgspec import Meta
+
+from ykactor.core.properties import CHOICES
 from ykactor.core.quantities import is_queue_name, shown
-from ykactor.core.resources import Resource
-from ykactor.wire.yamlfields import FieldReader, join
-from ykactor.wire.yamltext import Mapping, Mistakes, Node, Scalar
+from ykactor.wire.yamlplaces import Place, Text, find
+from ykactor.wire.yamltext import Mapping, Scalar
 
-PARTITION_KEYS = ("name", "queues", "nodesortpolicy")
-PARTITION_LATER = ("placementrules", "limits", "preemption", "usergroupresolver")
-QUEUE_KEYS = ("name", "parent", "queues", "resources", "maxapplications", "properties", "adminacl", "submitacl")
-QUEUE_LATER = ("childtemplate", "limits")
+#: Quantities as they are written.
+Quantities = dict[str, str]
 
+NODE_SORT_TYPES = ("", "fair", "binpacking")
+RESOLVERS = ("", "os", "ldap", "test")
+RULE_NAMES = ("provided", "user", "fixed", "tag")
+FILTER_TYPES = ("", "allow", "deny")
 
-class QueueDraft(Struct):
-    """A queue as it is written."""
-
-    #: Lower case; "" if it is missing.
-    name: str | None
-    #: ``root.a.b``
-    path: str
-    #: ``partitions[0].queues[0].queues[2](root.a.b)``
-    where: str
-    node: Node
-    is_parent: bool = False
-    #: None is "no such key"; a mapping without entries is kept apart because of E03.
-    max_text: dict[str, str] | None = None
-    guaranteed_text: dict[str, str] | None = None
-    max_applications: int | None = 0
-    properties: dict[str, str] = {}
-    admin_acl: str = ""
-    submit_acl: str = ""
-    children: list["QueueDraft"] = []
-    #: Filled in by ``wire.queuerules``, which reads the quantities.
-    max: Resource | None = None
-    guaranteed: Resource | None = None
+_QUANTITY = "resource type -> quantity, for example `vcore: 500m`, `memory: 16Gi`"
+_PROPERTY_EXAMPLES = {name: {"examples": list(values)} for name, values in CHOICES.items()}
 
 
-class PartitionDraft(Struct):
-    """A partition as it is written; ``root`` is None if there is no ``queues``."""
+class ResourcesText(Text):
+    """What a queue may use and what it is promised. Not allowed on the root queue: its size is that of all nodes."""
 
-    name: str
-    where: str
-    node: Node
-    root: QueueDraft | None
-    sort_type: str = ""
-    #: None is "not set".
-    resource_weights: dict[str, float] | None = None
-
-
-def read_partitions(document: Node | None, mistakes: Mistakes) -> list[PartitionDraft]:
-    """The partitions of a document; notes P2 to P8 in ``mistakes``."""
-    start = document or Scalar(1, 1, "", plain=True)
-    reader = FieldReader(mistakes)
-    found_before = len(mistakes.found)
-    # The checksum is recomputed from the text, whatever it says (CF-12); only its kind is checked.
-    fields = reader.fields(start, "", ("partitions", "checksum"))
-    if "checksum" in fields:
-        reader.text(fields["checksum"], "checksum")
-    items = reader.items(fields["partitions"], "partitions") if "partitions" in fields else []
-    if not items and len(mistakes.found) == found_before:
-        mistakes.add("P8", start, "partitions", "found no partition, expected at least one")
-    return [_read_partition(node, where, reader) for where, node in items]
+    guaranteed: Annotated[
+        Quantities | None, Meta(description=f"A promise, not a wall: {_QUANTITY}. A missing type has no guarantee.")
+    ] = None
+    max: Annotated[
+        Quantities | None, Meta(description=f"A wall: {_QUANTITY}. A missing type is unlimited, a type with 0 is forbidden.")
+    ] = None
 
 
-def _read_partition(node: Mapping, where: str, reader: FieldReader) -> PartitionDraft:
-    fields = reader.fields(node, where, PARTITION_KEYS, PARTITION_LATER)
-    name = (reader.text(fields["name"], f"{where}.name") if "name" in fields else "") or "default"
-    draft = PartitionDraft(
-        name="default" if name.lower() == "default" else name,
-        where=where,
-        node=node,
-        root=_read_root(fields["queues"], where, reader) if "queues" in fields else None,
+class TemplateText(Text):
+    """What a dynamic leaf below this queue, or below a descendant without a template of its own, gets when it is created."""
+
+    max_applications: Annotated[int, Meta(ge=0, description="Running applications; 0 is no limit.")] = 0
+    properties: Annotated[dict[str, str], Meta(description="The properties of the new leaf.")] = {}
+    resources: Annotated[ResourcesText | None, Meta(description="The resources of the new leaf.")] = None
+
+    @property
+    def is_set(self) -> bool:
+        """Whether it says anything; entries without key or value do not count (CF-13)."""
+        resources = self.resources or ResourcesText()
+        maps = (self.properties, resources.guaranteed or {}, resources.max or {})
+        return self.max_applications > 0 or any(key and value for entries in maps for key, value in entries.items())
+
+
+class LimitText(Text):
+    """What each of the named users and groups may use in this queue and below it. Each gets the full amount for itself."""
+
+    limit: Annotated[str, Meta(description="A description, for people.")] = ""
+    users: Annotated[
+        list[str], Meta(description="User names; `*`, in quotes and behind all names, is every user that is not named here.")
+    ] = []
+    groups: Annotated[
+        list[str], Meta(description="Group names; `*`, in quotes and behind at least one name, is all other groups together.")
+    ] = []
+    max_applications: Annotated[int, Meta(ge=0, description="Running applications; 0 is not limited.")] = 0
+    max_resources: Annotated[
+        Quantities, Meta(description=f"{_QUANTITY}. A missing type is not limited, a type with 0 may not be used.")
+    ] = {}
+
+
+class QueueText(Text):
+    """One queue with all below it. Applications run in leaves only; parents share out what they have."""
+
+    labelled: ClassVar[bool] = True
+
+    name: Annotated[
+        str, Meta(description="1 to 64 letters, digits or `_ : # / @ -`; no dots. Compared without case, stored in lower case.")
+    ] = ""
+    parent: Annotated[bool, Meta(description="Makes a queue without children a parent, for queues that placement creates.")] = (
+        False
     )
-    if "nodesortpolicy" in fields:
-        where = f"{where}.nodesortpolicy"
-        policy = reader.fields(fields["nodesortpolicy"], where, ("type", "resourceweights"))
-        if "type" in policy:
-            draft.sort_type = reader.text(policy["type"], f"{where}.type") or ""
-        if "resourceweights" in policy:
-            draft.resource_weights = _read_weights(policy["resourceweights"], f"{where}.resourceweights", reader)
-    return draft
+    queues: Annotated[list[QueueText], Meta(description="The children.")] = []
+    resources: Annotated[ResourcesText | None, Meta(description="Not allowed on the root queue.")] = None
+    max_applications: Annotated[
+        int, Meta(ge=0, description="Applications that run below this queue at a time; 0 is no limit.")
+    ] = 0
+    properties: Annotated[
+        dict[str, str],
+        Meta(
+            description="How this queue orders what waits, and its priority.",
+            extra_json_schema={"properties": _PROPERTY_EXAMPLES},
+        ),
+    ] = {}
+    admin_acl: Annotated[
+        str, Meta(description="Who may administer: `*`, or users, one space, groups. Holds for everything below.")
+    ] = ""
+    submit_acl: Annotated[
+        str, Meta(description="Who may submit: `*`, or users, one space, groups. Holds for everything below.")
+    ] = ""
+    child_template: Annotated[TemplateText | None, Meta(description="For the dynamic leaves below a parent.")] = None
+    limits: Annotated[list[LimitText], Meta(description="What users and groups may use here and below.")] = []
+
+    @classmethod
+    def label(cls, node: Mapping, above: str, siblings: int) -> str:
+        """The queue's path. A single queue named root at the top is the root, others are below one (CF-14, CF-15)."""
+        name = _peek_name(node)
+        if not above and siblings == 1 and name.lower() == "root":
+            return "root"
+        word = "?" if not name else name.lower() if is_queue_name(name) else shown(name)
+        return f"{above or 'root'}.{word}"
+
+    @property
+    def path(self) -> str:
+        """``root.a.b``, in lower case (CF-16)."""
+        return self.place.label
+
+    @property
+    def is_root(self) -> bool:
+        """The root is the queue without a parent, whatever others are called (CF-19)."""
+        return self.path == "root"
+
+    @property
+    def is_parent(self) -> bool:
+        return self.parent or bool(self.queues)
 
 
-def _read_weights(node: Node, where: str, reader: FieldReader) -> dict[str, float]:
-    entries = reader.entries(node, where) or {}
-    read = ((name, reader.number(value, join(where, name))) for name, (_, value) in entries.items())
-    return {name: weight for name, weight in read if weight is not None}
+class FilterText(Text):
+    """For whom a placement rule runs. Without users and groups: allow is everybody, deny is nobody."""
+
+    type: Annotated[str, Meta(description="`allow` (also if empty) or `deny`, in any case.")] = ""
+    users: Annotated[list[str], Meta(description="User names, or one regular expression alone.")] = []
+    groups: Annotated[list[str], Meta(description="Group names, or one regular expression alone.")] = []
 
 
-def _read_root(node: Node, where: str, reader: FieldReader) -> QueueDraft:
-    """The root as it is written, or a new one above what is written (CF-14, CF-15)."""
-    items = reader.items(node, f"{where}.queues")
-    if len(items) == 1 and (_peek_name(items[0][1]) or "").lower() == "root":
-        position, only = items[0]
-        root = _read_queue(only, position, "", reader)
-        root.is_parent = True
-        return root
-    children = [_read_queue(item, position, "root", reader) for position, item in items]
-    return QueueDraft(name="root", path="root", where=f"{where}(root)", node=node, is_parent=True, children=children)
+class RuleText(Text):
+    """One placement rule: which queue an application goes to. The first rule with a usable result decides."""
+
+    name: Annotated[
+        str,
+        Meta(
+            description="`provided` (the queue that was submitted), `user`, `fixed` or `tag`, in any case.",
+            extra_json_schema={"examples": list(RULE_NAMES)},
+        ),
+    ] = ""
+    create: Annotated[bool, Meta(description="Whether a queue that does not exist is created.")] = False
+    parent: Annotated[RuleText | None, Meta(description="The rule that gives the queue above; without one that is root.")] = None
+    value: Annotated[str, Meta(description="The queue of a `fixed` rule, the name of the tag of a `tag` rule.")] = ""
+    filter: Annotated[FilterText | None, Meta(description="For whom this rule runs.")] = None
 
 
-def _read_queue(node: Mapping, position: str, parent: str, reader: FieldReader) -> QueueDraft:
-    """One queue with its children. ``position`` is its path without queue names, ``parent`` the parent's queue path."""
-    name = _peek_name(node)
-    word = "?" if not name else name.lower() if is_queue_name(name) else shown(name)
-    path = f"{parent}.{word}" if parent else word
-    where = f"{position}({path})"
-    fields = reader.fields(node, where, QUEUE_KEYS, QUEUE_LATER)
-    draft = QueueDraft(name=name if name is None else name.lower(), path=path, where=where, node=node)
-    if "name" in fields:
-        reader.text(fields["name"], f"{where}.name")
-    if "queues" in fields:
-        items = reader.items(fields["queues"], f"{position}.queues")
-        draft.children = [_read_queue(item, below, path, reader) for below, item in items]
-    is_marked = "parent" in fields and reader.boolean(fields["parent"], f"{where}.parent")
-    draft.is_parent = bool(is_marked or draft.children)
-    if "resources" in fields:
-        resources = reader.fields(fields["resources"], f"{where}.resources", ("guaranteed", "max"))
-        if "max" in resources:
-            draft.max_text = reader.texts(resources["max"], f"{where}.resources.max")
-        if "guaranteed" in resources:
-            draft.guaranteed_text = reader.texts(resources["guaranteed"], f"{where}.resources.guaranteed")
-    if "maxapplications" in fields:
-        draft.max_applications = reader.unsigned(fields["maxapplications"], f"{where}.maxapplications")
-    if "properties" in fields:
-        draft.properties = reader.texts(fields["properties"], f"{where}.properties") or {}
-    if "adminacl" in fields:
-        draft.admin_acl = reader.text(fields["adminacl"], f"{where}.adminacl") or ""
-    if "submitacl" in fields:
-        draft.submit_acl = reader.text(fields["submitacl"], f"{where}.submitacl") or ""
-    return draft
+class NodeSortText(Text):
+    """Which node an ask is tried on first."""
+
+    type: Annotated[
+        str,
+        Meta(
+            description="`fair`: the least used node first. `binpacking`: the most used one.",
+            extra_json_schema={"enum": [*NODE_SORT_TYPES]},
+        ),
+    ] = "fair"
+    resource_weights: Annotated[
+        dict[str, Annotated[float, Meta(ge=0)]],
+        Meta(description="Resource type -> how much it counts in what is used. A type that is not listed does not count."),
+    ] = {}
 
 
-def _peek_name(node: Mapping) -> str | None:
-    """The ``name`` of a queue before the queue is read: paths in messages need it. None if it is no text."""
+class PreemptionText(Text):
+    """Whether running work may be stopped for other work."""
+
+    enabled: Annotated[bool, Meta(description="Preemption for queues below their guarantee.")] = True
+    quota_preemption_enabled: Annotated[bool, Meta(description="Preemption in queues above a lowered max.")] = False
+
+
+class ResolverText(Text):
+    """Who knows the groups of a user that is submitted without groups."""
+
+    type: Annotated[
+        str,
+        Meta(
+            description="Empty: one group with the user's name. `os`: the groups that the operating system knows.",
+            extra_json_schema={"enum": [*RESOLVERS]},
+        ),
+    ] = ""
+
+
+class PartitionText(Text):
+    """Nodes that are scheduled together, and the queues that share them."""
+
+    name: Annotated[str, Meta(description="`default` if empty. Names are compared without case.")] = "default"
+    queues: Annotated[
+        list[QueueText] | None, Meta(description="One queue named `root`, or the queues below a root that is added.")
+    ] = None
+    placement_rules: Annotated[
+        list[RuleText], Meta(description="Tried in this order. Without rules applications must name an existing leaf.")
+    ] = []
+    limits: Annotated[list[LimitText], Meta(description="The limits of the root queue; write them here or there.")] = []
+    preemption: Annotated[PreemptionText | None, Meta(description="Switches of preemption.")] = None
+    node_sort_policy: Annotated[NodeSortText | None, Meta(description="How nodes are ordered.")] = None
+    user_group_resolver: Annotated[ResolverText | None, Meta(description="Where groups of users come from.")] = None
+
+    @property
+    def root(self) -> QueueText | None:
+        """The one queue that is left at the top after ``normalise``, None if there is no ``queues``."""
+        return self.queues[0] if self.queues is not None else None
+
+    def normalise(self) -> None:
+        """Name the partition, put a root above the queues and the limits on the root (section 3 of CF)."""
+        if not self.name or self.name.lower() == "default":
+            self.name = "default"
+        if self.queues is None:
+            return
+        if not (len(self.queues) == 1 and self.queues[0].is_root):
+            place = Place(find(self.place.node, "queues"), self.place.path, "root")
+            self.queues = [QueueText(queues=self.queues).placed(place)]
+        root = self.queues[0]
+        root.parent = True
+        root.limits = root.limits or self.limits
+
+
+class FileText(Text):
+    """The queue configuration of ykactor, in the form of Apache YuniKorn's queues.yaml."""
+
+    partitions: Annotated[list[PartitionText], Meta(description="At least one.", min_length=1)] = []
+    checksum: Annotated[str, Meta(description="Ignored and computed anew.")] = ""
+
+
+#: The reader has a default for every key, so that it can go on; an editor may insist.
+_REQUIRED = {FileText: ["partitions"], PartitionText: ["queues"], QueueText: ["name"], RuleText: ["name"]}
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON schema of the file, for editors; it knows keys and kinds, ``wire.queuerules`` knows the rest."""
+    (root,), definitions = msgspec.json.schema_components([FileText], ref_template="#/$defs/{name}")
+    for definition in definitions.values():
+        definition["properties"] = {key: _or_null(_as_yaml(value)) for key, value in definition["properties"].items()}
+    for kind, keys in _REQUIRED.items():
+        definitions[kind.__name__]["required"] = keys
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **root, "$defs": definitions}
+
+
+def _as_yaml(schema: dict[str, Any]) -> dict[str, Any]:
+    """Text may be any scalar: ``memory: 1000`` is as good as ``memory: "1000"`` (CF-5)."""
+    for inner in ("items", "additionalProperties"):
+        if isinstance(schema.get(inner), dict):
+            schema[inner] = _as_yaml(schema[inner])
+    if "anyOf" in schema:
+        schema["anyOf"] = [_as_yaml(choice) for choice in schema["anyOf"]]
+    if schema.get("type") == "string" and "enum" not in schema:
+        schema["type"] = ["string", "number", "boolean", "null"]
+    return schema
+
+
+def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """A key without a value is a key that is not set (CF-10)."""
+    if "enum" in schema:
+        schema["enum"].append(None)
+    if isinstance(schema.get("type"), str):
+        schema["type"] = [schema["type"], "null"]
+    return schema
+
+
+def _peek_name(node: Mapping) -> str:
+    """The ``name`` of a queue before the queue is read: paths in messages need it. "" if it is missing or no text."""
     for key, value in node.entries():
         if isinstance(key, Scalar) and key.text == "name":
-            if not isinstance(value, Scalar):
-                return None
-            return "" if value.is_null else value.text
+            return value.text if isinstance(value, Scalar) and not value.is_null else ""
     return ""

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
 import msgspec
-from yaml import CSafeLoader, MappingNode, YAMLError
+from yaml import CSafeLoader, MappingNode, MarkedYAMLError
 from yaml.constructor import ConstructorError
+from yaml.reader import ReaderError
 
 from ykactor.wire import si
 from ykactor.wire.codec import ProtocolError, explain, refuse_repeated_keys
@@ -50,10 +51,13 @@ class ScenarioError(Exception):
         number: of the message, from 1; 0 for the rest of the file.
         path: where in the message or the header, for example ``nodes[0].action``; empty for the whole.
         message: what was found and what was expected.
+
+    ``place`` is the line and the column, from 1, where text stops being YAML.
     """
 
-    def __init__(self, file: str, number: int, path: str, message: str) -> None:
-        places = [file, f"message {number}" if number else "", path]
+    def __init__(self, file: str, number: int, path: str, message: str, place: tuple[int, int] | None = None) -> None:
+        where = f"{file}:{place[0]}:{place[1]}" if place else file
+        places = [where, f"message {number}" if number else "", path]
         super().__init__(", ".join(filter(None, places)) + f": {message}")
         self.file = file
         self.number = number
@@ -69,7 +73,7 @@ def load(path: str | Path) -> Scenario:
     messages: list[TimedRequest] = []
     number = 0
     try:
-        parts = _parts(Path(path))
+        parts = _parts(str(path))
         header = _convert(next(parts, {}), _Header)
         for part in parts:
             number += 1
@@ -104,13 +108,14 @@ class _Moment(msgspec.Struct):
     at: Second
 
 
-def _parts(path: Path) -> Iterator[object]:
+def _parts(file_name: str) -> Iterator[object]:
     """The header, then each message: as builtins, or as a line of JSON that is yet to be read."""
+    path = Path(file_name)
     if path.suffix == ".jsonl":
         with path.open("rb") as file:
             yield from (line for line in file if not line.isspace())
         return
-    tree = _read(path.read_bytes()) if path.suffix == ".json" else _read_yaml(path.read_bytes())
+    tree = _read(path.read_bytes()) if path.suffix == ".json" else _read_yaml(path.read_bytes(), file_name)
     if not isinstance(tree, dict):
         raise ProtocolError("WRONG_TYPE", f"found {_kind(tree)}, expected a mapping with name, config, until and messages")
     messages = tree.pop("messages", [])
@@ -180,12 +185,25 @@ for _tag, _pattern, _first in (
     _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(_pattern + r"\Z"), _first)
 
 
-def _read_yaml(data: bytes) -> object:
+def _read_yaml(data: bytes, file_name: str) -> object:
     loader = _Loader(data)
+    place = None
     try:
         tree: object = loader.get_single_data()
-    except (YAMLError, ValueError, RecursionError) as error:
-        raise ProtocolError("MALFORMED", f"found text that is not YAML as expected: {error}") from None
+    except MarkedYAMLError as error:
+        reason = ", ".join(filter(None, (error.context, error.problem)))
+        mark = error.problem_mark or error.context_mark
+        place = (mark.line + 1, mark.column + 1) if mark else None
+    except ReaderError as error:
+        reason = error.reason
+        before = data[: error.position].decode(errors="replace")
+        place = before.count("\n") + 1, len(before) - before.rfind("\n")
+    except RecursionError as error:
+        reason = str(error)
+    except (ValueError, LookupError, AttributeError) as error:
+        reason = f"a value does not fit its tag: {error!r}"
+    else:
+        return tree
     finally:
         loader.dispose()
-    return tree
+    raise ScenarioError(file_name, 0, "", f"found text that is not YAML as expected: {reason}", place)

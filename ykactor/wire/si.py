@@ -266,9 +266,16 @@ Response = RegisterResourceManagerResponse | NodeResponse | ApplicationResponse 
 
 
 class Subscribe(_Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """``from_`` is "now" (default), "snapshot" or a sequence number: the first event wanted is the one after it."""
+    """What a client wants to see.
+
+    Attributes:
+        from_: "now" (default), "snapshot" or a sequence number: the first event wanted is the one after it.
+        instance: the run of the daemon that gave this sequence number (``Bookmark.instance``). Numbers begin anew with every
+            run: those of another one are refused with ``RESYNC_REQUIRED``. Empty: the client does not know.
+    """
 
     from_: int | str = "now"
+    instance: str = ""
     partitions: list[str] = []
     queues: list[str] = []
     applications: list[str] = []
@@ -276,7 +283,10 @@ class Subscribe(_Message, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class Snapshot(_Message, frozen=True, kw_only=True):
+    """The state exactly at ``sequence``; ``instance`` as in ``Bookmark``."""
+
     sequence: int
+    instance: str = ""
     partitions: list[dict[str, Any]]
 
 
@@ -285,7 +295,10 @@ class Events(_Message, frozen=True, kw_only=True):
 
 
 class Bookmark(_Message, frozen=True, kw_only=True):
+    """Nothing up to ``sequence`` is missing; ``instance`` names the daemon's run: another one numbers other events."""
+
     sequence: int
+    instance: str = ""
 
 
 class Lagged(_Message, frozen=True, kw_only=True):

@@ -1,152 +1,153 @@
 """Typed values out of YAML nodes (CF-3 to CF-10).
 
-``wire.queueschema`` says what it expects of a node; what is wrong is noted with code, position and path, and the reader
-goes on with "not set", so that one run finds every mistake.
+A node and a ``Text`` type flow in, an instance of that type flows out. The type alone says which keys a mapping has and what
+their values are. What is wrong is noted with code, position and path, and the reader goes on with "not set", so that one run
+finds every mistake.
 """
 
 import difflib
 import functools
 import math
 import re
+from typing import Any, Protocol, TypeVar
+
+from msgspec import inspect
 
 from ykactor.core.quantities import parse_uint64, shown
+from ykactor.wire.yamlplaces import Key, Place, Text, join
 from ykactor.wire.yamltext import Mapping, Mistakes, Node, Scalar, Sequence
 
 _TRUE = frozenset(("true", "True", "TRUE", "y", "Y", "yes", "Yes", "YES", "on", "On", "ON"))
 _FALSE = frozenset(("false", "False", "FALSE", "n", "N", "no", "No", "NO", "off", "Off", "OFF"))
 _FLOAT = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
-_SIMPLE_KEY = re.compile(r"[\w:#/@-][\w.:#/@-]*")
+
+AnyText = TypeVar("AnyText", bound=Text)
 
 
-def join(path: str, key: str) -> str:
-    """``path`` with ``key`` added; odd keys in quotes, so that a path stays on one line."""
-    word = key if len(key) <= 100 and _SIMPLE_KEY.fullmatch(key) else shown(key)
-    return f"{path}.{word}" if path else word
+class TextReader:
+    """Reads nodes; notes mistakes in ``mistakes``. What could not be read is None, or left out of its list or mapping.
 
-
-def find(node: Node, *keys: str) -> Node:
-    """Where to point for a mistake at ``keys`` below ``node``: the value if it is a scalar, else its key.
-
-    Cost:    reads every entry on the way; meant for mistakes, not for reading.
+    The methods take the place of a mapping and the keys that lead from there to the node; the path is only made for mistakes.
     """
-    place = node
-    for key in keys:
-        if not isinstance(node, Mapping):
-            break
-        for name, value in node.entries():
-            if isinstance(name, Scalar) and name.text == key:
-                place, node = (value if isinstance(value, Scalar) and not value.is_null else name), value
-                break
-        else:
-            break
-    return place
-
-
-class FieldReader:
-    """Reads nodes; notes mistakes in ``mistakes``."""
 
     def __init__(self, mistakes: Mistakes) -> None:
         self.mistakes = mistakes
 
-    def entries(self, node: Node, path: str) -> dict[str, tuple[Scalar, Node]] | None:
-        """Key and value of a mapping's entries by key; None if ``node`` is null or no mapping at all."""
-        if isinstance(node, Scalar) and node.is_null:
-            return None
+    def fields(self, kind: type[AnyText], place: Place) -> AnyText:
+        """The mapping at ``place``: every known key that is set and can be read."""
+        text, readers = kind().placed(place), _readers(kind)
+        for key, (name, node) in self.entries(place.node, place).items():
+            if key not in readers:
+                meant = _meant(key, kind)
+                text.unread.update(meant)
+                advice = f"did you mean {meant[0]}?" if meant else f"expected one of {', '.join(readers)}"
+                self.mistakes.add("P2", name, join(place.path, key), f"unknown key, {advice}")
+            elif not (isinstance(node, Scalar) and node.is_null):
+                found_before = len(self.mistakes.found)
+                attribute, read = readers[key]
+                value = read(self, node, place, key)
+                if value is not None:
+                    setattr(text, attribute, value)
+                if len(self.mistakes.found) > found_before:
+                    text.unread.add(key)
+        return text
+
+    def entries(self, node: Node, place: Place, *keys: Key) -> dict[str, tuple[Scalar, Node]]:
+        """Key and value of a mapping's entries by key."""
         if not isinstance(node, Mapping):
-            self.wrong_kind(node, path, "a mapping")
-            return None
+            self.wrong_kind(node, "a mapping", place, keys)
+            return {}
         entries: dict[str, tuple[Scalar, Node]] = {}
         for key, value in node.entries():
             if not isinstance(key, Scalar):
-                self.mistakes.add("P4", key, path, f"found {_kind(key)} as a key, expected text")
+                self.mistakes.add("P4", key, join(place.path, *keys), f"found {_kind(key)} as a key, expected text")
             elif key.plain and key.text == "<<":
-                self.mistakes.add("P2", key, path, "merge keys (<<) are not supported, write the keys out")
+                text = "merge keys (<<) are not supported, write the keys out"
+                self.mistakes.add("P2", key, join(place.path, *keys), text)
             elif key.text in entries:
                 line = entries[key.text][0].line
-                self.mistakes.add("P3", key, join(path, key.text), f"the key was already set in line {line}")
+                self.mistakes.add("P3", key, join(place.path, *keys, key.text), f"the key was already set in line {line}")
             else:
                 entries[key.text] = (key, value)
         return entries
 
-    def fields(self, node: Node, path: str, known: tuple[str, ...], later: tuple[str, ...] = ()) -> dict[str, Node]:
-        """The values that are set (not null) of a mapping with fixed keys.
-
-        Args:    known: the keys of this mapping; later: those of YuniKorn that this version refuses when they are set.
-        """
-        fields: dict[str, Node] = {}
-        for name, (key, value) in (self.entries(node, path) or {}).items():
-            is_set = not (isinstance(value, Scalar) and value.is_null)
-            if name in known:
-                if is_set:
-                    fields[name] = value
-            elif name not in later:
-                self.mistakes.add("P2", key, join(path, name), f"unknown key{_suggestion(name, known)}")
-            elif is_set:
-                self.mistakes.add("P2", key, join(path, name), "not supported in this version, remove it")
-        return fields
-
-    def items(self, node: Node, path: str) -> list[tuple[str, Mapping]]:
-        """The items of a list of mappings, each with its path; what is no mapping, null included, is left out."""
-        if not isinstance(node, Sequence):
-            self.wrong_kind(node, path, "a list")
-            return []
-        mappings: list[tuple[str, Mapping]] = []
-        for index, item in enumerate(node.nodes):
-            if isinstance(item, Mapping):
-                mappings.append((f"{path}[{index}]", item))
-            else:
-                self.wrong_kind(item, f"{path}[{index}]", "a mapping")
-        return mappings
-
-    def text(self, node: Node, path: str) -> str | None:
-        """The source text of a scalar, "" for null, None if it is no scalar (CF-5)."""
-        if isinstance(node, Scalar):
-            return "" if node.is_null else node.text
-        self.wrong_kind(node, path, "text")
+    def mapping(self, node: Node, place: Place, *keys: Key, kind: type[AnyText]) -> AnyText | None:
+        """A mapping with fixed keys within another."""
+        if isinstance(node, Mapping):
+            return self.fields(kind, Place(node, join(place.path, *keys)))
+        self.wrong_kind(node, "a mapping", place, keys)
         return None
 
-    def texts(self, node: Node, path: str) -> dict[str, str] | None:
-        """A mapping of text to text; None if it is not set (CF-10)."""
-        entries = self.entries(node, path)
-        if entries is None:
+    def mappings(self, node: Node, place: Place, *keys: Key, kind: type[AnyText]) -> list[AnyText] | None:
+        """A list of mappings with fixed keys."""
+        position = join(place.position if kind.labelled else place.path, *keys)
+        if not isinstance(node, Sequence):
+            self.wrong_kind(node, "a list", Place(node, position), ())
             return None
-        read = ((name, self.text(value, join(path, name))) for name, (_, value) in entries.items())
-        return {name: text for name, text in read if text is not None}
+        texts: list[AnyText] = []
+        for index, item in enumerate(node.nodes):
+            at = join(position, index)
+            if isinstance(item, Mapping):
+                texts.append(self.fields(kind, Place(item, at, kind.label(item, place.label, len(node.nodes)))))
+            else:
+                self.wrong_kind(item, "a mapping", Place(item, at), ())
+        return texts
 
-    def boolean(self, node: Node, path: str) -> bool | None:
-        """CF-6; None if it is no boolean."""
+    def items(self, node: Node, place: Place, *keys: Key, read: "Read") -> list[Any] | None:
+        """A list of scalars."""
+        if not isinstance(node, Sequence):
+            self.wrong_kind(node, "a list", place, keys)
+            return None
+        values = (read(self, item, place, *keys, index) for index, item in enumerate(node.nodes))
+        return [value for value in values if value is not None]
+
+    def values(self, node: Node, place: Place, *keys: Key, read: "Read") -> dict[str, Any]:
+        """A mapping from any key to scalars."""
+        entries = self.entries(node, place, *keys).items()
+        read_entries = ((key, read(self, value, place, *keys, key)) for key, (_, value) in entries)
+        return {key: value for key, value in read_entries if value is not None}
+
+    def text(self, node: Node, place: Place, *keys: Key) -> str | None:
+        """The source text of a scalar, "" for null (CF-5)."""
+        if isinstance(node, Scalar):
+            return "" if node.is_null else node.text
+        self.wrong_kind(node, "text", place, keys)
+        return None
+
+    def boolean(self, node: Node, place: Place, *keys: Key) -> bool | None:
+        """CF-6."""
         if isinstance(node, Scalar) and node.plain and node.text in _TRUE:
             return True
         if isinstance(node, Scalar) and node.plain and node.text in _FALSE:
             return False
-        self.wrong_scalar("P5", node, path, "true or false")
+        self.wrong_scalar("P5", node, "true or false", place, keys)
         return None
 
-    def unsigned(self, node: Node, path: str) -> int | None:
-        """CF-7; None if it is no integer from 0 to 2**64 - 1."""
+    def unsigned(self, node: Node, place: Place, *keys: Key) -> int | None:
+        """CF-7: an integer from 0 to 2**64 - 1."""
         value = parse_uint64(node.text) if isinstance(node, Scalar) and node.plain else None
         if value is None:
-            self.wrong_scalar("P6", node, path, "a whole number from 0 to 2**64 - 1, without quotes")
+            self.wrong_scalar("P6", node, "a whole number from 0 to 2**64 - 1, without quotes", place, keys)
         return value
 
-    def number(self, node: Node, path: str) -> float | None:
-        """CF-8; None if it is no finite number."""
+    def number(self, node: Node, place: Place, *keys: Key) -> float | None:
+        """CF-8: a finite number."""
         if isinstance(node, Scalar) and node.plain and _FLOAT.fullmatch(node.text):
             value = float(node.text)
             if math.isfinite(value):
                 return value
-        self.wrong_scalar("P7", node, path, "a finite number, without quotes")
+        self.wrong_scalar("P7", node, "a finite number, without quotes", place, keys)
         return None
 
-    def wrong_kind(self, node: Node, path: str, expected: str) -> None:
-        self.mistakes.add("P4", node, path, f"found {_kind(node)}, expected {expected}")
+    def wrong_kind(self, node: Node, expected: str, place: Place, keys: tuple[Key, ...]) -> None:
+        self.mistakes.add("P4", node, join(place.path, *keys), f"found {_kind(node)}, expected {expected}")
 
-    def wrong_scalar(self, code: str, node: Node, path: str, expected: str) -> None:
+    def wrong_scalar(self, code: str, node: Node, expected: str, place: Place, keys: tuple[Key, ...]) -> None:
         if not isinstance(node, Scalar):
-            self.wrong_kind(node, path, expected)
+            self.wrong_kind(node, expected, place, keys)
             return
         found = "null" if node.is_null else shown(node.text) if node.plain else f"the quoted text {shown(node.text)}"
-        self.mistakes.add(code, node, path, f"found {found}, expected {expected}")
+        self.mistakes.add(code, node, join(place.path, *keys), f"found {found}, expected {expected}")
 
 
 def _kind(node: Node) -> str:
@@ -155,7 +156,50 @@ def _kind(node: Node) -> str:
     return "a mapping" if isinstance(node, Mapping) else "a list"
 
 
+class Read(Protocol):
+    """A method of ``TextReader`` for values of one type."""
+
+    def __call__(self, reader: TextReader, node: Node, place: Place, /, *keys: Key) -> Any: ...
+
+
+@functools.cache
+def _readers(kind: type[Text]) -> dict[str, tuple[str, Read]]:
+    """Key -> attribute and how to read it."""
+    struct = inspect.type_info(kind)
+    assert isinstance(struct, inspect.StructType)
+    return {field.encode_name: (field.name, _reader(field.type)) for field in struct.fields}
+
+
 @functools.lru_cache(maxsize=64)
-def _suggestion(key: str, known: tuple[str, ...]) -> str:
-    close = difflib.get_close_matches(key[:40].lower(), known, n=1)
-    return f", did you mean {close[0]}?" if close else f", expected one of {', '.join(known)}"
+def _meant(key: str, kind: type[Text]) -> list[str]:
+    """The known key that an unknown one is most like, if there is any."""
+    return difflib.get_close_matches(key[:40].lower(), _readers(kind), n=1)
+
+
+def _reader(kind: inspect.Type) -> Read:
+    """How values of ``kind`` are read."""
+    match _bare(kind):
+        case inspect.StrType():
+            return TextReader.text
+        case inspect.BoolType():
+            return TextReader.boolean
+        case inspect.IntType():
+            return TextReader.unsigned
+        case inspect.FloatType():
+            return TextReader.number
+        case inspect.DictType() as mapping:
+            return functools.partial(TextReader.values, read=_reader(mapping.value_type))
+        case inspect.ListType() as items if isinstance(item := _bare(items.item_type), inspect.StructType):
+            return functools.partial(TextReader.mappings, kind=item.cls)
+        case inspect.ListType() as items:
+            return functools.partial(TextReader.items, read=_reader(items.item_type))
+        case inspect.StructType() as struct:
+            return functools.partial(TextReader.mapping, kind=struct.cls)
+    raise TypeError(f"no way to read {kind}")
+
+
+def _bare(kind: inspect.Type) -> inspect.Type:
+    """Without descriptions, and without the None that stands for "not set"."""
+    while isinstance(kind, inspect.Metadata | inspect.UnionType):
+        kind = kind.type if isinstance(kind, inspect.Metadata) else kind.types[0]
+    return kind

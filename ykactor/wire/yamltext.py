@@ -48,9 +48,11 @@ class Mistake(Struct, frozen=True):
 class ConfigError(Exception):
     """The text is refused; ``mistakes`` are all that were found, in the order of the validation rules."""
 
-    def __init__(self, mistakes: list[Mistake]) -> None:
+    def __init__(self, mistakes: list[Mistake], warnings: tuple[str, ...] = ()) -> None:
         super().__init__("\n".join(map(str, mistakes)))
         self.mistakes = mistakes
+        #: Of what is legal and does not do what it seems to do, one line each.
+        self.warnings = warnings
 
 
 class _Node(Struct):
@@ -92,6 +94,18 @@ class Sequence(_Collection):
 
 class Mapping(_Collection):
     """A mapping; ``nodes`` are key, value, key, value."""
+
+    #: The first entry of each key, made when it is first looked up.
+    index: dict[str, tuple[Scalar, "Node"]] | None = None
+
+    def entry(self, key: str) -> tuple[Scalar, "Node"] | None:
+        """Key and value of the first entry with this key."""
+        if self.index is None:
+            self.index = {}
+            for name, value in self.entries():
+                if isinstance(name, Scalar):
+                    self.index.setdefault(name.text, (name, value))
+        return self.index.get(key)
 
     def entries(self) -> list[tuple["Node", "Node"]]:
         """Key and value of every entry, in the order of the text, duplicates included."""

@@ -1,0 +1,62 @@
+"""Who may submit to a queue and who may administer it."""
+
+import pytest
+
+from ykactor.core.access import UserGroups, allows, may_administer, may_submit
+from ykactor.core.ids import QueuePath
+from ykactor.core.queueconfig import AccessList, QueueConfig
+
+NOBODY = AccessList()
+EVERYBODY = AccessList(everybody=True)
+BOB = UserGroups("bob", ("ops", "dev"))
+
+
+def named(*users: str, groups: tuple[str, ...] = ()) -> AccessList:
+    return AccessList(users=frozenset(users), groups=frozenset(groups))
+
+
+def queue(path: str, submit: AccessList = NOBODY, admin: AccessList = NOBODY) -> QueueConfig:
+    return QueueConfig(QueuePath(path), is_parent=False, submit_acl=submit, admin_acl=admin)
+
+
+@pytest.mark.parametrize(
+    ("acl", "who", "allowed"),
+    [
+        (NOBODY, BOB, False),
+        (NOBODY, UserGroups("", ()), False),
+        (EVERYBODY, BOB, True),
+        (EVERYBODY, UserGroups("", ()), True),
+        (named("bob", "eve"), BOB, True),
+        (named("bob", "eve"), UserGroups("eve", ()), True),
+        (named("bob", "eve"), UserGroups("mary", ("bob",)), False),  # a group is not a user
+        (named("eve", groups=("ops", "qa")), BOB, True),
+        (named(groups=("dev",)), BOB, True),  # any one of the groups
+        (named(groups=("bob",)), BOB, False),  # a user is not a group
+        (named("Bob"), BOB, False),
+        (named(groups=("OPS",)), BOB, False),
+        (named("#bob"), BOB, False),
+    ],
+)
+def test_one_list(acl: AccessList, who: UserGroups, allowed: bool) -> None:
+    """Everybody, the user, or one of the groups; names with their case (QU-80 and the table of section 7)."""
+    assert allows(acl, who) is allowed
+
+
+@pytest.mark.parametrize(
+    ("path_up", "submits", "administers"),
+    [
+        ([queue("root.a"), queue("root")], False, False),
+        ([queue("root.a", submit=named("bob")), queue("root")], True, False),
+        ([queue("root.a", admin=named("bob")), queue("root")], True, True),
+        ([queue("root.a"), queue("root", submit=named(groups=("ops",)))], True, False),
+        ([queue("root.a"), queue("root", admin=named(groups=("ops",)))], True, True),
+        ([queue("root.a", submit=named("eve")), queue("root", submit=EVERYBODY)], True, False),
+        ([queue("root.a", submit=named("eve"), admin=named("eve")), queue("root")], False, False),
+        ([queue("root.a.b"), queue("root.a"), queue("root", admin=EVERYBODY)], True, True),
+    ],
+    ids=["closed", "submit", "admin", "root submit", "root admin", "a child does not close", "others", "far up"],
+)
+def test_path(path_up: list[QueueConfig], submits: bool, administers: bool) -> None:
+    """Submit or admin ACL of the queue or of any ancestor; to administer only the admin ACLs (QU-81 to QU-83)."""
+    assert may_submit(path_up, BOB) is submits
+    assert may_administer(path_up, BOB) is administers

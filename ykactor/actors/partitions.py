@@ -1,0 +1,106 @@
+"""The partitions that run, and how they change together: from one configuration to the next, all of it or nothing (CF-58)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import trio
+from msgspec import structs
+
+from ykactor.actors.ballot import Ballot
+from ykactor.actors.commands import Intake, PartitionCommand, SwitchConfig
+from ykactor.actors.mailbox import Mailbox
+from ykactor.actors.partition import PartitionActor
+from ykactor.core.ids import PartitionName
+from ykactor.core.messages import RemovePartition
+from ykactor.core.queueconfig import PartitionConfig, SchedulerConfig
+
+
+class Partitions:
+    """A set of partition tasks.
+
+    Args:
+        make: a new partition, not yet running.
+
+    Attributes:
+        actors, inboxes: by name; in the order in which they came.
+    """
+
+    def __init__(self, make: Callable[[PartitionConfig], PartitionActor]) -> None:
+        self.actors: dict[PartitionName, PartitionActor] = {}
+        self.inboxes: dict[PartitionName, Mailbox[PartitionCommand]] = {}
+        self._make = make
+
+    async def start(self, nursery: trio.Nursery, config: SchedulerConfig) -> None:
+        """Start every partition of the first configuration."""
+        self._nursery = nursery
+        for partition in config.partitions:
+            await self._start(partition)
+
+    async def _start(self, config: PartitionConfig) -> None:
+        actor = self._make(config)
+        await self._nursery.start(actor.run, name=f"partition {config.name}")
+        self.actors[config.name] = actor
+        self.inboxes[config.name] = actor.inbox
+
+    async def switch(self, config: SchedulerConfig, *, more_follows: bool = False) -> str:
+        """Put another configuration into force; answers why not, and then nothing has changed.
+
+        Partitions that are no longer listed end, with all they run (CF-56). Returns when everybody has published what it causes.
+
+        Args:    more_follows: as in ``Intake``.
+        Raises:  trio.ClosedResourceError if we are stopping.
+        """
+        wanted = {partition.name.lower(): partition for partition in config.partitions}
+        kept = [name for name in self.actors if name.lower() in wanted]
+        known = {name.lower() for name in kept}
+        ballot, done = Ballot(len(kept)), _Countdown(len(kept))
+        try:
+            for name in kept:
+                own = structs.replace(wanted[name.lower()], name=name)  # names are compared without case
+                await self.inboxes[name].put(SwitchConfig(own, ballot, done.count, more_follows))
+            objection = await ballot.outcome()
+            if objection:
+                return objection
+            for lower, partition in wanted.items():
+                if lower not in known:
+                    await self._start(partition)
+            ballot.decide(accepted=True)
+        finally:
+            ballot.decide(accepted=False)
+        await done.zero.wait()
+        for name in [name for name in self.actors if name.lower() not in wanted]:
+            await self._remove(name)
+        return ""
+
+    async def _remove(self, name: PartitionName) -> None:
+        actor = self.actors.pop(name)
+        del self.inboxes[name]
+        await actor.inbox.put(Intake([RemovePartition()]))
+        actor.inbox.close()
+        await actor.finished.wait()
+
+    def close(self) -> None:
+        """No partition takes more input."""
+        for inbox in self.inboxes.values():
+            inbox.close()
+
+    async def finished(self) -> None:
+        """Wait until every partition has finished its turn."""
+        for actor in self.actors.values():
+            await actor.finished.wait()
+
+
+class _Countdown:
+    """Set when as many have reported as were expected."""
+
+    def __init__(self, expected: int) -> None:
+        self._missing = expected
+        self.zero = trio.Event()
+        if not expected:
+            self.zero.set()
+
+    def count(self, _: PartitionName) -> None:
+        self._missing -= 1
+        if not self._missing:
+            self.zero.set()

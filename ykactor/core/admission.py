@@ -1,0 +1,79 @@
+"""How an application gets into a partition: its user, its queue, and what is created for it (sections 2 of AP, 5 of PL).
+
+One ``Admission`` serves one round of submissions. It adds to the roster at once, so that the next application of the round
+finds the queue that this one created, and gathers what the owners have to be told before they get the applications (QU-98).
+"""
+
+from __future__ import annotations
+
+from ykactor.core.access import UserGroups
+from ykactor.core.decisions import ApplicationRejected, Decision, QueueAdded
+from ykactor.core.dynamic import missing, with_quotas
+from ykactor.core.ids import PartitionName, QueuePath
+from ykactor.core.messages import AddApplication
+from ykactor.core.placement import Placed, place
+from ykactor.core.queueconfig import QueueConfig
+from ykactor.core.queues import Adopt, Configure, LeafCore, ParentCore
+from ykactor.core.reload import limit_changes
+from ykactor.core.resources import strictly_positive
+from ykactor.core.roster import Roster, Sends
+from ykactor.core.states import QueueState
+from ykactor.core.users import Users
+
+
+class Admission:
+    """Applications of one round."""
+
+    def __init__(self, partition: PartitionName, roster: Roster, users: Users) -> None:
+        self._partition = partition
+        self._roster = roster
+        self._users = users
+        self._adopted: dict[ParentCore, list[QueuePath]] = {}
+        self._quotas: dict[LeafCore, QueueConfig] = {}
+
+    def admit(self, now_ns: int, spec: AddApplication) -> tuple[LeafCore, UserGroups, list[Decision]] | ApplicationRejected:
+        """The leaf of a new application, who it runs as, and the news of queues created for it; or why it is refused."""
+        who = self._users.resolve(now_ns, spec)
+        if isinstance(who, str):
+            return ApplicationRejected(now_ns, spec.application_id, who)
+        placed = self._place(spec, who)
+        if isinstance(placed, str):
+            return ApplicationRejected(now_ns, spec.application_id, placed)
+        facts: list[Decision] = []
+        leaf = self._create(now_ns, placed.path, spec.tags, facts) if placed.creates else self._roster.leaf(placed.path)
+        self._set_quotas(now_ns, leaf, spec.tags, facts)
+        self._roster.applications[spec.application_id] = leaf.path
+        return leaf, who, facts
+
+    def _place(self, spec: AddApplication, who: UserGroups) -> Placed | str:
+        if spec.application_id in self._roster.applications:
+            return f"adding application {spec.application_id} to partition {self._partition}, but application already existed"
+        if strictly_positive(spec.placeholder_ask):
+            return f"application {spec.application_id} asks for placeholders: gang scheduling is not supported in this version"
+        placed = place(self._roster, spec, who)
+        return placed if isinstance(placed, Placed) else f"failed to place application {spec.application_id}: {placed}"
+
+    def _create(self, now_ns: int, path: QueuePath, tags: dict[str, str], facts: list[Decision]) -> LeafCore:
+        """The leaf at ``path`` and every queue that is missing above it (QU-10)."""
+        for config in missing(self._roster.queues, path):
+            above = self._roster.queues[QueuePath(config.path.rpartition(".")[0])]
+            assert isinstance(above, ParentCore), "placement lets nothing be created below a leaf"
+            self._adopted.setdefault(above, []).append(config.path)
+            settings = config if config.is_parent else with_quotas(config, tags)
+            self._roster.queues[config.path] = ParentCore(settings) if config.is_parent else LeafCore(settings)
+            facts.append(QueueAdded(now_ns, config.path, managed=False))
+            facts += limit_changes(None, settings, now_ns)
+        return self._roster.leaf(path)
+
+    def _set_quotas(self, now_ns: int, leaf: LeafCore, tags: dict[str, str], facts: list[Decision]) -> None:
+        """Every application may bring quotas for its dynamic leaf, the last one wins (QU-100)."""
+        before = self._quotas.get(leaf, leaf.config)
+        after = with_quotas(before, tags)
+        if after is not before:
+            self._quotas[leaf] = after
+            facts += limit_changes(before, after, now_ns)
+
+    def sends(self) -> Sends:
+        """What the owners have to be told first."""
+        adoptions: Sends = [(parent, Adopt(tuple(children))) for parent, children in self._adopted.items()]
+        return adoptions + [(leaf, Configure(config, QueueState.ACTIVE)) for leaf, config in self._quotas.items()]

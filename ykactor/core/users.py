@@ -1,0 +1,47 @@
+"""Who an application runs as (section 8 of QU)."""
+
+from __future__ import annotations
+
+from ykactor.core.access import UserGroups
+from ykactor.core.messages import AddApplication
+from ykactor.core.names import is_user_name
+from ykactor.core.placement import is_forced
+from ykactor.core.states import S_NS
+
+#: Who a forced application runs as if nobody is named (QU-91).
+_NOBODY = UserGroups("nobody", ("nogroup",))
+#: How long groups that came with a user hold for applications that name none (QU-94).
+_KNOWN_NS = 300 * S_NS
+#: Users remembered before those whose time is up are looked for.
+_CROWD = 1000
+
+
+class Users:
+    """The users of a partition, with the groups that they were last submitted with."""
+
+    def __init__(self) -> None:
+        #: The user's groups and until when they hold.
+        self._known: dict[str, tuple[tuple[str, ...], int]] = {}
+        self._crowd = _CROWD
+
+    def resolve(self, now_ns: int, spec: AddApplication) -> UserGroups | str:
+        """The user and groups of a new application (QU-91 to QU-94), or why there are none."""
+        if not spec.user:
+            return _NOBODY if is_forced(spec.tags) else "empty user cannot resolve"
+        if not is_user_name(spec.user):
+            return "invalid username, it contains invalid characters"
+        if spec.groups:
+            self._remember(now_ns, spec.user, spec.groups)
+            return UserGroups(spec.user, spec.groups)
+        groups, until_ns = self._known.get(spec.user, ((), 0))
+        if now_ns < until_ns:
+            return UserGroups(spec.user, groups)
+        if not spec.user_is_unknown:
+            return UserGroups(spec.user, (spec.user,))
+        return UserGroups(spec.user, _NOBODY.groups) if is_forced(spec.tags) else f"unknown user {spec.user}"
+
+    def _remember(self, now_ns: int, user: str, groups: tuple[str, ...]) -> None:
+        self._known[user] = groups, now_ns + _KNOWN_NS
+        if len(self._known) > self._crowd:
+            self._known = {name: known for name, known in self._known.items() if known[1] > now_ns}
+            self._crowd = max(_CROWD, 2 * len(self._known))

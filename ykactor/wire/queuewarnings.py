@@ -1,0 +1,66 @@
+"""What is legal in the queue file, but does not do what it seems to do."""
+
+from collections.abc import Callable
+
+from ykactor.core.names import is_group_name, is_user_name
+from ykactor.core.quantities import shown
+from ykactor.wire import accesslists, queueproperties
+from ykactor.wire.placementrules import chain_of
+from ykactor.wire.queueschema import PartitionText, QueueText
+from ykactor.wire.yamlplaces import Text, note
+from ykactor.wire.yamltext import Mistakes
+
+_RESOLVER_WARNINGS = {
+    "ldap": "groups come from the operating system's name service, which must be joined to the directory",
+    "test": "there is no such resolver: each user has one group with the user's name",
+}
+
+
+def collect(partitions: list[PartitionText], warnings: Mistakes) -> None:
+    """Note every warning of normalised partitions."""
+    for partition in partitions:
+        if partition.root is not None:
+            _warn_of_queue(partition.root, warnings)
+        for rule in partition.placement_rules:
+            for link in chain_of(rule):
+                if link.filter is not None:
+                    _warn_of_names(link.filter, "users", link.filter.users, is_user_name, warnings)
+                    _warn_of_names(link.filter, "groups", link.filter.groups, is_group_name, warnings)
+        resolver = partition.user_group_resolver
+        if resolver is not None and resolver.type in _RESOLVER_WARNINGS:
+            note(warnings, "", resolver, ("type",), f"found {resolver.type}: {_RESOLVER_WARNINGS[resolver.type]}")
+
+
+def _warn_of_queue(queue: QueueText, warnings: Mistakes) -> None:
+    queueproperties.warn(queue, queue.properties, is_root=queue.is_root, warnings=warnings)
+    for key, acl in (("adminacl", queue.admin_acl), ("submitacl", queue.submit_acl)):
+        if acl and accesslists.is_access_list(acl):
+            _warn_of_access(queue, key, acl, warnings)
+    template = queue.child_template
+    if template is not None and not queue.is_parent:
+        text = "a template has no effect on a leaf: write parent: true if queues are created below this one"
+        note(warnings, "", queue, ("childtemplate",), text)
+    elif template is not None:
+        queueproperties.warn(template, template.properties, is_root=False, warnings=warnings)
+    for child in queue.queues:
+        _warn_of_queue(child, warnings)
+
+
+def _warn_of_access(queue: QueueText, key: str, acl: str, warnings: Mistakes) -> None:
+    """CF-24."""
+    for word in accesslists.parse(acl)[1]:
+        if not word:
+            text = f"found {shown(acl)} with an empty name, which is dropped; what follows the first space are groups"
+        elif word == "*":
+            text = f'found {shown(acl)}, "*" among names is dropped; it stands alone for everybody'
+        else:
+            text = f"found {shown(acl)}, {shown(word)} is no legal name and is dropped"
+        note(warnings, "", queue, (key,), text)
+
+
+def _warn_of_names(text: Text, key: str, entries: list[str], is_name: Callable[[str], bool], warnings: Mistakes) -> None:
+    """PL-14."""
+    for index, entry in enumerate(entries):
+        if len(entries) > 1 and not is_name(entry):
+            message = f"found {shown(entry)}, which is no legal name and is dropped; an expression must be the only entry"
+            note(warnings, "", text, (key, index), message)
