@@ -10,12 +10,15 @@ from msgspec import Struct
 
 from bench import measures
 from bench.measures import Samples
-from bench.workloads import FullCluster, Workload
+from bench.reloads import reload_queues
+from bench.workloads import FullCluster, ManyQueues, Workload
 
 #: The shape of YuniKorn's own benchmark: two leaves, two applications, 10,000 asks in all.
 _OWN = {nodes: Workload(nodes=nodes, leaves=2, applications=2, asks_each=5_000) for nodes in (500, 1000, 2000, 5000)}
 _APPS_FIFO = Workload(nodes=2_000, leaves=100, applications=1_000, asks_each=50, policy="fifo")
 _APPS_FAIR = Workload(nodes=2_000, leaves=100, applications=1_000, asks_each=50, policy="fair")
+
+_QUEUES = ManyQueues(parents=50, leaves_each=99)
 
 
 class Case(Struct, frozen=True):
@@ -45,6 +48,7 @@ CASES: dict[str, Case] = {
     "full-cluster": _case("throughput", FullCluster(nodes=1_000, asks=20_000), measures.freed_node),
     "add-one-ask": _case("latency", FullCluster(nodes=1_000, asks=100_000), measures.one_more_ask),
     "loop-lag": _case("latency", _OWN[5000], measures.loop_lag),
+    "reload-5000": Case("latency", _QUEUES.nodes, 0, partial(reload_queues, _QUEUES)),
     "idle": _case("latency", Workload(1_000, 2, 2, 0), measures.idle),
 }
 GROUPS = ("throughput", "latency")

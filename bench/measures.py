@@ -104,7 +104,7 @@ async def loop_lag(workload: Workload) -> Samples:
     requests = workload.requests()
     async with running(workload.config(), workload.setup()) as rig:
         settle_memory()
-        stopwatch = _Stopwatch()
+        stopwatch = Stopwatch()
         with _collections_timed() as collections_ms:
             trio.lowlevel.add_instrument(stopwatch)
             await _place_all(rig, workload.asks, requests)
@@ -118,7 +118,7 @@ async def loop_lag(workload: Workload) -> Samples:
     }
 
 
-class _Stopwatch(trio.abc.Instrument):
+class Stopwatch(trio.abc.Instrument):
     """Times each turn of the event loop between two looks at the sockets, and each task's step."""
 
     def __init__(self) -> None:

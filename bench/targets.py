@@ -48,6 +48,9 @@ _TARGETS: dict[tuple[str, str], Target] = {
     ("full-cluster", "all_ms"): Target(5.0),
     ("add-one-ask", "ms"): Target(1.0),
     ("loop-lag", "max_ms"): Target(10.0, always=True),
+    ("reload-5000", "load_s"): Target(2.0),
+    ("reload-5000", "reload_s"): Target(2.0),
+    ("reload-5000", "max_ms"): Target(10.0, always=True),
     ("idle", "cpu_s"): Target(0.01),
     ("cost-ratio", "ratio"): Target(1.5),
 }

@@ -54,11 +54,14 @@ class Workload(Struct, frozen=True):
         )
 
 
+#: The lines of a queue file above the queues below root.
+_HEAD = ["partitions:", "  - name: default", "    queues:", "      - name: root", "        submitacl: '*'", "        queues:"]
+
+
 def queue_file(leaves: int, policy: str = "fifo") -> str:
     """Leaves ``root.q0``, ``root.q1`` and so on, all of one application policy."""
-    lines = ["partitions:", "  - name: default", "    queues:", "      - name: root", "        submitacl: '*'", "        queues:"]
-    lines += [f"          - {{name: q{i}, properties: {{application.sort.policy: {policy}}}}}" for i in range(leaves)]
-    return "\n".join(lines)
+    lines = [f"          - {{name: q{i}, properties: {{application.sort.policy: {policy}}}}}" for i in range(leaves)]
+    return "\n".join(_HEAD + lines)
 
 
 def nodes(count: int) -> si.NodeRequest:
@@ -129,4 +132,49 @@ class FullCluster(Struct, frozen=True):
             allocation_key=f"w{number}",
             application_id=f"waits-{number // shapes % _WAITING_APPLICATIONS}",
             resource_per_alloc=_WAITING[number % shapes],
+        )
+
+
+# ---- many queues
+
+_BUSY = "          - name: busy"
+
+
+class ManyQueues(Struct, frozen=True):
+    """A configuration of ``parents`` times ``leaves_each`` leaves, and one application in a queue beside them."""
+
+    parents: int
+    leaves_each: int
+    nodes: int = 100
+
+    def small(self) -> str:
+        """The configuration before: the queue of the application alone."""
+        return "\n".join([*_HEAD, _BUSY])
+
+    def config(self, max_vcore: int) -> str:
+        """Every leaf with a guarantee, this max, properties and a limit."""
+        lines = [*_HEAD, _BUSY]
+        for parent in range(self.parents):
+            lines += [f"          - name: p{parent}", "            queues:"]
+            for leaf in range(self.leaves_each):
+                lines += [
+                    f"              - name: q{leaf}",
+                    f"                resources: {{guaranteed: {{vcore: 1}}, max: {{vcore: {max_vcore}, memory: 100Gi}}}}",
+                    "                properties: {application.sort.policy: fair, priority.offset: 5}",
+                    "                limits: [{limit: one, users: [alice], maxresources: {vcore: 5}}]",
+                ]
+        return "\n".join(lines)
+
+    def setup(self) -> list[si.NodeRequest | si.ApplicationRequest]:
+        """Nodes and the application."""
+        return [nodes(self.nodes), new_applications([("app-0", "root.busy")])]
+
+    def asks(self, first: int, count: int) -> si.AllocationRequest:
+        """Some asks of the application."""
+        wanted: si.WireResource = {"vcore": 1, "memory": 1}
+        return si.AllocationRequest(
+            allocations=[
+                si.Allocation(allocation_key=f"a{number}", application_id="app-0", resource_per_alloc=wanted)
+                for number in range(first, first + count)
+            ]
         )

@@ -57,8 +57,11 @@ def test_what_a_follower_sees() -> None:
         "pending": {"vcore": 10},
         "priority": 0,
         "state": "Active",
+        "isManaged": True,
         "max": {"vcore": 4},
+        "headroom": {"vcore": 1},
         "guaranteed": {"vcore": 2},
+        "actualGuaranteed": {"vcore": 2},
         "share": 1.5,
         "maxApplications": 3,
         "runningApplications": 1,
@@ -74,6 +77,35 @@ def test_what_a_follower_sees() -> None:
         }
     ]
     json.dumps(state)
+
+
+def test_headroom_and_actual_guarantee() -> None:
+    """What is left on the whole path, never below zero (QU-36, QU-37); the smallest guarantee of the path (QU-46)."""
+    child = queue("b", max={"memory": 9}, guaranteed={"memory": 1})
+    it = world(tree(queue("a", child, max={"vcore": 4}, guaranteed={"vcore": 1})), [node("n1", vcore=8, memory=8)])
+    it.given(app("app-1", "root.a.b"), ask("t1", "app-1", on="n1", vcore=5))
+    assert it.queue("root")["headroom"] == {"vcore": 3, "memory": 8}
+    assert it.queue("root.a.b")["headroom"] == {"vcore": 0, "memory": 8}
+    assert it.queue("root.a.b")["actualGuaranteed"] == {"vcore": 1, "memory": 1}
+    assert it.queue("root")["actualGuaranteed"] is None
+
+
+def test_limits_of_users_and_groups() -> None:
+    """Every limit that somebody counts against, with what is used of it."""
+    limits = [{"limit": "all", "users": ["*"], "maxresources": {"vcore": "3m"}, "maxapplications": 2}]
+    it = world(tree(queue("a", limits=limits)), [node("n1", vcore=8)])
+    it.given(app("app-1", "root.a", user="bob"), ask("t1", "app-1", vcore=2), ask("t2", "app-1", vcore=2))
+    assert it.state()["limits"] == [
+        {
+            "queue": "root.a",
+            "whose": "user bob",
+            "max": {"vcore": 3},
+            "allocated": {"vcore": 2},
+            "maxApplications": 2,
+            "applications": ["app-1"],
+        }
+    ]
+    assert it.why("t2") == "not enough vcore in the limit of user bob in queue root.a: wants 2, has 1 of 3"
 
 
 def test_waiting_asks() -> None:

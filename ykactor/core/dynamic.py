@@ -90,7 +90,7 @@ def _quota(text: str | None) -> Resource | None:
         return None
     try:
         resource = {name: quantity.value for name, quantity in msgspec.json.decode(text, type=_Quota).resources.items()}
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):  # whatever a client writes
         return None
     values = resource.values()
     legal = any(values) and all(0 <= value <= QUANTITY_MAX for value in values)

@@ -158,11 +158,15 @@ class Ledger:
             if parent is not None:
                 parent.priorities.replace(account.priority, priority)
             account.priority = priority
-            if priority is None:  # nothing waits: what saturation cut off (QU-1) is made good
-                account.pending.clear()
             if parent is None:
                 return
             account = parent
+
+    def clear_pending(self, leaf: Account) -> None:
+        """Where nothing waits nothing is pending: what saturation cut off (QU-1) is made good. Priorities must be up to date."""
+        for account in leaf.path_up:
+            if account.priority is None:
+                account.pending.clear()
 
     # ---- shares
 

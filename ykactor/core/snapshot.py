@@ -8,12 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 from ykactor.core.backlog import WaitingApplication
+from ykactor.core.ids import QueuePath
 from ykactor.core.indexes import Indexes
 from ykactor.core.ledger import Account
+from ykactor.core.limits import Tracker
 from ykactor.core.partition import PartitionCore
 from ykactor.core.planner import explain
 from ykactor.core.priorities import PRIORITY_MIN
-from ykactor.core.resources import Resource, pruned, saturated
+from ykactor.core.resources import Resource, min_union, pruned, saturated
 
 #: Examples of waiting asks that a snapshot names for each reason and application.
 _EXAMPLES_MAX = 3
@@ -60,11 +62,18 @@ def _queue_state(partition: PartitionCore, account: Account) -> dict[str, Any]:
 def partition_state(partition: PartitionCore, indexes: Indexes) -> dict[str, Any]:
     """All of ``final_state`` and what a follower wants to know beside it: limits, shares, capacities, and why asks wait."""
     state = final_state(partition, indexes)
-    for path, account in indexes.ledger.accounts.items():
-        config = account.config
+    headrooms: dict[QueuePath, Resource | None] = {}
+    guarantees: dict[QueuePath, Resource | None] = {}
+    for path, account in indexes.ledger.accounts.items():  # parents before children
+        config, parent = account.config, account.parent
+        headrooms[path] = min_union(_own_headroom(account), headrooms[parent.path] if parent else None)
+        guarantees[path] = min_union(config.guaranteed, guarantees[parent.path] if parent else None)
         state["queues"][path] |= {
+            "isManaged": config.managed,
             "max": None if account.max is None else saturated(account.max),
+            "headroom": headrooms[path],
             "guaranteed": config.guaranteed,
+            "actualGuaranteed": guarantees[path],
             "share": account.share,
             "maxApplications": config.max_applications,
             "runningApplications": len(account.running),
@@ -74,7 +83,25 @@ def partition_state(partition: PartitionCore, indexes: Indexes) -> dict[str, Any
         state["nodes"][node_id] |= {"capacity": node.capacity, "available": saturated(node.available)}
     for _, waiting in indexes.waiting.values():
         state["applications"][waiting.application_id]["pending"] = _pending(waiting)
-    return {"name": partition.name, **state}
+    limits = [_limit_state(tracker) for _, tracker in sorted(indexes.trackers.held.items())]
+    return {"name": partition.name, **state, "limits": limits}
+
+
+def _own_headroom(account: Account) -> Resource | None:
+    """What the queue's own max leaves, never below zero (QU-37)."""
+    limit = account.max
+    return None if limit is None else {name: max(0, value - account.allocated.get(name, 0)) for name, value in limit.items()}
+
+
+def _limit_state(tracker: Tracker) -> dict[str, Any]:
+    return {
+        "queue": tracker.path,
+        "whose": tracker.whose,
+        "max": tracker.limit,
+        "allocated": _shown(tracker.allocated),
+        "maxApplications": tracker.max_applications,
+        "applications": sorted(tracker.applications),
+    }
 
 
 def _pending(waiting: WaitingApplication) -> list[dict[str, Any]]:

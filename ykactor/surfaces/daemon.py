@@ -29,6 +29,7 @@ from ykactor.core.decisions import Allocated, ConfigurationChanged, Decision
 from ykactor.core.ids import PartitionName
 from ykactor.core.messages import AddApplication, RefuseConfig, Submission
 from ykactor.core.queueconfig import PartitionConfig, SchedulerConfig
+from ykactor.core.roster import Roster
 from ykactor.core.scheduler import CycleResult
 from ykactor.surfaces.config_loader import load_config
 from ykactor.surfaces.groups import GroupResolver
@@ -130,14 +131,18 @@ class Daemon:
         before, after = ({partition.name for partition in it.partitions} for it in (self.config, config))
         for name in sorted(before ^ after):
             log_event(log, logging.INFO, "partition_added" if name in after else "partition_removed", partition=name)
-        queues = sum(len(actor.core.roster.queues) for actor in self._partitions.actors.values())
+        queues = sum(len(self.roster(name).queues) for name in self.partitions)
         log_event(log, logging.INFO, "config_applied", checksum=config.checksum, queues=queues)
         for warning in config.warnings:
             log_event(log, logging.WARNING, "config_value_replaced", reason=warning)
 
+    def roster(self, partition: PartitionName) -> Roster:
+        """Who is there in a partition; to be read only."""
+        return self._partitions.actors[partition].core.roster
+
     async def with_groups(self, partition: PartitionName, submissions: list[Submission]) -> list[Submission]:
         """Look up the groups of users who come without (``Gateway.with_groups``)."""
-        if self._partitions.actors[partition].core.roster.config.user_group_resolver != "os":
+        if self.roster(partition).config.user_group_resolver != "os":
             return submissions
         return [await self._with_groups(it) if type(it) is AddApplication else it for it in submissions]
 
@@ -219,7 +224,7 @@ class Daemon:
         return not any(actor.busy or actor.inbox.statistics().current_buffer_used for actor in self._partitions.actors.values())
 
     def _status(self) -> str:
-        rosters = [actor.core.roster for actor in self._partitions.actors.values()]
+        rosters = [self.roster(name) for name in self.partitions]
         queues = sum(len(roster.queues) for roster in rosters)
         nodes = sum(len(roster.nodes) for roster in rosters)
         return f"{len(rosters)} partitions, {queues} queues, {nodes} nodes, configuration {self.config.checksum[:8]}"

@@ -27,8 +27,10 @@ UNACKNOWLEDGED_MAX = 1024
 class _Pending:
     """A request that partitions work on."""
 
-    def __init__(self, request_id: str, partitions: Iterable[PartitionName], working: Iterable[PartitionName]) -> None:
-        self.request_id = request_id
+    def __init__(
+        self, request_id: str, partitions: Iterable[PartitionName], working: Iterable[PartitionName], checksum: str = ""
+    ) -> None:
+        self.ack = si.Ack(id=request_id, checksum=checksum)
         #: Whose publications must be out before the ``Ack``.
         self.partitions = list(partitions)
         self.done = trio.Event()
@@ -121,8 +123,9 @@ class ResourceManagerSession:
             raise ProtocolError("ALREADY_REGISTERED", f"found {request.rm_id}: {message}", "rmID")
         if isinstance(request.resume_from, int):
             _check_resumable(current, request.resume_from)
+        checksum = ""
         if request.config:
-            await self._apply_config(request.config, "registration of RM failed")  # SC-140
+            checksum = await self._apply_config(request.config, "registration of RM failed")  # SC-140
         if current is not None and isinstance(request.resume_from, int):
             reader = current.attach(request.resume_from)
         else:
@@ -131,7 +134,7 @@ class ResourceManagerSession:
             reader = outbox.attach(outbox.sequence)
         reader.outbox.post(si.RegisterResourceManagerResponse())
         if request.id:
-            reader.outbox.post(si.Ack(id=request.id))
+            reader.outbox.post(si.Ack(id=request.id, checksum=checksum))
         return reader
 
     async def _reset_partitions(self) -> None:
@@ -169,7 +172,8 @@ class ResourceManagerSession:
             case si.TerminateApplication() | si.MoveApplication():
                 raise ProtocolError("UNSUPPORTED", f"{type(request).__name__} is not supported by this release", "type")
             case si.UpdateConfigurationRequest():
-                await self._apply_config(request.config, "update of configuration failed", request.if_checksum)
+                checksum = await self._apply_config(request.config, "update of configuration failed", request.if_checksum)
+                return _Pending(request.id, self._gateway.partitions, (), checksum)
             case si.ScheduleRequest():
                 if not self._gateway.manual:
                     raise ProtocolError("NOT_MANUAL", "the daemon schedules by itself, it was not started with --manual")
@@ -200,10 +204,10 @@ class ResourceManagerSession:
         with _unavailable_when_closed(f"partition {name} does"):
             await self._gateway.partitions[name].put(intake)
 
-    async def _apply_config(self, text: str, failure: str, if_checksum: str = "") -> None:
+    async def _apply_config(self, text: str, failure: str, if_checksum: str = "") -> str:
         try:
             with _unavailable_when_closed("the partitions do"):
-                await self._gateway.apply_config(text, if_checksum)
+                return await self._gateway.apply_config(text, if_checksum)
         except ProtocolError as error:
             raise ProtocolError(error.code, f"{failure}: {error.message}", error.path) from None
 
@@ -231,7 +235,7 @@ class ResourceManagerSession:
                 break  # the daemon stops: nobody works on it any more
             for name in request.partitions:
                 await self._gateway.feed.published(name)
-            outbox.post(si.Ack(id=request.request_id))
+            outbox.post(request.ack)
         self._acknowledged.set()
 
 

@@ -249,7 +249,10 @@ class AllocationResponse(_Response, frozen=True, kw_only=True):
 
 
 class Ack(_Response, frozen=True, kw_only=True):
+    """The request ``id`` is carried out; to one that changed the configuration with the ``checksum`` of what runs now."""
+
     id: str
+    checksum: str = ""
 
 
 class ErrorResponse(_Response, frozen=True, kw_only=True):

@@ -1,0 +1,69 @@
+"""Thousands of queues are put into force while scheduling goes on: the daemon's own path, without its sockets."""
+
+from time import perf_counter
+
+import trio
+
+from bench.measures import Samples, Stopwatch
+from bench.workloads import ManyQueues
+from ykactor.actors.clock import Clock
+from ykactor.actors.commands import Intake
+from ykactor.actors.memory import settle_memory
+from ykactor.core.ids import PartitionName
+from ykactor.surfaces.daemon import Daemon, Settings
+from ykactor.surfaces.systemd import Notifier
+from ykactor.wire import queuefile, translate
+
+_DEFAULT = PartitionName("default")
+
+
+async def reload_queues(queues: ManyQueues) -> Samples:
+    """From two queues to thousands (``load_s``), then to the same with another max each (``reload_s``).
+
+    Meanwhile asks arrive all the time. ``max_ms`` is the longest that the event loop did not look at its sockets, ``placed`` how
+    many asks were placed between the beginning and the end of both.
+    """
+    daemon = Daemon(queuefile.load(queues.small()), Settings(), Clock.of_the_system())
+    async with trio.open_nursery() as nursery:
+        listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        await nursery.start(daemon.run, listeners, Notifier(None))
+        for request in queues.setup():
+            await _submit(daemon, request)
+        nursery.start_soon(_keep_asking, daemon, queues)
+        await trio.sleep(0.2)
+        settle_memory()
+        stopwatch = Stopwatch()
+        trio.lowlevel.add_instrument(stopwatch)
+        placed_before = _placed(daemon)
+        durations_s = []
+        for max_vcore in (10, 20):
+            began_s = perf_counter()
+            await daemon.apply_config(queues.config(max_vcore), "")
+            durations_s.append(perf_counter() - began_s)
+        trio.lowlevel.remove_instrument(stopwatch)
+        placed = _placed(daemon) - placed_before
+        nursery.cancel_scope.cancel()
+    return {
+        "load_s": durations_s[:1],
+        "reload_s": durations_s[1:],
+        "max_ms": [max(stopwatch.turns_ms)],
+        "placed": [float(placed)],
+    }
+
+
+async def _keep_asking(daemon: Daemon, queues: ManyQueues) -> None:
+    """Ten asks every 10 ms."""
+    number = 0
+    while True:
+        await _submit(daemon, queues.asks(number, 10))
+        number += 10
+        await trio.sleep(0.01)
+
+
+async def _submit(daemon: Daemon, request: translate.PartitionRequest) -> None:
+    for submissions in translate.submissions(request).values():
+        await daemon.partitions[_DEFAULT].put(Intake(submissions))
+
+
+def _placed(daemon: Daemon) -> int:
+    return sum(len(node.allocations) for node in daemon.roster(_DEFAULT).nodes.values())
