@@ -31,7 +31,7 @@ from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.owners import UNDER_WAY_MAX, Owners, Replies
 from ykactor.actors.scheduler import SchedulerActor
 from ykactor.core.ids import PartitionName
-from ykactor.core.messages import ApplyConfig, Submission
+from ykactor.core.messages import ApplyConfig, RemovePartition, Submission
 from ykactor.core.partition import PartitionCore, Round
 from ykactor.core.planner import Budget
 from ykactor.core.queueconfig import PartitionConfig
@@ -95,6 +95,7 @@ class PartitionActor:
         self._at_rest = True
         #: The last command said that more follows before anything is decided.
         self._on_hold = False
+        self._is_removed = False
         self._replies: Replies = Mailbox(f"partition {config.name} replies", UNDER_WAY_MAX)
         self._owners: Owners
         self._scheduler: SchedulerActor
@@ -114,8 +115,15 @@ class PartitionActor:
                     self.busy = True
                     await self._turn(commands)
                     self.busy = False
+            if self._is_removed:
+                await self._intake([RemovePartition()])
             nursery.cancel_scope.cancel()
         self.finished.set()
+
+    def remove(self) -> None:
+        """End all that runs here (CF-56), behind what is in the inbox: whoever waits for room in it is told that it is closed."""
+        self._is_removed = True
+        self.inbox.close()
 
     async def _next_commands(self) -> list[PartitionCommand]:
         """Commands, or none when a timer is due or work is left."""

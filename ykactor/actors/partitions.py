@@ -8,11 +8,10 @@ import trio
 from msgspec import structs
 
 from ykactor.actors.ballot import Ballot
-from ykactor.actors.commands import Intake, PartitionCommand, SwitchConfig
+from ykactor.actors.commands import PartitionCommand, SwitchConfig
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.partition import PartitionActor
 from ykactor.core.ids import PartitionName
-from ykactor.core.messages import RemovePartition
 from ykactor.core.queueconfig import PartitionConfig, SchedulerConfig
 
 
@@ -76,8 +75,7 @@ class Partitions:
     async def _remove(self, name: PartitionName) -> None:
         actor = self.actors.pop(name)
         del self.inboxes[name]
-        await actor.inbox.put(Intake([RemovePartition()]))
-        actor.inbox.close()
+        actor.remove()
         await actor.finished.wait()
 
     def close(self) -> None:
@@ -87,7 +85,7 @@ class Partitions:
 
     async def finished(self) -> None:
         """Wait until every partition has finished its turn."""
-        for actor in self.actors.values():
+        for actor in list(self.actors.values()):  # others may come or go meanwhile
             await actor.finished.wait()
 
 

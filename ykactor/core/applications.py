@@ -95,16 +95,16 @@ class Application:
 
     # ---- state
 
-    def move(self, now_ns: int, event: ApplicationEvent) -> list[Decision]:
-        """Carry out ``event``; nothing happens where the table has no move (AP-30)."""
+    def move(self, now_ns: int, event: ApplicationEvent, why: str = "") -> list[Decision]:
+        """Carry out ``event``; nothing happens where the table has no move (AP-30). ``why`` is told instead of its name."""
         entered = APPLICATION_MOVES.get((self.state, event))
-        return [] if entered is None else [self._enter(now_ns, entered, event)]
+        return [] if entered is None else [self._enter(now_ns, entered, why or event.value)]
 
-    def _enter(self, now_ns: int, state: ApplicationState, event: ApplicationEvent) -> ApplicationChanged:
+    def _enter(self, now_ns: int, state: ApplicationState, message: str) -> ApplicationChanged:
         self.state = state
         timer = _STATE_TIMERS.get(state)
         self.deadline_ns = None if timer is None else now_ns + timer[0]
-        return ApplicationChanged(now_ns, self.application_id, self.queue, state.value, event.value)
+        return ApplicationChanged(now_ns, self.application_id, self.queue, state.value, message)
 
     def fire_timer(self, now_ns: int) -> list[Decision]:
         """The present state's time is up (AP-43)."""
@@ -177,7 +177,7 @@ class Application:
         if self.state is ApplicationState.RUNNING:
             return []
         entered = after_allocation(self.state, stateaware=self.stateaware)
-        return [self._enter(now_ns, state, ApplicationEvent.RUN) for state in entered]
+        return [self._enter(now_ns, state, ApplicationEvent.RUN.value) for state in entered]
 
     def release(self, now_ns: int, key: AllocationKey, termination_type: str) -> list[Decision]:
         """End one allocation or cancel one ask; an unknown key is ignored (section 6.1 of AP)."""
@@ -227,9 +227,9 @@ class Application:
         facts += self.move(now_ns, ApplicationEvent.COMPLETE)
         return facts + self._end(now_ns, f"Application {self.application_id} Removed")
 
-    def fail(self, now_ns: int, message: str) -> list[Decision]:
-        """Failing, Failed, then everything goes."""
-        facts = self.move(now_ns, ApplicationEvent.FAIL)
+    def fail(self, now_ns: int, why: str, message: str) -> list[Decision]:
+        """Failing because of ``why`` (AP-95), Failed, then everything goes, with a message for what ran."""
+        facts = self.move(now_ns, ApplicationEvent.FAIL, why)
         facts += self.move(now_ns, ApplicationEvent.FAIL)
         return facts + self._end(now_ns, message)
 

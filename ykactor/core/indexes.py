@@ -146,8 +146,6 @@ class Indexes:
         self._touched_nodes.clear()
         for leaf in self._touched_leaves:
             self.ledger.refresh_priority(leaf)
-        for leaf in self._touched_leaves:  # once all priorities are right: one leaf may have emptied what another one filled
-            self.ledger.clear_pending(leaf)
             self._update_places(leaf)
             if leaf.applications.has_ready():
                 self._wake(leaf)
@@ -251,7 +249,6 @@ class Indexes:
         """Bring the places of an application and of all queues above it up to date at once: the planner looks at them next."""
         if self._replace(leaf, application):
             self.ledger.refresh_priority(leaf)
-            self.ledger.clear_pending(leaf)
         self._update_places(leaf)
 
     def _update_places(self, leaf: Account) -> None:

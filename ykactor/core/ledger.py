@@ -162,12 +162,6 @@ class Ledger:
                 return
             account = parent
 
-    def clear_pending(self, leaf: Account) -> None:
-        """Where nothing waits nothing is pending: what saturation cut off (QU-1) is made good. Priorities must be up to date."""
-        for account in leaf.path_up:
-            if account.priority is None:
-                account.pending.clear()
-
     # ---- shares
 
     def refresh_shares(self) -> Iterator[None]:

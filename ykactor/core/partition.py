@@ -285,9 +285,8 @@ class PartitionCore:
 
     def _remove(self, now_ns: int) -> Round:
         """The partition leaves the configuration: its applications fail, its nodes and queues go (CF-56)."""
-        reason = f"partition {self.name} removed"
         leaves = [queue for queue in self.roster.queues.values() if isinstance(queue, LeafCore)]
-        answers = yield [(leaf, FailAll(now_ns, reason)) for leaf in leaves]
+        answers = yield [(leaf, FailAll(now_ns, "PartitionRemoved", f"Partition {self.name} Removed")) for leaf in leaves]
         facts = [fact for answer in answers for fact in cast("list[Decision]", answer)]
         yield from self._change_nodes(facts)
         self._keep_ended(facts)

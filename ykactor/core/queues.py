@@ -51,9 +51,10 @@ class EndAllocations(Struct, frozen=True, gc=False):
 
 
 class FailAll(Struct, frozen=True, gc=False):
-    """Every application fails, and what it runs ends. Answer: facts."""
+    """Every application fails because of ``why``, and what it runs ends with ``message``. Answer: facts."""
 
     now_ns: int
+    why: str
     message: str
 
 
@@ -119,8 +120,8 @@ class LeafCore:
                 return self.on_settle_batch(command)
             case EndAllocations():
                 return self.on_end_allocations(command)
-            case FailAll(now_ns, message):
-                return self.on_fail_all(now_ns, message)
+            case FailAll():
+                return self.on_fail_all(command)
             case FireTimers():
                 return self.on_fire_timers(command)
             case Configure():
@@ -207,10 +208,10 @@ class LeafCore:
             self._arm(application)
         return sorted(facts, key=lambda fact: type(fact) is not ApplicationChanged)  # one list of releases, not cut in two
 
-    def on_fail_all(self, now_ns: int, message: str) -> list[Decision]:
+    def on_fail_all(self, command: FailAll) -> list[Decision]:
         failing = list(self.applications.values())
         self.applications.clear()
-        return [fact for application in failing for fact in application.fail(now_ns, message)]
+        return [fact for it in failing for fact in it.fail(command.now_ns, command.why, command.message)]
 
     def on_fire_timers(self, command: FireTimers) -> list[tuple[tuple[int, int], list[Decision]]]:
         answer = []

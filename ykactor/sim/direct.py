@@ -35,7 +35,7 @@ def carry_out(generator: Generator[Sends, list[object], R]) -> R:
 
 
 class DirectPartition:
-    """One partition; ``publish`` gets the facts of each step.
+    """One partition from ``now_ns`` on; ``publish`` gets the facts of each step.
 
     ``after_step`` is called between steps, when invariants must hold.
     """
@@ -46,13 +46,14 @@ class DirectPartition:
         budget: Budget,
         publish: Callable[[list[Decision]], None],
         after_step: Callable[[PartitionCore, SchedulerCore], None] | None = None,
+        now_ns: int = 0,
     ) -> None:
         self.core = PartitionCore(config)
         self.scheduler = SchedulerCore(self.core.roster)
         self._budget = budget
         self._publish = publish
         self._after_step = after_step
-        self.intake(0, [ApplyConfig(config)])
+        self.intake(now_ns, [ApplyConfig(config)])
 
     def intake(self, now_ns: int, submissions: Iterable[Submission]) -> None:
         """Fire what is due, handle the submissions, and schedule until nothing more can be decided."""
@@ -87,11 +88,14 @@ class DirectPartition:
 
 
 class DirectPartitions:
-    """Several partitions, and how they change together (``actors.partitions`` in a plain loop)."""
+    """Several partitions, and how they change together (``actors.partitions`` in a plain loop).
 
-    def __init__(self, make: Callable[[PartitionConfig], DirectPartition], config: SchedulerConfig) -> None:
+    ``make`` starts a partition at a time, the first ones at 0.
+    """
+
+    def __init__(self, make: Callable[[PartitionConfig, int], DirectPartition], config: SchedulerConfig) -> None:
         self._make = make
-        self.partitions = {partition.name: make(partition) for partition in config.partitions}
+        self.partitions = {partition.name: make(partition, 0) for partition in config.partitions}
 
     def switch(self, now_ns: int, config: SchedulerConfig) -> str:
         """Put another configuration into force; answers why not, and then nothing has changed."""
@@ -103,7 +107,7 @@ class DirectPartitions:
         known = {name.lower() for name in kept}
         for lower, partition in wanted.items():
             if lower not in known:
-                self.partitions[partition.name] = self._make(partition)
+                self.partitions[partition.name] = self._make(partition, now_ns)
         for name, partition in kept.items():
             self.partitions[name].ingest(now_ns, [ApplyConfig(structs.replace(partition, name=name))])
         for name in [name for name in self.partitions if name.lower() not in wanted]:

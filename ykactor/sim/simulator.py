@@ -153,7 +153,7 @@ def simulate_directly(scenario: Scenario, progress: Progress = lambda _: None, b
     """Run a scenario through the oracle, a plain loop over the same cores; the outcome is the same."""
     record = _Record()
     direct = DirectPartitions(
-        lambda partition: DirectPartition(partition, budget, partial(record.add, partition.name)),
+        lambda partition, now_ns: DirectPartition(partition, budget, partial(record.add, partition.name), now_ns=now_ns),
         queuefile.load(scenario.config, scenario.name),
     )
     record.is_open = True

@@ -156,7 +156,7 @@ class Daemon:
 
     async def run_steps(self, steps: int) -> None:
         """Manual mode: passes of at most one decision each (``Gateway.run_steps``)."""
-        for actor in self._partitions.actors.values():
+        for actor in list(self._partitions.actors.values()):  # a reload may change them meanwhile
             done = trio.Event()
             await actor.inbox.put(RunSteps(steps, _setter(done)))
             await done.wait()
@@ -214,7 +214,7 @@ class Daemon:
         """No more input; wait until the turn under way is finished and published."""
         self._partitions.close()
         await self._partitions.finished()
-        for name in self.partitions:
+        for name in list(self.partitions):
             await self.feed.published(name)
 
     def _progress(self) -> int:
