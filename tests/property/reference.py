@@ -1,130 +1,49 @@
 """The next placement, found the slow way: a literal reading of the rules, sorting everything from scratch.
 
 It shares nothing with the planner and its indexes. It reads what the owners hold (leaves, nodes, configuration) and knows
-nothing of the ledger. Rule numbers are those of the reference; each function says which it is.
+nothing of the ledger. What the owners do not hold, who an application runs as and what it counted for, it gathers from the
+facts. Rule numbers are those of the reference; each function says which it is.
 """
 
 from __future__ import annotations
 
 from functools import cmp_to_key
 
+from people import People
+from queuetree import STATE, Amounts, Queue, priority_of, strictly_positive, total, usage, wanted
+
 from ykactor.core.applications import Application
+from ykactor.core.decisions import Decision
 from ykactor.core.ids import AllocationKey, ApplicationID, NodeID, QueuePath
 from ykactor.core.messages import AllocationSpec, Ask
 from ykactor.core.nodes import NodeCore
 from ykactor.core.partition import PartitionCore
 from ykactor.core.queueconfig import NodeSortPolicy
-from ykactor.core.queues import LeafCore, ParentCore
-from ykactor.core.states import ApplicationState
 
-Amounts = dict[str, int]
 Found = tuple[ApplicationID, AllocationKey, NodeID]
 
-STATE = ApplicationState
-LOWEST, HIGHEST = -(2**31), 2**31 - 1
 
+class Reference:
+    """What a partition should do next, step by step."""
 
-def next_placement(partition: PartitionCore) -> Found | None:
-    """What one scheduling step decides (section 4 of PR, sections 2 to 5 of SC); None when there is nothing to place."""
-    nodes = list(partition.roster.nodes.values())
-    root = Queue(partition, QueuePath("root"), None)
-    root.max = total(node.capacity for node in nodes)  # QU-30
-    if not any(quantity > 0 for quantity in root.max.values()):
-        return None  # SC step 0, PR-26
-    return Step(nodes, partition.roster.config.node_sort_policy).walk(root)
+    def __init__(self, partition: PartitionCore) -> None:
+        self.partition = partition
+        self.people = People()
 
+    def next_placement(self, facts: list[Decision]) -> Found | None:
+        """What one scheduling step decides (section 4 of PR, sections 2 to 5 of SC); None when there is nothing to place.
 
-def total(resources) -> Amounts:
-    result: Amounts = {}
-    for resource in resources:
-        for name, quantity in resource.items():
-            result[name] = result.get(name, 0) + quantity
-    return result
-
-
-def strictly_positive(resource: Amounts) -> bool:
-    return min(resource.values(), default=0) >= 0 and max(resource.values(), default=0) > 0
-
-
-class Queue:
-    """A queue with everything below it, added up from what the leaves hold."""
-
-    def __init__(self, partition: PartitionCore, path: QueuePath, parent: Queue | None) -> None:
-        core = partition.roster.queues[path]
-        self.path, self.parent, self.config = path, parent, core.config
-        self.max: Amounts | None = core.config.max
-        self.is_leaf = isinstance(core, LeafCore)
-        if isinstance(core, ParentCore):
-            self.children = [Queue(partition, child, self) for child in core.children]
-            self.applications: list[Application] = []
-            self.allocated = total(child.allocated for child in self.children)  # QU-47
-            self.pending = total(child.pending for child in self.children)
-            self.running = {name for child in self.children for name in child.running}
-            inside = [child.priority for child in self.children]
-        else:
-            self.children = []
-            self.applications = list(core.applications.values())
-            self.allocated = total(usage(application) for application in self.applications)
-            self.pending = total(wanted(application) for application in self.applications)
-            running = (STATE.STARTING, STATE.RUNNING)  # QU-53
-            self.running = {it.application_id for it in self.applications if it.state in running}
-            inside = [priority_of(application) for application in self.applications]
-        self.priority = self.shown([priority for priority in inside if priority is not None])
-
-    def shown(self, inside: list[int]) -> int | None:
-        """PR-10, PR-11: what the parent sees."""
-        properties = self.config.properties
-        if not inside:
-            return None
-        if properties.priority_fence:
-            return properties.priority_offset
-        return min(HIGHEST, max(LOWEST, max(inside) + properties.priority_offset))
-
-    def path_up(self) -> list[Queue]:
-        return [self, *(self.parent.path_up() if self.parent else [])]
-
-    def fair_max(self) -> Amounts:
-        """Section 3 of QU: the child's own values replace those from above."""
-        return (self.max or {}) if self.parent is None else self.parent.fair_max() | (self.max or {})
-
-    def share(self) -> float:
-        """Table 5.1 of PR."""
-        guaranteed, fair_max = self.config.guaranteed or {}, self.fair_max()
-        ratios = [0.0]
-        for name, allocated in self.allocated.items():
-            if allocated < 0:
-                continue
-            for bounds in (guaranteed, fair_max):
-                if name in bounds:
-                    bound = bounds[name]
-                    ratios.append((0.0 if allocated == 0 else 1.0) if bound <= 0 else float(allocated) / float(bound))
-                    break
-        return max(ratios)
-
-    def headroom(self) -> Amounts | None:
-        """QU-36."""
-        above = self.parent.headroom() if self.parent else None
-        if self.max is None:
-            return above
-        own = {name: limit - self.allocated.get(name, 0) for name, limit in self.max.items()}
-        if above is None:
-            return own
-        return {
-            name: min(room[name] for room in (own, above) if name in room) for name in own.keys() | above.keys()
-        }  # min-union
-
-
-def usage(application: Application) -> Amounts:
-    return total(ask.spec.resource for ask, _ in application.allocations.values())
-
-
-def wanted(application: Application) -> Amounts:
-    return total(ask.spec.resource for ask in application.asks.values())
-
-
-def priority_of(application: Application) -> int | None:
-    """PR-3."""
-    return max((ask.spec.priority for ask in application.asks.values()), default=None)
+        Args:    facts: all of the partition's since its beginning, in order.
+        """
+        roster = self.partition.roster
+        nodes = list(roster.nodes.values())
+        root = Queue(self.partition, QueuePath("root"), None)
+        root.max = total(node.capacity for node in nodes)  # QU-30
+        self.people.hear(facts)
+        self.people.choose_groups(root)
+        if not any(quantity > 0 for quantity in root.max.values()):
+            return None  # SC step 0, PR-26
+        return Step(nodes, roster.config.node_sort_policy, self.people).walk(root)
 
 
 # ---- section 5 of PR: children
@@ -232,9 +151,10 @@ def stateaware(applications: list[Application], *, by_priority: bool) -> list[Ap
 class Step:
     """The walk of one step, with the nodes as they are now."""
 
-    def __init__(self, nodes: list[NodeCore], policy: NodeSortPolicy) -> None:
+    def __init__(self, nodes: list[NodeCore], policy: NodeSortPolicy, people: People) -> None:
         self.nodes = {node.node_id: node for node in nodes}
         self.policy = policy
+        self.people = people
 
     def walk(self, queue: Queue) -> Found | None:
         """PR-27, PR-28."""
@@ -249,21 +169,22 @@ class Step:
     def try_leaf(self, leaf: Queue) -> Found | None:
         """Sections 3 and 4 of SC."""
         for application in applications_in_order(leaf):
-            if application.state is STATE.ACCEPTED and not can_run(leaf, application):
+            can_begin = can_run(leaf, application) and self.people.can_run(leaf, application)
+            if application.state is STATE.ACCEPTED and not can_begin:
                 continue
+            room = self.people.headroom(leaf, application)
             for ask in asks_in_order(application):
-                node = self.try_ask(leaf, ask.spec)
-                if node is not None:
-                    return application.application_id, ask.spec.allocation_key, node.node_id
+                if fits_undefined(room, ask.spec):  # QU-39, QU-72
+                    node = self.try_ask(leaf, ask.spec)
+                    if node is not None:
+                        return application.application_id, ask.spec.allocation_key, node.node_id
         return None
 
     def try_ask(self, leaf: Queue, spec: AllocationSpec) -> NodeCore | None:
         """Headroom, then a node, then the commit (SC-43)."""
         headroom = leaf.headroom()
-        if headroom is not None and any(
-            quantity > max(0, headroom[name]) for name, quantity in spec.resource.items() if name in headroom
-        ):
-            return None  # QU-37
+        if headroom is not None and not fits_undefined(headroom, spec):
+            return None
         for node in self.candidates(spec):
             if all(quantity <= max(0, node.available.get(name, 0)) for name, quantity in spec.resource.items()):  # SC-42
                 return node if can_commit(leaf, spec) else None
@@ -287,6 +208,11 @@ class Step:
                 weights += weight
         utilisation = weighted / weights if weights else 0.0
         return utilisation if self.policy.type == "fair" else 1.0 - utilisation, node.node_id
+
+
+def fits_undefined(headroom: Amounts, spec: AllocationSpec) -> bool:
+    """QU-37."""
+    return all(quantity <= max(0, headroom[name]) for name, quantity in spec.resource.items() if name in headroom)
 
 
 def can_run(leaf: Queue, application: Application) -> bool:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import pytest
-from histories import Batch, History, draw_history
+from checked import LARGE, ONE_BY_ONE, SMALL, World
+from histories import S_NS, Batch, History, draw_history
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference import next_placement
 
+from ykactor.core import cluster as cluster_module
 from ykactor.core import nodesort
-from ykactor.core import partition as partition_module
 from ykactor.core.applications import Application
 from ykactor.core.backlog import WaitingApplication
-from ykactor.core.decisions import Allocated, Decision
 from ykactor.core.ids import AllocationKey, ApplicationID, NodeID, PartitionName, QueuePath
 from ykactor.core.invariants import violations
 from ykactor.core.ledger import Account
@@ -31,17 +30,11 @@ from ykactor.core.messages import (
 from ykactor.core.nodes import NodeCore, PlaceBatch, Placed, Refused
 from ykactor.core.nodesort import IndexedNode
 from ykactor.core.planner import Budget
-from ykactor.core.queueconfig import PartitionConfig, QueueConfig, QueueProperties
-from ykactor.core.scheduler import Cycle
+from ykactor.core.queueconfig import AccessList, Limit, PartitionConfig, QueueConfig, QueueProperties, SchedulerConfig
 from ykactor.core.states import TERMINAL_TIMEOUT_NS, ApplicationState
-from ykactor.sim.direct import DirectPartition
 from ykactor.sim.generate import generate
-from ykactor.sim.script import instants
+from ykactor.sim.script import Work, instants
 from ykactor.wire import queuefile
-from ykactor.wire.render import decision_log
-
-S_NS = 10**9
-ONE_BY_ONE, SMALL, LARGE = Budget(1, 10**9), Budget(7, 5), Budget(256, 10**9)
 
 
 @pytest.fixture
@@ -55,47 +48,6 @@ def small_scans(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
     return switch
 
 
-class World(DirectPartition):
-    """A partition that checks itself: invariants after every step; with ``compare`` each cycle against the reference."""
-
-    def __init__(
-        self, config: PartitionConfig, budget: Budget = LARGE, *, compare: bool = False, strict_max: bool = False
-    ) -> None:
-        self.facts: list[Decision] = []
-
-        def check(core, scheduler) -> None:
-            found = violations(core, scheduler, strict_max=strict_max)
-            assert not found, "\n".join(found)
-
-        super().__init__(config, budget, self.facts.extend, check)
-        if compare:
-            unchecked = self.scheduler.cycle
-            self.scheduler.cycle = lambda now_ns, budget: self._compared(unchecked(now_ns, budget))
-
-    def _compared(self, cycle: Cycle) -> Cycle:
-        expected = next_placement(self.core)
-        result = yield from cycle
-        found = [
-            (fact.ask.spec.application_id, fact.ask.spec.allocation_key, fact.node_id)
-            for fact in result.facts
-            if isinstance(fact, Allocated)
-        ]
-        assert found == ([] if expected is None else [expected])
-        return result
-
-    def play(self, batches: Iterable[Batch]) -> bytes:
-        """The decision log of these batches and what was before."""
-        for batch in batches:
-            self.intake(batch.at_ns, batch.submissions)
-        return decision_log(self.facts)
-
-    def tell(self, *submissions: Submission, at_s: float = 0.0) -> None:
-        self.intake(int(at_s * S_NS), submissions)
-
-    def placed(self) -> list[str]:
-        return [fact.ask.spec.allocation_key for fact in self.facts if isinstance(fact, Allocated)]
-
-
 def check_history(history: History) -> None:
     """Each decision is the reference's, and the budget of a cycle changes none."""
     log = World(history.config, ONE_BY_ONE, compare=True).play(history.batches)
@@ -104,11 +56,16 @@ def check_history(history: History) -> None:
 
 
 def session(seed: int, **sizes: float) -> History:
-    """A well-meant session of ``sim.generate``."""
+    """A well-meant session of ``sim.generate``; what comes at one instant comes as one batch."""
     scenario = generate(seed, **sizes)
-    config = queuefile.load(scenario.config)
-    batches = [Batch(instant.at_ns, instant.work.get(PartitionName("default"), [])) for instant in instants(scenario, config)]
-    return History(config.partitions[0], batches)
+    batches = [Batch(it.at_ns, [entry for step in it.steps for entry in submissions(step)]) for it in instants(scenario)]
+    return History(queuefile.load(scenario.config).partitions[0], batches)
+
+
+def submissions(step: Work | SchedulerConfig) -> list[Submission]:
+    if isinstance(step, SchedulerConfig):
+        return [ApplyConfig(step.partitions[0])]
+    return [entry for name in step for entry in step[name]]
 
 
 # ---- generated histories
@@ -147,7 +104,7 @@ def test_many_nodes(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_the_planner_never_leads_above_max(seed: int) -> None:
-    """Without recovered allocations, resizes, lowered limits and shrinking clusters no queue ever uses more than its max."""
+    """Without recovered allocations, resizes, other limits and shrinking clusters no queue ever uses more than its max."""
     history = draw_history(seed)
     submitted: set[str] = set()
     for batch in history.batches:
@@ -163,6 +120,8 @@ def _is_harmless(submission: Submission, submitted: set[str]) -> bool:
             return is_new and spec.node_id is None
         case UpdateNode(_, action):
             return action in ("CREATE", "CREATE_DRAIN")
+        case AddApplication(_, _, _, _, tags):
+            return not any(tag.startswith("namespace.") for tag in tags)
         case ApplyConfig():
             return False
     return True
@@ -186,7 +145,7 @@ class StubbornNode(NodeCore):
 
 @pytest.fixture
 def stubborn_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partition_module, "NodeCore", StubbornNode)
+    monkeypatch.setattr(cluster_module, "NodeCore", StubbornNode)
 
 
 @pytest.mark.parametrize("seed", range(80))
@@ -198,7 +157,7 @@ def test_refusals_leave_no_trace(seed: int, budget: Budget) -> None:
     world = World(history.config, budget)
     for batch in history.batches:
         world.play([batch])
-        assert next_placement(world.core) is None
+        assert world.reference.next_placement(world.facts) is None
 
 
 @pytest.mark.parametrize("policy", ["fifo", "fair", "stateaware"])
@@ -217,11 +176,33 @@ def test_refused_asks_end_up_placed(policy: str, limit: int) -> None:
     assert sorted(world.placed()) == sorted(entry.spec.allocation_key for entry in asks)
 
 
+class FleeingNode(NodeCore):
+    """Is drained at the very moment when the first batch comes."""
+
+    def on_place_batch(self, command: PlaceBatch) -> Placed | Refused:
+        self.schedulable = False
+        self.revision += 1
+        return Refused(self.revision, f"node {self.node_id}: not schedulable any more")
+
+
+def test_refused_applications_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor do they hold a running slot: the next one begins where the first was to (QU-53, QU-74)."""
+    one_at_a_time = queue("a", limits=(Limit(users=("alice",), max_applications=1),), max_applications=1)
+    world = World(tree(one_at_a_time))
+    monkeypatch.setattr(cluster_module, "NodeCore", FleeingNode)
+    world.tell(node("large", vcore=4))
+    monkeypatch.undo()
+    world.tell(node("small", vcore=1), application("first", "a"), application("second", "a"))
+    world.tell(ask("k1", "first", vcore=4), ask("k2", "second", vcore=1))
+    assert world.placed() == ["k2"]
+
+
 # ---- reduced cases
 
 
 def tree(*children: QueueConfig, slots: int = 0) -> PartitionConfig:
-    root = QueueConfig(QueuePath("root"), is_parent=True, max_applications=slots, children=children)
+    everybody = AccessList(everybody=True)
+    root = QueueConfig(QueuePath("root"), True, max_applications=slots, submit_acl=everybody, children=children)
     return PartitionConfig(PartitionName("default"), root)
 
 
@@ -330,6 +311,14 @@ def test_the_end_of_starting_lets_another_application_begin() -> None:
     assert world.placed() == ["k1"]
     world.tell(at_s=300)
     assert world.placed() == ["k1", "k2"]
+
+
+def test_one_sibling_empties_what_another_one_fills() -> None:
+    """The last ask of one leaf goes in the message in which the first ask of its sibling comes: that one is pending above."""
+    world = World(tree(queue("p", queue("p.a"), queue("p.b"))), ONE_BY_ONE, compare=True)
+    world.tell(application("a", "root.p.a"), application("b", "root.p.b"), ask("k1", "a", vcore=9))
+    world.tell(node("n", vcore=4), release("k1", "a"), ask("k2", "b", vcore=1))
+    assert world.placed() == ["k2"]
 
 
 # ---- the invariants themselves

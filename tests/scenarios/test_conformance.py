@@ -79,7 +79,7 @@ def simulate(path: Path) -> tuple[list[dict[str, object]], dict[str, object]]:
                 turned_away[it.application_id] = {"state": "Rejected"}
 
     config = queuefile.load(story.config)
-    direct = DirectPartitions(lambda it: DirectPartition(it, Budget(1000, 10**6), facts.extend, check), config)
+    direct = DirectPartitions(lambda it, now_ns: DirectPartition(it, Budget(1000, 10**6), facts.extend, check, now_ns), config)
     for instant in instants(story):
         play(instant, direct, turn_away)
     (part,) = direct.partitions.values()

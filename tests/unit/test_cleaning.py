@@ -37,6 +37,21 @@ def test_ten_seconds_after_it_became_empty() -> None:
     assert removed(it) == ["root.x.y.z (dynamic)", "root.x.y (dynamic)", "root.x (dynamic)"]
 
 
+def test_nobody_postpones_the_cleaner() -> None:
+    """Whatever becomes empty while a queue waits for it goes with that queue (QU-96)."""
+    it = world(tree(placementrules=CREATE))
+    it.given(*(app(f"app-{number}", f"root.x{number}") for number in range(4)), at=0)
+    for number in range(3):
+        it.given(remove(f"app-{number}"), at=4 * number)
+    it.wait(9)
+    assert removed(it) == []
+    it.wait(10)
+    assert sorted(removed(it)) == ["root.x0 (dynamic)", "root.x1 (dynamic)", "root.x2 (dynamic)"]
+    it.given(remove("app-3"), at=15)
+    it.wait(25)
+    assert paths(it) == ["root"]
+
+
 def test_a_chain_goes_up_to_what_is_needed() -> None:
     """A parent stays with its last child (QU-96)."""
     it = world(tree(placementrules=CREATE))
@@ -168,7 +183,7 @@ def test_draining() -> None:
     it.send(ask("t2", "app-1", vcore=1), app("app-2", "root.p.a"), at=20)
     heard = it.heard()
     assert "t2 on n1" in heard
-    assert heard[0].startswith("app-2 Rejected: failed to place application app-2: application rejected: no placement rule matched")
+    assert heard[0].startswith("app-2 Rejected: failed to place application app-2: application rejected: no placement rule")
     assert removed(it) == ["root.p.b"]
     it.given(remove("app-1"), at=33)
     it.wait(43)
@@ -257,6 +272,14 @@ def test_a_parent_with_dynamic_children_waits_for_them() -> None:
     assert removed(it) == ["root.p.x (dynamic)"]
     it.send(app("app-2", "root.p"))
     it.expect("app-2 New")
+
+
+def test_nothing_new_below_a_parent_that_becomes_a_leaf() -> None:
+    """For the text it is a leaf already, and nothing may come below a leaf (QU-8): else its last child need never go (CF-60)."""
+    it = world(tree(queue("p", parent=True), placementrules=CREATE))
+    it.given(app("app-1", "root.p.x"), configure(tree(queue("p"), placementrules=CREATE)))
+    it.send(app("app-2", "root.p.x"), app("app-3", "root.p.y"))
+    assert [line.split(":")[0] for line in it.heard()] == ["app-2 Rejected", "app-3 Rejected"]
 
 
 def test_a_drained_leaf_comes_back_as_a_parent() -> None:

@@ -272,10 +272,11 @@ def test_the_last_of_one_message_wins() -> None:
 
 
 def test_quotas_over_a_template() -> None:
-    """Tags come after the template, for what they mention (PL-49)."""
+    """Tags come after the template, for what they mention (PL-49); only what comes of it is told."""
     it = world(tree(placementrules=CREATE, childtemplate=template(applications=4, max={"vcore": 2})))
     it.given(app("app-1", namespace__resourcequota=quota(memory=5)))
     assert (it.queue("root.a")["max"], it.queue("root.a")["maxApplications"]) == ({"memory": 5}, 4)
+    assert [fact.resource for fact in it.facts if isinstance(fact, QueueLimitChanged)] == [{"memory": 5}]
 
 
 def test_managed_queues_ignore_tags() -> None:

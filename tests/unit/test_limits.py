@@ -197,6 +197,14 @@ def test_types_without_a_limit() -> None:
     assert it.placed() == ["t2", "t4"]
 
 
+def test_a_type_with_0_fits_anywhere() -> None:
+    """A negative headroom counts as 0, which an ask for none of it fits in (QU-37, QU-72)."""
+    it = world(tree(queue("a", limits=[limit("bob", memory=2)])), BIG)
+    it.given(app("app-1", user="bob"), ask("t1", "app-1", on="n1", memory=3))
+    it.send(ask("t2", "app-1", vcore=1, memory=0))
+    assert it.placed() == ["t2"]
+
+
 def test_people_come_before_queues() -> None:
     """User and group are asked before the queue (QU-39)."""
     it = world(tree(queue("a", max={"vcore": 1}, limits=[limit("bob", vcore=1)])), BIG)
@@ -326,6 +334,15 @@ def test_a_group_without_its_limit_is_chosen_anew() -> None:
     it.given(configure(tree(queue("a"), limits=[limit(groups=("qa",), vcore=3)])))
     assert held(it) == {}
     it.send(remove("app-1"))
+
+
+def test_the_queue_where_it_was_found_counts() -> None:
+    """That the same group is limited higher up does not keep the choice (QU-77)."""
+    dev, ops = limit(groups=("dev",), vcore=9), limit(groups=("ops",), vcore=9)
+    it = world(tree(queue("a", limits=[dev]), limits=[dev]), BIG)
+    it.given(app("app-1", groups=("dev", "ops")), *asks("app-1", "t1"))
+    it.given(configure(tree(queue("a", limits=[ops]), limits=[dev])))
+    assert held(it) == {"group ops in root.a": {"vcore": 1}}
 
 
 def test_trackers_go_with_the_last_application() -> None:

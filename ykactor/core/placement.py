@@ -13,7 +13,7 @@ from ykactor.core.ids import QueuePath
 from ykactor.core.messages import AddApplication
 from ykactor.core.placementrules import RECOVERY_QUEUE, ROOT_QUEUE, Mistake, brief, evaluate, label, tag_value
 from ykactor.core.queueconfig import PlacementRule
-from ykactor.core.queues import LeafCore
+from ykactor.core.queues import LeafCore, ParentCore
 from ykactor.core.roster import QueueCore, Roster
 from ykactor.core.states import QueueState
 
@@ -99,6 +99,8 @@ def _obstacle(roster: Roster, path: QueuePath, who: UserGroups) -> str:
     if not may_submit([each.config for each in lineage], who):
         return f"user {brief(who.user)} may not submit to {brief(nearest)}"
     for each in lineage:
+        if isinstance(each, ParentCore) and not each.config.is_parent:  # CF-60
+            return f"queue {brief(each.path)} becomes a leaf once it has no children"
         if each.state is not QueueState.ACTIVE:
             return f"queue {brief(each.path)} is {each.state.lower()}"
     return ""

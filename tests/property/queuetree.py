@@ -1,0 +1,111 @@
+"""A queue tree for the reference: everything added up from what the leaves hold, each time anew."""
+
+from __future__ import annotations
+
+from ykactor.core.applications import Application
+from ykactor.core.ids import QueuePath
+from ykactor.core.partition import PartitionCore
+from ykactor.core.queues import LeafCore, ParentCore
+from ykactor.core.states import ApplicationState
+
+Amounts = dict[str, int]
+
+STATE = ApplicationState
+LOWEST, HIGHEST = -(2**31), 2**31 - 1
+
+
+def total(resources) -> Amounts:
+    result: Amounts = {}
+    for resource in resources:
+        for name, quantity in resource.items():
+            result[name] = result.get(name, 0) + quantity
+    return result
+
+
+def strictly_positive(resource: Amounts) -> bool:
+    return min(resource.values(), default=0) >= 0 and max(resource.values(), default=0) > 0
+
+
+class Queue:
+    """A queue with everything below it, added up from what the leaves hold."""
+
+    def __init__(self, partition: PartitionCore, path: QueuePath, parent: Queue | None) -> None:
+        core = partition.roster.queues[path]
+        self.path, self.parent, self.config = path, parent, core.config
+        self.max: Amounts | None = core.config.max
+        self.is_leaf = isinstance(core, LeafCore)
+        if isinstance(core, ParentCore):
+            self.children = [Queue(partition, child, self) for child in core.children]
+            self.applications: list[Application] = []
+            self.allocated = total(child.allocated for child in self.children)  # QU-47
+            self.pending = total(child.pending for child in self.children)
+            self.running = {name for child in self.children for name in child.running}
+            inside = [child.priority for child in self.children]
+        else:
+            self.children = []
+            self.applications = list(core.applications.values())
+            self.allocated = total(usage(application) for application in self.applications)
+            self.pending = total(wanted(application) for application in self.applications)
+            running = (STATE.STARTING, STATE.RUNNING)  # QU-53
+            self.running = {it.application_id for it in self.applications if it.state in running}
+            inside = [priority_of(application) for application in self.applications]
+        self.priority = self.shown([priority for priority in inside if priority is not None])
+
+    def shown(self, inside: list[int]) -> int | None:
+        """PR-10, PR-11: what the parent sees."""
+        properties = self.config.properties
+        if not inside:
+            return None
+        if properties.priority_fence:
+            return properties.priority_offset
+        return min(HIGHEST, max(LOWEST, max(inside) + properties.priority_offset))
+
+    def inside(self) -> list[Application]:
+        """The applications of this queue and of all below it."""
+        return self.applications + [application for child in self.children for application in child.inside()]
+
+    def path_up(self) -> list[Queue]:
+        return [self, *(self.parent.path_up() if self.parent else [])]
+
+    def fair_max(self) -> Amounts:
+        """Section 3 of QU: the child's own values replace those from above."""
+        return (self.max or {}) if self.parent is None else self.parent.fair_max() | (self.max or {})
+
+    def share(self) -> float:
+        """Table 5.1 of PR."""
+        guaranteed, fair_max = self.config.guaranteed or {}, self.fair_max()
+        ratios = [0.0]
+        for name, allocated in self.allocated.items():
+            if allocated < 0:
+                continue
+            for bounds in (guaranteed, fair_max):
+                if name in bounds:
+                    bound = bounds[name]
+                    ratios.append((0.0 if allocated == 0 else 1.0) if bound <= 0 else float(allocated) / float(bound))
+                    break
+        return max(ratios)
+
+    def headroom(self) -> Amounts | None:
+        """QU-36."""
+        above = self.parent.headroom() if self.parent else None
+        if self.max is None:
+            return above
+        own = {name: limit - self.allocated.get(name, 0) for name, limit in self.max.items()}
+        if above is None:
+            return own
+        return {
+            name: min(room[name] for room in (own, above) if name in room) for name in own.keys() | above.keys()
+        }  # min-union
+
+
+def usage(application: Application) -> Amounts:
+    return total(ask.spec.resource for ask, _ in application.allocations.values())
+
+
+def wanted(application: Application) -> Amounts:
+    return total(ask.spec.resource for ask in application.asks.values())
+
+
+def priority_of(application: Application) -> int | None:
+    """PR-3."""
+    return max((ask.spec.priority for ask in application.asks.values()), default=None)

@@ -1,0 +1,178 @@
+"""Scenarios of several partitions: reloads that are refused, that add and that remove; the oracle and the actors agree."""
+
+import pytest
+import trio
+from partitiontexts import several
+from world import queue, spoken
+
+from ykactor.core.decisions import Decision
+from ykactor.sim.simulator import Outcome, simulate, simulate_directly
+from ykactor.wire import si
+from ykactor.wire.render import decision_log
+from ykactor.wire.scenario import Scenario, TimedRequest
+
+LEAVES = [queue("a"), queue("b")]
+SPLIT = [queue("a", queue("child")), queue("b", max={"vcore": 1})]
+TWO = several(default=LEAVES, gpu=LEAVES)
+
+
+def config(text: str) -> si.UpdateConfigurationRequest:
+    return si.UpdateConfigurationRequest(config=text)
+
+
+def node(name: str, partition: str, vcore: int = 2000) -> si.NodeRequest:
+    attributes = {"si/node-partition": partition}
+    entry = si.NodeInfo(node_id=name, action="CREATE", attributes=attributes, schedulable_resource={"vcore": vcore})
+    return si.NodeRequest(nodes=[entry])
+
+
+def app(name: str, partition: str, queue_name: str = "root.a") -> si.ApplicationRequest:
+    ugi = si.UserGroupInformation(user="alice")
+    entry = si.AddApplicationRequest(application_id=name, queue_name=queue_name, partition_name=partition, ugi=ugi)
+    return si.ApplicationRequest(new=[entry])
+
+
+def ask(key: str, application: str, partition: str) -> si.AllocationRequest:
+    entry = si.Allocation(
+        allocation_key=key, application_id=application, partition_name=partition, resource_per_alloc={"vcore": 1000}
+    )
+    return si.AllocationRequest(allocations=[entry])
+
+
+def story(*messages: tuple[float, si.WorkRequest], text: str = TWO, until: float = 100) -> Scenario:
+    return Scenario("several", text, until, messages=[TimedRequest(at, request) for at, request in messages])
+
+
+def play(scenario: Scenario) -> Outcome:
+    """What the oracle decides, once several task orders of the actors have decided the same, byte for byte."""
+    expected = simulate_directly(scenario)
+    for order in range(6):
+        trio._core._run._r.seed(order)  # type: ignore[attr-defined]
+        outcome = simulate(scenario)
+        assert decision_log(outcome.facts) == decision_log(expected.facts), f"task order {order}"
+        assert outcome == expected, f"task order {order}"
+    return expected
+
+
+def heard(facts: list[Decision], after_s: float) -> list[tuple[float, str]]:
+    return [(fact.at_ns / 1e9, line) for fact in facts if fact.at_ns >= after_s * 1e9 and (line := spoken(fact)) is not None]
+
+
+OPENING = (
+    (0, node("n1", "default")),
+    (0, node("n1", "gpu")),
+    (0, app("d", "default")),
+    (0, app("g", "gpu", "root.b")),
+    (0, ask("d1", "d", "default")),
+    (0, ask("g1", "g", "gpu")),
+)
+
+
+def test_a_reload_that_one_partition_refuses() -> None:
+    """CF-58: in the other one nothing changes either, although it could follow; it is told once."""
+    text = several(default=SPLIT, gpu=SPLIT, fresh=LEAVES)
+    outcome = play(story(*OPENING, (5, config(text)), (5, ask("g2", "g", "gpu")), (6, node("n9", "fresh"))))
+    reason = "queue root.a cannot become a parent: it is a leaf with 1 applications; wait for them to end or move them"
+    assert heard(outcome.facts, 5) == [
+        (5, f"configuration rejected: {reason}"),
+        (5, "g Running"),
+        (5, "g2 on n1"),  # under the new text root.b could use 1
+        (6, "n9 rejected: failed to find partition fresh for new node n9"),
+    ]
+    assert set(outcome.final["partitions"]) == {"default", "gpu"}
+    assert set(outcome.final["partitions"]["gpu"]["queues"]) == {"root", "root.a", "root.b"}
+
+
+def test_a_reload_that_adds_a_partition() -> None:
+    """It is usable in the same instant, and what was sent to it before was refused."""
+    text = several(default=LEAVES, gpu=LEAVES, arm=LEAVES)
+    outcome = play(
+        story(
+            *OPENING,
+            (4, app("early", "arm")),
+            (5, app("earlier", "arm")),
+            (5, config(text)),
+            (5, node("n1", "arm")),
+            (5, app("x", "arm")),
+            (5, ask("x1", "x", "arm")),
+        )
+    )
+    told = [line for line in heard(outcome.facts, 4) if not line[1].startswith("configuration")]
+    refused = "Rejected: Failed to add application {} to partition arm, partition doesn't exist"
+    assert told[0] == (4, "early " + refused.format("early"))
+    assert (5, "earlier " + refused.format("earlier")) in told
+    assert [line for _, line in told if line.startswith(("n1", "x"))] == [
+        "n1 accepted",
+        "x New",
+        "x Accepted",
+        "x Starting",
+        "x1 on n1",
+    ]
+    assert {at for at, _ in heard(outcome.facts, 4)} == {4, 5}
+    accepted = [line for line in heard(outcome.facts, 4) if line[1].startswith("configuration")]
+    assert accepted == [(5, "configuration accepted")] * 3
+    assert set(outcome.final["partitions"]) == {"default", "gpu", "arm"}
+
+
+def test_a_reload_that_removes_a_partition() -> None:
+    """CF-56: what it ran ends in that instant, in the same instant nobody finds it any more, the other one goes on."""
+    outcome = play(
+        story(
+            *OPENING,
+            (5, config(several(default=LEAVES))),
+            (5, ask("g2", "g", "gpu")),
+            (5, ask("d2", "d", "default")),
+            (6, app("late", "gpu")),
+        )
+    )
+    assert sorted(heard(outcome.facts, 5)) == sorted(
+        [
+            (5, "configuration accepted"),
+            (5, "g Failing"),
+            (5, "g Failed"),
+            (5, "g1 released STOPPED_BY_RM (Partition gpu Removed)"),
+            (5, "g2 rejected: Failed to find partition gpu, for application g and allocation g2"),
+            (5, "d Running"),
+            (5, "d2 on n1"),
+            (6, "late Rejected: Failed to add application late to partition gpu, partition doesn't exist"),
+        ]
+    )
+    assert set(outcome.final["queues"]) == {"root", "root.a", "root.b"}  # one is left
+    assert outcome.final["applications"]["d"]["state"] == "Running"
+
+
+@pytest.mark.parametrize("pause_s", [0, 5])
+def test_a_partition_that_comes_back_is_empty(pause_s: float) -> None:
+    """Also in one instant; its timers and its applications of before are forgotten."""
+    outcome = play(
+        story(
+            *OPENING,
+            (5, config(several(default=LEAVES))),
+            (5 + pause_s, config(TWO)),
+            (5 + pause_s, ask("g1", "g", "gpu")),
+            (5 + pause_s, app("g", "gpu")),
+            until=400,
+        )
+    )
+    assert outcome.final["partitions"]["gpu"]["nodes"] == {}
+    assert outcome.final["partitions"]["gpu"]["applications"] == {"g": {"state": "New", "queueName": "root.a"}}
+    assert "g1 rejected: failed to find application g" in [line for _, line in heard(outcome.facts, 5)]
+    assert "g Running" not in [line for _, line in heard(outcome.facts, 0)]
+
+
+def test_a_name_in_another_case_is_the_same_partition() -> None:
+    """Its nodes and applications stay, and it is still called as it was."""
+    outcome = play(story(*OPENING, (5, config(several(default=LEAVES, GPU=[*LEAVES, queue("c")]))), (6, ask("g2", "g", "gpu"))))
+    assert (6, "g2 on n1") in heard(outcome.facts, 5)
+    assert "root.c" in outcome.final["partitions"]["gpu"]["queues"]
+
+
+def test_the_first_partition_goes() -> None:
+    """What is for no partition in particular is told by the one that is first now."""
+    outcome = play(story(*OPENING, (5, config(several(gpu=LEAVES))), (6, config("partitions: 3")), (7, ask("g2", "g", "gpu"))))
+    assert [(at, line.split(":")[0]) for at, line in heard(outcome.facts, 6)] == [
+        (6, "configuration rejected"),
+        (7, "g Running"),
+        (7, "g2 on n1"),
+    ]
+    assert set(outcome.final) == {"queues", "applications", "nodes"}
