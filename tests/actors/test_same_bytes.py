@@ -1,15 +1,19 @@
 """Actors against the oracle: whatever order trio runs its tasks in, the decision log is the same, byte for byte."""
 
+from heapq import merge
 from pathlib import Path
+from random import Random
 
+import msgspec
 import pytest
 import trio
+import yaml
 
 from ykactor.actors.partition import CYCLE_BUDGET
 from ykactor.core.planner import Budget
 from ykactor.sim.generate import generate
 from ykactor.sim.simulator import simulate, simulate_directly
-from ykactor.wire import scenario
+from ykactor.wire import scenario, si
 from ykactor.wire.render import decision_log
 
 ORDERS = range(20)
@@ -45,6 +49,58 @@ def test_generated_workloads(number):
 def test_many_small_cycles(number):
     """A budget that is used up all the time: the order of cycles, timers and input holds as well."""
     assert_same_bytes(generate(100 + number, nodes=12, applications=10, asks=100, churn=1.0), Budget(2, 5))
+
+
+def addressed(request, partition):
+    """The same request to another partition."""
+    said = msgspec.to_builtins(request)
+    for entry in said.get("nodes", []):
+        entry.setdefault("attributes", {})["si/node-partition"] = partition
+    entries = [*said.get("new", []), *said.get("remove", []), *said.get("allocations", [])]
+    for entry in entries + said.get("releases", {}).get("allocationsToRelease", []):
+        entry["partitionName"] = partition
+    return msgspec.convert(said, si.WorkRequest)
+
+
+def together(number):
+    """Three generated sessions, one for each partition; every configuration has another choice of partitions, one of them as new.
+
+    Queues of one text may be parents in another: some configurations are refused.
+    """
+    rng = Random(number)
+    names = ("default", "gpu", "arm")
+    parts = [generate(1000 * number + n, queues=5 + n, applications=5, asks=40, reloads=4) for n in range(len(names))]
+    latest = {}
+    for name, part in zip(names, parts, strict=True):
+        latest[name] = yaml.safe_load(part.config)["partitions"][0] | {"name": name}
+    config = yaml.safe_dump({"partitions": list(latest.values())})
+    messages = []
+    tagged = [[(timed.at, n, timed.request) for timed in part.messages] for n, part in enumerate(parts)]
+    for at, n, request in merge(*tagged, key=lambda entry: entry[:2]):
+        if isinstance(request, si.UpdateConfigurationRequest):
+            other = yaml.safe_load(generate(rng.randrange(10**6), queues=5, asks=1).config) if rng.random() < 0.4 else None
+            latest[names[n]] = (other or yaml.safe_load(request.config))["partitions"][0] | {"name": names[n]}
+            chosen = [latest[name] for name in names if name == names[n] or rng.random() < 0.7]
+            request = si.UpdateConfigurationRequest(config=yaml.safe_dump({"partitions": chosen}))
+        else:
+            request = addressed(request, names[n])
+        messages.append(scenario.TimedRequest(at, request))
+    return scenario.Scenario(f"together-{number}", config, max(part.until for part in parts), messages=messages)
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_partitions_that_come_and_go(number):
+    """Several partitions with reloads that change all of them or none, some accepted and some refused."""
+    assert_same_bytes(together(number))
+
+
+def test_the_stories_hold_what_they_should():
+    """Of the scenarios above: configurations that were refused, partitions that were removed, and work after both."""
+    told = b"".join(decision_log(simulate_directly(together(number)).facts) for number in range(8))
+    assert b'"state":"accepted","reason":""' in told
+    assert b"cannot become a parent" in told
+    assert b'"state":"Failed"' in told
+    assert b"partition doesn't exist" in told
 
 
 @pytest.mark.skipif(not RECORDED, reason="no recordings beside the checkout")

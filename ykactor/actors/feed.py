@@ -281,7 +281,16 @@ class FeedActor:
             return latest
 
     async def _take_snapshot(self) -> FeedSnapshot:
-        inboxes = dict(self._partitions)
+        while True:
+            inboxes = dict(self._partitions)
+            round_ = await self._ask(inboxes)
+            if round_.result is not None:
+                return round_.result
+            if inboxes == self._partitions:  # else one has been removed before it could be asked
+                silent = [name for name in round_.partitions if name not in round_.states]
+                raise SnapshotError(f"no answer from partition {', '.join(silent)}")
+
+    async def _ask(self, inboxes: Mapping[PartitionName, Mailbox[PartitionCommand]]) -> _Round:
         self._rounds += 1
         round_ = self._round = _Round(self._rounds, list(inboxes))
         self._complete_round(round_)
@@ -294,10 +303,7 @@ class FeedActor:
             pass  # this partition does not run
         finally:
             self._end_round(round_)
-        if round_.result is None:
-            silent = [name for name in round_.partitions if name not in round_.states]
-            raise SnapshotError(f"no answer from partition {', '.join(silent)}")
-        return round_.result
+        return round_
 
     def _on_partition_snapshot(self, answer: PartitionSnapshot) -> None:
         round_ = self._round

@@ -24,6 +24,7 @@ async def load_config(text: str, source: str) -> SchedulerConfig:
     Raises:
         ConfigError: the text is wrong.
         OSError, subprocess.CalledProcessError: the process could not be started, or ended badly.
+        ValueError: what it sent back makes no sense, as that of a version which was installed after we started.
     """
     if len(text) <= INLINE_MAX:
         return queuefile.load(text, source)

@@ -102,19 +102,35 @@ class Daemon:
     async def apply_config(self, text: str, if_checksum: str, source: str = "config") -> str:
         """Put a configuration into force in all partitions, or change nothing (``Gateway.apply_config``).
 
-        ``source`` is the file of which mistakes give line and column.
+        ``source`` is the file of which mistakes give line and column. The change is a task of the daemon's: a caller that is
+        cancelled leaves no half of it.
         """
+        config = await self._load(text, source)
+        tell, answers = trio.open_memory_channel[str | Exception](1)
+        self._nursery.start_soon(self._change_config, config, if_checksum, tell.send_nowait)
+        answer = await answers.receive()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def _change_config(self, config: SchedulerConfig, if_checksum: str, tell: Callable[[str | Exception], None]) -> None:
+        try:
+            tell(await self._switch_config(config, if_checksum))
+        except (ProtocolError, trio.ClosedResourceError, trio.BrokenResourceError) as refusal:
+            tell(refusal)
+
+    async def _switch_config(self, config: SchedulerConfig, if_checksum: str) -> str:
         async with self._config_turn:
             if if_checksum and if_checksum != self.config.checksum:
                 found = f"found {if_checksum}, what runs is {self.config.checksum}"
                 raise ProtocolError("CHECKSUM_MISMATCH", found, "ifChecksum")
-            config = await self._load(text, source)
             if config.checksum == self.config.checksum:
                 return config.checksum  # CF-53
+            before = set(self.partitions)
             objection = await self._partitions.switch(config)
             if objection:
                 raise ProtocolError("CONFIG_REFUSED", objection, "config")
-            self._tell_applied(config)
+            self._tell_applied(config, before)
             self.config = config
             return config.checksum
 
@@ -123,14 +139,14 @@ class Daemon:
             return await load_config(text, source)
         except queuefile.ConfigError as error:
             raise ProtocolError("CONFIG_REFUSED", str(error), "config") from None
-        except (OSError, CalledProcessError) as error:
+        except (OSError, CalledProcessError, ValueError) as error:
             reason = f"the configuration could not be read in a process of its own: {error}"
             raise ProtocolError("UNAVAILABLE", reason, "config") from None
 
-    def _tell_applied(self, config: SchedulerConfig) -> None:
-        before, after = ({partition.name for partition in it.partitions} for it in (self.config, config))
-        for name in sorted(before ^ after):
-            log_event(log, logging.INFO, "partition_added" if name in after else "partition_removed", partition=name)
+    def _tell_applied(self, config: SchedulerConfig, before: set[PartitionName]) -> None:
+        for name in sorted(before ^ set(self.partitions)):
+            event = "partition_added" if name in self.partitions else "partition_removed"
+            log_event(log, logging.INFO, event, partition=name)
         queues = sum(len(self.roster(name).queues) for name in self.partitions)
         log_event(log, logging.INFO, "config_applied", checksum=config.checksum, queues=queues)
         for warning in config.warnings:
@@ -184,6 +200,7 @@ class Daemon:
         addresses = ", ".join(map(url_of, listeners))
         stopping = trio.Event()
         async with trio.open_nursery() as inner:
+            self._nursery = inner
             inner.start_soon(self.feed.run, name="feed")
             await self._partitions.start(inner, self.config)
             inner.start_soon(feed_watchdog, notifier, self._progress, self._is_idle, name="watchdog")

@@ -7,8 +7,9 @@ from typing import Any
 import trio
 from trio_websocket import ConnectionClosed
 
-from ykactor.actors.commands import Intake, Publication
+from ykactor.actors.commands import Intake, PartitionCommand, Publication
 from ykactor.actors.gateway import Gateway
+from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.outbox import MessagesLostError, Outbox, OutboxReader, SessionReplacedError
 from ykactor.core.ids import PartitionName
 from ykactor.core.messages import Reset
@@ -139,10 +140,11 @@ class ResourceManagerSession:
 
     async def _reset_partitions(self) -> None:
         """Let every partition forget, and wait until nothing older can reach the new outbox."""
-        partitions = list(self._gateway.partitions)
+        partitions = dict(self._gateway.partitions)
         pending = _Pending("", partitions, partitions)
-        for name in partitions:
-            await self._put(name, Intake([Reset()], pending.on_done))
+        for name, inbox in partitions.items():
+            if not await self._put(name, inbox, Intake([Reset()], pending.on_done)):
+                pending.on_done(name)
         await pending.done.wait()
         for name in partitions:
             await self._gateway.feed.published(name)
@@ -187,22 +189,29 @@ class ResourceManagerSession:
 
     async def _submit(self, request: translate.PartitionRequest) -> _Pending:
         work = translate.submissions(request)
-        known = [name for name in work if name in self._gateway.partitions]
-        pending = _Pending(request.id, work, known)
+        pending = _Pending(request.id, work, work)
         for name, submissions in work.items():
-            if name in known:
-                await self._put(name, Intake(await self._gateway.with_groups(name, submissions), pending.on_done))
-            else:
+            inbox = self._gateway.partitions.get(name)
+            if inbox is not None:
+                intake = Intake(await self._gateway.with_groups(name, submissions), pending.on_done)
+            if inbox is None or not await self._put(name, inbox, intake):
                 at_ns = self._gateway.now_ns()
                 refusals = [translate.unknown_partition(submission, name, at_ns) for submission in submissions]
                 facts = [fact for fact in refusals if fact is not None]
                 # Refused by nobody's partition, but told in the one order like everything else.
                 await self._gateway.feed.inbox.put(Publication(name, facts))
+                pending.on_done(name)
         return pending
 
-    async def _put(self, name: PartitionName, intake: Intake) -> None:
-        with _unavailable_when_closed(f"partition {name} does"):
-            await self._gateway.partitions[name].put(intake)
+    async def _put(self, name: PartitionName, inbox: Mailbox[PartitionCommand], intake: Intake) -> bool:
+        """Whether the partition took it: not if it has been removed meanwhile."""
+        try:
+            await inbox.put(intake)
+        except (trio.ClosedResourceError, trio.BrokenResourceError):
+            if name in self._gateway.partitions:
+                raise ProtocolError("UNAVAILABLE", f"partition {name} does not run now, try again later") from None
+            return False
+        return True
 
     async def _apply_config(self, text: str, failure: str, if_checksum: str = "") -> str:
         try:

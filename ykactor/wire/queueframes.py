@@ -70,7 +70,8 @@ def _flatten(queue: QueueConfig) -> Iterator[tuple[int, QueueConfig]]:
 class FrameReader:
     """Puts a configuration together; iterating does one frame's work at a time, then ``config`` is there.
 
-    Raises, while iterating:  ConfigError if the text was refused.
+    Raises, while iterating:  ConfigError if the text was refused; ValueError if these are not the frames of one configuration,
+    for example those of another version of this program.
     """
 
     def __init__(self, data: bytes, text: str) -> None:
@@ -79,6 +80,12 @@ class FrameReader:
         self.config: SchedulerConfig
 
     def __iter__(self) -> Iterator[None]:
+        try:
+            yield from self._read()
+        except (msgspec.DecodeError, struct.error) as error:
+            raise ValueError(f"found something else than frames: {error}") from None
+
+    def _read(self) -> Iterator[None]:
         head: _Head | None = None
         open_queues: list[QueueConfig] = []
         position = 0
@@ -98,6 +105,7 @@ class FrameReader:
                 case _Head() as head:
                     pass
             yield
-        assert head is not None
+        if head is None:
+            raise ValueError("found no frames")
         partitions = tuple(structs.replace(it, root=root) for it, root in zip(head.partitions, open_queues, strict=True))
         self.config = SchedulerConfig(partitions, head.checksum, self._text, head.warnings)

@@ -1,0 +1,70 @@
+"""A vote of several tasks: nobody goes on before the outcome, and the outcome is one for all."""
+
+import pytest
+import trio
+import trio.testing
+
+from ykactor.actors.ballot import Ballot
+
+
+class Vote:
+    """A ballot whose voters are tasks; ``outcomes`` is what each was answered, in the order of the answers."""
+
+    def __init__(self, count):
+        self.ballot = Ballot(count)
+        self.outcomes = []
+
+    async def vote(self, objection=""):
+        self.outcomes.append(await self.ballot.vote(objection))
+
+
+@pytest.mark.parametrize("accepted", [True, False])
+async def test_voters_wait_for_the_decision_and_hear_the_same(seed, autojump_clock, accepted):
+    """All votes together are not the decision: whoever holds the ballot may still have something to do."""
+    vote = Vote(3)
+    async with trio.open_nursery() as nursery:
+        for _ in range(3):
+            nursery.start_soon(vote.vote)
+        assert await vote.ballot.outcome() == ""
+        await trio.testing.wait_all_tasks_blocked()
+        assert vote.outcomes == []
+        vote.ballot.decide(accepted=accepted)
+    assert vote.outcomes == [accepted] * 3
+
+
+async def test_the_outcome_waits_for_every_vote(seed, autojump_clock):
+    """An objection is no reason to stop asking: all objections are told, one per line."""
+    vote = Vote(3)
+    heard = []
+
+    async def listen():
+        heard.append(await vote.ballot.outcome())
+        vote.ballot.decide(accepted=not heard[0])
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(listen)
+        for objection in ("not now", "", "not here"):
+            assert heard == []
+            nursery.start_soon(vote.vote, objection)
+            await trio.testing.wait_all_tasks_blocked()
+    assert heard == ["not now\nnot here"]
+    assert vote.outcomes == [False] * 3
+
+
+async def test_only_the_first_decision_counts(seed, autojump_clock):
+    """So that "no" may be said at the end in any case; it is also the answer to those who come late."""
+    for first in (True, False):
+        vote = Vote(2)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(vote.vote)
+            await trio.testing.wait_all_tasks_blocked()
+            vote.ballot.decide(accepted=first)
+            vote.ballot.decide(accepted=not first)
+            nursery.start_soon(vote.vote, "too late")
+        assert vote.outcomes == [first] * 2
+
+
+async def test_without_voters_nothing_is_to_be_waited_for(autojump_clock):
+    """A configuration may keep none of the partitions that run."""
+    with trio.fail_after(1):
+        assert await Ballot(0).outcome() == ""

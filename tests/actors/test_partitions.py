@@ -1,0 +1,528 @@
+"""Several partitions on a virtual clock: they change together or not at all, come while others work, and go with all they run."""
+
+from contextlib import asynccontextmanager
+from functools import partial
+
+import pytest
+import trio
+import trio.testing
+from partitiontexts import several_loaded
+from world import PLENTY, S_NS, app, ask, node, queue, release, spoken
+
+from ykactor.actors.clock import Clock
+from ykactor.actors.commands import Intake, PartitionSnapshot, Publication, Quiesce, TakeSnapshot
+from ykactor.actors.feed import FeedActor
+from ykactor.actors.partition import PartitionActor
+from ykactor.actors.partitions import Partitions
+from ykactor.core.decisions import ConfigurationChanged, NodeRemoved, QueueRemoved
+from ykactor.core.invariants import violations
+from ykactor.core.planner import Budget
+from ykactor.core.snapshot import partition_state, waiting_asks
+from ykactor.sim.direct import DirectPartition, DirectPartitions
+
+UNBOUNDED = Budget(PLENTY, PLENTY)
+LEAVES = [queue("a"), queue("b")]
+#: ``root.a`` becomes a parent: CF-61 refuses that while it has applications.
+SPLIT = [queue("a", queue("child")), queue("b", max={"vcore": 1})]
+
+
+class Realm:
+    """Running partitions, and everything that they gave to the feed."""
+
+    def __init__(self, config):
+        self.config = config
+        self.told = []
+        self.clock = Clock(0)
+        self.partitions = Partitions(self._make)
+        #: Where what was told goes on to.
+        self.publish = None
+        #: Partitions for whose publications the feed has no room until the event is set.
+        self.full = {}
+
+    def _make(self, config):
+        return PartitionActor(config, self.clock, self._publish, budget=UNBOUNDED)
+
+    async def _publish(self, command):
+        if command.partition in self.full:
+            await self.full[command.partition].wait()
+        self.told.append(command)
+        if self.publish is not None:
+            await self.publish(command)
+
+    def __getitem__(self, name):
+        return self.partitions.actors[name]
+
+    async def command(self, name, make):
+        done = trio.Event()
+        await self.partitions.inboxes[name].put(make(lambda _: done.set()))
+        await done.wait()
+
+    async def send(self, name, *submissions):
+        """Have these handled together by a partition, and all that follows decided."""
+        await self.command(name, partial(Intake, list(submissions)))
+        await self.command(name, Quiesce)
+
+    async def settle(self):
+        for name in list(self.partitions.inboxes):
+            await self.command(name, Quiesce)
+            assert violations(self[name].core, self[name].scheduler_core) == []
+
+    def facts(self, name):
+        published = [told for told in self.told if isinstance(told, Publication) and told.partition == name]
+        return [fact for told in published for fact in told.facts]
+
+    def heard(self, name):
+        return [line for fact in self.facts(name) if (line := spoken(fact)) is not None]
+
+    def state(self):
+        """What could have changed, by identity where there is one."""
+        return {
+            name: (
+                id(actor.core.roster.config),
+                {path: (id(core), id(core.config), core.state) for path, core in actor.core.roster.queues.items()},
+                partition_state(actor.core, actor.scheduler_core.indexes),
+                waiting_asks(actor.scheduler_core.indexes),
+            )
+            for name, actor in self.partitions.actors.items()
+        }
+
+    def blocked(self, name):
+        """A partition that cannot come to an end with its turn: it publishes a node, and nobody takes that."""
+        self.full[name] = trio.Event()
+        self.partitions.inboxes[name].put_nowait(Intake([node(f"{name}-late", vcore=1)]))
+        return self.full[name]
+
+
+@asynccontextmanager
+async def realm(**queues):
+    made = Realm(several_loaded(**queues))
+    async with trio.open_nursery() as nursery:
+        await made.partitions.start(nursery, made.config)
+        yield made
+        nursery.cancel_scope.cancel()
+
+
+async def busy(made):
+    """In every partition something runs in root.b and something waits there."""
+    for name in made.partitions.actors:
+        await made.send(name, node("n1", vcore=2000), app(f"{name}-1", "root.b"))
+        await made.send(name, *(ask(f"{name}-t{number}", f"{name}-1", vcore=1000) for number in range(4)))
+
+
+THREE = {"default": LEAVES, "gpu": LEAVES, "arm": LEAVES}
+TWO = {"default": LEAVES, "gpu": LEAVES}
+
+
+# ---- all or nothing
+
+
+@pytest.mark.parametrize("names", [("default", "gpu"), ("default", "gpu", "arm")])
+@pytest.mark.parametrize("stubborn", [0, -1])
+async def test_one_objection_and_nobody_changes(seed, autojump_clock, names, stubborn):
+    """CF-58, CF-61: queues, settings and what waits are the very same; nothing is told; nobody is added or removed."""
+    async with realm(**dict.fromkeys(names, LEAVES)) as it:
+        await busy(it)
+        await it.send(names[stubborn], app("mine", "root.a"))
+        before, told = it.state(), len(it.told)
+        wanted = several_loaded(**dict.fromkeys(names, SPLIT), fresh=LEAVES)
+        objection = await it.partitions.switch(wanted)
+        assert objection.startswith("queue root.a cannot become a parent: it is a leaf with 1 applications")
+        assert it.state() == before
+        assert len(it.told) == told
+        await it.settle()
+        await it.send("default", ask("later", "default-1", vcore=1000), release("default-t0", "default-1"))
+        assert "default-t2 on n1" in it.heard("default")
+
+
+async def test_an_objection_removes_nobody(seed, autojump_clock):
+    """A partition that is no longer listed stays when another one objects."""
+    async with realm(**THREE) as it:
+        await busy(it)
+        await it.send("default", app("mine", "root.a"))
+        before = it.state()
+        assert await it.partitions.switch(several_loaded(default=SPLIT)) != ""
+        assert it.state() == before
+
+
+async def test_all_objections_are_told(seed, autojump_clock):
+    """One line for each partition that cannot follow."""
+    async with realm(**THREE) as it:
+        for name in ("default", "arm"):
+            await it.send(name, app("mine", "root.a"))
+        objection = await it.partitions.switch(several_loaded(default=SPLIT, gpu=SPLIT, arm=SPLIT))
+        assert len(objection.split("\n")) == 2
+
+
+async def test_all_agree_and_all_change(seed, autojump_clock):
+    """Each partition says what is different; what waits is tried under the new settings."""
+    async with realm(**THREE) as it:
+        await busy(it)
+        wider = [queue("a"), queue("b"), queue("c")]
+        assert await it.partitions.switch(several_loaded(default=wider, gpu=wider, arm=wider)) == ""
+        for name in THREE:
+            assert "root.c" in it[name].core.roster.queues
+            (*_, news) = [fact for fact in it.facts(name) if isinstance(fact, ConfigurationChanged)]
+            assert (news.state, news.changes) == ("accepted", ("queue root.c: added",))
+        await it.settle()
+
+
+async def test_an_application_that_is_earlier_than_the_vote_counts(seed, autojump_clock):
+    """What is in the inbox before the question is handled before it is answered."""
+    async with realm(**TWO) as it:
+        gpu = it.blocked("gpu")
+        async with trio.open_nursery() as nursery:
+            it.partitions.inboxes["gpu"].put_nowait(Intake([app("first", "root.a")]))
+            answers = []
+
+            async def switch():
+                answers.append(await it.partitions.switch(several_loaded(default=SPLIT, gpu=SPLIT)))
+
+            nursery.start_soon(switch)
+            await trio.testing.wait_all_tasks_blocked()
+            assert answers == []
+            gpu.set()
+        assert "root.a cannot become a parent" in answers[0]
+        assert all(actor.core.roster.queues["root.a"].config.children == () for actor in it.partitions.actors.values())
+        assert it.heard("gpu")[1:] == ["gpu-late accepted", "first New"]
+
+
+@pytest.mark.parametrize("gpu_objects", [False, True])
+async def test_nothing_happens_between_vote_and_switch(seed, autojump_clock, gpu_objects):
+    """An application, an ask and a freed place that come during the vote wait for its end; so what was said stays true."""
+    async with realm(**TWO) as it:
+        await busy(it)
+        if gpu_objects:
+            await it.send("gpu", app("mine", "root.a"))
+        gpu = it.blocked("gpu")
+        before, told = it.state()["default"], len(it.facts("default"))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(it.partitions.switch, several_loaded(default=SPLIT, gpu=SPLIT))
+            await trio.testing.wait_all_tasks_blocked()
+            for said in (
+                [app("late", "root.a")],
+                [ask("late-t", "late", vcore=1), release("default-t0", "default-1")],
+                [node("n2", vcore=10_000)],
+            ):
+                it.partitions.inboxes["default"].put_nowait(Intake(said))
+            await trio.testing.wait_all_tasks_blocked()
+            assert it.state()["default"] == before
+            assert len(it.facts("default")) == told
+            gpu.set()
+        await it.settle()
+        news = [line for line in map(spoken, it.facts("default")[told:]) if line]
+        if gpu_objects:  # the leaf is still one: the application is in
+            assert news[:2] == ["late New", "late Accepted"]
+            assert it["default"].core.roster.applications["late"] == "root.a"
+        else:
+            assert news[0] == "configuration accepted"
+            assert news[1].startswith("late Rejected: ")
+            assert news[2].startswith("late-t rejected: ")
+            assert not [line for line in news if " on " in line]  # the new max of root.b is 1
+        assert "n2 accepted" in news
+
+
+async def test_input_of_the_vote_comes_after_it_in_order(seed, autojump_clock):
+    """However much is said meanwhile, by several, it is handled in the order of the inbox."""
+    async with realm(**TWO) as it:
+        gpu = it.blocked("gpu")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(it.partitions.switch, several_loaded(default=[*LEAVES, queue("c")], gpu=LEAVES))
+            await trio.testing.wait_all_tasks_blocked()
+            for number in range(600):
+                it.partitions.inboxes["default"].put_nowait(Intake([node(f"n{number}", vcore=1)]))
+            gpu.set()
+        await it.settle()
+        assert it.heard("default")[1:] == ["configuration accepted", *(f"n{number} accepted" for number in range(600))]
+
+
+async def test_a_timer_that_falls_due_during_the_vote_waits(seed, autojump_clock):
+    """Starting ends after 5 min (AP-40), but a partition that has voted does nothing, however long the others take."""
+    async with realm(**TWO) as it:
+        await it.send("default", node("n1", vcore=1000), app("app-1"), ask("t1", "app-1", vcore=1))
+        gpu = it.blocked("gpu")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(it.partitions.switch, several_loaded(default=[*LEAVES, queue("c")], gpu=LEAVES))
+            await trio.sleep(400)
+            assert it.heard("default")[-1] == "t1 on n1"
+            gpu.set()
+        await it.settle()
+        assert it.heard("default")[-2:] == ["configuration accepted", "app-1 Running"]
+
+
+async def test_the_plain_loop_does_the_same(seed, autojump_clock):
+    """A story of accepted and refused configurations, partitions that come and go: facts and states are those of the oracle."""
+    wider = [*LEAVES, queue("c", max={"vcore": 1000})]
+    story = [
+        (10, several_loaded(default=LEAVES, gpu=wider)),
+        (20, several_loaded(default=SPLIT, gpu=LEAVES)),  # refused: root.a of default has an application
+        (30, several_loaded(default=wider, gpu=LEAVES, arm=LEAVES)),
+        (40, several_loaded(default=LEAVES, arm=wider)),
+        (50, several_loaded(default=LEAVES, ARM=SPLIT, gpu=SPLIT)),
+        (60, several_loaded(arm=LEAVES)),
+    ]
+    work = {"default": [node("n1", vcore=2500), app("app-1", "root.a"), *(ask(f"t{n}", "app-1", vcore=1000) for n in range(4))]}
+    work["gpu"] = [node("n1", vcore=5000), app("app-1", "root.b"), ask("t1", "app-1", vcore=1000)]
+    facts = {}
+
+    def publish(name, news):
+        facts.setdefault(name, []).extend(news)
+
+    direct = DirectPartitions(
+        lambda config, now_ns: DirectPartition(config, UNBOUNDED, partial(publish, config.name), now_ns=now_ns),
+        several_loaded(**TWO),
+    )
+    async with realm(**TWO) as it:
+        for name, said in work.items():
+            direct.partitions[name].intake(0, said)
+            await it.send(name, *said)
+        for at_s, config in story:
+            await trio.sleep_until(it.clock.to_trio(at_s * S_NS))
+            for partition in direct.partitions.values():
+                partition.advance(at_s * S_NS)
+            objection = direct.switch(at_s * S_NS, config)
+            for partition in direct.partitions.values():
+                partition.settle(at_s * S_NS)
+            assert await it.partitions.switch(config) == objection
+            assert bool(objection) is (at_s == 20)
+            await it.settle()
+            assert list(it.partitions.actors) == list(direct.partitions)
+        assert {name: it.facts(name) for name in facts} == facts
+
+
+# ---- stopping
+
+
+@pytest.mark.parametrize("closed", ["default", "gpu", "arm"])
+async def test_a_closed_partition_leaves_nobody_waiting(seed, autojump_clock, closed):
+    """Whoever is closed before the question: nobody changes, the others go on, and whoever asked is told."""
+    async with realm(**THREE) as it:
+        await busy(it)
+        it[closed].inbox.close()
+        with pytest.raises(trio.ClosedResourceError), trio.fail_after(1):
+            await it.partitions.switch(several_loaded(default=SPLIT, gpu=SPLIT, arm=SPLIT))
+        for name in set(THREE) - {closed}:
+            await it.send(name, node("n2", vcore=1000))
+            assert it.heard(name)[-2:] == ["n2 accepted", f"{name}-t2 on n2"]
+            assert "root.a.child" not in it[name].core.roster.queues
+        it.partitions.close()
+        with trio.fail_after(1):
+            await it.partitions.finished()
+
+
+async def test_closed_during_the_vote(seed, autojump_clock):
+    """Who stops answers what is in the inbox first: the vote comes to its end, then everybody is gone."""
+    async with realm(**TWO) as it:
+        gpu = it.blocked("gpu")
+        answers = []
+
+        async def switch():
+            answers.append(await it.partitions.switch(several_loaded(default=SPLIT, gpu=SPLIT)))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(switch)
+            await trio.testing.wait_all_tasks_blocked()
+            it.partitions.close()
+            await trio.testing.wait_all_tasks_blocked()
+            gpu.set()
+            with trio.fail_after(1):
+                await it.partitions.finished()
+        assert answers == [""]
+        assert all("root.a.child" in actor.core.roster.queues for actor in it.partitions.actors.values())
+
+
+async def test_partition_that_comes_while_all_stop(seed, autojump_clock):
+    """``finished`` waits for those who are there; one that starts meanwhile disturbs nobody."""
+    async with realm(**TWO) as it:
+        gpu = it.blocked("gpu")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(it.partitions.switch, several_loaded(default=LEAVES, gpu=LEAVES, fresh=LEAVES))
+            await trio.testing.wait_all_tasks_blocked()
+            it.partitions.close()
+            nursery.start_soon(it.partitions.finished)
+            await trio.testing.wait_all_tasks_blocked()
+            gpu.set()
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.cancel_scope.cancel()
+        assert it["default"].finished.is_set()
+
+
+async def test_a_cancelled_switch_changes_nothing(seed, autojump_clock):
+    """Whoever wanted it is gone before all have voted: those who wait are let go."""
+    async with realm(**TWO) as it:
+        await busy(it)
+        gpu = it.blocked("gpu")
+        with trio.move_on_after(1) as scope:
+            await it.partitions.switch(several_loaded(default=SPLIT, gpu=SPLIT))
+        assert scope.cancelled_caught
+        gpu.set()
+        await it.settle()
+        for name in TWO:
+            assert "root.a.child" not in it[name].core.roster.queues
+        assert await it.partitions.switch(several_loaded(default=SPLIT, gpu=SPLIT)) == ""
+
+
+# ---- partitions come
+
+
+async def test_an_added_partition_is_usable_at_once(seed, autojump_clock):
+    """When ``switch`` returns it takes nodes and applications, and its timers fire at their own time."""
+    async with realm(default=LEAVES) as it:
+        await trio.sleep(1000)
+        assert await it.partitions.switch(several_loaded(default=LEAVES, gpu=LEAVES)) == ""
+        assert list(it.partitions.inboxes) == ["default", "gpu"]
+        await it.send("gpu", node("n1", vcore=1000), app("app-1"), ask("t1", "app-1", vcore=1))
+        assert it.heard("gpu")[-1] == "t1 on n1"
+        await trio.sleep(301)
+        assert it.heard("gpu")[-1] == "app-1 Running"
+        assert it.heard("default") == ["configuration accepted"] * 2
+
+
+@pytest.mark.parametrize(("name", "other"), [("gpu", "GPU"), ("GPU", "gpu"), ("Gpu", "gPU")])
+async def test_names_are_compared_without_case(seed, autojump_clock, name, other):
+    """``GPU`` is ``gpu``: it keeps its name, its nodes and what runs, and takes the new queues."""
+    async with realm(**{"default": LEAVES, name: LEAVES}) as it:
+        await busy(it)
+        actor = it[name]
+        assert await it.partitions.switch(several_loaded(**{"default": LEAVES, other: [*LEAVES, queue("c")]})) == ""
+        assert list(it.partitions.inboxes) == ["default", name]
+        assert it[name] is actor
+        assert actor.core.roster.config.name == name
+        assert {"root.c", "root.b"} < set(actor.core.roster.queues)
+        assert set(actor.core.roster.nodes) == {"n1"}
+        await it.settle()
+
+
+# ---- partitions go
+
+
+async def test_a_removed_partition_ends_with_all_it_runs(seed, autojump_clock):
+    """CF-56: applications fail, allocations are released with the reason, nodes and queues go, its tasks end, others work on."""
+    async with realm(**TWO) as it:
+        await busy(it)
+        gpu, told = it["gpu"], len(it.facts("gpu"))
+        tasks = trio.lowlevel.current_statistics().tasks_living
+        assert await it.partitions.switch(several_loaded(default=LEAVES)) == ""
+        assert list(it.partitions.inboxes) == list(it.partitions.actors) == ["default"]
+        assert gpu.finished.is_set()
+        news = it.facts("gpu")[told:]
+        gone = "released STOPPED_BY_RM (Partition gpu Removed)"
+        assert [line for line in map(spoken, news) if line] == [
+            "gpu-1 Failing",
+            "gpu-1 Failed",
+            f"gpu-t0 {gone}",
+            f"gpu-t1 {gone}",
+        ]
+        assert [fact.node_id for fact in news if isinstance(fact, NodeRemoved)] == ["n1"]
+        assert [fact.queue for fact in news if isinstance(fact, QueueRemoved)] == ["root.b", "root.a", "root"]
+        assert (gpu.core.roster.applications, gpu.core.roster.nodes, gpu.core.roster.queues) == ({}, {}, {})
+        await trio.testing.wait_all_tasks_blocked()
+        # the partition, its scheduler, three queues and a node
+        assert tasks - trio.lowlevel.current_statistics().tasks_living == 6
+        await it.send("default", node("n2", vcore=1000))
+        assert it.heard("default")[-1] == "default-t2 on n2"
+
+
+async def test_what_is_in_the_inbox_is_handled_before_the_end(seed, autojump_clock):
+    """Input of a partition that goes is still handled and answered; a snapshot shows it as it was; then all of it ends."""
+    async with realm(**TWO) as it:
+        await busy(it)
+        gpu, free = it["gpu"], it.blocked("gpu")
+        await trio.testing.wait_all_tasks_blocked()
+        answered = []
+        gpu.inbox.put_nowait(Intake([node("n2", vcore=1), app("late", "root.a")], answered.append))
+        gpu.inbox.put_nowait(TakeSnapshot(7))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(it.partitions.switch, several_loaded(default=LEAVES))
+            await trio.testing.wait_all_tasks_blocked()
+            with pytest.raises(trio.ClosedResourceError):
+                gpu.inbox.put_nowait(TakeSnapshot(8))
+            free.set()
+        assert answered == ["gpu"]
+        (snapshot,) = [told for told in it.told if isinstance(told, PartitionSnapshot)]
+        assert set(snapshot.state["applications"]) == {"gpu-1", "late"}
+        behind = it.told[it.told.index(snapshot) + 1 :]
+        assert [line for told in behind for fact in told.facts if (line := spoken(fact))] == [
+            "late Failing",
+            "late Failed",
+            "gpu-1 Failing",
+            "gpu-1 Failed",
+            "gpu-t0 released STOPPED_BY_RM (Partition gpu Removed)",
+            "gpu-t1 released STOPPED_BY_RM (Partition gpu Removed)",
+        ]
+
+
+async def test_senders_that_wait_while_a_partition_goes(seed, autojump_clock):
+    """Nobody waits for ever for room in the inbox of a partition that goes, and nothing is accepted behind its end."""
+    async with realm(**TWO) as it:
+        await busy(it)
+        gpu, free = it["gpu"], it.blocked("gpu")
+        await trio.testing.wait_all_tasks_blocked()
+        for _ in range(gpu.inbox.capacity):
+            gpu.inbox.put_nowait(Intake([]))
+        refused = []
+
+        async def say(number):
+            try:
+                await gpu.inbox.put(Intake([app(f"late-{number}", "root.a"), node(f"late-{number}", vcore=1)]))
+            except trio.ClosedResourceError:
+                refused.append(number)
+
+        async with trio.open_nursery() as nursery:
+            for number in range(5):
+                nursery.start_soon(say, number)
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.start_soon(it.partitions.switch, several_loaded(default=LEAVES))
+            await trio.testing.wait_all_tasks_blocked()
+            free.set()
+        assert sorted(refused) == list(range(5))
+        assert gpu.finished.is_set()
+        assert isinstance(it.facts("gpu")[-1], QueueRemoved)
+        assert not [line for line in it.heard("gpu") if line.startswith("late-")]
+
+
+async def test_a_snapshot_that_waits_for_a_partition_that_goes(seed, autojump_clock):
+    """It is not refused and does not hang: it is of those that are left."""
+    async with realm(**TWO) as it, trio.open_nursery() as nursery:
+        feed = FeedActor(lambda *_: [], it.partitions.inboxes, lambda *_: None)
+        it.publish = feed.inbox.put
+        nursery.start_soon(feed.run)
+        gpu, free = it["gpu"], it.blocked("gpu")
+        await trio.testing.wait_all_tasks_blocked()
+        for _ in range(gpu.inbox.capacity):
+            gpu.inbox.put_nowait(Intake([]))
+        found = []
+
+        async def look():
+            found.extend((await feed.snapshot()).partitions)
+
+        async with trio.open_nursery() as looking:
+            looking.start_soon(look)
+            await trio.testing.wait_all_tasks_blocked()
+            assert gpu.inbox.statistics().tasks_waiting_send == 1
+            looking.start_soon(it.partitions.switch, several_loaded(default=LEAVES))
+            await trio.testing.wait_all_tasks_blocked()
+            free.set()
+        assert [state["name"] for state in found] == ["default"]
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_partition_that_comes_back_is_empty(seed, autojump_clock):
+    """Nothing of the old one is left: no nodes, no applications, the same names are free."""
+    async with realm(**TWO) as it:
+        for _ in range(3):
+            await busy(it)
+            assert await it.partitions.switch(several_loaded(default=LEAVES)) == ""
+            assert await it.partitions.switch(several_loaded(default=LEAVES, gpu=LEAVES)) == ""
+            state = it.state()["gpu"][2]
+            assert (state["applications"], state["nodes"]) == ({}, {})
+            await it.partitions.switch(several_loaded(gpu=LEAVES))
+            await it.partitions.switch(several_loaded(gpu=LEAVES, default=LEAVES))
+
+
+async def test_all_partitions_are_replaced(seed, autojump_clock):
+    """None of those that run stays: there is nobody to vote, and it is done all the same."""
+    async with realm(**TWO) as it:
+        await busy(it)
+        assert await it.partitions.switch(several_loaded(x=LEAVES, y=LEAVES)) == ""
+        assert list(it.partitions.inboxes) == ["x", "y"]
+        await it.settle()
