@@ -67,7 +67,7 @@ async def test_submit_and_follow(scenario):
         answers = [line.split(maxsplit=1)[1] for line in output.splitlines()[:-1]]
         for expected in (
             "node n1 accepted",
-            "application app-1 accepted",
+            "application app-1 accepted in root.a",
             "allocated t1 of app-1 on n1",
             "allocated t2 of app-1 on n1",
             "released t1 of app-1: STOPPED_BY_RM",
@@ -76,7 +76,7 @@ async def test_submit_and_follow(scenario):
             assert expected in answers
         assert any(line.startswith("rejected lost of nobody: ") for line in answers)
         assert any(line.startswith("refused ScheduleRequest: NOT_MANUAL: ") for line in answers)
-        summary = "small: 5 requests sent, 1 refused; 3 allocated, 1 released, 1 rejected"
+        summary = "small: 5 requests sent, 1 refused; 3 allocated, 1 released; rejected: 1 asks, 0 applications"
         assert output.splitlines()[-1] == summary
         printed = [await text.receive() for _ in range(3)]
         assert [key for line in printed for key in ("t1", "t2", "t3") if f" {key} " in line] == ["t1", "t2", "t3"]

@@ -450,12 +450,13 @@ async def test_submit_sends_a_scenario_and_prints_the_answers(tmp_path):
     lines = [line.split(maxsplit=1)[1] for line in result.output.splitlines()[:-1]]
     assert lines == [
         "node n1 accepted",
-        "application app-1 accepted",
+        "application app-1 accepted in root.a",
         "allocated t1 of app-1 on n1",
         "rejected bad of app-1: no such thing",
         "refused TerminateApplication: UNSUPPORTED: type: TerminateApplication is not supported by this release",
     ]
-    assert result.output.splitlines()[-1] == "small: 4 requests sent, 1 refused; 1 allocated, 0 released, 1 rejected"
+    counts = "4 requests sent, 1 refused; 1 allocated, 0 released; rejected: 1 asks, 0 applications"
+    assert result.output.splitlines()[-1] == f"small: {counts}"
 
 
 async def test_submit_can_keep_the_configuration(tmp_path):

@@ -194,3 +194,12 @@ async def test_ends_fast(path: Path, how: str) -> None:
             else:
                 nursery.cancel_scope.cancel()
     assert trio.current_time() - started < 0.8
+
+
+async def test_an_empty_file_is_passed_over(path: Path) -> None:
+    """A writer that truncates first, or a full disk, must not put the built-in default into force; what comes next counts."""
+    async with watching(path, "one") as watched:
+        path.write_text("")
+        assert await watched.is_quiet()
+        path.write_text("two")
+        assert await watched.next_text() == "two"

@@ -19,7 +19,7 @@ from ykactor.core.planner import Budget
 from ykactor.core.scheduler import SchedulerCore
 from ykactor.core.snapshot import final_state
 from ykactor.sim.direct import DirectPartition, DirectPartitions
-from ykactor.sim.script import Work, instants, unknown_partitions
+from ykactor.sim.script import Work, addressed, instants
 from ykactor.sim.simulator import play
 from ykactor.wire import queuefile, scenario
 from ykactor.wire.render import decision_lines
@@ -72,16 +72,18 @@ def simulate(path: Path) -> tuple[list[dict[str, object]], dict[str, object]]:
     def check(core: PartitionCore, scheduler: SchedulerCore) -> None:
         assert violations(core, scheduler) == []
 
-    def turn_away(work: Work, known: list[PartitionName], at_ns: int) -> None:
-        for it in unknown_partitions(work, known, at_ns):
+    def admit(work: Work, known: list[PartitionName], at_ns: int) -> Work:
+        routed, refused = addressed(work, known, at_ns)
+        for it in refused:
             facts.append(it)
             if isinstance(it, ApplicationRejected):
                 turned_away[it.application_id] = {"state": "Rejected"}
+        return routed
 
     config = queuefile.load(story.config)
     direct = DirectPartitions(lambda it, now_ns: DirectPartition(it, Budget(1000, 10**6), facts.extend, check, now_ns), config)
     for instant in instants(story):
-        play(instant, direct, turn_away)
+        play(instant, direct, admit)
     (part,) = direct.partitions.values()
     final = final_state(part.core, part.scheduler.indexes)
     final["applications"] = turned_away | final["applications"]

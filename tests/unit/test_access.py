@@ -2,7 +2,7 @@
 
 import pytest
 
-from ykactor.core.access import UserGroups, allows, may_administer, may_submit
+from ykactor.core.access import UserGroups, allows, may_submit
 from ykactor.core.ids import QueuePath
 from ykactor.core.queueconfig import AccessList, QueueConfig
 
@@ -43,20 +43,19 @@ def test_one_list(acl: AccessList, who: UserGroups, allowed: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path_up", "submits", "administers"),
+    ("path_up", "submits"),
     [
-        ([queue("root.a"), queue("root")], False, False),
-        ([queue("root.a", submit=named("bob")), queue("root")], True, False),
-        ([queue("root.a", admin=named("bob")), queue("root")], True, True),
-        ([queue("root.a"), queue("root", submit=named(groups=("ops",)))], True, False),
-        ([queue("root.a"), queue("root", admin=named(groups=("ops",)))], True, True),
-        ([queue("root.a", submit=named("eve")), queue("root", submit=EVERYBODY)], True, False),
-        ([queue("root.a", submit=named("eve"), admin=named("eve")), queue("root")], False, False),
-        ([queue("root.a.b"), queue("root.a"), queue("root", admin=EVERYBODY)], True, True),
+        ([queue("root.a"), queue("root")], False),
+        ([queue("root.a", submit=named("bob")), queue("root")], True),
+        ([queue("root.a", admin=named("bob")), queue("root")], True),
+        ([queue("root.a"), queue("root", submit=named(groups=("ops",)))], True),
+        ([queue("root.a"), queue("root", admin=named(groups=("ops",)))], True),
+        ([queue("root.a", submit=named("eve")), queue("root", submit=EVERYBODY)], True),
+        ([queue("root.a", submit=named("eve"), admin=named("eve")), queue("root")], False),
+        ([queue("root.a.b"), queue("root.a"), queue("root", admin=EVERYBODY)], True),
     ],
     ids=["closed", "submit", "admin", "root submit", "root admin", "a child does not close", "others", "far up"],
 )
-def test_path(path_up: list[QueueConfig], submits: bool, administers: bool) -> None:
-    """Submit or admin ACL of the queue or of any ancestor; to administer only the admin ACLs (QU-81 to QU-83)."""
+def test_path(path_up: list[QueueConfig], submits: bool) -> None:
+    """Submit or admin ACL of the queue or of any ancestor (QU-81 to QU-83)."""
     assert may_submit(path_up, BOB) is submits
-    assert may_administer(path_up, BOB) is administers

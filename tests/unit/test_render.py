@@ -144,7 +144,7 @@ def test_updated_entries():
     )
     assert message == [
         si.ApplicationResponse(
-            accepted=[si.AcceptedApplication(application_id="app-1")],
+            accepted=[si.AcceptedApplication(application_id="app-1", queue_name="root.a")],
             rejected=[si.RejectedApplication(application_id="app-2", reason="why")],
             updated=[
                 si.UpdatedApplication(

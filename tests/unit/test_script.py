@@ -9,7 +9,7 @@ from world import spoken, tree
 
 from ykactor.core.ids import PartitionName
 from ykactor.core.messages import RefuseConfig
-from ykactor.sim.script import ANY_PARTITION, Instant, Work, instants, to_ns, unknown_partitions
+from ykactor.sim.script import ANY_PARTITION, Instant, Work, addressed, instants, to_ns
 from ykactor.wire import queuefile, si
 from ykactor.wire.scenario import Scenario, TimedRequest
 
@@ -97,9 +97,7 @@ def test_a_configuration_is_a_step_of_its_own() -> None:
     (refusal,) = work(instant)[ANY_PARTITION]
     assert isinstance(refusal, RefuseConfig)
     assert "nonsense" in refusal.reason
-    told = work(instant)
-    assert unknown_partitions(told, [DEFAULT], 0) == []
-    assert told == {DEFAULT: [refusal]}
+    assert addressed(work(instant), [DEFAULT], 0) == ({DEFAULT: [refusal]}, [])
 
 
 def test_unknown_partitions_are_refused() -> None:
@@ -114,10 +112,19 @@ def test_unknown_partitions_are_refused() -> None:
         {"type": "AllocationRequest", "allocations": [allocation]},
     ]
     (instant, _) = played([(0, message) for message in messages])
-    assert [spoken(it) for it in unknown_partitions(work(instant), [DEFAULT], 0)] == [
+    routed, refused = addressed(work(instant), [DEFAULT], 0)
+    assert [spoken(it) for it in refused] == [
         "n1 rejected: failed to find partition moon for new node n1",
         "app-1 Rejected: Failed to add application app-1 to partition moon, partition doesn't exist",
         "t1 rejected: Failed to find partition moon, for application app-1 and allocation t1",
     ]
-    assert list(work(instant)) == [DEFAULT]
-    assert names(instant) == ["n2"]
+    assert list(routed) == [DEFAULT]
+    assert [it.node_id for it in routed[DEFAULT]] == ["n2"]  # type: ignore[union-attr]
+
+
+def test_partitions_are_named_without_case() -> None:
+    """A request may write a partition's name in any case (section 2.2 of CF)."""
+    (instant, _) = played([(0, node("n1", "GPU")), (0, node("n2", "gpu"))])
+    routed, refused = addressed(work(instant), [PartitionName("Gpu")], 0)
+    assert [it.node_id for it in routed[PartitionName("Gpu")]] == ["n1", "n2"]  # type: ignore[union-attr]
+    assert refused == []

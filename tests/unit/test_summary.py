@@ -16,7 +16,7 @@ from ykactor.core.decisions import (
 )
 from ykactor.core.ids import AllocationKey, ApplicationID, NodeID, QueuePath
 from ykactor.core.messages import AllocationSpec, Ask
-from ykactor.sim.summary import PendingReason, Summary, Utilisation, WaitTimes, print_report
+from ykactor.sim.summary import Reason, Summary, Utilisation, WaitTimes, print_report
 
 S = 1_000_000_000
 QUEUE = QueuePath("root.a")
@@ -123,8 +123,8 @@ def test_pending_is_grouped_by_reason() -> None:
     examples = tuple((AllocationKey(f"k{number}"), QUEUE) for number in (1, 2, 3))
     assert report.pending == 5
     assert report.pending_reasons == (
-        PendingReason("quota", 4, examples),
-        PendingReason("no node", 1, ((AllocationKey("k0"), QUEUE),)),
+        Reason("quota", 4, examples),
+        Reason("no node", 1, ((AllocationKey("k0"), QUEUE),)),
     )
 
 

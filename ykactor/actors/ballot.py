@@ -7,35 +7,37 @@ partition waits for another on its way to it, so nobody waits in a circle.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import trio
+
+from ykactor.core.ids import PartitionName
 
 
 class Ballot:
-    """One vote of ``voters_count`` partitions."""
+    """One vote of these partitions."""
 
-    def __init__(self, voters_count: int) -> None:
-        self._missing_count = voters_count
-        self._objections: list[str] = []
+    def __init__(self, voters: Iterable[PartitionName]) -> None:
+        #: None before the vote.
+        self._votes: dict[PartitionName, str | None] = dict.fromkeys(voters)
         self._complete = trio.Event()
         self._decided = trio.Event()
         self._accepted = False
-        if not voters_count:
+        if not self._votes:
             self._complete.set()
 
-    async def vote(self, objection: str) -> bool:
+    async def vote(self, voter: PartitionName, objection: str) -> bool:
         """A partition's vote: why it cannot follow, or "". Answers whether all change."""
-        if objection:
-            self._objections.append(objection)
-        self._missing_count -= 1
-        if not self._missing_count:
+        self._votes[voter] = objection
+        if None not in self._votes.values():
             self._complete.set()
         await self._decided.wait()
         return self._accepted
 
     async def outcome(self) -> str:
-        """Wait for every vote; the objections, one per line, or "" if all agree."""
+        """Wait for every vote; the objections in the order of the voters, one per line, or "" if all agree."""
         await self._complete.wait()
-        return "\n".join(self._objections)
+        return "\n".join(filter(None, self._votes.values()))
 
     def decide(self, *, accepted: bool) -> None:
         """Let everybody go on; only the first decision counts."""

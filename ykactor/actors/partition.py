@@ -177,7 +177,7 @@ class PartitionActor:
     async def _answer(self, command: PartitionCommand) -> None:
         match command:
             case SwitchConfig(config, ballot, done):
-                if await ballot.vote(objection(self.core.roster, config)):
+                if await ballot.vote(self.core.name, objection(self.core.roster, config)):
                     await self._intake([ApplyConfig(config)])
                 done(self.core.name)
             case TakeSnapshot(snapshot_id):

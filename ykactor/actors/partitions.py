@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import trio
-from msgspec import structs
 
 from ykactor.actors.ballot import Ballot
 from ykactor.actors.commands import PartitionCommand, SwitchConfig
@@ -13,6 +12,7 @@ from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.partition import PartitionActor
 from ykactor.core.ids import PartitionName
 from ykactor.core.queueconfig import PartitionConfig, SchedulerConfig
+from ykactor.core.reload import changeover
 
 
 class Partitions:
@@ -50,25 +50,21 @@ class Partitions:
         Args:    more_follows: as in ``Intake``.
         Raises:  trio.ClosedResourceError if we are stopping.
         """
-        wanted = {partition.name.lower(): partition for partition in config.partitions}
-        kept = [name for name in self.actors if name.lower() in wanted]
-        known = {name.lower() for name in kept}
-        ballot, done = Ballot(len(kept)), _Countdown(len(kept))
+        change = changeover(self.actors, config)
+        ballot, done = Ballot(change.kept), _Countdown(len(change.kept))
         try:
-            for name in kept:
-                own = structs.replace(wanted[name.lower()], name=name)  # names are compared without case
-                await self.inboxes[name].put(SwitchConfig(own, ballot, done.count, more_follows))
+            for name, partition in change.kept.items():
+                await self.inboxes[name].put(SwitchConfig(partition, ballot, done.count, more_follows))
             objection = await ballot.outcome()
-            if objection:
-                return objection
-            for lower, partition in wanted.items():
-                if lower not in known:
-                    await self._start(partition)
-            ballot.decide(accepted=True)
+            ballot.decide(accepted=not objection)
         finally:
             ballot.decide(accepted=False)
         await done.zero.wait()
-        for name in [name for name in self.actors if name.lower() not in wanted]:
+        if objection:
+            return objection
+        for partition in change.added:
+            await self._start(partition)
+        for name in change.removed:
             await self._remove(name)
         return ""
 

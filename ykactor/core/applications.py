@@ -20,7 +20,7 @@ from ykactor.core.decisions import (
 )
 from ykactor.core.ids import AllocationKey, NodeID, QueuePath
 from ykactor.core.messages import AddApplication, AllocationSpec, Ask
-from ykactor.core.quantities import parse_uint64
+from ykactor.core.quantities import is_true, parse_uint64
 from ykactor.core.resources import strictly_positive
 from ykactor.core.states import (
     APPLICATION_MOVES,
@@ -40,9 +40,6 @@ _STATE_TIMERS = {
     ApplicationState.COMPLETING: (COMPLETING_TIMEOUT_NS, ApplicationEvent.COMPLETE),
 }
 
-#: Texts that count as true in a tag (AP-40, PL-41).
-_TRUE_TEXTS = frozenset({"1", "t", "true"})
-
 #: Releases with one of these are the resource manager's wish and are echoed; the others confirm (section 6.1 of AP).
 _ECHOED_TERMINATIONS = frozenset({"STOPPED_BY_RM", "UNKNOWN_TERMINATION_TYPE"})
 
@@ -50,7 +47,7 @@ _ECHOED_TERMINATIONS = frozenset({"STOPPED_BY_RM", "UNKNOWN_TERMINATION_TYPE"})
 def is_stateaware(tags: dict[str, str]) -> bool:
     """False when the tag ``application.stateaware.disable`` (name in any case) holds a true value."""
     return not any(
-        name.lower() == "application.stateaware.disable" and value.lower() in _TRUE_TEXTS for name, value in tags.items()
+        name.lower() == "application.stateaware.disable" and is_true(value.lower()) for name, value in tags.items()
     )
 
 

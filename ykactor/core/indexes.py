@@ -126,7 +126,7 @@ class Indexes:
             case QueueRemoved(_, path):
                 self.ledger.remove(path)
             case QueueTypeChanged():
-                self._tree_is_stale = True
+                self._tree_is_stale = True  # of very few
 
     def _work_in(self) -> Iterator[None]:
         if self._tree_is_stale:
@@ -144,11 +144,13 @@ class Indexes:
         for node_id in self._touched_nodes:
             self.nodes.sync(self._roster.nodes[node_id])
         self._touched_nodes.clear()
-        for leaf in self._touched_leaves:
+        for number, leaf in enumerate(self._touched_leaves, 1):
             self.ledger.refresh_priority(leaf)
             self._update_places(leaf)
             if leaf.applications.has_ready():
                 self._wake(leaf)
+            if number % BREATH == 0:
+                yield
         self._touched_leaves.clear()
 
     # ---- asks
@@ -302,17 +304,23 @@ class Indexes:
 
     def _adopt_quotas(self, path: QueuePath) -> None:
         """An application may have brought other quotas for its dynamic leaf (QU-100)."""
-        account, config = self.ledger.accounts[path], self._roster.queues[path].config
-        if account.config is not config:
-            account.config = config  # for whoever comes before all is made anew
-            self._tree_is_stale = True
+        account, core = self.ledger.accounts[path], self._roster.queues[path]
+        if account.config is core.config or not isinstance(core, LeafCore):
+            return
+        self.ledger.reconfigure_leaf(account, core.config)
+        for application_id in core.applications:
+            if application_id in self.waiting:
+                application = self.waiting[application_id][1]
+                application.leave_lines()
+                self._touch(account, application)
+        self.generation += 1
 
     def _reconfigure(self) -> Iterator[None]:
         """The queue tree or its settings changed: all orders and trackers begin anew."""
         self._tree_is_stale = False
         queues = self._roster.queues.values()
         yield from self.ledger.configure((queue.config, isinstance(queue, LeafCore)) for queue in queues)
-        self.nodes.configure(self._roster.config.node_sort_policy)
+        yield from self.nodes.configure(self._roster.config.node_sort_policy)
         self.trackers = Trackers()
         for number, (application_id, (old, application)) in enumerate(list(self.waiting.items()), 1):
             leaf = self.ledger.accounts[old.path]

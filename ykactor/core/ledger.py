@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from ykactor.core.appsort import LeafOrder
 from ykactor.core.ids import ApplicationID, QueuePath
 from ykactor.core.limits import QueueLimits
-from ykactor.core.ordering import ChildOrder, ChildPlace
+from ykactor.core.ordering import ChildOrder, ChildPlace, Effort
 from ykactor.core.priorities import Priority, PriorityBag, queue_priority
 from ykactor.core.queueconfig import QueueConfig
 from ykactor.core.resources import QUANTITY_MAX, Resource, add_to, subtract_from
@@ -33,6 +33,7 @@ class Account:
     """
 
     __slots__ = (
+        "_effort",
         "allocated",
         "applications",
         "children",
@@ -54,7 +55,8 @@ class Account:
         "share",
     )
 
-    def __init__(self, config: QueueConfig, is_leaf: bool, parent: Account | None) -> None:
+    def __init__(self, config: QueueConfig, is_leaf: bool, parent: Account | None, effort: Effort) -> None:
+        self._effort = effort
         self.path: QueuePath = config.path
         self.parent = parent
         self.path_up: tuple[Account, ...] = (self, *(parent.path_up if parent else ()))
@@ -78,7 +80,7 @@ class Account:
         #: None when there are none, as in most queues.
         self.limits = QueueLimits(config.path, config.limits) if config.limits else None
         #: A parent's children in order, a leaf's applications in order.
-        self.children = ChildOrder(by_priority=config.properties.sort_by_priority)
+        self.children = ChildOrder(self._effort, by_priority=config.properties.sort_by_priority)
         self.applications = LeafOrder(config)
         self.place = ChildPlace()
         self.parked = False
@@ -97,6 +99,8 @@ class Ledger:
     def __init__(self) -> None:
         self.accounts: dict[QueuePath, Account] = {}
         self.root: Account
+        #: What comparing sibling queues costs.
+        self.effort = Effort()
         #: Sum of all node capacities (QU-30); None while it has no positive value.
         self.root_max: Resource | None = None
         #: Charges that are not yet settled, as (leaf, resource).
@@ -125,14 +129,24 @@ class Ledger:
                 yield
         self.root = next(iter(self.accounts.values()))
         self.root.max = self.root_max
-        for account in reversed(self.accounts.values()):  # children before parents
+        for number, account in enumerate(reversed(self.accounts.values()), 1):  # children before parents
             self.refresh_priority(account)
+            if number % BREATH == 0:
+                yield
         self._shares_are_stale = True
+
+    def reconfigure_leaf(self, leaf: Account, config: QueueConfig) -> None:
+        """One leaf has other settings; its properties stay as they are. Its applications have to line up again."""
+        assert leaf.parent is not None
+        leaf.parent.children.remove(leaf)
+        leaf.configure(config, is_leaf=True)
+        self._reckon_denominators(leaf)
+        leaf.share = reckon_share(leaf.allocated, leaf.denominators)
 
     def add(self, config: QueueConfig, is_leaf: bool) -> Account:
         """A queue more; its parent must be there."""
         above = config.path.rpartition(".")[0]
-        account = Account(config, is_leaf, self.accounts[QueuePath(above)] if above else None)
+        account = Account(config, is_leaf, self.accounts[QueuePath(above)] if above else None, self.effort)
         self.accounts[config.path] = account
         self._reckon_denominators(account)
         return account

@@ -1,7 +1,7 @@
 """Limits of users and groups (section 6 of QU): who counts against what.
 
 A ``Tracker`` is what one user or group may use, and uses, in one queue and below. Trackers exist only where a limit does. An
-application holds the trackers it counts against, of its user and of its group, from root to its leaf; all of them must have
+application holds the trackers it counts against, of its user and of its group, from its leaf to root; all of them must have
 room (QU-64, QU-72). They are made anew from what applications use whenever the configuration changes (QU-76), so a new
 limit sees what already runs and nothing can drift.
 """

@@ -107,7 +107,7 @@ class RefuseConfig(Struct, frozen=True, gc=False):
 
 
 class RemovePartition(Struct, frozen=True, gc=False):
-    """The partition has left the configuration (CF-56). The last submission that a partition gets."""
+    """The partition has left the configuration (CF-56). The last submission that a partition gets, and alone in its input."""
 
 
 class Reset(Struct, frozen=True, gc=False):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, insort
+from collections.abc import Iterator
 from itertools import islice
 
 from ykactor.core.backlog import Shape
@@ -23,6 +24,10 @@ from ykactor.core.resources import Resource
 SCAN_MAX = 64
 #: Heap entries over all shapes; the heaps that were made first are dropped above it (about 150 bytes an entry).
 ENTRIES_MAX = 1_000_000
+
+
+#: Nodes scored anew before other tasks get their turn.
+BREATH = 500
 
 
 class IndexedNode:
@@ -89,14 +94,16 @@ class NodeIndex:
 
     # ---- what nodes report
 
-    def configure(self, policy: NodeSortPolicy) -> None:
-        """Order all nodes by another policy from now on (CF section 9.2: at once)."""
+    def configure(self, policy: NodeSortPolicy) -> Iterator[None]:
+        """Order all nodes by another policy from now on (CF section 9.2: at once). Breathes (see ``Indexes.observe``)."""
         if policy == self._policy:
             return
         self._policy = policy
-        for node in self.nodes.values():
+        for number, node in enumerate(self.nodes.values(), 1):
             self._weigh(node)
             self._rescore(node)
+            if number % BREATH == 0:
+                yield
 
     def sync(self, core: NodeCore) -> None:
         """Take over the present state of a node, new or known."""

@@ -88,13 +88,24 @@ class Lineup(Generic[C]):
         return bool(self._ready)
 
 
+class Effort:
+    """What comparing pending amounts has cost, in looks at a node; the planner keeps it within its budget."""
+
+    __slots__ = ("spent",)
+
+    def __init__(self) -> None:
+        self.spent = 0
+
+
 class _Bucket:
     """The queues of a group that have the same pending resources."""
 
-    __slots__ = ("ahead_count", "pending", "ready", "size")
+    __slots__ = ("ahead_count", "pending", "point", "ready", "size")
 
     def __init__(self, pending: Resource) -> None:
         self.pending = pending
+        #: The amounts of the group's one or two types.
+        self.point = (0, 0)
         #: Members, parked ones included.
         self.size = 0
         #: How many queues of the group have strictly more pending (PR-36).
@@ -103,27 +114,36 @@ class _Bucket:
         self.ready: list[tuple[int, str, Account]] = []
 
 
+#: Changes of a group after which counting anew is better than keeping the counts.
+_CHANGES_MAX = 16
+
+
 class _Group:
     """Queues that only "more pending" and what follows can separate.
 
-    The counts of PR-36 are made when somebody first asks for the best of several buckets, and kept from then on: most groups
-    are never asked. A change then costs O(distinct pending vectors).
+    The counts of PR-36 are made when somebody asks for the best of several buckets: by one sweep where all have the same one or
+    two types, which is O(n log n), else by comparing each with each. They are kept up to date through a few changes, which is
+    O(n) each, and dropped when more come before somebody asks again.
     """
 
-    __slots__ = ("_counted", "buckets", "ready_count")
+    __slots__ = ("_changes", "_effort", "_types", "buckets", "ready_count")
 
-    def __init__(self) -> None:
+    def __init__(self, effort: Effort) -> None:
         self.buckets: dict[tuple[tuple[str, int], ...], _Bucket] = {}
         self.ready_count = 0
-        self._counted = False
+        self._effort = effort
+        #: Since somebody asked; None while there are no counts.
+        self._changes: int | None = None
+        #: The types of all buckets if they are one or two, else None; set with the counts.
+        self._types: tuple[str, str] | None = None
 
     def join(self, vector: tuple[tuple[str, int], ...]) -> _Bucket:
         """A member with this pending vector comes."""
         bucket = self.buckets.get(vector)
         if bucket is None:
             bucket = self.buckets[vector] = _Bucket(dict(vector))
-            if self._counted:
-                self._count(bucket)
+            if self._changes is not None:
+                self._place(bucket)
         self._resize(bucket, 1)
         return bucket
 
@@ -134,26 +154,73 @@ class _Group:
         if bucket.size == 0:
             del self.buckets[vector]
 
-    def _resize(self, bucket: _Bucket, step: int) -> None:
-        bucket.size += step
-        if self._counted:
-            for other in self.buckets.values():
-                if other is not bucket and ahead(bucket.pending, other.pending):
-                    other.ahead_count += step
-
-    def _count(self, bucket: _Bucket) -> None:
-        bucket.ahead_count = sum(other.size for other in self.buckets.values() if ahead(other.pending, bucket.pending))
-
     def first(self) -> Account:
         """The best member that is not parked; there must be one."""
         if len(self.buckets) == 1:
             (bucket,) = self.buckets.values()
             return bucket.ready[0][2]
-        if not self._counted:
-            self._counted = True
-            for bucket in self.buckets.values():
-                self._count(bucket)
+        if self._changes is None:
+            self._count_all()
+        self._changes = 0
+        self._effort.spent += len(self.buckets)
         return min((bucket.ahead_count, *bucket.ready[0]) for bucket in self.buckets.values() if bucket.ready)[3]
+
+    # ---- counts
+
+    def _resize(self, bucket: _Bucket, step: int) -> None:
+        bucket.size += step
+        if self._changes is None:
+            return
+        self._changes += 1
+        if self._changes > _CHANGES_MAX:
+            self._changes = None
+            return
+        for other in self._behind(bucket):
+            other.ahead_count += step
+
+    def _place(self, bucket: _Bucket) -> None:
+        """Count who is ahead of a new bucket; a type that nobody had before ends the sweep's simplicity."""
+        if self._types is not None:
+            if not bucket.pending.keys() <= set(self._types):
+                self._changes = None
+                return
+            bucket.point = self._point_of(bucket.pending)
+        bucket.ahead_count = sum(other.size for other in self._ahead_of(bucket))
+
+    def _behind(self, bucket: _Bucket) -> list[_Bucket]:
+        self._effort.spent += len(self.buckets) // 2
+        if self._types is None:
+            return [other for other in self.buckets.values() if ahead(bucket.pending, other.pending)]
+        x, y = bucket.point
+        return [it for it in self.buckets.values() if it.point[0] <= x and it.point[1] <= y and it is not bucket]
+
+    def _ahead_of(self, bucket: _Bucket) -> list[_Bucket]:
+        self._effort.spent += len(self.buckets) // 2
+        if self._types is None:
+            return [other for other in self.buckets.values() if ahead(other.pending, bucket.pending)]
+        x, y = bucket.point
+        return [it for it in self.buckets.values() if it.point[0] >= x and it.point[1] >= y and it is not bucket]
+
+    def _point_of(self, pending: Resource) -> tuple[int, int]:
+        assert self._types is not None
+        return pending.get(self._types[0], 0), pending.get(self._types[1], 0)
+
+    def _count_all(self) -> None:
+        names = sorted({name for bucket in self.buckets.values() for name in bucket.pending})
+        if len(names) > 2:
+            self._types = None
+            for bucket in self.buckets.values():
+                bucket.ahead_count = sum(other.size for other in self._ahead_of(bucket))
+            return
+        self._types = names[0], names[-1]
+        for bucket in self.buckets.values():
+            bucket.point = self._point_of(bucket.pending)
+        seen: list[int] = []  # second amounts of everybody whose first is at least as large
+        for bucket in sorted(self.buckets.values(), key=lambda it: it.point, reverse=True):
+            bucket.ahead_count = len(seen) - bisect_left(seen, bucket.point[1])
+            for _ in range(bucket.size):
+                insort(seen, bucket.point[1])
+        self._effort.spent += 10 * len(self.buckets)
 
 
 class ChildPlace:
@@ -175,10 +242,11 @@ class ChildOrder:
     name. Only children with pending resources are in it (PR-29).
     """
 
-    __slots__ = ("_by_priority", "_generation", "_groups", "_parked", "_ready_keys")
+    __slots__ = ("_by_priority", "_effort", "_generation", "_groups", "_parked", "_ready_keys")
 
-    def __init__(self, *, by_priority: bool) -> None:
+    def __init__(self, effort: Effort, *, by_priority: bool) -> None:
         self._by_priority = by_priority
+        self._effort = effort
         self._groups: dict[tuple[float, ...], _Group] = {}
         #: Keys of the groups that have somebody who is not parked.
         self._ready_keys: list[tuple[float, ...]] = []
@@ -200,12 +268,20 @@ class ChildOrder:
             child.parked = False
             del self._parked[child]
 
+    def remove(self, child: Account) -> None:
+        """Take a child out; it is not parked any more."""
+        if child.place.group_key is not None:
+            self._take_out(child)
+        if child.parked:
+            child.parked = False
+            del self._parked[child]
+
     def _put_in(self, child: Account) -> None:
         place = child.place
         assert place.group_key is not None
         group = self._groups.get(place.group_key)
         if group is None:
-            group = self._groups[place.group_key] = _Group()
+            group = self._groups[place.group_key] = _Group(self._effort)
         place.bucket = group.join(place.vector)
         if not child.parked:
             self._offer(child, group)

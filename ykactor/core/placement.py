@@ -11,7 +11,8 @@ from msgspec import Struct
 from ykactor.core.access import UserGroups, may_submit
 from ykactor.core.ids import QueuePath
 from ykactor.core.messages import AddApplication
-from ykactor.core.placementrules import RECOVERY_QUEUE, ROOT_QUEUE, Mistake, brief, evaluate, label, tag_value
+from ykactor.core.placementrules import RECOVERY_NAME, RECOVERY_QUEUE, ROOT_QUEUE, Mistake, brief, evaluate, label, tag_value
+from ykactor.core.quantities import is_true
 from ykactor.core.queueconfig import PlacementRule
 from ykactor.core.queues import LeafCore, ParentCore
 from ykactor.core.roster import QueueCore, Roster
@@ -26,7 +27,6 @@ DEPTH_MAX = 64
 IMPLICIT_RULES = (PlacementRule("provided"),)
 
 _FORCED_TAG = "application.create.force"
-_TRUE_TEXTS = frozenset({"1", "t", "T", "true", "True", "TRUE"})
 
 
 class Placed(Struct, frozen=True, gc=False):
@@ -44,7 +44,7 @@ class Placed(Struct, frozen=True, gc=False):
 
 def is_forced(tags: dict[str, str]) -> bool:
     """Whether the application already runs somewhere and so must not be refused for want of a queue (PL-41)."""
-    return tag_value(tags, _FORCED_TAG) in _TRUE_TEXTS
+    return is_true(tag_value(tags, _FORCED_TAG))
 
 
 def place(roster: Roster, application: AddApplication, who: UserGroups) -> Placed | str:
@@ -91,8 +91,8 @@ def _obstacle(roster: Roster, path: QueuePath, who: UserGroups) -> str:
             return f"queue {brief(nearest)} is a leaf, it cannot have queue {brief(path)} below it"
         if path.count(".") > DEPTH_MAX:
             return f"queue {brief(path)} would be more than {DEPTH_MAX} levels below root"
-        if "@recovery@" in path.removeprefix(nearest).split("."):
-            return f"queue {brief(path)} may not be created, the name @recovery@ is reserved"  # QU-10
+        if RECOVERY_NAME in path.removeprefix(nearest).split("."):
+            return f"queue {brief(path)} may not be created, the name {RECOVERY_NAME} is reserved"  # QU-10
     elif not isinstance(queue, LeafCore):
         return f"queue {brief(path)} is a parent"
     lineage = _lineage(roster, nearest)

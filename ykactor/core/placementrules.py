@@ -21,7 +21,12 @@ from ykactor.core.roster import Roster
 
 ROOT_QUEUE = QueuePath("root")
 #: The last resort of forced applications (QU-13); no rule of the configuration leads there (PL-31).
-RECOVERY_QUEUE = QueuePath("root.@recovery@")
+RECOVERY_NAME = "@recovery@"
+RECOVERY_QUEUE = QueuePath(f"root.{RECOVERY_NAME}")
+
+
+#: Names that are longer match no expression: nobody is called that, and searching could take long.
+SEARCHED_MAX = 128
 
 
 class NoMatch(Struct, frozen=True, gc=False):
@@ -99,13 +104,13 @@ def admits(rule_filter: PlacementFilter, who: UserGroups) -> bool:
 
 def _names(names: NameFilter, name: str) -> bool:
     if names.expression:
-        return _compiled(names.expression).search(name) is not None
+        return len(name) <= SEARCHED_MAX and _compiled(names.expression).search(name) is not None
     return name in names.names
 
 
 @lru_cache(maxsize=256)
 def _compiled(expression: str) -> re.Pattern[str]:
-    return re.compile(expression)
+    return re.compile(expression, re.ASCII)  # as RE2 understands \w and \d
 
 
 #: Why a rule has no value; ``fixed`` always has one.

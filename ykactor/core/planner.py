@@ -74,7 +74,7 @@ class Planner:
         """Place what can be placed, best first, within ``budget``."""
         placements: list[Placement] = []
         at_rest = False
-        self._work = self.nodes.visited = 0
+        self._work = self.nodes.visited = self.ledger.effort.spent = 0
         self._work_max = budget.work_max
         try:
             while len(placements) < budget.placements_max and not at_rest:
@@ -85,13 +85,16 @@ class Planner:
                     placements.append(placement)
         except _OutOfWork:
             pass  # what was parked on the way stays parked: the next plan goes on from here
-        return Plan(placements, at_rest, self._work + self.nodes.visited)
+        return Plan(placements, at_rest, self._spent())
 
     def _spend(self) -> None:
         """Called before a candidate is tried, when leaving would change nothing."""
-        if self._work + self.nodes.visited > self._work_max:
+        if self._spent() > self._work_max:
             raise _OutOfWork
         self._work += TRY_WORK
+
+    def _spent(self) -> int:
+        return self._work + self.nodes.visited + self.ledger.effort.spent
 
     def _step(self, now_ns: int) -> Placement | None:
         """One decision from root; None when there is none."""

@@ -58,6 +58,11 @@ def parse_int32(text: str) -> int | None:
     return value if -(2**31) <= value < 2**31 else None
 
 
+def is_true(text: str) -> bool:
+    """Whether the value of a tag says yes (PL-41)."""
+    return text in ("1", "t", "T", "true", "True", "TRUE")
+
+
 def parse_uint64(text: str) -> int | None:
     """The value of decimal digits, None if ``text`` is not a uint64 (CF-27)."""
     if _DIGITS.fullmatch(text) is None:

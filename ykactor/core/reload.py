@@ -5,20 +5,45 @@ The difference is computed before anything is touched, so a tree that cannot be 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ykactor.core.changes import queue_changes
 from ykactor.core.decisions import Decision, QueueAdded, QueueLimitChanged, QueueStateChanged, QueueTypeChanged
-from ykactor.core.ids import QueuePath
-from ykactor.core.queueconfig import PartitionConfig, QueueConfig
+from ykactor.core.ids import PartitionName, QueuePath
+from ykactor.core.queueconfig import PartitionConfig, QueueConfig, SchedulerConfig
 from ykactor.core.queues import Adopt, Close, Configure, LeafCore, ParentCore
 from ykactor.core.roster import QueueCore, Roster, Sends
-from ykactor.core.states import QueueState
+from ykactor.core.states import QUEUE_MOVES, QueueEvent, QueueState
 
 #: Queues compared before other tasks get their turn (about 20 us each).
 BREATH = 200
+
+
+class Changeover(Struct):
+    """What becomes of the partitions that run: their configurations from now on, those that come, and those that go.
+
+    Names are compared without case; a partition that stays keeps the spelling of its name.
+    """
+
+    kept: dict[PartitionName, PartitionConfig]
+    added: list[PartitionConfig]
+    removed: list[PartitionName]
+
+
+def changeover(running: Iterable[PartitionName], config: SchedulerConfig) -> Changeover:
+    """Compare the partitions that run with those of a configuration."""
+    names = {name.lower(): name for name in running}
+    kept: dict[PartitionName, PartitionConfig] = {}
+    added = []
+    for partition in config.partitions:
+        name = names.pop(partition.name.lower(), None)
+        if name is None:
+            added.append(partition)
+        else:
+            kept[name] = structs.replace(partition, name=name)
+    return Changeover(kept, added, list(names.values()))
 
 
 def walk(config: QueueConfig) -> Iterator[QueueConfig]:
@@ -90,8 +115,9 @@ def _keep_or_add(roster: Roster, wanted: QueueConfig, reload: Reload, now_ns: in
         reload.changes.append(f"queue {wanted.path}: added")
     else:
         reload.changes += queue_changes(queue.config, wanted)
-        if queue.state is QueueState.DRAINING:
-            reload.facts.append(QueueStateChanged(now_ns, wanted.path, QueueState.ACTIVE.value))
+        state = QUEUE_MOVES[queue.state, QueueEvent.START]
+        if state is not queue.state:
+            reload.facts.append(QueueStateChanged(now_ns, wanted.path, state.value))
             reload.changes.append(f"queue {wanted.path}: active again")
     reload.facts += limit_changes(queue.config if queue else None, wanted, now_ns)
     if queue is not None and _changes_type(queue, wanted):
@@ -125,7 +151,8 @@ def limit_changes(before: QueueConfig | None, after: QueueConfig, now_ns: int) -
 def _drain(queue: QueueCore, reload: Reload, now_ns: int) -> None:
     """A managed queue that left the text takes no new applications; it goes when it is empty (QU-95). Dynamic ones stay."""
     reload.queues[queue.path] = queue
-    if queue.config.managed and queue.state is not QueueState.DRAINING:
-        reload.sends.append((queue, Configure(None, QueueState.DRAINING)))
-        reload.facts.append(QueueStateChanged(now_ns, queue.path, QueueState.DRAINING.value))
+    state = QUEUE_MOVES[queue.state, QueueEvent.REMOVE] if queue.config.managed else queue.state
+    if state is not queue.state:
+        reload.sends.append((queue, Configure(None, state)))
+        reload.facts.append(QueueStateChanged(now_ns, queue.path, state.value))
         reload.changes.append(f"queue {queue.path}: removed, drains until it is empty")

@@ -86,6 +86,7 @@ class SchedulerCore:
             (cores[node.node_id], PlaceBatch(node.revision, [placement.allocated.ask for placement in batch]))
             for node, batch in batches.items()
         ]
+        begun = {placement.application for placement in placements if placement.is_first}
         refused: set[IndexedNode] = set()
         for (node, batch), answer in zip(batches.items(), answers, strict=True):
             if isinstance(answer, Placed):
@@ -95,6 +96,9 @@ class SchedulerCore:
                 refused.add(node)
         if not refused:
             return placements
+        for application in begun:
+            if not application.allocated:  # nothing of it came to run: it does not count after all (QU-74)
+                application.uncount()
         return [placement for placement in placements if placement.node not in refused]
 
     def _take_back(self, node: IndexedNode, batch: list[Placement], refusal: Refused) -> None:
@@ -105,8 +109,6 @@ class SchedulerCore:
             ask, application = placement.allocated.ask, placement.application
             self.indexes.ledger.refund(placement.leaf, ask.spec.resource)
             application.put_back(ask)
-            if placement.is_first and not application.allocated:
-                application.uncount()
             truth = self._roster.leaf(placement.leaf.path).applications[application.application_id]
             if truth.state not in COUNTED_AS_RUNNING:
                 self.indexes.ledger.give_slot_back(placement.leaf, application.application_id)

@@ -61,6 +61,22 @@ class QueueState(StrEnum):
     DRAINING = "Draining"
 
 
+class QueueEvent(StrEnum):
+    """What a configuration does to a managed queue: lists it, or lists it no more."""
+
+    START = "start"
+    REMOVE = "remove"
+
+
+#: The moves of section 10 of CF; a queue begins Active.
+QUEUE_MOVES: dict[tuple[QueueState, QueueEvent], QueueState] = {
+    (QueueState.ACTIVE, QueueEvent.START): QueueState.ACTIVE,
+    (QueueState.ACTIVE, QueueEvent.REMOVE): QueueState.DRAINING,
+    (QueueState.DRAINING, QueueEvent.START): QueueState.ACTIVE,
+    (QueueState.DRAINING, QueueEvent.REMOVE): QueueState.DRAINING,
+}
+
+
 S_NS = 1_000_000_000
 #: Starting ends after this long (AP-40).
 STARTING_TIMEOUT_NS = 300 * S_NS
@@ -68,7 +84,7 @@ STARTING_TIMEOUT_NS = 300 * S_NS
 COMPLETING_TIMEOUT_NS = 30 * S_NS
 #: Ended applications stay visible this long (AP-73).
 TERMINAL_TIMEOUT_NS = 72 * 3600 * S_NS
-#: How often empty draining queues are removed (QU-96).
+#: How long after a dynamic or draining queue became empty it is removed (QU-96).
 QUEUE_CLEANER_NS = 10 * S_NS
 
 

@@ -39,7 +39,7 @@ class Timetable:
         self._expiries: list[tuple[int, str]] = []
         #: Refused applications, the oldest refusal first (AP-22).
         self.rejected: dict[ApplicationID, EndedApplication] = {}
-        #: When empty draining queues are removed next; None while none drains.
+        #: When queues that are empty are removed next; None while there are none to remove.
         self.cleaning_ns: int | None = None
 
     def note_leaf(self, path: QueuePath, deadline_ns: int | None) -> None:

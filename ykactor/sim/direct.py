@@ -10,14 +10,12 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from typing import Any, TypeVar, cast
 
-from msgspec import structs
-
 from ykactor.core.decisions import Decision
 from ykactor.core.messages import ApplyConfig, RemovePartition, Submission
 from ykactor.core.partition import PartitionCore
 from ykactor.core.planner import Budget
 from ykactor.core.queueconfig import PartitionConfig, SchedulerConfig
-from ykactor.core.reload import objection
+from ykactor.core.reload import changeover, objection
 from ykactor.core.roster import Sends
 from ykactor.core.scheduler import SchedulerCore
 
@@ -99,18 +97,14 @@ class DirectPartitions:
 
     def switch(self, now_ns: int, config: SchedulerConfig) -> str:
         """Put another configuration into force; answers why not, and then nothing has changed."""
-        wanted = {partition.name.lower(): partition for partition in config.partitions}
-        kept = {name: wanted[name.lower()] for name in self.partitions if name.lower() in wanted}
-        objections = [objection(self.partitions[name].core.roster, partition) for name, partition in kept.items()]
+        change = changeover(self.partitions, config)
+        objections = [objection(self.partitions[name].core.roster, partition) for name, partition in change.kept.items()]
         if any(objections):
             return "\n".join(filter(None, objections))
-        known = {name.lower() for name in kept}
-        for lower, partition in wanted.items():
-            if lower not in known:
-                self.partitions[partition.name] = self._make(partition, now_ns)
-        for name, partition in kept.items():
-            self.partitions[name].ingest(now_ns, [ApplyConfig(structs.replace(partition, name=name))])
-        for name in [name for name in self.partitions if name.lower() not in wanted]:
-            removed = self.partitions.pop(name)
-            removed.ingest(now_ns, [RemovePartition()])
+        for name, partition in change.kept.items():
+            self.partitions[name].ingest(now_ns, [ApplyConfig(partition)])
+        for partition in change.added:
+            self.partitions[partition.name] = self._make(partition, now_ns)
+        for name in change.removed:
+            self.partitions.pop(name).ingest(now_ns, [RemovePartition()])
         return ""

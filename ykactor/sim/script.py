@@ -83,17 +83,18 @@ def _add_step(instant: Instant, request: si.WorkRequest) -> None:
             raise ProtocolError("UNSUPPORTED", f"a simulation cannot carry out {type(request).__name__}", "type")
 
 
-def unknown_partitions(work: Work, known: list[PartitionName], at_ns: int) -> list[Decision]:
-    """Refusals of what was sent to partitions that do not exist; it is taken out of the work.
+def addressed(work: Work, known: list[PartitionName], at_ns: int) -> tuple[Work, list[Decision]]:
+    """The work under the names of the partitions that run, and the refusals of what was sent to others.
 
     What is for any partition goes to the first.
     """
-    if ANY_PARTITION in work:
-        work.setdefault(known[0], []).extend(work.pop(ANY_PARTITION))
+    routed = translate.addressed(work, known)
+    if ANY_PARTITION in routed:
+        routed.setdefault(known[0], []).extend(routed.pop(ANY_PARTITION))
     facts: list[Decision] = []
-    for name in [name for name in work if name not in known]:
-        for submission in work.pop(name):
+    for name in [name for name in routed if name not in known]:
+        for submission in routed.pop(name):
             refusal = translate.unknown_partition(submission, name, at_ns)
             if refusal is not None:
                 facts.append(refusal)
-    return facts
+    return routed, facts

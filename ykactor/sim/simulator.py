@@ -28,7 +28,7 @@ from ykactor.core.queueconfig import SchedulerConfig
 from ykactor.core.snapshot import final_state, waiting_asks
 from ykactor.core.states import ApplicationState
 from ykactor.sim.direct import DirectPartition, DirectPartitions
-from ykactor.sim.script import ANY_PARTITION, Instant, Work, instants, to_ns, unknown_partitions
+from ykactor.sim.script import ANY_PARTITION, Instant, Work, addressed, instants, to_ns
 from ykactor.wire import queuefile
 from ykactor.wire.scenario import Scenario
 
@@ -67,12 +67,14 @@ class _Record:
         if self.is_open:
             self.facts.setdefault(name, []).extend(facts)
 
-    def turn_away(self, work: Work, known: list[PartitionName], at_ns: int) -> None:
-        """Answer at the door what reaches no partition."""
-        for fact in unknown_partitions(work, known, at_ns):
+    def admit(self, work: Work, known: list[PartitionName], at_ns: int) -> Work:
+        """What reaches a partition; the rest is answered at the door."""
+        routed, refused = addressed(work, known, at_ns)
+        for fact in refused:
             self.add(known[0], [fact])
             if isinstance(fact, ApplicationRejected):
                 self.turned_away[fact.application_id] = {"state": ApplicationState.REJECTED.value, "queueName": ""}
+        return routed
 
     def outcome(self, cores: list[tuple[PartitionCore, Indexes]], end_ns: int) -> Outcome:
         """Everything, once the scenario has ended."""
@@ -132,8 +134,7 @@ async def _carry_out(step: Work | SchedulerConfig, partitions: Partitions, recor
         if not objection:
             return
         step = {ANY_PARTITION: [RefuseConfig(objection)]}
-    record.turn_away(step, list(partitions.inboxes), at_ns)
-    for name, submissions in step.items():
+    for name, submissions in record.admit(step, list(partitions.inboxes), at_ns).items():
         await partitions.inboxes[name].put(Intake(submissions, more_follows=True))
 
 
@@ -161,14 +162,14 @@ def simulate_directly(scenario: Scenario, progress: Progress = lambda _: None, b
     for instant in instants(scenario):
         end_ns = instant.at_ns
         record.refused += instant.refused
-        play(instant, direct, record.turn_away)
+        play(instant, direct, record.admit)
         progress(end_ns / max(1, to_ns(scenario.until)))
     partitions = direct.partitions.values()
     return record.outcome([(partition.core, partition.scheduler.indexes) for partition in partitions], end_ns)
 
 
-def play(instant: Instant, direct: DirectPartitions, turn_away: Callable[[Work, list[PartitionName], int], None]) -> None:
-    """One instant of the oracle; ``turn_away`` takes out of the work what no partition is there for."""
+def play(instant: Instant, direct: DirectPartitions, admit: Callable[[Work, list[PartitionName], int], Work]) -> None:
+    """One instant of the oracle; ``admit`` leaves of the work what there are partitions for."""
     at_ns = instant.at_ns
     for partition in direct.partitions.values():
         partition.advance(at_ns)
@@ -178,8 +179,7 @@ def play(instant: Instant, direct: DirectPartitions, turn_away: Callable[[Work, 
             if not objection:
                 continue
             step = {ANY_PARTITION: [RefuseConfig(objection)]}
-        turn_away(step, list(direct.partitions), at_ns)
-        for name, submissions in step.items():
+        for name, submissions in admit(step, list(direct.partitions), at_ns).items():
             direct.partitions[name].ingest(at_ns, submissions)
     for partition in direct.partitions.values():
         partition.settle(at_ns)

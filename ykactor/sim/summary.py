@@ -5,6 +5,7 @@ struct, so that it can be printed, compared or encoded.
 """
 
 from array import array
+from collections.abc import Iterable
 
 from msgspec import Struct
 from rich.console import Console
@@ -15,6 +16,7 @@ from ykactor.core.decisions import (
     Allocated,
     AllocationRejected,
     AllocationResized,
+    ApplicationRejected,
     AskAdded,
     AskRemoved,
     Decision,
@@ -56,12 +58,12 @@ class Utilisation(Struct, frozen=True):
     average_percent: float | None
 
 
-class PendingReason(Struct, frozen=True):
-    """Asks that wait for the same reason, with the first few as (allocation key, queue)."""
+class Reason(Struct, frozen=True):
+    """What waits or was refused for the same reason, with the first few: an ask and its queue, or what was refused, and whose."""
 
     reason: str
     count: int
-    examples: tuple[tuple[AllocationKey, QueuePath], ...]
+    examples: tuple[tuple[str, str], ...]
 
 
 class SummaryReport(Struct, frozen=True):
@@ -72,8 +74,9 @@ class SummaryReport(Struct, frozen=True):
     released: int
     cancelled: int
     rejected: int
+    rejected_reasons: tuple[Reason, ...]
     pending: int
-    pending_reasons: tuple[PendingReason, ...]
+    pending_reasons: tuple[Reason, ...]
     utilisation: dict[str, Utilisation]
     waits: dict[QueuePath, WaitTimes]
 
@@ -119,7 +122,8 @@ class Summary:
 
     def __init__(self, start_ns: int = 0) -> None:
         self._start_ns = start_ns
-        self._placed = self._released = self._cancelled = self._rejected = 0
+        self._placed = self._released = self._cancelled = 0
+        self._refused: list[tuple[str, str, str]] = []
         self._used = _Levels()
         self._capacity = _Levels()
         self._capacity_of: dict[NodeID, Resource] = {}
@@ -143,8 +147,10 @@ class Summary:
             case AskRemoved(pending=True):
                 self._cancelled += 1
                 self._waiting_since_ns.pop(_key(fact), None)
-            case AllocationRejected():
-                self._rejected += 1
+            case AllocationRejected(_, key, application_id, reason):
+                self._refused.append((key, application_id, reason))
+            case ApplicationRejected(_, application_id, reason):
+                self._refused.append((application_id, "application", reason.split(f"application {application_id}: ")[-1]))
             case NodeAdded() | NodeCapacityChanged():
                 self._set_capacity(fact.at_ns, fact.node_id, fact.capacity)
             case NodeRemoved():
@@ -164,7 +170,8 @@ class Summary:
             placed=self._placed,
             released=self._released,
             cancelled=self._cancelled,
-            rejected=self._rejected,
+            rejected=len(self._refused),
+            rejected_reasons=_grouped(self._refused),
             pending=len(pending),
             pending_reasons=_grouped(pending),
             utilisation={
@@ -195,12 +202,12 @@ def _key(fact: AskAdded | AskRemoved | Allocated | Released) -> _AskKey:
     return fact.ask.spec.application_id, fact.ask.spec.allocation_key
 
 
-def _grouped(pending: list[tuple[AllocationKey, QueuePath, str]]) -> tuple[PendingReason, ...]:
-    by_reason: dict[str, list[tuple[AllocationKey, QueuePath]]] = {}
-    for key, queue, reason in pending:
-        by_reason.setdefault(reason, []).append((key, queue))
+def _grouped(entries: Iterable[tuple[str, str, str]]) -> tuple[Reason, ...]:
+    by_reason: dict[str, list[tuple[str, str]]] = {}
+    for key, whose, reason in entries:
+        by_reason.setdefault(reason, []).append((key, whose))
     ranked = sorted(by_reason.items(), key=lambda entry: -len(entry[1]))
-    return tuple(PendingReason(reason, len(asks), tuple(asks[:_EXAMPLES_MAX])) for reason, asks in ranked)
+    return tuple(Reason(reason, len(found), tuple(found[:_EXAMPLES_MAX])) for reason, found in ranked)
 
 
 def _utilisation(used: _Level, capacity: _Level, end_ns: int) -> Utilisation:
@@ -238,15 +245,16 @@ def print_report(report: SummaryReport, console: Console) -> None:
         f"{report.cancelled} cancelled, {report.rejected} rejected in {_seconds(report.duration_s)}",
         highlight=False,
     )
-    for table in (_pending_table(report), _utilisation_table(report), _waits_table(report)):
+    reasons = (_reasons_table("Pending", report.pending_reasons), _reasons_table("Rejected", report.rejected_reasons))
+    for table in (*reasons, _utilisation_table(report), _waits_table(report)):
         if table.row_count:
             console.print(table)
 
 
-def _pending_table(report: SummaryReport) -> Table:
-    table = Table("count", "reason", "for example", title="Pending", title_justify="left")
+def _reasons_table(title: str, reasons: tuple[Reason, ...]) -> Table:
+    table = Table("count", "reason", "for example", title=title, title_justify="left")
     table.columns[0].justify = "right"
-    for group in report.pending_reasons:
+    for group in reasons:
         examples = ", ".join(f"{key} ({queue})" for key, queue in group.examples)
         # Text, because reasons print resources as map[...], which rich would take for markup.
         table.add_row(str(group.count), Text(group.reason), Text(examples))

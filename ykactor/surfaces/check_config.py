@@ -46,7 +46,8 @@ def _check(file: str) -> None:
     _warn(config.warnings)
     queues_count = sum(_count(partition.root) for partition in config.partitions)
     partitions = _plural(len(config.partitions), "partition")
-    click.echo(f"{file}: ok, {partitions}, {_plural(queues_count, 'queue')}, checksum {config.checksum}")
+    what = "" if text else "empty, which stands for the built-in default: "
+    click.echo(f"{file}: ok, {what}{partitions}, {_plural(queues_count, 'queue')}, checksum {config.checksum}")
 
 
 def _count(queue: QueueConfig) -> int:

@@ -16,6 +16,8 @@ from ykactor.wire.queueframes import FrameReader, encode
 
 #: Characters that are read here, in less than 10 ms; a process takes a tenth of a second before it begins.
 INLINE_MAX = 8_000
+#: How long the process may take; far more than any text needs.
+PATIENCE_S = 60.0
 
 
 async def load_config(text: str, source: str) -> SchedulerConfig:
@@ -24,12 +26,14 @@ async def load_config(text: str, source: str) -> SchedulerConfig:
     Raises:
         ConfigError: the text is wrong.
         OSError, subprocess.CalledProcessError: the process could not be started, or ended badly.
+        trio.TooSlowError: it did not end.
         ValueError: what it sent back makes no sense, as that of a version which was installed after we started.
     """
     if len(text) <= INLINE_MAX:
         return queuefile.load(text, source)
-    command = [sys.executable, "-m", __name__, source]
-    process = await trio.run_process(command, stdin=text.encode(), capture_stdout=True, capture_stderr=True)
+    command = [sys.executable, "-P", "-m", __name__, source]  # -P: import nothing from where the daemon was started
+    with trio.fail_after(PATIENCE_S):
+        process = await trio.run_process(command, stdin=text.encode(), capture_stdout=True, capture_stderr=True)
     reader = FrameReader(process.stdout, text)
     for _ in reader:
         await trio.lowlevel.checkpoint()

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from subprocess import CalledProcessError
 from typing import Any
 
 import trio
@@ -31,21 +30,18 @@ from ykactor.core.messages import AddApplication, RefuseConfig, Submission
 from ykactor.core.queueconfig import PartitionConfig, SchedulerConfig
 from ykactor.core.roster import Roster
 from ykactor.core.scheduler import CycleResult
-from ykactor.surfaces.config_loader import load_config
 from ykactor.surfaces.groups import GroupResolver
 from ykactor.surfaces.logs import get_logger, log_event
+from ykactor.surfaces.reloading import Reloading, log_changes
 from ykactor.surfaces.systemd import Notifier, feed_watchdog
 from ykactor.surfaces.watcher import ConfigWatcher, watch_config
 from ykactor.surfaces.websocket import serve_websockets
-from ykactor.wire import queuefile
 from ykactor.wire.codec import ProtocolError
 from ykactor.wire.events import events
 from ykactor.wire.render import responses
 
 log = get_logger(__name__)
 
-#: Changes of one configuration that are logged one by one.
-CHANGES_LOGGED_MAX = 200
 #: How long partitions may take to finish; sessions have 2 s more to send what they hold.
 PARTITIONS_STOP_S = 2.0
 
@@ -73,14 +69,13 @@ class Daemon:
 
     def __init__(self, config: SchedulerConfig, settings: Settings, clock: Clock) -> None:
         self.manual = settings.manual
-        self.config = config
         self.outboxes: OutboxRegistry[Any] = OutboxRegistry()
         self._partitions = Partitions(self._make_partition)
         self.partitions = self._partitions.inboxes
         self.feed = FeedActor(events, self.partitions, self._deliver)
         self._settings = settings
         self._clock = clock
-        self._config_turn = trio.Lock()
+        self._reloading = Reloading(config, self._partitions, self._tell_refused)
         self._groups = GroupResolver()
         self._stop = trio.Event()
         #: ``run`` has come to its end in good order.
@@ -95,62 +90,22 @@ class Daemon:
 
     def _deliver(self, partition: PartitionName, facts: list[Decision]) -> None:
         if facts and type(facts[-1]) is ConfigurationChanged:
-            _log_changes(partition, facts[-1])
+            log_changes(partition, facts[-1])
         if self.outboxes.current is not None:
             self.outboxes.deliver(responses(facts, partition))
 
+    @property
+    def config(self) -> SchedulerConfig:
+        """What runs."""
+        return self._reloading.config
+
     async def apply_config(self, text: str, if_checksum: str, source: str = "config") -> str:
-        """Put a configuration into force in all partitions, or change nothing (``Gateway.apply_config``).
+        """Put a configuration into force in all partitions, or change nothing (``Gateway.apply_config``)."""
+        return await self._reloading.apply(text, if_checksum, source)
 
-        ``source`` is the file of which mistakes give line and column. The change is a task of the daemon's: a caller that is
-        cancelled leaves no half of it.
-        """
-        config = await self._load(text, source)
-        tell, answers = trio.open_memory_channel[str | Exception](1)
-        self._nursery.start_soon(self._change_config, config, if_checksum, tell.send_nowait)
-        answer = await answers.receive()
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    async def _change_config(self, config: SchedulerConfig, if_checksum: str, tell: Callable[[str | Exception], None]) -> None:
-        try:
-            tell(await self._switch_config(config, if_checksum))
-        except (ProtocolError, trio.ClosedResourceError, trio.BrokenResourceError) as refusal:
-            tell(refusal)
-
-    async def _switch_config(self, config: SchedulerConfig, if_checksum: str) -> str:
-        async with self._config_turn:
-            if if_checksum and if_checksum != self.config.checksum:
-                found = f"found {if_checksum}, what runs is {self.config.checksum}"
-                raise ProtocolError("CHECKSUM_MISMATCH", found, "ifChecksum")
-            if config.checksum == self.config.checksum:
-                return config.checksum  # CF-53
-            before = set(self.partitions)
-            objection = await self._partitions.switch(config)
-            if objection:
-                raise ProtocolError("CONFIG_REFUSED", objection, "config")
-            self._tell_applied(config, before)
-            self.config = config
-            return config.checksum
-
-    async def _load(self, text: str, source: str) -> SchedulerConfig:
-        try:
-            return await load_config(text, source)
-        except queuefile.ConfigError as error:
-            raise ProtocolError("CONFIG_REFUSED", str(error), "config") from None
-        except (OSError, CalledProcessError, ValueError) as error:
-            reason = f"the configuration could not be read in a process of its own: {error}"
-            raise ProtocolError("UNAVAILABLE", reason, "config") from None
-
-    def _tell_applied(self, config: SchedulerConfig, before: set[PartitionName]) -> None:
-        for name in sorted(before ^ set(self.partitions)):
-            event = "partition_added" if name in self.partitions else "partition_removed"
-            log_event(log, logging.INFO, event, partition=name)
-        queues = sum(len(self.roster(name).queues) for name in self.partitions)
-        log_event(log, logging.INFO, "config_applied", checksum=config.checksum, queues=queues)
-        for warning in config.warnings:
-            log_event(log, logging.WARNING, "config_value_replaced", reason=warning)
+    async def _tell_refused(self, reason: str) -> None:
+        with suppress(trio.ClosedResourceError):  # we are stopping, or just that partition goes
+            await self._submit({next(iter(self.partitions)): [RefuseConfig(reason)]})
 
     def roster(self, partition: PartitionName) -> Roster:
         """Who is there in a partition; to be read only."""
@@ -200,7 +155,7 @@ class Daemon:
         addresses = ", ".join(map(url_of, listeners))
         stopping = trio.Event()
         async with trio.open_nursery() as inner:
-            self._nursery = inner
+            self._reloading.begin(inner)
             inner.start_soon(self.feed.run, name="feed")
             await self._partitions.start(inner, self.config)
             inner.start_soon(feed_watchdog, notifier, self._progress, self._is_idle, name="watchdog")
@@ -258,13 +213,9 @@ class Daemon:
     async def _on_file_changed(self, notifier: Notifier, text: str) -> None:
         """A good file is applied between two cycles; a bad one changes nothing, is logged and is an event (CF-52)."""
         notifier.reloading()
-        with suppress(trio.ClosedResourceError):  # we are stopping: it comes too late
-            try:
-                await self.apply_config(text, "", str(self._settings.config_path))
-            except ProtocolError as error:
-                log_event(log, logging.ERROR, "config_refused", path=self._settings.config_path, reason=error.message)
-                await self._submit({next(iter(self.partitions)): [RefuseConfig(error.message)]})
-            notifier.ready(self._status())
+        with suppress(ProtocolError, trio.ClosedResourceError):  # refused and logged; or we are stopping
+            await self.apply_config(text, "", str(self._settings.config_path))
+        notifier.ready(self._status())
 
     def reload(self) -> None:
         """Read the queue file again now (SIGHUP)."""
@@ -293,12 +244,3 @@ def _log_cycle(partition: PartitionName, cycle: int, result: CycleResult) -> Non
         placed = sum(isinstance(fact, Allocated) for fact in result.facts)
         keys = {"partition": partition, "cycle": cycle, "placed": placed, "work": result.work, "at_rest": result.at_rest}
         log_event(log, logging.INFO, "cycle_finished", **keys)
-
-
-def _log_changes(partition: PartitionName, fact: ConfigurationChanged) -> None:
-    """What is different from now on; of very many changes the first."""
-    for change in fact.changes[:CHANGES_LOGGED_MAX]:
-        log_event(log, logging.INFO, "config_change", partition=partition, change=change)
-    if len(fact.changes) > CHANGES_LOGGED_MAX:
-        more = len(fact.changes) - CHANGES_LOGGED_MAX
-        log_event(log, logging.INFO, "config_change", partition=partition, change=f"and {more} more")

@@ -97,9 +97,11 @@ def event_line(event: si.EventRecord) -> str:
     """Aligned columns; long names push the rest to the right, nothing is cut."""
     resource = ", ".join(f"{name} {quantity_text(name, value)}" for name, value in (event.resource or {}).items())
     detail = event.event_change_detail.replace("DETAILS_NONE", "-")
+    told = "; ".join(event.message.splitlines())
+    where = "" if event.partition == "default" else f"[{event.partition}] "
     return (
         f"{_time_text(event.timestamp_nano)} {event.sequence:8} {event.type:5} {event.event_change_type:6} {detail:18} "
-        f"{event.object_id:24} {event.reference_id:20} {resource:28} {event.message}"
+        f"{event.object_id:24} {event.reference_id:20} {resource:28} {where}{told}"
     ).rstrip()
 
 

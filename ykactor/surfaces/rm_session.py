@@ -188,7 +188,7 @@ class ResourceManagerSession:
         return _Pending(request.id, self._gateway.partitions, ())
 
     async def _submit(self, request: translate.PartitionRequest) -> _Pending:
-        work = translate.submissions(request)
+        work = translate.addressed(translate.submissions(request), self._gateway.partitions)
         pending = _Pending(request.id, work, work)
         for name, submissions in work.items():
             inbox = self._gateway.partitions.get(name)

@@ -49,6 +49,7 @@ class _Play:
         self._began_at = 0.0
         self._sent_count = 0
         self._answered_count = 0
+        self._unwanted_count = 0
         #: Lines printed, by their first word.
         self._counts: Counter[str] = Counter()
 
@@ -98,8 +99,9 @@ class _Play:
                     yield f"node {refused.node_id} rejected: {refused.reason}"
             case si.ApplicationResponse():
                 for application in response.accepted:
-                    yield f"application {application.application_id} accepted"
+                    yield f"application {application.application_id} accepted in {application.queue_name}"
                 for unwanted in response.rejected:
+                    self._unwanted_count += 1
                     yield f"application {unwanted.application_id} rejected: {unwanted.reason}"
                 for updated in response.updated:
                     yield f"application {updated.application_id} {updated.state}"
@@ -120,7 +122,8 @@ class _Play:
         counts = self._counts
         return (
             f"{self._scenario.name}: {self._sent_count} requests sent, {counts['refused']} refused; "
-            f"{counts['allocated']} allocated, {counts['released']} released, {counts['rejected']} rejected"
+            f"{counts['allocated']} allocated, {counts['released']} released; "
+            f"rejected: {counts['rejected']} asks, {self._unwanted_count} applications"
         )
 
     def _real_time(self, at: float) -> float:

@@ -29,6 +29,10 @@ SETTLE_S = 0.1
 STEP_MS = 200
 
 
+class EmptyFileError(Exception):
+    """The file has nothing in it."""
+
+
 class ConfigWatcher:
     """The running watcher, as its starter sees it; ``watch_config`` makes it."""
 
@@ -75,7 +79,9 @@ class ConfigWatcher:
             try:
                 content = await self._read_settled()
                 text = content.decode()
-            except (OSError, UnicodeDecodeError) as error:
+                if not text:  # a writer that truncates first, or a full disk: never what somebody wants to be in force
+                    raise EmptyFileError("the file is empty")
+            except (OSError, UnicodeDecodeError, EmptyFileError) as error:
                 self._note_trouble(error)
                 continue
             self._trouble = ""

@@ -23,6 +23,8 @@ _BEYOND_RE2 = re.compile(
 #: Bounds for expressions, so that reading one takes neither long nor many levels of recursion.
 LENGTH_MAX = 1000
 GROUPS_MAX = 100
+#: Unbounded repetitions. Python tries every way to share a name among them; RE2 does not, so it knows no such bound.
+REPEATS_MAX = 3
 
 IsName = Callable[[str], bool]
 
@@ -55,6 +57,8 @@ def _expression_objection(text: str) -> str:
     refused = next((match.group() for match in _BEYOND_RE2.finditer(text) if match.lastgroup == "refused"), None)
     if refused is not None:
         return f"found {shown(refused)} in {shown(text)}, expected an expression as RE2 knows it, without this"
+    if slow := _slow_part(text):
+        return f"found {slow} in {shown(text)}, expected an expression that is quick for every name"
     try:
         with warnings.catch_warnings():
             # Where Python warns, for example of [[:alpha:]], the two understand the text differently.
@@ -63,3 +67,28 @@ def _expression_objection(text: str) -> str:
     except (re.error, OverflowError, RecursionError, Warning) as error:
         return f"found {shown(text)}, which is no regular expression: {' '.join(str(error).split())}"
     return ""
+
+
+#: The parts of an expression that say what repeats: escapes and sets are skipped.
+_PARTS = re.compile(r"(?P<skipped>\\.|\[\^?\]?(?:\\.|[^]\\])*\])|(?P<part>[(|]|\)?(?:[*+]|\{[0-9]*,[0-9]*\})|\))", re.DOTALL)
+
+
+def _slow_part(text: str) -> str:
+    """What could keep Python busy for long: repetition of what repeats or offers alternatives, or much of it; "" if nothing."""
+    groups = [False]
+    repeats = 0
+    for match in _PARTS.finditer(text):
+        part = match.group("part")
+        if part is None:
+            continue
+        if part == "(":
+            groups.append(False)
+            continue
+        closes = part.startswith(")") and len(groups) > 1
+        varies = groups.pop() if closes else False
+        is_repeat = part not in ("|", ")")
+        if is_repeat and varies:
+            return "a repetition of what repeats or has alternatives"
+        repeats += is_repeat
+        groups[-1] = groups[-1] or varies or part != ")"
+    return f"{repeats} unbounded repetitions" if repeats > REPEATS_MAX else ""

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from itertools import takewhile
 
 from ykactor.core.names import is_group_name, is_rule_name, is_user_name
+from ykactor.core.placementrules import RECOVERY_QUEUE
 from ykactor.core.quantities import is_queue_name, shown
 from ykactor.wire import namefilters
 from ykactor.wire.queueschema import FILTER_TYPES, RULE_NAMES, FilterText, PartitionText, QueueText, RuleText
@@ -83,6 +84,8 @@ def _check_fixed(rule: RuleText, mistakes: Mistakes) -> None:
     if illegal:
         text = f"found {shown(rule.value)}, expected queue names joined by dots, and {shown(illegal[0])} is none"
         note(mistakes, "E36a", rule, ("value",), text)
+    elif rule.value.lower() == RECOVERY_QUEUE or rule.value.lower().startswith(RECOVERY_QUEUE + "."):
+        note(mistakes, "E36a", rule, ("value",), f"found {shown(rule.value)}, which is not for rules to choose (PL-31)")
     elif _is_qualified(rule.value) and rule.parent is not None:
         *_, innermost = chain_of(rule.parent)
         code = "E32" if kind_of(innermost) == "fixed" else "E36a"

@@ -3,6 +3,8 @@
 A bad value never refuses the configuration: it counts as the default, and a warning says so at the queue that sets it.
 """
 
+import difflib
+
 from ykactor.core.properties import CHOICES, PREEMPTION_POLICY, PRIORITY_OFFSET
 from ykactor.core.quantities import parse_int32, shown
 from ykactor.wire.yamlplaces import Text, note
@@ -32,6 +34,9 @@ def _warning(name: str, value: str, *, is_root: bool) -> str:
     """The sentence, "" if there is nothing to say."""
     if name in WITHOUT_EFFECT:
         return "this property has no effect in this version"
+    if name not in (*CHOICES, PRIORITY_OFFSET):
+        close = difflib.get_close_matches(name[:60], (*CHOICES, PRIORITY_OFFSET, *WITHOUT_EFFECT), n=1, cutoff=0.8)
+        return f"unknown property, did you mean {close[0]}?" if close else ""
     if name in CHOICES and value and value.lower() not in CHOICES[name]:
         return f"found {shown(value)}, expected {' or '.join(CHOICES[name])}; {CHOICES[name][0]} is used"
     if name == PRIORITY_OFFSET and value:

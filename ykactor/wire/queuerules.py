@@ -3,6 +3,7 @@
 Normalised partitions flow in, mistakes are added to the list. Stages of one subject each have their own module.
 """
 
+from ykactor.core.placementrules import RECOVERY_NAME
 from ykactor.core.quantities import is_queue_name, shown
 from ykactor.wire import accesslists, limitrules, placementrules, resourcerules
 from ykactor.wire.queueschema import NODE_SORT_TYPES, RESOLVERS, PartitionText, QueueText
@@ -11,9 +12,6 @@ from ykactor.wire.yamltext import Mistakes
 
 #: Far more than anybody needs, and far from where a weighted sum of floats would overflow.
 WEIGHT_MAX = 1e100
-
-#: The recovery queue below root belongs to the scheduler (CF-28).
-RESERVED_NAME = "@recovery@"
 
 
 def check(partitions: list[PartitionText], mistakes: Mistakes) -> None:
@@ -72,8 +70,8 @@ def _check_queue(queue: QueueText, mistakes: Mistakes) -> None:
         if first is not child:
             text = f"found a second queue {child.path}, the first is in line {find(first.place.node, 'name').line}"
             note(mistakes, "E22", child, ("name",), f"{text} (names are compared without case)")
-        if queue.is_root and child.name.lower() == RESERVED_NAME:
-            note(mistakes, "CF-28", child, ("name",), f"the name {RESERVED_NAME} is reserved for the recovery queue")
+        if queue.is_root and child.name.lower() == RECOVERY_NAME:
+            note(mistakes, "CF-28", child, ("name",), f"the name {RECOVERY_NAME} is reserved for the recovery queue")
     for child in queue.queues:
         _check_queue(child, mistakes)
 

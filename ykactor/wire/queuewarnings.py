@@ -31,7 +31,26 @@ def collect(partitions: list[PartitionText], warnings: Mistakes) -> None:
             note(warnings, "", resolver, ("type",), f"found {resolver.type}: {_RESOLVER_WARNINGS[resolver.type]}")
 
 
+#: Resource types that are something else here than people expect, and what they probably mean.
+_OTHER_NAMES = {"cpu": "vcore", "cpus": "vcore", "vcores": "vcore", "cores": "vcore", "mem": "memory", "ram": "memory"}
+
+
+def _warn_of_resources(queue: QueueText, warnings: Mistakes) -> None:
+    resources = queue.resources
+    if resources is None:
+        return
+    for key, quantities in (("max", resources.max), ("guaranteed", resources.guaranteed)):
+        for name in quantities or ():
+            if meant := _OTHER_NAMES.get(name.lower()):
+                text = f"{name} is a type of its own that is counted in plain units; did you mean {meant}?"
+                note(warnings, "", resources, (key, name), text)
+
+
 def _warn_of_queue(queue: QueueText, warnings: Mistakes) -> None:
+    if queue.path == "root.root":
+        text = "root is not the only entry at the top, so a root is put above it and this queue is root.root"
+        note(warnings, "", queue, ("name",), text)
+    _warn_of_resources(queue, warnings)
     queueproperties.warn(queue, queue.properties, is_root=queue.is_root, warnings=warnings)
     for key, acl in (("adminacl", queue.admin_acl), ("submitacl", queue.submit_acl)):
         if acl and accesslists.is_access_list(acl):

@@ -181,7 +181,7 @@ _ANSWERS: dict[type, _Answer] = {
         si.ApplicationResponse,
         0,
         "accepted",
-        lambda it, _: si.AcceptedApplication(application_id=it.application_id),
+        lambda it, _: si.AcceptedApplication(application_id=it.application_id, queue_name=it.queue),
     ),
     fact.ApplicationRejected: _Answer(
         si.ApplicationResponse,

@@ -116,7 +116,10 @@ class RejectedNode(_Part, frozen=True):
 
 
 class AcceptedApplication(_Part, frozen=True):
+    """``queue_name`` is where it was placed."""
+
     application_id: str
+    queue_name: str = ""
 
 
 class RejectedApplication(_Part, frozen=True):

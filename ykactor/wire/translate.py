@@ -5,7 +5,7 @@ where the mistake is and nothing happened. What only the owner of a fact can jud
 left to the cores, which refuse entry by entry.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ykactor.core.decisions import AllocationRejected, ApplicationRejected, Decision, NodeRejected
@@ -58,6 +58,17 @@ def submissions(request: PartitionRequest) -> dict[PartitionName, list[Submissio
             except ProtocolError as mistake:
                 raise mistake.below(f"{field}[{index}]", request.id) from None
             routed.setdefault(partition, []).append(submission)
+    return routed
+
+
+def addressed(
+    work: dict[PartitionName, list[Submission]], known: Iterable[PartitionName]
+) -> dict[PartitionName, list[Submission]]:
+    """The same under the names of the partitions that run: names are compared without case (section 2.2 of CF)."""
+    names = {name.lower(): name for name in known}
+    routed: dict[PartitionName, list[Submission]] = {}
+    for name, entries in work.items():
+        routed.setdefault(names.get(name.lower(), name), []).extend(entries)
     return routed
 
 
