@@ -1,7 +1,7 @@
 """Dynamic queues: what placement creates, and with which settings (sections 2 and 10 of QU)."""
 
 import pytest
-from world import World, app, ask, configure, load, node, queue, template, tree, world
+from world import World, app, ask, configure, load, node, queue, remove, template, tree, world
 
 from ykactor.core.decisions import QueueAdded, QueueLimitChanged
 from ykactor.core.dynamic import with_quotas
@@ -334,3 +334,13 @@ def test_a_dynamic_leaf_with_applications_stays_a_leaf() -> None:
         "wait for them to end or move them"
     )
     assert not settings(it, "root.a").managed
+
+
+def test_other_quotas_and_a_removal_in_one_message() -> None:
+    """Whoever leaves in the message that brings other quotas leaves the order from before it (QU-100)."""
+    it = world(tree(placementrules=CREATE), [node("n1", vcore=1)])
+    it.given(app("old", "root.a", namespace__resourcequota=quota(vcore=3)), ask("t1", "old", vcore=5))
+    it.given(app("other", "root.a"), ask("t2", "other", vcore=1))
+    it.send(app("new", "root.a", namespace__resourcequota=quota(vcore=9)), remove("old"), ask("t3", "new", vcore=1))
+    assert it.placed() == []
+    assert list(it.final()["applications"]) == ["new", "other"]

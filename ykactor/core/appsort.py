@@ -145,6 +145,10 @@ class LeafOrder:
             lineup.put(line, line.head_key())
         return None
 
+    def standing(self) -> list[WaitingApplication]:
+        """Everybody who stands in a line."""
+        return list(dict.fromkeys(application for line in self.lines.values() for application in line.places()))
+
     def has_ready(self) -> bool:
         """Whether a line is not parked."""
         return self._lineup.has_ready()

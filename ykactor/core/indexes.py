@@ -307,12 +307,12 @@ class Indexes:
         account, core = self.ledger.accounts[path], self._roster.queues[path]
         if account.config is core.config or not isinstance(core, LeafCore):
             return
+        standing = account.applications.standing()  # also those of which we are about to hear that they have left
         self.ledger.reconfigure_leaf(account, core.config)
-        for application_id in core.applications:
-            if application_id in self.waiting:
-                application = self.waiting[application_id][1]
-                application.leave_lines()
-                self._touch(account, application)
+        waiting = [self.waiting[name][1] for name in core.applications if name in self.waiting]
+        for application in dict.fromkeys([*standing, *waiting]):
+            application.leave_lines()
+            self._touch(account, application)
         self.generation += 1
 
     def _reconfigure(self) -> Iterator[None]:
