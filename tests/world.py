@@ -105,11 +105,19 @@ def node(node_id: str, action: str = "CREATE", /, **capacity: int) -> Submission
 
 
 def app(
-    application_id: str, queue_name: str = "root.a", *, user: str = "alice", groups: tuple[str, ...] = (), **tags: str
+    application_id: str,
+    queue_name: str = "root.a",
+    *,
+    user: str = "alice",
+    groups: tuple[str, ...] = (),
+    timeout_ms: int = 0,
+    placeholders: dict[str, int] | None = None,
+    style: str = "",
+    **tags: str,
 ) -> Submission:
-    """A new application; a tag's dots are written as ``__``."""
+    """A new application; a tag's dots are written as ``__``. With ``placeholders`` a gang of that total."""
     named = {name.replace("__", "."): value for name, value in tags.items()}
-    return AddApplication(application_id, queue_name, user, groups, named)  # type: ignore[arg-type]
+    return AddApplication(application_id, queue_name, user, groups, named, timeout_ms, placeholders, style)  # type: ignore[arg-type]
 
 
 def ask(
@@ -121,13 +129,16 @@ def ask(
     created: int | None = None,
     on: str | None = None,
     requires: str | None = None,
+    group: str = "",
+    placeholder: bool = False,
     **resource: int,
 ) -> Submission:
     """An ask; ``created`` in Unix seconds; ``on`` a node it runs there already; ``requires`` the only node it may run on."""
     tags = {} if created is None else {"creationTime": str(created)}
     if requires is not None:
         tags["yunikorn.apache.org/requiredNode"] = requires
-    return SubmitAllocation(AllocationSpec(key, application_id, resource, priority, on, tags))  # type: ignore[arg-type]
+    spec = AllocationSpec(key, application_id, resource, priority, on, tags, group, placeholder)  # type: ignore[arg-type]
+    return SubmitAllocation(spec)
 
 
 def foreign(key: str, on: str | None, **resource: int) -> Submission:
@@ -179,9 +190,12 @@ def spoken(it: fact.Decision) -> str | None:
             return f"{it.application_id} {it.state}"
         case fact.Allocated():
             return f"{it.ask.spec.allocation_key} on {it.node_id}"
+        case fact.Released() if not it.message:  # told when it was started
+            return None
         case fact.Released():
-            echo = f" ({it.message})" if it.message else ""
-            return f"{it.ask.spec.allocation_key} released {it.termination_type}{echo}"
+            return f"{it.ask.spec.allocation_key} released {it.termination_type} ({it.message})"
+        case fact.ReleaseStarted():
+            return f"{it.ask.spec.allocation_key} releasing {it.termination_type} ({it.message})"
         case fact.AllocationRejected():
             return f"{it.allocation_key} rejected: {it.reason}"
         case fact.ConfigurationChanged():
@@ -203,6 +217,7 @@ class World:
         placements_max: int = PLENTY,
         checked: bool = True,
         after_step: Callable[[PartitionCore, SchedulerCore], None] | None = None,
+        confirms: bool = True,
     ) -> None:
         self.facts: list[fact.Decision] = []
         self._heard = 0
@@ -210,7 +225,7 @@ class World:
         budget = Budget(placements_max, PLENTY)
         self._checked = checked
         self._after_step = after_step
-        self.direct = DirectPartition(load(text), budget, self.facts.extend, self._check)
+        self.direct = DirectPartition(load(text), budget, self.facts.extend, self._check, confirms=confirms)
         self.given(*nodes)
 
     def _check(self, core: PartitionCore, scheduler: SchedulerCore) -> None:

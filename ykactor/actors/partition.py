@@ -30,6 +30,8 @@ from ykactor.actors.commands import (
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.owners import UNDER_WAY_MAX, Owners, Replies
 from ykactor.actors.scheduler import SchedulerActor
+from ykactor.core.decisions import Decision
+from ykactor.core.handshake import confirmations
 from ykactor.core.ids import PartitionName
 from ykactor.core.messages import ApplyConfig, RemovePartition, Submission
 from ykactor.core.partition import PartitionCore, Round
@@ -61,6 +63,7 @@ class PartitionActor:
         clock: where the time comes from.
         publish: gives a publication or snapshot to the feed; may wait for room there.
         manual: whether cycles run only when ``RunSteps`` asks for them.
+        confirms: whether releases that the scheduler starts are confirmed here, before the next decision (simulation).
         budget: the bound of one cycle.
         on_cycle: is told of every cycle: partition, number, result.
 
@@ -77,6 +80,7 @@ class PartitionActor:
         publish: Callable[[FeedCommand], Awaitable[None]],
         *,
         manual: bool = False,
+        confirms: bool = False,
         budget: Budget = CYCLE_BUDGET,
         on_cycle: Callable[[PartitionName, int, CycleResult], None] | None = None,
     ) -> None:
@@ -90,6 +94,7 @@ class PartitionActor:
         self._clock = clock
         self._publish = publish
         self._manual = manual
+        self._confirms = confirms
         self._budget = budget
         self._on_cycle = on_cycle
         self._at_rest = True
@@ -173,6 +178,11 @@ class PartitionActor:
             self._at_rest = False
             await self._scheduler.observe(facts)
             await self._publish(Publication(self.core.name, facts))
+            await self._confirm(facts)
+
+    async def _confirm(self, facts: list[Decision]) -> None:
+        if self._confirms and (confirmed := confirmations(facts)):
+            await self._intake(confirmed)
 
     async def _answer(self, command: PartitionCommand) -> None:
         match command:
@@ -210,4 +220,5 @@ class PartitionActor:
         self.core.note(result.facts)
         if result.facts:
             await self._publish(Publication(self.core.name, result.facts))
+            await self._confirm(result.facts)
         return result

@@ -15,8 +15,8 @@ from ykactor.core.placement import Placed, place
 from ykactor.core.queueconfig import QueueConfig
 from ykactor.core.queues import Adopt, Configure, LeafCore, ParentCore
 from ykactor.core.reload import limit_changes
-from ykactor.core.resources import strictly_positive
-from ykactor.core.roster import Roster, Sends
+from ykactor.core.resources import min_union, strictly_positive, text
+from ykactor.core.roster import QueueCore, Roster, Sends
 from ykactor.core.states import QueueState
 from ykactor.core.users import Users
 
@@ -48,10 +48,36 @@ class Admission:
     def _place(self, spec: AddApplication, who: UserGroups) -> Placed | str:
         if spec.application_id in self._roster.applications:
             return f"adding application {spec.application_id} to partition {self._partition}, but application already existed"
-        if strictly_positive(spec.placeholder_ask):
-            return f"application {spec.application_id} asks for placeholders: gang scheduling is not supported in this version"
         placed = place(self._roster, spec, who)
-        return placed if isinstance(placed, Placed) else f"failed to place application {spec.application_id}: {placed}"
+        if isinstance(placed, str):
+            return f"failed to place application {spec.application_id}: {placed}"
+        return (self._gang_objection(spec, placed) if strictly_positive(spec.placeholder_ask) else "") or placed
+
+    def _gang_objection(self, spec: AddApplication, placed: Placed) -> str:
+        """Why the queue, as it will be, cannot hold the gang, or "" (AP-18, AP-19)."""
+        config, above = self._settings_at(placed, spec.tags)
+        if config.properties.sort_policy == "fair":
+            reason = "with task group request: unsupported sort type"
+            return f"queue {config.path} cannot run application {spec.application_id} {reason}"
+        ceiling = config.max
+        for queue in above:
+            ceiling = min_union(ceiling, queue.config.max)
+        wanted = spec.placeholder_ask or {}
+        if ceiling is not None and any(quantity > ceiling.get(name, quantity) for name, quantity in wanted.items()):
+            reason = f"task group request {text(wanted)} larger than max queue allocation {text(ceiling)}"
+            return f"queue {config.path} cannot fit application {spec.application_id}: {reason}"
+        return ""
+
+    def _settings_at(self, placed: Placed, tags: dict[str, str]) -> tuple[QueueConfig, list[QueueCore]]:
+        """The settings that the leaf will have, and the queues above it that are there and are not root."""
+        if placed.creates:
+            config = with_quotas(missing(self._roster.queues, placed.path)[-1], tags)
+        else:
+            leaf = self._roster.leaf(placed.path)
+            config = with_quotas(self._quotas.get(leaf, leaf.config), tags)
+        names = placed.path.split(".")
+        paths = [QueuePath(".".join(names[:count])) for count in range(2, len(names))]
+        return config, [self._roster.queues[path] for path in paths if path in self._roster.queues]
 
     def _create(self, now_ns: int, path: QueuePath, tags: dict[str, str], facts: list[Decision]) -> LeafCore:
         """The leaf at ``path`` and every queue that is missing above it (QU-10)."""

@@ -4,6 +4,8 @@
 that it caused, in order; state changes come before the allocation or release that follows from the same step (AP-96).
 """
 
+from enum import StrEnum
+
 from msgspec import structs
 
 from ykactor.core.decisions import (
@@ -15,9 +17,13 @@ from ykactor.core.decisions import (
     AskAdded,
     AskRemoved,
     AskResized,
+    AskReturned,
     Decision,
     Released,
+    ReleaseStarted,
+    TaskGroupChanged,
 )
+from ykactor.core.gang import Gang, TaskGroup, placeholder_deadline_ns, timeout_ns
 from ykactor.core.ids import AllocationKey, NodeID, QueuePath
 from ykactor.core.messages import AddApplication, AllocationSpec, Ask
 from ykactor.core.quantities import is_true, parse_uint64
@@ -34,11 +40,24 @@ from ykactor.core.states import (
 
 NEGATIVE_RESOURCES = "allocation contains negative resources"
 
+
+class Timer(StrEnum):
+    """What an application waits for (section 4.3 of AP)."""
+
+    STATE = "state"
+    PLACEHOLDERS = "placeholders"
+    EXECUTION = "execution"
+
+
 #: How long a state lasts before its timer moves the application on, and by which event (section 4.3 of AP).
 _STATE_TIMERS = {
     ApplicationState.STARTING: (STARTING_TIMEOUT_NS, ApplicationEvent.RUN),
     ApplicationState.COMPLETING: (COMPLETING_TIMEOUT_NS, ApplicationEvent.COMPLETE),
 }
+_STARTED = (ApplicationState.STARTING, ApplicationState.RUNNING)
+_GANG_DONE = (*_STARTED, ApplicationState.COMPLETING)
+_ENDED = (ApplicationState.COMPLETED, ApplicationState.FAILED)
+_ON_TIMEOUT = "releasing allocated placeholders on placeholder timeout"
 
 #: Releases with one of these are the resource manager's wish and are echoed; the others confirm (section 6.1 of AP).
 _ECHOED_TERMINATIONS = frozenset({"STOPPED_BY_RM", "UNKNOWN_TERMINATION_TYPE"})
@@ -63,32 +82,46 @@ class Application:
     Attributes:
         submission_ns: arrival, moved back to the earliest creation time of any ask or allocation (PR-40).
         arrival: registration number, the last word in any order (PR-31).
-        deadline_ns: when the timer of the present state fires; None when it has none.
+        asks, allocations: what waits, and what runs with its node; placeholders among them.
+        real_count, placeholder_count: how many of the allocations are real, and how many hold space only.
+        gang: placeholders and what takes their place.
+        timers: when what is due; ``armed`` has those that the leaf has not heard of yet.
     """
 
     __slots__ = (
         "allocations",
         "application_id",
+        "armed",
         "arrival",
         "asks",
-        "deadline_ns",
+        "execution_timeout_ns",
+        "gang",
+        "placeholder_count",
         "queue",
+        "real_count",
         "state",
         "stateaware",
         "submission_ns",
+        "tags",
+        "timers",
     )
 
     def __init__(self, spec: AddApplication, queue: QueuePath, arrival_ns: int, arrival: int) -> None:
         self.application_id = spec.application_id
         self.queue = queue
+        self.tags = spec.tags
         self.stateaware = is_stateaware(spec.tags)
         self.submission_ns = arrival_ns
         self.arrival = arrival
         self.state = ApplicationState.NEW
-        self.deadline_ns: int | None = None
+        self.gang = Gang(spec)
+        #: Of an application that is no gang (AP-62, AP-63).
+        self.execution_timeout_ns = None if self.gang.total else timeout_ns(spec.execution_timeout_ms)
+        self.timers: dict[Timer, int] = {}
+        self.armed: list[tuple[int, Timer]] = []
         self.asks: dict[AllocationKey, Ask] = {}
-        #: What runs, with its node.
         self.allocations: dict[AllocationKey, tuple[Ask, NodeID]] = {}
+        self.real_count = self.placeholder_count = 0
 
     # ---- state
 
@@ -98,27 +131,48 @@ class Application:
         return [] if entered is None else [self._enter(now_ns, entered, why or event.value)]
 
     def _enter(self, now_ns: int, state: ApplicationState, message: str) -> ApplicationChanged:
-        self.state = state
-        timer = _STATE_TIMERS.get(state)
-        self.deadline_ns = None if timer is None else now_ns + timer[0]
+        before, self.state = self.state, state
+        self._set_timer(Timer.STATE, now_ns + _STATE_TIMERS[state][0] if state in _STATE_TIMERS else None)
+        if state in _STARTED and before not in _STARTED and self.execution_timeout_ns and Timer.EXECUTION not in self.timers:
+            self._set_timer(Timer.EXECUTION, now_ns + self.execution_timeout_ns)
+        if state in _ENDED:
+            self.timers.clear()
         return ApplicationChanged(now_ns, self.application_id, self.queue, state.value, message)
 
-    def fire_timer(self, now_ns: int) -> list[Decision]:
-        """The present state's time is up (AP-43)."""
-        facts = self.move(now_ns, _STATE_TIMERS[self.state][1])
-        if self.state is ApplicationState.COMPLETED:
-            facts += self.leave(now_ns)
-        return facts
+    def _set_timer(self, timer: Timer, deadline_ns: int | None) -> None:
+        if deadline_ns is None:
+            self.timers.pop(timer, None)
+        elif self.timers.get(timer) != deadline_ns:
+            self.timers[timer] = deadline_ns
+            self.armed.append((deadline_ns, timer))
+
+    def fire_timer(self, now_ns: int, timer: Timer) -> list[Decision]:
+        """A timer's time is up (AP-43, AP-44, AP-46)."""
+        self._set_timer(timer, None)
+        match timer:
+            case Timer.STATE if self.state is ApplicationState.COMPLETING and self.placeholder_count:
+                return self._release_placeholders(now_ns, "releasing placeholders on app complete")  # AP-50
+            case Timer.STATE:
+                facts = self.move(now_ns, _STATE_TIMERS[self.state][1])
+            case Timer.PLACEHOLDERS:
+                facts = self._gang_timeout(now_ns)
+            case Timer.EXECUTION:
+                facts = self._execution_timeout(now_ns)
+        return facts + self.leave_if_ended(now_ns)
 
     def has_ended(self) -> bool:
         """Whether the application has reached a state that it leaves its queue in."""
-        return self.state in (ApplicationState.COMPLETED, ApplicationState.FAILED)
+        return self.state in _ENDED
 
-    def leave(self, now_ns: int) -> list[Decision]:
+    def leave_if_ended(self, now_ns: int) -> list[Decision]:
+        """Leave the queue in Completed and Failed (AP-70)."""
+        return self.leave(now_ns) if self.has_ended() else []
+
+    def leave(self, now_ns: int, *, is_removed: bool = False) -> list[Decision]:
         """End: drop the remaining asks and leave the queue (AP-70)."""
         facts: list[Decision] = [AskRemoved(now_ns, ask, self.queue, True) for ask in self.asks.values()]
         self.asks.clear()
-        facts.append(ApplicationLeft(now_ns, self.application_id, self.queue))
+        facts.append(ApplicationLeft(now_ns, self.application_id, self.queue, is_removed))
         return facts
 
     # ---- asks and allocations
@@ -135,13 +189,15 @@ class Application:
             if spec.node_id is not None:  # placement by the resource manager (AP-112)
                 facts += self.allocate(now_ns, self.asks[spec.allocation_key], spec.node_id, recovered=True)
             return facts
+        if self.gang.placeholder_of(spec.allocation_key) is not None:
+            return []  # it is about to run (AP-114)
         ask = Ask(spec, created_ns(spec, arrival_ns), arrival)
         self.submission_ns = min(self.submission_ns, ask.created_ns)
+        facts = self._count_placeholder(now_ns, ask) if spec.placeholder else []
         if spec.node_id is not None:  # it already runs there (AP-109)
-            return self.allocate(now_ns, ask, spec.node_id, recovered=True)
-        facts = []
+            return facts + self.allocate(now_ns, ask, spec.node_id, recovered=True)
         if self.state in (ApplicationState.NEW, ApplicationState.COMPLETING):  # AP-34
-            facts = self.move(now_ns, ApplicationEvent.RUN)
+            facts += self.move(now_ns, ApplicationEvent.RUN)
         self.asks[spec.allocation_key] = ask
         facts.append(AskAdded(now_ns, ask, self.queue))
         return facts
@@ -164,15 +220,24 @@ class Application:
 
     def allocate(self, now_ns: int, ask: Ask, node_id: NodeID, *, recovered: bool) -> list[Decision]:
         """An ask becomes an allocation (section 5.3 of AP)."""
-        changes = self.settle(now_ns, ask, node_id)
+        changes: list[Decision] = []
+        if self.state is ApplicationState.NEW:  # AP-35
+            changes = self.move(now_ns, ApplicationEvent.RUN)
+        changes += self.settle(now_ns, ask, node_id)
         return [*changes, Allocated(now_ns, ask, self.queue, node_id, recovered)]
 
     def settle(self, now_ns: int, ask: Ask, node_id: NodeID) -> list[Decision]:
         """Record a placement; only the state changes that it causes are answered."""
         self.asks.pop(ask.spec.allocation_key, None)
         self.allocations[ask.spec.allocation_key] = ask, node_id
-        if self.state is ApplicationState.RUNNING:
-            return []
+        if ask.spec.placeholder:
+            self.placeholder_count += 1
+            return self._secure(now_ns, ask)
+        self.real_count += 1
+        return self._run(now_ns)
+
+    def _run(self, now_ns: int) -> list[Decision]:
+        """A real allocation was added (AP-36, AP-40)."""
         entered = after_allocation(self.state, stateaware=self.stateaware)
         return [self._enter(now_ns, state, ApplicationEvent.RUN.value) for state in entered]
 
@@ -181,13 +246,14 @@ class Application:
         if key in self.asks:
             return self._cancel([self.asks.pop(key)], now_ns)
         if key not in self.allocations:
-            return []
+            return self._cut_replacement(key)
         if termination_type in _ECHOED_TERMINATIONS:
             return self.end_allocation(now_ns, key, "STOPPED_BY_RM", "allocation remove as per RM request")
         return self.end_allocation(now_ns, key, termination_type, "")
 
     def release_all(self, now_ns: int, termination_type: str) -> list[Decision]:
-        """End all allocations, then cancel all asks."""
+        """End all allocations, then cancel all asks; what is about to take a placeholder's place is forgotten."""
+        self.gang.replacing.clear()
         facts: list[Decision] = []
         for key in list(self.allocations):
             facts += self.release(now_ns, key, termination_type)
@@ -196,21 +262,30 @@ class Application:
         return facts + self._cancel(asks, now_ns)
 
     def end_allocation(self, now_ns: int, key: AllocationKey, termination_type: str, message: str) -> list[Decision]:
-        """An allocation is over; when it was the last thing of the application that completes it (AP-41)."""
+        """An allocation is over; when it was the last thing of the application that completes it (AP-41, AP-42)."""
+        if self.allocations[key][0].spec.placeholder:
+            return self._end_placeholder(now_ns, key, termination_type, message)
         ask, node_id = self.allocations.pop(key)
+        self.real_count -= 1
         facts: list[Decision] = []
-        if not self.asks and not self.allocations:
+        if not self._has_real_work():
             facts = self.move_to_completing(now_ns)
-        facts.append(Released(now_ns, ask, self.queue, node_id, termination_type, message))
-        facts.append(AskRemoved(now_ns, ask, self.queue, False))
-        return facts
+        ended = _ended(now_ns, ask, self.queue, node_id, termination_type, message)
+        return [*facts, *ended, *self._after_failing(now_ns)]
 
     def _cancel(self, asks: list[Ask], now_ns: int) -> list[Decision]:
         facts: list[Decision] = []
-        if asks and not self.asks and not self.allocations:
-            facts = self.move_to_completing(now_ns)  # AP-39
+        for ask in asks:
+            if ask.spec.placeholder:
+                facts += self._give_up_placeholder(now_ns, ask)
+        if asks and not self.asks and not self.allocations and not self.gang.replacing:
+            facts += self.move_to_completing(now_ns)  # AP-39
         facts += [AskRemoved(now_ns, ask, self.queue, True) for ask in asks]
         return facts
+
+    def _has_real_work(self) -> bool:
+        """Whether an ask waits or something other than a placeholder runs or is about to (AP-41)."""
+        return bool(self.asks or self.gang.replacing or self.real_count)
 
     def move_to_completing(self, now_ns: int) -> list[Decision]:
         """Complete unless it is on its way already: a second event would end Completing early."""
@@ -218,33 +293,191 @@ class Application:
             return []
         return self.move(now_ns, ApplicationEvent.COMPLETE)
 
+    def _after_failing(self, now_ns: int) -> list[Decision]:
+        """A failing application fails when nothing of it runs any more (AP-47)."""
+        if self.state is not ApplicationState.FAILING or self.allocations:
+            return []
+        return [*self.move(now_ns, ApplicationEvent.FAIL), *self.leave_if_ended(now_ns)]
+
     def remove(self, now_ns: int) -> list[Decision]:
         """The resource manager forgets the application: Completing, Completed, then everything goes (AP-80, AP-81)."""
-        facts = self.move_to_completing(now_ns)
-        facts += self.move(now_ns, ApplicationEvent.COMPLETE)
-        return facts + self._end(now_ns, f"Application {self.application_id} Removed")
+        facts: list[Decision] = []
+        if self.state in (ApplicationState.ACCEPTED, *_GANG_DONE):
+            facts = self.move_to_completing(now_ns)
+            facts += self.move(now_ns, ApplicationEvent.COMPLETE)
+        return facts + self._end(now_ns, f"Application {self.application_id} Removed", is_removed=True)
 
     def fail(self, now_ns: int, why: str, message: str) -> list[Decision]:
         """Failing because of ``why`` (AP-95), Failed, then everything goes, with a message for what ran."""
         facts = self.move(now_ns, ApplicationEvent.FAIL, why)
         facts += self.move(now_ns, ApplicationEvent.FAIL)
-        return facts + self._end(now_ns, message)
+        return facts + self._end(now_ns, message, is_removed=False)
 
-    def _end(self, now_ns: int, message: str) -> list[Decision]:
+    def _end(self, now_ns: int, message: str, *, is_removed: bool) -> list[Decision]:
         facts: list[Decision] = []
         for ask, node_id in self.allocations.values():
-            facts.append(Released(now_ns, ask, self.queue, node_id, "STOPPED_BY_RM", message))
-            facts.append(AskRemoved(now_ns, ask, self.queue, False))
+            facts += _ended(now_ns, ask, self.queue, node_id, "STOPPED_BY_RM", message)
         self.allocations.clear()
-        return facts + self.leave(now_ns)
+        self.real_count = self.placeholder_count = 0
+        return facts + self.leave(now_ns, is_removed=is_removed)
+
+    def _execution_timeout(self, now_ns: int) -> list[Decision]:
+        """It has run for as long as it may (AP-62)."""
+        if self.state not in _GANG_DONE:
+            return []
+        facts = self.move(now_ns, ApplicationEvent.FAIL, "ExecutionTimeout")
+        facts += [AskRemoved(now_ns, ask, self.queue, True, timed_out=True) for ask in self.asks.values()]
+        self.asks.clear()
+        facts += self._start_release(now_ns, list(self.allocations), "releasing allocations on application execution timeout")
+        return facts + self._after_failing(now_ns)
+
+    def _start_release(self, now_ns: int, keys: list[AllocationKey], message: str) -> list[Decision]:
+        """Ask the resource manager to end these; usage goes down when it confirms (section 6.2 of AP)."""
+        facts: list[Decision] = []
+        for key in keys:
+            if key not in self.gang.released:
+                self.gang.released.add(key)
+                ask, node_id = self.allocations[key]
+                facts.append(ReleaseStarted(now_ns, ask, self.queue, node_id, "TIMEOUT", message))
+        return facts
+
+    # ---- placeholders
+
+    def _placeholders(self) -> list[AllocationKey]:
+        return [key for key, (ask, _) in self.allocations.items() if ask.spec.placeholder]
+
+    def _count_placeholder(self, now_ns: int, ask: Ask) -> list[Decision]:
+        name = ask.spec.task_group_name
+        was_open = self.gang.is_open(name)
+        self.gang.add(ask)
+        return [] if was_open else [TaskGroupChanged(now_ns, self.application_id, name, is_open=True)]
+
+    def _secure(self, now_ns: int, ask: Ask) -> list[Decision]:
+        """A placeholder was allocated: the gang may be complete (AP-38), and its time runs from the first on (GA-40)."""
+        gang = self.gang
+        gang.secure(ask.spec.resource)
+        if self.state is not ApplicationState.ACCEPTED:
+            return []
+        if Timer.PLACEHOLDERS not in self.timers:
+            self._set_timer(Timer.PLACEHOLDERS, placeholder_deadline_ns(now_ns, gang, self.tags))
+        return self._run(now_ns) if gang.is_complete() and not gang.is_over else []
+
+    def start_replacement(self, now_ns: int, ask: Ask, placeholder: AllocationKey) -> list[Decision]:
+        """A real ask will take a placeholder's place when its end is confirmed (row 2 of section 3 of GA)."""
+        del self.asks[ask.spec.allocation_key]
+        holder, node_id = self.allocations[placeholder]
+        self.gang.released.add(placeholder)
+        self.gang.replacing[placeholder] = ask, node_id
+        message = f"replacing allocationKey: {ask.spec.allocation_key}"
+        return [ReleaseStarted(now_ns, holder, self.queue, node_id, "PLACEHOLDER_REPLACED", message)]
+
+    def cancel_placeholder(self, now_ns: int, placeholder: AllocationKey) -> list[Decision]:
+        """A placeholder is smaller than what should take its place (row 1 of section 3 of GA)."""
+        return self._start_release(now_ns, [placeholder], "cancel placeholder: resource incompatible")
+
+    def _release_placeholders(self, now_ns: int, message: str) -> list[Decision]:
+        return self._start_release(now_ns, self._placeholders(), message)
+
+    def _end_placeholder(self, now_ns: int, key: AllocationKey, termination_type: str, message: str) -> list[Decision]:
+        """A placeholder is gone: somebody takes its place (GA-30), or it ended in another way (section 5 of GA)."""
+        holder, node_id = self.allocations.pop(key)
+        self.placeholder_count -= 1
+        self.gang.released.discard(key)
+        real, _ = self.gang.replacing.pop(key, (None, node_id))
+        group = self.gang.groups[holder.spec.task_group_name]
+        was_open = group.is_open()
+        facts = _ended(now_ns, holder, self.queue, node_id, termination_type, message)
+        if real is not None and termination_type == "PLACEHOLDER_REPLACED":
+            group.replaced += 1
+            facts += self._take_place(now_ns, real, node_id)
+        else:
+            group.timed_out += 1
+            if real is not None:  # GA-36
+                self.asks[real.spec.allocation_key] = real
+                facts.append(AskReturned(now_ns, real, self.queue))
+        if was_open and not group.is_open():
+            facts.append(TaskGroupChanged(now_ns, self.application_id, holder.spec.task_group_name, is_open=False))
+        return facts + self._after_last_placeholder(now_ns)
+
+    def _take_place(self, now_ns: int, real: Ask, node_id: NodeID) -> list[Decision]:
+        """GA-31; the first real allocation of a gang that is complete does not move the state (AP-37)."""
+        is_first = not self.real_count
+        self.allocations[real.spec.allocation_key] = real, node_id
+        self.real_count += 1
+        changes = [] if is_first and self.state is not ApplicationState.COMPLETING else self._run(now_ns)
+        facts = [*changes, Allocated(now_ns, real, self.queue, node_id)]
+        if self.state is ApplicationState.FAILING:  # GA-47
+            facts += self._start_release(now_ns, [real.spec.allocation_key], _ON_TIMEOUT)
+        return facts
+
+    def _after_last_placeholder(self, now_ns: int) -> list[Decision]:
+        """AP-42, when there is none left."""
+        if self.placeholder_count:
+            return []
+        self._set_timer(Timer.PLACEHOLDERS, None)
+        if self.state is ApplicationState.RESUMING:
+            return self._resume(now_ns)
+        if self.state is ApplicationState.FAILING:
+            return self._after_failing(now_ns)
+        if self.state is ApplicationState.COMPLETING and Timer.STATE not in self.timers:
+            return [*self.move(now_ns, ApplicationEvent.COMPLETE), *self.leave_if_ended(now_ns)]
+        return [] if self._has_real_work() else self.move_to_completing(now_ns)
+
+    def _resume(self, now_ns: int) -> list[Decision]:
+        """An ordinary application from now on; what it runs already moves it on (GA-49)."""
+        facts = self.move(now_ns, ApplicationEvent.RUN)
+        for _ in range(min(2, self.real_count)):
+            facts += self._run(now_ns)
+        return facts
+
+    def _give_up_placeholder(self, now_ns: int, ask: Ask) -> list[Decision]:
+        """A placeholder that waited will not come."""
+        group: TaskGroup = self.gang.groups[ask.spec.task_group_name]
+        group.timed_out += 1
+        if group.is_open():
+            return []
+        return [TaskGroupChanged(now_ns, self.application_id, ask.spec.task_group_name, is_open=False)]
+
+    def _cut_replacement(self, key: AllocationKey) -> list[Decision]:
+        """What waits for its placeholder to go is cancelled; the placeholder's end is still awaited (AP-125)."""
+        placeholder = self.gang.placeholder_of(key)
+        if placeholder is not None:
+            del self.gang.replacing[placeholder]
+        return []
+
+    def _gang_timeout(self, now_ns: int) -> list[Decision]:
+        """GA-42: a gang that is complete lets its unused placeholders go, another one resumes without or fails."""
+        if self.state in _GANG_DONE:
+            return self._release_placeholders(now_ns, _ON_TIMEOUT)
+        gang = self.gang
+        gang.is_over = True
+        event = ApplicationEvent.FAIL if gang.is_hard else ApplicationEvent.RESUME
+        facts = self.move(now_ns, event, "ResourceReservationTimeout")
+        given_up = [ask for ask in self.asks.values() if ask.spec.placeholder or gang.is_hard]
+        ending = list(self.allocations) if gang.is_hard else self._placeholders()
+        facts += self._start_release(now_ns, ending, _ON_TIMEOUT)
+        for ask in given_up:
+            del self.asks[ask.spec.allocation_key]
+            message = "releasing pending placeholders on placeholder timeout"
+            facts.append(ReleaseStarted(now_ns, ask, self.queue, None, "TIMEOUT", message))
+            if ask.spec.placeholder:
+                facts += self._give_up_placeholder(now_ns, ask)
+            facts.append(AskRemoved(now_ns, ask, self.queue, True, timed_out=True))
+        return facts + self._after_last_placeholder(now_ns)
+
+
+def _ended(
+    now_ns: int, ask: Ask, queue: QueuePath, node_id: NodeID, termination_type: str, message: str
+) -> list[Decision]:
+    return [Released(now_ns, ask, queue, node_id, termination_type, message), AskRemoved(now_ns, ask, queue, False)]
 
 
 def _refusal(spec: AllocationSpec) -> str:
     """Why this entry cannot be taken, or "" (AP-105 to AP-107)."""
-    if strictly_positive(spec.resource):
-        if spec.placeholder or spec.task_group_name:
-            return "gang scheduling is not supported in this version"
-        return ""
     if any(quantity < 0 for quantity in spec.resource.values()):
         return NEGATIVE_RESOURCES
-    return "allocation contains no resources"
+    if not strictly_positive(spec.resource):
+        return "allocation contains no resources"
+    if spec.placeholder and not spec.task_group_name:
+        return "placeholder without task group"
+    return ""

@@ -162,7 +162,7 @@ class LeafOrder:
             return None
         rank, age, arrival = sort_rank(priority), application.submission_ns, application.arrival
         if self._sorts_by_usage:
-            usage = usage_key(application.allocated, self._guaranteed)
+            usage = usage_key(application.real_usage(), self._guaranteed)
             return (rank, usage, age, arrival) if self._sorts_by_priority else (usage, rank, age, arrival)
         return (rank, age, arrival) if self._sorts_by_priority else (age, rank, arrival)
 
@@ -202,7 +202,7 @@ class LeafOrder:
         for queue in application.closed:
             self._leave(application, queue)
         application.closed.clear()
-        wanted = None if key is None else application.state is _ACCEPTED
+        wanted = None if key is None else application.needs_slot()
         if application.in_lines is not wanted:
             for queue in application.queues.values():
                 self._leave(application, queue)

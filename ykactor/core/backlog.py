@@ -17,8 +17,9 @@ from ykactor.core.messages import AllocationSpec, Ask
 from ykactor.core.ordering import Lineup
 from ykactor.core.priorities import Priority, PriorityBag
 from ykactor.core.ranking import Ranking, SortKey
-from ykactor.core.resources import Resource, add_to, subtract_from
-from ykactor.core.states import ApplicationState
+from ykactor.core.resources import Resource, add_to, subtract_from, subtracted
+from ykactor.core.states import COUNTED_AS_RUNNING, ApplicationState
+from ykactor.core.taskgroups import WaitingGang
 
 if TYPE_CHECKING:
     from ykactor.core.appsort import Line
@@ -77,6 +78,9 @@ class WaitingApplication:
         enrolled: whether it holds its ``trackers`` yet (see ``limits``), which it does from its first ask or allocation on.
         group: what it counts against beside its user; None is no group.
         counted: whether its trackers count it as an application (QU-74).
+        gang: its task groups; None while it has none.
+        reserved: the part of ``allocated`` that placeholders hold.
+        holds_slot: whether a running slot is kept for it while it is Accepted (QU-54).
     """
 
     __slots__ = (
@@ -88,12 +92,15 @@ class WaitingApplication:
         "closed",
         "counted",
         "enrolled",
+        "gang",
         "group",
+        "holds_slot",
         "in_lines",
         "lineup",
         "opened",
         "priorities",
         "queues",
+        "reserved",
         "shown_priority",
         "sort_key",
         "state",
@@ -112,7 +119,11 @@ class WaitingApplication:
         self.submission_ns = fact.submission_ns
         self.state = ApplicationState.NEW
         self.allocated: Resource = {}
-        self.asks: dict[AllocationKey, tuple[Ask, AskQueue]] = {}
+        self.reserved: Resource = {}
+        self.holds_slot = False
+        self.gang = WaitingGang(fact.placeholder_ask) if fact.placeholder_ask else None
+        #: With the queue in which each waits; None for those that wait for placeholders.
+        self.asks: dict[AllocationKey, tuple[Ask, AskQueue | None]] = {}
         self.queues: dict[Shape, AskQueue] = {}
         self.lineup: Lineup[AskQueue] = Lineup()
         self.opened: list[AskQueue] = []
@@ -130,6 +141,21 @@ class WaitingApplication:
 
     def add(self, ask: Ask) -> None:
         """An ask waits from now on. O(log asks) plus a memory move."""
+        self.priorities.add(ask.spec.priority)
+        if ask.created_ns < self.submission_ns:
+            self.submission_ns = ask.created_ns
+            self.changed = True
+        if self.gang is not None and ask.spec.task_group_name in self.gang.open_groups and not ask.spec.placeholder:
+            self._keep(ask)
+        else:
+            self._line_up(ask)
+
+    def _keep(self, ask: Ask) -> None:
+        assert self.gang is not None
+        self.gang.keep(order_of(ask), ask)
+        self.asks[ask.spec.allocation_key] = ask, None
+
+    def _line_up(self, ask: Ask) -> None:
         shape = shape_of(ask.spec)
         queue = self.queues.get(shape)
         if queue is None:
@@ -137,42 +163,69 @@ class WaitingApplication:
             self.opened.append(queue)
         queue.add(order_of(ask), ask)
         self.asks[ask.spec.allocation_key] = ask, queue
-        self.priorities.add(ask.spec.priority)
-        if ask.created_ns < self.submission_ns:
-            self.submission_ns = ask.created_ns
-            self.changed = True
         self.lineup.put(queue, queue.first_key())
 
     def take(self, queue: AskQueue) -> Ask:
         """The next ask of ``queue`` is placed."""
         ask = queue.pop()
-        self._forget(ask, queue)
-        self.begin(ask.spec.resource)
+        del self.asks[ask.spec.allocation_key]
+        self.priorities.remove(ask.spec.priority)
+        self._tidy(queue)
+        self.begin(ask)
         return ask
 
     def discard(self, ask: Ask) -> None:
         """An ask waits no more without having been placed."""
-        queue = self.asks[ask.spec.allocation_key][1]
-        queue.remove(order_of(ask))
-        self._forget(ask, queue)
+        self._step_out(ask)
+        self.priorities.remove(ask.spec.priority)
+
+    def _step_out(self, ask: Ask) -> None:
+        _, queue = self.asks.pop(ask.spec.allocation_key)
+        if queue is None:
+            assert self.gang is not None
+            self.gang.let_go(order_of(ask), ask)
+        else:
+            queue.remove(order_of(ask))
+            self._tidy(queue)
+
+    def change_group(self, name: str, *, is_open: bool) -> None:
+        """Real asks of a task group wait for placeholders from now on, or no more."""
+        if self.gang is None:
+            self.gang = WaitingGang({})
+        if is_open:
+            self.gang.open_groups.add(name)
+        else:
+            self.gang.open_groups.discard(name)
+        for ask in [ask for ask, _ in self.asks.values() if ask.spec.task_group_name == name and not ask.spec.placeholder]:
+            self._step_out(ask)
+            if is_open:
+                self._keep(ask)
+            else:
+                self._line_up(ask)
 
     def put_back(self, ask: Ask) -> None:
         """A placement was refused: the ask waits again."""
-        self.end(ask.spec.resource)
+        self.end(ask)
         self.add(ask)
 
-    def begin(self, resource: Resource) -> None:
+    def begin(self, ask: Ask) -> None:
         """Something of it runs; its user and group are charged."""
+        resource = ask.spec.resource
         add_to(self.allocated, resource)
+        if ask.spec.placeholder:
+            add_to(self.reserved, resource)
         self.used = True
         if self.trackers:
             charge(self.trackers, resource)
         if not self.counted:
             self.count()
 
-    def end(self, resource: Resource) -> None:
+    def end(self, ask: Ask) -> None:
         """Something of it runs no more."""
+        resource = ask.spec.resource
         subtract_from(self.allocated, resource)
+        if ask.spec.placeholder:
+            subtract_from(self.reserved, resource)
         self.used = True
         if self.trackers:
             credit(self.trackers, resource)
@@ -201,6 +254,8 @@ class WaitingApplication:
         """The application is, or will be, in this state."""
         self.state = state
         self.changed = True
+        if state in COUNTED_AS_RUNNING:  # the slot that was kept is the one that runs now
+            self.holds_slot = False
 
     def leave_lines(self) -> None:
         """The leaf's order begins anew: stand nowhere."""
@@ -211,9 +266,20 @@ class WaitingApplication:
         self.sort_key = self.in_lines = None
         self.changed = True
 
-    def _forget(self, ask: Ask, queue: AskQueue) -> None:
-        del self.asks[ask.spec.allocation_key]
-        self.priorities.remove(ask.spec.priority)
+    def completes_gang(self) -> bool:
+        """Whether its placeholders, the newest included, move it on from Accepted (AP-38)."""
+        gang = self.gang
+        return gang is not None and self.state is ApplicationState.ACCEPTED and not gang.is_over and gang.is_complete()
+
+    def needs_slot(self) -> bool:
+        """Whether it may begin only where a running slot is free (QU-51)."""
+        return self.state is ApplicationState.ACCEPTED and not self.holds_slot
+
+    def real_usage(self) -> Resource:
+        """What runs without what placeholders hold (section 6.2 of PR)."""
+        return subtracted(self.allocated, self.reserved) if self.reserved else self.allocated
+
+    def _tidy(self, queue: AskQueue) -> None:
         self.lineup.put(queue, queue.first_key())
         if not queue:
             del self.queues[queue.shape]

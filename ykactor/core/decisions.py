@@ -74,6 +74,7 @@ class ApplicationAdded(Fact, frozen=True, gc=False):
     arrival: int = 0
     stateaware: bool = True
     groups: tuple[str, ...] = ()
+    placeholder_ask: Resource = {}
 
 
 class ApplicationRejected(Fact, frozen=True, gc=False):
@@ -93,10 +94,11 @@ class ApplicationChanged(Fact, frozen=True, gc=False):
 
 
 class ApplicationLeft(Fact, frozen=True, gc=False):
-    """An application is no longer in its queue: it ended or was removed (AP-70, AP-80)."""
+    """An application is no longer in its queue: it ended (AP-70), or the resource manager removed it (AP-80)."""
 
     application_id: ApplicationID
     queue: QueuePath
+    is_removed: bool = False
 
 
 class AskAdded(Fact, frozen=True, gc=False):
@@ -107,11 +109,30 @@ class AskAdded(Fact, frozen=True, gc=False):
 
 
 class AskRemoved(Fact, frozen=True, gc=False):
-    """An ask record is gone: cancelled while ``pending``, or its allocation ended (EV-10)."""
+    """An ask record is gone: cancelled while ``pending``, or its allocation ended (EV-10).
+
+    ``timed_out``: by a placeholder or execution timeout.
+    """
 
     ask: Ask
     queue: QueuePath
     pending: bool
+    timed_out: bool = False
+
+
+class AskReturned(Fact, frozen=True, gc=False):
+    """A real ask that was to take a placeholder's place waits again (GA-36, SC-115)."""
+
+    ask: Ask
+    queue: QueuePath
+
+
+class TaskGroupChanged(Fact, frozen=True, gc=False):
+    """Whether the real asks of a task group wait for placeholders (``is_open``) or are ordinary ones (GA-13)."""
+
+    application_id: ApplicationID
+    task_group_name: str
+    is_open: bool
 
 
 class AskResized(Fact, frozen=True, gc=False):
@@ -146,6 +167,19 @@ class Released(Fact, frozen=True, gc=False):
     ask: Ask
     queue: QueuePath
     node_id: NodeID
+    termination_type: str
+    message: str
+
+
+class ReleaseStarted(Fact, frozen=True, gc=False):
+    """The resource manager is asked to end an allocation; nothing changes before it confirms (section 6.2 of AP).
+
+    ``node_id`` is None for a placeholder that was never placed; that one is gone at once.
+    """
+
+    ask: Ask
+    queue: QueuePath
+    node_id: NodeID | None
     termination_type: str
     message: str
 
@@ -218,10 +252,13 @@ Decision = (
     | ApplicationLeft
     | AskAdded
     | AskRemoved
+    | AskReturned
+    | TaskGroupChanged
     | AskResized
     | AllocationResized
     | Allocated
     | Released
+    | ReleaseStarted
     | AllocationRejected
     | QueueAdded
     | QueueRemoved

@@ -26,6 +26,7 @@ from ykactor.core.decisions import (
     AskAdded,
     AskRemoved,
     AskResized,
+    AskReturned,
     ConfigurationChanged,
     Decision,
     ForeignChanged,
@@ -38,6 +39,8 @@ from ykactor.core.decisions import (
     QueueRemoved,
     QueueTypeChanged,
     Released,
+    ReleaseStarted,
+    TaskGroupChanged,
 )
 from ykactor.core.ids import ApplicationID, NodeID, QueuePath
 from ykactor.core.ledger import Account, Ledger
@@ -68,6 +71,8 @@ class Indexes:
         self.nodes = NodeIndex(roster.config.node_sort_policy)
         self.waiting: dict[ApplicationID, tuple[Account, WaitingApplication]] = {}
         self.trackers = Trackers()
+        #: Applications in which a real ask can take the place of a placeholder, by leaf.
+        self.replaceable: dict[Account, dict[WaitingApplication, None]] = {}
         self.generation = 0
         #: What ``observe`` has seen and works in at its end, once for each: applications, changes of pending amounts by leaf,
         #: leaves, nodes.
@@ -96,8 +101,16 @@ class Indexes:
                 self._discard(ask)
                 self._uncount_idle(ask.spec.application_id)
             case Released(_, ask, _, node_id):
-                self._change_usage(ask.spec.application_id, ask.spec.resource, None, node_id)
+                self._change_usage(ask, None, node_id)
                 self._uncount_idle(ask.spec.application_id)
+            case ReleaseStarted():
+                self._on_release_started(fact.ask)
+            case AskReturned():
+                self._on_ask_added(fact.ask)
+            case TaskGroupChanged(_, application_id, name, is_open):
+                leaf, application = self.waiting[application_id]
+                application.change_group(name, is_open=is_open)
+                self._touch(leaf, application)
             case ApplicationChanged(_, application_id, _, state):
                 self._on_application_changed(application_id, ApplicationState(state))
             case ApplicationAdded(_, application_id, path):
@@ -111,7 +124,7 @@ class Indexes:
                 self._discard(before)
                 self._on_ask_added(after)
             case AllocationResized(_, before, after, _, node_id):
-                self._change_usage(after.spec.application_id, before.spec.resource, after.spec.resource, node_id)
+                self._change_usage(before, after, node_id)
             case NodeAdded() | NodeCapacityChanged() | NodeSchedulable() | ForeignChanged():
                 self._touch_node(fact.node_id)
             case NodeRemoved(_, node_id):
@@ -190,6 +203,8 @@ class Indexes:
         application.enter(state)
         if state in COUNTED_AS_RUNNING:
             self.ledger.take_slot(leaf, application_id)
+        if state is ApplicationState.RESUMING and application.gang is not None:
+            application.gang.is_over = True
         self._touch(leaf, application)
 
     def _on_application_left(self, application_id: ApplicationID) -> None:
@@ -199,6 +214,7 @@ class Indexes:
             application.uncount()
         self.trackers.let_go(application.trackers)
         leaf.applications.remove(application)
+        self._forget_pairs(leaf, application)
         leaf.priorities.replace(application.shown_priority, None)
         self.ledger.give_slot_back(leaf, application_id)
         self.generation += 1
@@ -212,21 +228,55 @@ class Indexes:
             self._discard(ask)
         application.submission_ns = min(application.submission_ns, ask.created_ns)  # PR-40
         application.changed = True
-        self._change_usage(ask.spec.application_id, None, ask.spec.resource, node_id)
+        self._change_usage(None, ask, node_id)
 
-    def _change_usage(
-        self, application_id: ApplicationID, ended: Resource | None, begun: Resource | None, node_id: NodeID
-    ) -> None:
-        leaf, application = self.waiting[application_id]
+    def _change_usage(self, ended: Ask | None, begun: Ask | None, node_id: NodeID) -> None:
+        either = ended or begun
+        assert either is not None
+        leaf, application = self.waiting[either.spec.application_id]
         if begun is not None:
-            self.ledger.use(leaf, begun)
+            self.ledger.use(leaf, begun.spec.resource)
             application.begin(begun)
+            if begun.spec.placeholder and ended is None:
+                self.place_placeholder(leaf, application, begun, node_id)
         if ended is not None:
-            self.ledger.free(leaf, ended)
+            self.ledger.free(leaf, ended.spec.resource)
             application.end(ended)
+            if application.gang is not None and begun is None:
+                application.gang.withdraw(ended.spec.allocation_key)
             self.generation += 1
         self._touch_node(node_id)
         self._touch(leaf, application)
+
+    # ---- placeholders
+
+    def place_placeholder(self, leaf: Account, application: WaitingApplication, ask: Ask, node_id: NodeID) -> None:
+        """A placeholder runs: it may be replaced, and keeps a slot for its application (QU-54)."""
+        assert application.gang is not None
+        application.gang.place(ask, node_id)
+        if application.state is ApplicationState.ACCEPTED and not application.holds_slot:
+            application.holds_slot = True
+            self.ledger.hold_slot(leaf, application.application_id)
+
+    def _on_release_started(self, ask: Ask) -> None:
+        leaf, application = self.waiting[ask.spec.application_id]
+        if application.gang is not None:
+            application.gang.withdraw(ask.spec.allocation_key)
+            self._touch(leaf, application)
+
+    def _note_pairs(self, leaf: Account, application: WaitingApplication) -> None:
+        if application.gang is None:
+            return
+        if application.gang.has_pair():
+            self.replaceable.setdefault(leaf, {})[application] = None
+        else:
+            self._forget_pairs(leaf, application)
+
+    def _forget_pairs(self, leaf: Account, application: WaitingApplication) -> None:
+        if leaf in self.replaceable:
+            self.replaceable[leaf].pop(application, None)
+            if not self.replaceable[leaf]:
+                del self.replaceable[leaf]
 
     def _touch_node(self, node_id: NodeID) -> None:
         if node_id in self._roster.nodes:
@@ -237,6 +287,7 @@ class Indexes:
 
     def _replace(self, leaf: Account, application: WaitingApplication) -> bool:
         """Bring the places of an application in its leaf up to date; answers whether its priority changed."""
+        self._note_pairs(leaf, application)
         priority = application.priorities.highest
         if priority == application.shown_priority:
             if leaf.applications.has_moved(application):
@@ -322,6 +373,7 @@ class Indexes:
         yield from self.ledger.configure((queue.config, isinstance(queue, LeafCore)) for queue in queues)
         yield from self.nodes.configure(self._roster.config.node_sort_policy)
         self.trackers = Trackers()
+        self.replaceable.clear()
         for number, (application_id, (old, application)) in enumerate(list(self.waiting.items()), 1):
             leaf = self.ledger.accounts[old.path]
             self.waiting[application_id] = leaf, application

@@ -164,7 +164,13 @@ def _score(core: NodeCore, policy: NodeSortPolicy) -> float:
 
 
 def _applications(roster: Roster, indexes: Indexes) -> Iterator[str]:
-    """Every live application waits in the index with exactly its asks."""
+    """Every live application waits in the index with exactly its asks; those with a pair of ask and placeholder are known."""
+    pairs = {it for _, it in indexes.waiting.values() if it.gang is not None and it.gang.has_pair()}
+    known = {it for applications in indexes.replaceable.values() for it in applications}
+    yield from _differs("application index", "where placeholders can be replaced", known, pairs)
+    for account in indexes.ledger.accounts.values():
+        keeping = sorted(it.application_id for leaf, it in indexes.waiting.values() if it.holds_slot and account in leaf.path_up)
+        yield from _differs(f"account {account.path}", "who keeps a slot", sorted(account.accepted), keeping)
     expected = sorted(roster.applications)
     yield from _differs("application index", "the set of applications", sorted(indexes.waiting), expected)
     for leaf in _leaves(roster):
@@ -195,9 +201,34 @@ def _application(application: Application, waiting: WaitingApplication) -> Itera
             key = ask.spec.allocation_key
             if application.asks.get(key) is not ask or waiting.asks.get(key) != (ask, queue):
                 yield f"{where}: ask {key} in line is not the ask that waits"
-    yield from _differs(where, "the number of asks in line", queued, len(application.asks))
+    held = waiting.gang.held.items() if waiting.gang is not None else []
+    yield from _differs(where, "the number of asks that wait somewhere", queued + len(held), len(application.asks))
+    yield from _gang(where, application, waiting)
     yield from _differs(where, "the priority", waiting.priorities.highest, _priority(application))
     yield from _differs(where, "the priority shown to the queue", waiting.shown_priority, _priority(application))
+
+
+def _gang(where: str, application: Application, waiting: WaitingApplication) -> Iterator[str]:
+    """Real asks of open groups wait for placeholders, in order; the placeholders to replace are those that nobody has ended."""
+    running = application.allocations
+    placeholders = {key: ask for key, (ask, _) in running.items() if ask.spec.placeholder}
+    reserved = _sum(ask.spec.resource for ask in placeholders.values())
+    yield from _differs(where, "what placeholders hold", waiting.reserved, reserved)
+    yield from _differs(where, "the number of placeholders", application.placeholder_count, len(placeholders))
+    yield from _differs(where, "the number of real allocations", application.real_count, len(running) - len(placeholders))
+    gang = waiting.gang
+    if gang is None:
+        if placeholders:
+            yield f"{where}: has placeholders and no task groups"
+        return
+    open_groups = {it for it in application.gang.groups if application.gang.is_open(it)}
+    yield from _differs(where, "the open groups", gang.open_groups, open_groups)
+    asks = application.asks.values()
+    held = [ask for ask in asks if ask.spec.task_group_name in gang.open_groups and not ask.spec.placeholder]
+    yield from _differs(where, "who waits for placeholders", gang.held.items(), sorted(held, key=order_of))
+    free = {holder.spec.allocation_key for holders in gang.free.values() for holder, _ in holders.items()}
+    yield from _differs(where, "the placeholders to replace", free, placeholders.keys() - application.gang.released)
+    yield from _differs(where, "what was secured", pruned(gang.secured), pruned(application.gang.secured))
 
 
 def _priority(application: Application) -> Priority:
@@ -352,7 +383,7 @@ def _leaf_order(account: Account, applications: list[WaitingApplication]) -> Ite
         where = f"waiting application {application.application_id}"
         yield from _differs(where, "the place", application.sort_key, key)
         for shape, queue in application.queues.items():
-            line_key = shape, application.state is ApplicationState.ACCEPTED, application.trackers
+            line_key = shape, application.needs_slot(), application.trackers
             yield from _differs(where, f"its line for {shape}", queue.line, order.lines.get(line_key) if key else None)
             if key is not None:
                 standing.setdefault(line_key, set()).add(application.application_id)

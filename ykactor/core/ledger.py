@@ -28,12 +28,14 @@ class Account:
         path_up: this account and its ancestors, root last.
         allocated, pending: base units; parents hold the sum of their children (QU-47).
         running: the applications that hold a running slot here (QU-53, QU-55).
+        accepted: those that hold one although they have only placeholders so far (QU-54).
         priorities: of the children, or of the leaf's applications; ``priority`` is what the parent sees (PR-11).
         share: fair share, see ``reckon_share``; of ``denominators``, which come from ``fair_max`` (section 3 of QU).
     """
 
     __slots__ = (
         "_effort",
+        "accepted",
         "allocated",
         "applications",
         "children",
@@ -63,6 +65,7 @@ class Account:
         self.allocated: Resource = {}
         self.pending: Resource = {}
         self.running: dict[ApplicationID, None] = {}
+        self.accepted: dict[ApplicationID, None] = {}
         self.priorities = PriorityBag()
         self.priority: Priority = None
         self.share = 0.0
@@ -283,7 +286,9 @@ class Ledger:
         """The queue that has no room for one more running application; None when every level has (QU-52)."""
         for account in leaf.path_up:
             limit = account.config.max_applications
-            if limit and application_id not in account.running and len(account.running) + 1 > limit:
+            if not limit or application_id in account.running or application_id in account.accepted:
+                continue
+            if len(account.running) + len(account.accepted) + 1 > limit:
                 return account
         return None
 
@@ -291,11 +296,18 @@ class Ledger:
         """Count the application as running on every level, above a lowered limit too (QU-55)."""
         for account in leaf.path_up:
             account.running[application_id] = None
+            account.accepted.pop(application_id, None)
+
+    def hold_slot(self, leaf: Account, application_id: ApplicationID) -> None:
+        """Keep a slot for an Accepted application that has its first placeholder (QU-54)."""
+        for account in leaf.path_up:
+            account.accepted[application_id] = None
 
     def give_slot_back(self, leaf: Account, application_id: ApplicationID) -> None:
-        """Count the application as running no more."""
+        """Count the application as running no more, and keep nothing for it."""
         for account in leaf.path_up:
             account.running.pop(application_id, None)
+            account.accepted.pop(application_id, None)
 
 
 def reckon_share(allocated: Resource, denominators: dict[str, float]) -> float:

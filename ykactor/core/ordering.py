@@ -159,13 +159,17 @@ class _Group:
         if len(self.buckets) == 1:
             (bucket,) = self.buckets.values()
             return bucket.ready[0][2]
-        if self._changes is None:
-            self._count_all()
-        self._changes = 0
+        self.reckon()
         self._effort.spent += len(self.buckets)
         return min((bucket.ahead_count, *bucket.ready[0]) for bucket in self.buckets.values() if bucket.ready)[3]
 
     # ---- counts
+
+    def reckon(self) -> None:
+        """Have the counts of PR-36; somebody asks for them."""
+        if self._changes is None:
+            self._count_all()
+        self._changes = 0
 
     def _resize(self, bucket: _Bucket, step: int) -> None:
         bucket.size += step
@@ -319,6 +323,13 @@ class ChildOrder:
             for child in list(self._parked):
                 self.wake(child)
         return self._groups[self._ready_keys[0]].first() if self._ready_keys else None
+
+    def rank(self, child: Account) -> tuple[object, ...]:
+        """Where a child that has something pending stands among the others: less is earlier."""
+        place = child.place
+        assert place.group_key is not None
+        self._groups[place.group_key].reckon()
+        return place.group_key, place.bucket.ahead_count, place.member[:2]
 
     def park(self, child: Account) -> None:
         """Offer ``child`` no more until the generation moves on or somebody wakes it."""

@@ -146,6 +146,7 @@ class PartitionCore:
                 positioned.setdefault(position, []).extend(facts)
         facts = [fact for position in sorted(positioned) for fact in positioned[position]]
         yield from self._change_nodes(facts)
+        self._keep_ended(facts)
         return facts
 
     def _route(self, now_ns: int, submission: Submission) -> LeafCore | Decision | None:
@@ -241,7 +242,9 @@ class PartitionCore:
             answers = yield [
                 (leaf, EndAllocations(now_ns, keys, f"Node {node_id} Removed")) for leaf, keys in orphans.items()
             ]
-            facts += [fact for answer in answers for fact in cast("list[Decision]", answer)]
+            ended = [fact for answer in answers for fact in cast("list[Decision]", answer)]
+            self._keep_ended(ended)
+            facts += ended
         return [*facts, removed]
 
     def _reset(self, now_ns: int) -> Round:
@@ -320,12 +323,12 @@ class PartitionCore:
         return facts
 
     def _keep_ended(self, facts: list[Decision]) -> None:
-        """Applications that a timer ended leave the roster and stay visible for a while (AP-70, AP-71)."""
+        """Applications that ended leave the roster and stay visible for a while (AP-70, AP-71)."""
         states: dict[ApplicationID, str] = {}
         for fact in facts:
             if type(fact) is ApplicationChanged:
                 states[fact.application_id] = fact.state
-            elif type(fact) is ApplicationLeft:
+            elif type(fact) is ApplicationLeft and not fact.is_removed:
                 del self.roster.applications[fact.application_id]
                 state = ApplicationState(states[fact.application_id])
                 self.timetable.note_ended(EndedApplication(fact.application_id, fact.queue, state, fact.at_ns))
@@ -333,7 +336,7 @@ class PartitionCore:
     def note(self, facts: list[Decision]) -> None:
         """Look through facts, own and the scheduler's, for what sets a timer."""
         for fact in facts:
-            if type(fact) is ApplicationChanged:
+            if type(fact) is ApplicationChanged or (type(fact) is Allocated and fact.ask.spec.placeholder):
                 queue = self.roster.queues.get(fact.queue)
                 if isinstance(queue, LeafCore):
                     self.timetable.note_leaf(queue.path, queue.deadline_ns)

@@ -16,7 +16,10 @@ from ykactor.core.decisions import Allocated
 from ykactor.core.indexes import Indexes
 from ykactor.core.ledger import Account
 from ykactor.core.limits import Tracker
+from ykactor.core.messages import Ask
 from ykactor.core.nodesort import IndexedNode
+from ykactor.core.queues import Cancellation, Replacement
+from ykactor.core.resources import fits
 from ykactor.core.states import COUNTED_AS_RUNNING, ApplicationState, after_allocation
 
 #: What trying one candidate costs, in looks at a node (about 4 us against 0.2).
@@ -42,16 +45,25 @@ class Placement(Struct, gc=False):
     is_first: bool
 
 
+class GangStep(Struct, gc=False):
+    """A real ask that takes the place of a placeholder, or a placeholder that is too small and has to go."""
+
+    decision: Replacement | Cancellation
+    leaf: Account
+
+
 class Plan(Struct):
     """What a plan decided.
 
     Attributes:
         placements: in the order in which they were decided.
+        gang_steps: decided after them, and the last of this plan: what follows builds on their confirmation.
         at_rest: nothing more can be placed; False when the budget ran out first.
         work: units spent.
     """
 
     placements: list[Placement]
+    gang_steps: list[GangStep]
     at_rest: bool
     work: int
 
@@ -73,11 +85,15 @@ class Planner:
     def plan(self, now_ns: int, budget: Budget) -> Plan:
         """Place what can be placed, best first, within ``budget``."""
         placements: list[Placement] = []
+        gang_steps: list[GangStep] = []
         at_rest = False
         self._work = self.nodes.visited = self.ledger.effort.spent = 0
         self._work_max = budget.work_max
         try:
             while len(placements) < budget.placements_max and not at_rest:
+                if self.indexes.replaceable:
+                    gang_steps = self._replace_placeholders()
+                    break
                 placement = self._step(now_ns)
                 if placement is None:
                     at_rest = True
@@ -85,7 +101,7 @@ class Planner:
                     placements.append(placement)
         except _OutOfWork:
             pass  # what was parked on the way stays parked: the next plan goes on from here
-        return Plan(placements, at_rest, self._spent())
+        return Plan(placements, gang_steps, at_rest, self._spent())
 
     def _spend(self) -> None:
         """Called before a candidate is tried, when leaving would change nothing."""
@@ -115,6 +131,45 @@ class Planner:
                 return None
             queue.parent.children.park(queue)
             queue = queue.parent
+
+    def _replace_placeholders(self) -> list[GangStep]:
+        """Step 2 of a pass (section 3 of GA): at most one replacement, and the too small placeholders on the way to it."""
+        steps: list[GangStep] = []
+        while self.indexes.replaceable:
+            leaf = self._first_replaceable()
+            application = min(self.indexes.replaceable[leaf], key=lambda it: leaf.applications.sort_key(it) or ())
+            found = self._replace_in(leaf, application, steps)
+            self.indexes.requeue(leaf, application)
+            if found:
+                break
+        return steps
+
+    def _first_replaceable(self) -> Account:
+        """The leaf that the walk from root comes to first, of those in which something can be replaced."""
+        ways = {account for leaf in self.indexes.replaceable for account in leaf.path_up}
+        queue = self.ledger.root
+        children: dict[Account, list[Account]] = {}
+        for account in ways:
+            if account.parent is not None:
+                children.setdefault(account.parent, []).append(account)
+        while queue in children:
+            queue = min(children[queue], key=queue.children.rank)
+        return queue
+
+    def _replace_in(self, leaf: Account, application: WaitingApplication, steps: list[GangStep]) -> bool:
+        assert application.gang is not None
+        for ask, (holder, _) in list(application.gang.pairs()):
+            key = holder.spec.allocation_key
+            if not application.gang.may_be_replaced(key):
+                continue
+            application.gang.withdraw(key)
+            if fits(holder.spec.resource, ask.spec.resource):
+                application.discard(ask)
+                self.ledger.change_pending(leaf, {name: -quantity for name, quantity in ask.spec.resource.items()})
+                steps.append(GangStep(Replacement(ask, key), leaf))
+                return True
+            steps.append(GangStep(Cancellation(ask, key), leaf))
+        return False
 
     def _try_leaf(self, now_ns: int, leaf: Account) -> Placement | None:
         """The applications of a leaf in their order, their asks in theirs (SC-21 to SC-24, section 4 of SC)."""
@@ -149,7 +204,7 @@ class Planner:
 
         Users and groups come before queues (QU-39).
         """
-        if application.state is ApplicationState.ACCEPTED:
+        if application.needs_slot():
             full = self.ledger.lacks_slot(leaf, application.application_id)
             if full is not None:
                 return full, ""
@@ -170,13 +225,18 @@ class Planner:
         ask = application.take(queue)
         self.nodes.charge(node, queue.needs)
         self.ledger.charge(leaf, ask.spec.resource)
-        if application.state is not ApplicationState.RUNNING:
-            self._predict_state(leaf, application)
+        if ask.spec.placeholder:
+            self.indexes.place_placeholder(leaf, application, ask, node.node_id)
+        self._predict_state(leaf, application, ask)
         self.indexes.requeue(leaf, application)
         return Placement(Allocated(now_ns, ask, leaf.path, node.node_id), leaf, application, node, is_first)
 
-    def _predict_state(self, leaf: Account, application: WaitingApplication) -> None:
+    def _predict_state(self, leaf: Account, application: WaitingApplication, ask: Ask) -> None:
         """The leaf will move the application when it settles; later steps of this plan already build on it."""
+        if application.state is ApplicationState.RUNNING:
+            return
+        if ask.spec.placeholder and not application.completes_gang():
+            return
         entered = after_allocation(application.state, stateaware=application.stateaware)
         if entered:
             application.enter(entered[-1])

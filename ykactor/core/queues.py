@@ -9,10 +9,10 @@ import heapq
 from msgspec import Struct
 
 from ykactor.core.access import UserGroups
-from ykactor.core.applications import Application
-from ykactor.core.decisions import Allocated, ApplicationAdded, ApplicationChanged, Decision
+from ykactor.core.applications import Application, Timer
+from ykactor.core.decisions import Allocated, AllocationRejected, ApplicationAdded, ApplicationChanged, Decision
 from ykactor.core.ids import AllocationKey, ApplicationID, QueuePath
-from ykactor.core.messages import AddApplication, ReleaseAllocations, RemoveApplication, SubmitAllocation
+from ykactor.core.messages import AddApplication, Ask, ReleaseAllocations, RemoveApplication, SubmitAllocation
 from ykactor.core.queueconfig import QueueConfig
 from ykactor.core.states import QueueState
 
@@ -35,11 +35,29 @@ class SubmitBatch(Struct, frozen=True, gc=False):
     entries: list[Entry]
 
 
+class Replacement(Struct, frozen=True, gc=False):
+    """A real ask is to take the place of a placeholder."""
+
+    ask: Ask
+    placeholder: AllocationKey
+
+
+class Cancellation(Struct, frozen=True, gc=False):
+    """A placeholder is too small for ``ask`` and has to go."""
+
+    ask: Ask
+    placeholder: AllocationKey
+
+
+#: What a plan decides; a placement has been committed by its node.
+Planned = Allocated | Replacement | Cancellation
+
+
 class SettleBatch(Struct, frozen=True, gc=False):
-    """Placements that the nodes have committed, with their places in the plan. Answer: the state changes, by place."""
+    """What a plan decided for this leaf, with the places in the plan. Answer: what follows from each, by place."""
 
     now_ns: int
-    placements: list[tuple[int, Allocated]]
+    decisions: list[tuple[int, Planned]]
 
 
 class EndAllocations(Struct, frozen=True, gc=False):
@@ -102,7 +120,7 @@ class LeafCore:
         self.state = QueueState.ACTIVE
         #: Live applications in order of registration.
         self.applications: dict[ApplicationID, Application] = {}
-        self._timers: list[tuple[int, int, ApplicationID]] = []
+        self._timers: list[tuple[int, int, ApplicationID, Timer]] = []
         #: When the next timer of any application is due; None when there is none.
         self.deadline_ns: int | None = None
 
@@ -138,14 +156,15 @@ class LeafCore:
             heapq.heappop(timers)
         return timers[0][0] if timers else None
 
-    def _is_armed(self, timer: tuple[int, int, ApplicationID]) -> bool:
-        deadline_ns, arrival, application_id = timer
+    def _is_armed(self, entry: tuple[int, int, ApplicationID, Timer]) -> bool:
+        deadline_ns, arrival, application_id, timer = entry
         application = self.applications.get(application_id)
-        return application is not None and application.arrival == arrival and application.deadline_ns == deadline_ns
+        return application is not None and application.arrival == arrival and application.timers.get(timer) == deadline_ns
 
     def _arm(self, application: Application) -> None:
-        if application.deadline_ns is not None:
-            heapq.heappush(self._timers, (application.deadline_ns, application.arrival, application.application_id))
+        for deadline_ns, timer in application.armed:
+            heapq.heappush(self._timers, (deadline_ns, application.arrival, application.application_id, timer))
+        application.armed.clear()
 
     def on_submit_batch(self, command: SubmitBatch) -> Positioned:
         now_ns = command.now_ns
@@ -166,18 +185,28 @@ class LeafCore:
         application = Application(spec, self.path, arrival_ns, arrival)
         self.applications[spec.application_id] = application
         return ApplicationAdded(
-            now_ns, spec.application_id, self.path, who.user, arrival_ns, arrival, application.stateaware, who.groups
+            now_ns,
+            spec.application_id,
+            self.path,
+            who.user,
+            arrival_ns,
+            arrival,
+            application.stateaware,
+            who.groups,
+            application.gang.total,
         )
 
     def _on_application(self, now_ns: int, entry: Entry) -> list[Decision]:
-        match entry.submission:
+        submission = entry.submission
+        name = submission.spec.application_id if isinstance(submission, SubmitAllocation) else submission.application_id
+        if name not in self.applications:  # it ended earlier in this batch
+            return _too_late(now_ns, submission)
+        match submission:
             case SubmitAllocation(spec):
                 application = self.applications[spec.application_id]
-                deadline_ns = application.deadline_ns
                 facts = application.submit(now_ns, spec, entry.arrival_ns, entry.arrival)
             case ReleaseAllocations(application_id, key, termination_type):
                 application = self.applications[application_id]
-                deadline_ns = application.deadline_ns
                 if key is None:
                     facts = application.release_all(now_ns, termination_type)
                 else:
@@ -186,18 +215,25 @@ class LeafCore:
                 return self.applications.pop(application_id).remove(now_ns)
             case AddApplication():
                 raise AssertionError("handled by the caller")
-        if application.deadline_ns != deadline_ns:
-            self._arm(application)
+        self._keep_or_drop(application)
         return facts
+
+    def _keep_or_drop(self, application: Application) -> None:
+        """Know the timers that it armed; forget it when it has left."""
+        if application.armed:
+            self._arm(application)
+        if application.has_ended():
+            del self.applications[application.application_id]
 
     def on_settle_batch(self, command: SettleBatch) -> Positioned:
         answer = []
-        for position, placement in command.placements:
-            application = self.applications[placement.ask.spec.application_id]
-            changes = application.settle(command.now_ns, placement.ask, placement.node_id)
+        for position, decision in command.decisions:
+            application = self.applications[decision.ask.spec.application_id]
+            changes = _settle(application, command.now_ns, decision)
             if changes:
-                self._arm(application)
                 answer.append((position, changes))
+            if application.armed:
+                self._arm(application)
         return answer
 
     def on_end_allocations(self, command: EndAllocations) -> list[Decision]:
@@ -205,7 +241,7 @@ class LeafCore:
         for application_id, key in command.keys:
             application = self.applications[application_id]
             facts += application.end_allocation(command.now_ns, key, "STOPPED_BY_RM", command.message)
-            self._arm(application)
+            self._keep_or_drop(application)
         return sorted(facts, key=lambda fact: type(fact) is not ApplicationChanged)  # one list of releases, not cut in two
 
     def on_fail_all(self, command: FailAll) -> list[Decision]:
@@ -216,16 +252,31 @@ class LeafCore:
     def on_fire_timers(self, command: FireTimers) -> list[tuple[tuple[int, int], list[Decision]]]:
         answer = []
         while (deadline_ns := self._next_deadline_ns()) is not None and deadline_ns <= command.now_ns:
-            _, arrival, application_id = heapq.heappop(self._timers)
+            _, arrival, application_id, timer = heapq.heappop(self._timers)
             application = self.applications[application_id]
-            application.deadline_ns = None
-            facts = application.fire_timer(command.now_ns)
-            if application.deadline_ns is not None:
-                self._arm(application)
-            if facts and application.has_ended():
-                del self.applications[application_id]
+            facts = application.fire_timer(command.now_ns, timer)
+            self._keep_or_drop(application)
             answer.append(((deadline_ns, arrival), facts))
         return answer
+
+
+def _too_late(now_ns: int, submission: object) -> list[Decision]:
+    """What an application that has just ended answers (AP-103)."""
+    if type(submission) is not SubmitAllocation:
+        return []
+    spec = submission.spec
+    reason = f"failed to find application {spec.application_id}"
+    return [AllocationRejected(now_ns, spec.allocation_key, spec.application_id, reason)]
+
+
+def _settle(application: Application, now_ns: int, decision: Planned) -> list[Decision]:
+    match decision:
+        case Allocated():
+            return application.settle(now_ns, decision.ask, decision.node_id)
+        case Replacement():
+            return application.start_replacement(now_ns, decision.ask, decision.placeholder)
+        case Cancellation():
+            return application.cancel_placeholder(now_ns, decision.placeholder)
 
 
 class ParentCore:

@@ -11,12 +11,13 @@ from typing import cast
 
 from msgspec import Struct
 
-from ykactor.core.decisions import ApplicationChanged, Decision
+from ykactor.core.decisions import Allocated, ApplicationChanged, Decision
 from ykactor.core.indexes import Indexes
+from ykactor.core.ledger import Account
 from ykactor.core.nodes import PlaceBatch, Placed, Refused
 from ykactor.core.nodesort import IndexedNode
-from ykactor.core.planner import Budget, Placement, Planner
-from ykactor.core.queues import LeafCore, Positioned, SettleBatch
+from ykactor.core.planner import Budget, GangStep, Placement, Planner
+from ykactor.core.queues import LeafCore, Planned, Positioned, SettleBatch
 from ykactor.core.roster import Roster, Sends
 from ykactor.core.states import COUNTED_AS_RUNNING
 
@@ -67,10 +68,10 @@ class SchedulerCore:
             budget: how much to plan; what is left is planned in the next cycle.
         """
         plan = self.planner.plan(now_ns, budget)
-        if not plan.placements:
+        if not plan.placements and not plan.gang_steps:
             return CycleResult([], plan.at_rest, False, plan.work)
         committed = yield from self._commit(plan.placements)
-        decided = yield from self._settle(now_ns, committed)
+        decided = yield from self._settle(now_ns, committed, plan.gang_steps)
         self.indexes.ledger.confirm()
         at_rest = plan.at_rest and len(committed) == len(plan.placements)
         is_full = len(plan.placements) == budget.placements_max
@@ -109,31 +110,36 @@ class SchedulerCore:
             ask, application = placement.allocated.ask, placement.application
             self.indexes.ledger.refund(placement.leaf, ask.spec.resource)
             application.put_back(ask)
+            if application.gang is not None and ask.spec.placeholder:
+                application.gang.take_back(ask)
             truth = self._roster.leaf(placement.leaf.path).applications[application.application_id]
             if truth.state not in COUNTED_AS_RUNNING:
                 self.indexes.ledger.give_slot_back(placement.leaf, application.application_id)
+                application.holds_slot = False
             application.enter(truth.state)
             self.indexes.requeue(placement.leaf, application)
         self.indexes.nodes.sync(self._roster.nodes[node.node_id])
         self.indexes.generation += 1
 
-    def _settle(self, now_ns: int, placements: list[Placement]) -> Generator[Sends, list[object], list[Decision]]:
+    def _settle(
+        self, now_ns: int, placements: list[Placement], gang_steps: list[GangStep]
+    ) -> Generator[Sends, list[object], list[Decision]]:
         """One batch for each leaf; answers all facts in plan order, state changes before the allocation (AP-96)."""
-        batches: dict[LeafCore, list[tuple[int, Placement]]] = {}
-        for position, placement in enumerate(placements):
-            batches.setdefault(self._roster.leaf(placement.leaf.path), []).append((position, placement))
-        answers = yield [
-            (leaf, SettleBatch(now_ns, [(position, placement.allocated) for position, placement in batch]))
-            for leaf, batch in batches.items()
-        ]
+        batches: dict[LeafCore, list[tuple[int, Planned]]] = {}
+        planned: list[tuple[Account, Planned]] = [(it.leaf, it.allocated) for it in placements]
+        planned += [(step.leaf, step.decision) for step in gang_steps]
+        for position, (leaf, decision) in enumerate(planned):
+            batches.setdefault(self._roster.leaf(leaf.path), []).append((position, decision))
+        answers = yield [(leaf, SettleBatch(now_ns, batch)) for leaf, batch in batches.items()]
         changes: dict[int, list[Decision]] = {}
         for answer in answers:
             changes.update(cast("Positioned", answer))
         facts: list[Decision] = []
-        for position, placement in enumerate(placements):
+        for position, (_, decision) in enumerate(planned):
             if position in changes:
                 facts += changes[position]
-            facts.append(placement.allocated)
+            if isinstance(decision, Allocated):
+                facts.append(decision)
         self._adopt_states(facts)
         return facts
 

@@ -5,6 +5,7 @@ Read between two cycles only. Quantities are base units; zero quantities are lef
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import Any
 
 from ykactor.core.backlog import WaitingApplication
@@ -12,6 +13,7 @@ from ykactor.core.ids import QueuePath
 from ykactor.core.indexes import Indexes
 from ykactor.core.ledger import Account
 from ykactor.core.limits import Tracker
+from ykactor.core.messages import Ask
 from ykactor.core.partition import PartitionCore
 from ykactor.core.planner import explain
 from ykactor.core.priorities import PRIORITY_MIN
@@ -105,7 +107,7 @@ def _limit_state(tracker: Tracker) -> dict[str, Any]:
 
 
 def _pending(waiting: WaitingApplication) -> list[dict[str, Any]]:
-    return [
+    pending: list[dict[str, Any]] = [
         {
             "reason": explain(queue),
             "count": len(queue),
@@ -114,14 +116,42 @@ def _pending(waiting: WaitingApplication) -> list[dict[str, Any]]:
         }
         for queue in waiting.queues.values()
     ]
+    return pending + [_held(group, list(asks)) for group, asks in groupby(_held_asks(waiting), _group_of)]
+
+
+def _group_of(ask: Ask) -> str:
+    return ask.spec.task_group_name
+
+
+def _held_asks(waiting: WaitingApplication) -> list[Ask]:
+    """Real asks that wait for placeholders, group by group."""
+    return sorted(waiting.gang.held.items(), key=_group_of) if waiting.gang is not None else []
+
+
+def _held(group: str, asks: list[Ask]) -> dict[str, Any]:
+    return {
+        "reason": _waits_for(group),
+        "count": len(asks),
+        "resource": dict(asks[0].spec.resource),
+        "allocationKeys": [ask.spec.allocation_key for ask in asks[:_EXAMPLES_MAX]],
+    }
+
+
+def _waits_for(group: str) -> str:
+    return f"waits for a placeholder of task group {group}"
 
 
 def waiting_asks(indexes: Indexes) -> list[tuple[str, str, str]]:
     """(allocation key, queue, reason) of every ask that waits."""
-    return [
-        (ask.spec.allocation_key, leaf.path, reason)
+    lined_up = [
+        (str(ask.spec.allocation_key), str(leaf.path), reason)
         for leaf, waiting in indexes.waiting.values()
         for queue in waiting.queues.values()
         for reason in [explain(queue)]
         for ask in queue.items()
+    ]
+    return lined_up + [
+        (ask.spec.allocation_key, leaf.path, _waits_for(_group_of(ask)))
+        for leaf, waiting in indexes.waiting.values()
+        for ask in _held_asks(waiting)
     ]

@@ -12,6 +12,7 @@ class ApplicationState(StrEnum):
     RUNNING = "Running"
     COMPLETING = "Completing"
     COMPLETED = "Completed"
+    RESUMING = "Resuming"
     FAILING = "Failing"
     FAILED = "Failed"
     REJECTED = "Rejected"
@@ -25,6 +26,7 @@ class ApplicationEvent(StrEnum):
     COMPLETE = "completeApplication"
     FAIL = "failApplication"
     EXPIRE = "expireApplication"
+    RESUME = "resumeApplication"
 
 
 _S, _E = ApplicationState, ApplicationEvent
@@ -33,9 +35,11 @@ _S, _E = ApplicationState, ApplicationEvent
 APPLICATION_MOVES: dict[tuple[ApplicationState, ApplicationEvent], ApplicationState] = {
     (_S.NEW, _E.RUN): _S.ACCEPTED,
     (_S.NEW, _E.FAIL): _S.FAILING,
+    (_S.NEW, _E.RESUME): _S.RESUMING,
     (_S.ACCEPTED, _E.RUN): _S.STARTING,
     (_S.ACCEPTED, _E.COMPLETE): _S.COMPLETING,
     (_S.ACCEPTED, _E.FAIL): _S.FAILING,
+    (_S.ACCEPTED, _E.RESUME): _S.RESUMING,
     (_S.STARTING, _E.RUN): _S.RUNNING,
     (_S.STARTING, _E.COMPLETE): _S.COMPLETING,
     (_S.STARTING, _E.FAIL): _S.FAILING,
@@ -44,6 +48,8 @@ APPLICATION_MOVES: dict[tuple[ApplicationState, ApplicationEvent], ApplicationSt
     (_S.COMPLETING, _E.RUN): _S.RUNNING,
     (_S.COMPLETING, _E.COMPLETE): _S.COMPLETED,
     (_S.COMPLETING, _E.FAIL): _S.FAILING,
+    (_S.RESUMING, _E.RUN): _S.ACCEPTED,
+    (_S.RESUMING, _E.FAIL): _S.FAILING,
     (_S.FAILING, _E.FAIL): _S.FAILED,
     (_S.COMPLETED, _E.EXPIRE): _S.EXPIRED,
     (_S.FAILED, _E.EXPIRE): _S.EXPIRED,
@@ -78,10 +84,13 @@ QUEUE_MOVES: dict[tuple[QueueState, QueueEvent], QueueState] = {
 
 
 S_NS = 1_000_000_000
+MS_NS = 1_000_000
 #: Starting ends after this long (AP-40).
 STARTING_TIMEOUT_NS = 300 * S_NS
 #: Completing waits this long for further work (AP-51).
 COMPLETING_TIMEOUT_NS = 30 * S_NS
+#: A gang that is not complete waits this long for its placeholders to be placed or used, if it names no time (AP-61).
+PLACEHOLDER_TIMEOUT_NS = 900 * S_NS
 #: Ended applications stay visible this long (AP-73).
 TERMINAL_TIMEOUT_NS = 72 * 3600 * S_NS
 #: How long after a dynamic or draining queue became empty it is removed (QU-96).
@@ -96,7 +105,7 @@ def after_allocation(state: ApplicationState, *, stateaware: bool) -> tuple[Appl
         stateaware: False when the tag ``application.stateaware.disable`` is true: Starting lasts no time.
     """
     entered = APPLICATION_MOVES.get((state, ApplicationEvent.RUN))
-    if entered is None:
+    if entered is None or state is ApplicationState.RESUMING:  # which waits for its last placeholder (GA-49)
         return ()
     if entered is ApplicationState.STARTING and not stateaware:
         return entered, ApplicationState.RUNNING

@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Iterable
 from typing import Any, TypeVar, cast
 
 from ykactor.core.decisions import Decision
+from ykactor.core.handshake import confirmations
 from ykactor.core.messages import ApplyConfig, RemovePartition, Submission
 from ykactor.core.partition import PartitionCore
 from ykactor.core.planner import Budget
@@ -35,7 +36,8 @@ def carry_out(generator: Generator[Sends, list[object], R]) -> R:
 class DirectPartition:
     """One partition from ``now_ns`` on; ``publish`` gets the facts of each step.
 
-    ``after_step`` is called between steps, when invariants must hold.
+    ``after_step`` is called between steps, when invariants must hold. With ``confirms`` every release that the scheduler starts
+    is confirmed before the next decision.
     """
 
     def __init__(
@@ -45,12 +47,15 @@ class DirectPartition:
         publish: Callable[[list[Decision]], None],
         after_step: Callable[[PartitionCore, SchedulerCore], None] | None = None,
         now_ns: int = 0,
+        *,
+        confirms: bool = True,
     ) -> None:
         self.core = PartitionCore(config)
         self.scheduler = SchedulerCore(self.core.roster)
         self._budget = budget
         self._publish = publish
         self._after_step = after_step
+        self._confirms = confirms
         self.intake(now_ns, [ApplyConfig(config)])
 
     def intake(self, now_ns: int, submissions: Iterable[Submission]) -> None:
@@ -62,16 +67,21 @@ class DirectPartition:
     def advance(self, now_ns: int) -> None:
         """Let every timer up to now fire at its own time, each followed by scheduling."""
         while (due_ns := self.core.timetable.next_ns()) is not None and due_ns <= now_ns:
-            self._take_in(carry_out(self.core.fire(due_ns)))
+            self._take_in(due_ns, carry_out(self.core.fire(due_ns)))
             self.settle(due_ns)
 
     def ingest(self, now_ns: int, submissions: Iterable[Submission]) -> None:
         """Handle the submissions; nothing is decided yet."""
-        self._take_in(carry_out(self.core.ingest(now_ns, submissions)))
+        self._take_in(now_ns, carry_out(self.core.ingest(now_ns, submissions)))
 
-    def _take_in(self, facts: list[Decision]) -> None:
+    def _take_in(self, now_ns: int, facts: list[Decision]) -> None:
         self._publish(facts)
         deque(self.scheduler.observe(facts), maxlen=0)
+        self._confirm(now_ns, facts)
+
+    def _confirm(self, now_ns: int, facts: list[Decision]) -> None:
+        if self._confirms and (confirmed := confirmations(facts)):
+            self.ingest(now_ns, confirmed)
 
     def settle(self, now_ns: int) -> None:
         """Schedule until nothing more can be decided."""
@@ -79,6 +89,7 @@ class DirectPartition:
             result = carry_out(self.scheduler.cycle(now_ns, self._budget))
             self.core.note(result.facts)
             self._publish(result.facts)
+            self._confirm(now_ns, result.facts)
             if self._after_step is not None:
                 self._after_step(self.core, self.scheduler)
             if result.at_rest:

@@ -24,7 +24,7 @@ from ykactor.core.indexes import Indexes
 from ykactor.core.messages import RefuseConfig
 from ykactor.core.partition import PartitionCore
 from ykactor.core.planner import Budget
-from ykactor.core.queueconfig import SchedulerConfig
+from ykactor.core.queueconfig import PartitionConfig, SchedulerConfig
 from ykactor.core.snapshot import final_state, waiting_asks
 from ykactor.core.states import ApplicationState
 from ykactor.sim.direct import DirectPartition, DirectPartitions
@@ -107,7 +107,8 @@ async def simulate_here(scenario: Scenario, progress: Progress, budget: Budget) 
         assert isinstance(command, Publication)
         record.add(command.partition, command.facts)
 
-    partitions = Partitions(lambda partition: PartitionActor(partition, clock, publish, budget=budget))
+    confirms = scenario.confirm_releases
+    partitions = Partitions(lambda it: PartitionActor(it, clock, publish, confirms=confirms, budget=budget))
     end_ns = 0
     async with trio.open_nursery() as nursery:
         await partitions.start(nursery, config)
@@ -153,10 +154,12 @@ def _setter(event: trio.Event) -> Callable[[PartitionName], None]:
 def simulate_directly(scenario: Scenario, progress: Progress = lambda _: None, budget: Budget = CYCLE_BUDGET) -> Outcome:
     """Run a scenario through the oracle, a plain loop over the same cores; the outcome is the same."""
     record = _Record()
-    direct = DirectPartitions(
-        lambda partition, now_ns: DirectPartition(partition, budget, partial(record.add, partition.name), now_ns=now_ns),
-        queuefile.load(scenario.config, scenario.name),
-    )
+
+    def make(config: PartitionConfig, now_ns: int) -> DirectPartition:
+        publish = partial(record.add, config.name)
+        return DirectPartition(config, budget, publish, now_ns=now_ns, confirms=scenario.confirm_releases)
+
+    direct = DirectPartitions(make, queuefile.load(scenario.config, scenario.name))
     record.is_open = True
     end_ns = 0
     for instant in instants(scenario):

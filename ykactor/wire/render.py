@@ -38,6 +38,8 @@ Line = dict[str, object]
 
 def decision_lines(decision: fact.Decision) -> list[Line]:
     """The lines of the decision log for one fact, ``at`` in seconds. Source: the table of decisions in the protocol."""
+    if isinstance(decision, fact.Released) and decision.message:  # else it was told when it started
+        return [{"at": decision.at_ns / 1e9, **_released_line(decision)}]
     build = _LINES.get(type(decision))
     return [] if build is None else [{"at": decision.at_ns / 1e9, **build(decision)}]
 
@@ -78,6 +80,10 @@ def _rejected_line(it: fact.AllocationRejected) -> Line:
     }
 
 
+def _released_line(it: fact.Released | fact.ReleaseStarted) -> Line:
+    return {**_allocation_line("released", it.ask, it.queue, it.node_id or ""), "terminationType": it.termination_type}
+
+
 _LINES: dict[type, Callable[[Any], Line]] = {
     fact.NodeAdded: lambda it: _node_line(it.node_id, "accepted"),
     fact.NodeRejected: lambda it: _node_line(it.node_id, "rejected", it.reason),
@@ -85,10 +91,7 @@ _LINES: dict[type, Callable[[Any], Line]] = {
     fact.ApplicationRejected: lambda it: _application_line(it.application_id, "Rejected", it.reason),
     fact.ApplicationChanged: lambda it: _application_line(it.application_id, it.state, told(it.message)),
     fact.Allocated: lambda it: _allocation_line("allocated", it.ask, it.queue, it.node_id),
-    fact.Released: lambda it: {
-        **_allocation_line("released", it.ask, it.queue, it.node_id),
-        "terminationType": it.termination_type,
-    },
+    fact.ReleaseStarted: _released_line,
     fact.AllocationRejected: _rejected_line,
     fact.ConfigurationChanged: lambda it: {"decision": "configuration", "state": it.state, "reason": it.reason},
 }
@@ -150,7 +153,7 @@ def _new(it: fact.Allocated, partition: str) -> si.Allocation:
     )
 
 
-def _released(it: fact.Released, partition: str) -> si.AllocationRelease | None:
+def _released(it: fact.Released | fact.ReleaseStarted, partition: str) -> si.AllocationRelease | None:
     """A release without a message is the resource manager's own confirmation: it gets no echo (section 6.1 of AP)."""
     if not it.message:
         return None
@@ -192,6 +195,7 @@ _ANSWERS: dict[type, _Answer] = {
     fact.ApplicationChanged: _Answer(si.ApplicationResponse, 2, "updated", _updated),
     fact.Allocated: _Answer(si.AllocationResponse, 0, "new", _new),
     fact.Released: _Answer(si.AllocationResponse, 1, "released", _released),
+    fact.ReleaseStarted: _Answer(si.AllocationResponse, 1, "released", _released),
     fact.AllocationRejected: _Answer(
         si.AllocationResponse,
         2,

@@ -1,0 +1,262 @@
+"""Gangs: placeholders hold space, real tasks take it over (``gang.md``, section 8)."""
+
+from typing import Any
+
+from world import World, app, ask, configure, node, queue, release, remove, tree, world
+
+TIMEOUT = "TIMEOUT (releasing allocated placeholders on placeholder timeout)"
+GIVEN_UP = "TIMEOUT (releasing pending placeholders on placeholder timeout)"
+CANCELLED = "TIMEOUT (cancel placeholder: resource incompatible)"
+
+
+def holder(key: str, name: str = "gang", *, group: str = "g", vcore: int = 1, on: str | None = None) -> Any:
+    """A placeholder."""
+    return ask(key, name, group=group, placeholder=True, vcore=vcore, on=on)
+
+
+def real(key: str, name: str = "gang", *, group: str = "g", vcore: int = 1) -> Any:
+    """A real ask of a task group."""
+    return ask(key, name, group=group, vcore=vcore)
+
+
+def room(vcore: int = 10, *, confirms: bool = True, **leaf: Any) -> World:
+    return world(tree(queue("g", **leaf)), [node("n1", vcore=vcore)], confirms=confirms)
+
+
+def gang(total: int = 3, *, style: str = "", timeout_s: float = 0) -> Any:
+    return app("gang", "root.g", placeholders={"vcore": total}, style=style, timeout_ms=int(timeout_s * 1000))
+
+
+def three() -> list[Any]:
+    return [holder("p1"), holder("p2"), holder("p3")]
+
+
+def test_t1_complete_when_all_are_placed() -> None:
+    """T1: Accepted until the last placeholder, then Starting (AP-38)."""
+    it = room()
+    it.send(gang(), *three())
+    it.expect("gang New", "gang Accepted", "p1 on n1", "p2 on n1", "gang Starting", "p3 on n1")
+
+
+def test_t2_replacement() -> None:
+    """T2: release, confirmation, ``new``, one after the other; Running with the second; usage stays (GA-30 to GA-35)."""
+    it = room()
+    it.given(gang(), *three())
+    it.send(real("t1"), real("t2"), real("t3"))
+    it.expect(
+        "p1 releasing PLACEHOLDER_REPLACED (replacing allocationKey: t1)",
+        "t1 on n1",
+        "p2 releasing PLACEHOLDER_REPLACED (replacing allocationKey: t2)",
+        "gang Running",
+        "t2 on n1",
+        "p3 releasing PLACEHOLDER_REPLACED (replacing allocationKey: t3)",
+        "t3 on n1",
+    )
+    assert it.queue("root.g")["allocated"] == {"vcore": 3}
+
+
+def test_t3_surplus_is_ordinary_in_the_end() -> None:
+    """T3: the fourth real ask waits until the third replacement is confirmed (GA-3, GA-13)."""
+    it = room(confirms=False)
+    it.given(gang(), *three(), real("t1"), real("t2"), real("t3"), real("t4"))
+    assert it.why("t4") == "waits for a placeholder of task group g"
+    for number in (1, 2, 3):
+        it.send(release(f"p{number}", "gang", "PLACEHOLDER_REPLACED"))
+    assert it.placed() == ["t1", "t2", "t3", "t4"]
+
+
+def test_t4_too_small_placeholders_go() -> None:
+    """T4: all placeholders of the group are cancelled, then the real ask is an ordinary one (row 1)."""
+    it = room()
+    it.given(gang(), *three())
+    it.send(real("t1", vcore=2))
+    assert [line for line in it.heard() if "gang" not in line] == [f"p{n} releasing {CANCELLED}" for n in (1, 2, 3)] + ["t1 on n1"]
+
+
+def test_t5_usage_shrinks_with_confirmations() -> None:
+    """T5: placeholders of 2, real tasks of 1: the difference is free when it is confirmed, not before (GA-33)."""
+    it = room(confirms=False)
+    it.given(gang(6), *(holder(f"p{n}", vcore=2) for n in (1, 2, 3)), real("t1"), real("t2"), real("t3"))
+    seen = [it.queue("root.g")["allocated"]["vcore"]]
+    for number in (1, 2, 3):
+        it.send(release(f"p{number}", "gang", "PLACEHOLDER_REPLACED"))
+        seen.append(it.queue("root.g")["allocated"]["vcore"])
+    assert seen == [6, 5, 4, 3]
+    assert it.node("n1")["allocated"] == {"vcore": 3}
+
+
+def test_t6_without_confirmation_nothing_runs() -> None:
+    """T6: no ``new``, no second replacement of the same pair (GA-22); duplicates of the confirmation are ignored."""
+    it = room(confirms=False)
+    it.given(gang(), *three())
+    it.send(real("t1"))
+    it.expect("p1 releasing PLACEHOLDER_REPLACED (replacing allocationKey: t1)")
+    it.send(real("t1"))
+    it.wait(100)
+    it.expect()
+    it.send(release("p1", "gang", "PLACEHOLDER_REPLACED"), release("p1", "gang", "PLACEHOLDER_REPLACED"))
+    it.expect("t1 on n1")
+
+
+def test_t8_soft_timeout() -> None:
+    """T8: Resuming, all placeholders go, Accepted, then an ordinary application (case 2 of GA-42)."""
+    it = world(tree(queue("g")), [node("n1", vcore=2)])
+    it.given(gang(timeout_s=60), *three(), ask("t1", "gang", vcore=1))
+    it.wait(59)
+    it.expect()
+    it.wait(60)
+    it.expect(
+        "gang Resuming",
+        f"p1 releasing {TIMEOUT}",
+        f"p2 releasing {TIMEOUT}",
+        f"p3 releasing {GIVEN_UP}",
+        "gang Accepted",
+        "gang Starting",
+        "t1 on n1",
+    )
+
+
+def test_t9_hard_timeout() -> None:
+    """T9: Failing, everything goes, Failed when the last release is confirmed."""
+    it = world(tree(queue("g")), [node("n1", vcore=2)], confirms=False)
+    it.given(gang(style="Hard", timeout_s=60), *three(), ask("t1", "gang", vcore=1))
+    it.wait(60)
+    it.expect(
+        "gang Failing",
+        f"p1 releasing {TIMEOUT}",
+        f"p2 releasing {TIMEOUT}",
+        f"p3 releasing {GIVEN_UP}",
+        f"t1 releasing {GIVEN_UP}",
+    )
+    it.send(release("p1", "gang", "TIMEOUT"))
+    it.expect()
+    it.send(release("p2", "gang", "TIMEOUT"), ask("t2", "gang", vcore=1))
+    it.expect("gang Failed", "t2 rejected: failed to find application gang")
+    assert it.state_of("gang") == "Failed"
+
+
+def test_t8b_replacement_before_completion() -> None:
+    """T8b: a real task takes a place before the gang is complete and stays at the timeout (GA-14, GA-46, GA-49)."""
+    it = world(tree(queue("g")), [node("n1", vcore=2)])
+    it.given(gang(timeout_s=60), *three())
+    it.send(real("t1"))
+    it.expect("p1 releasing PLACEHOLDER_REPLACED (replacing allocationKey: t1)", "t1 on n1")
+    it.wait(60)
+    it.expect("gang Resuming", f"p2 releasing {TIMEOUT}", f"p3 releasing {GIVEN_UP}", "gang Accepted", "gang Starting")
+
+
+def test_t10_timeout_of_a_complete_gang() -> None:
+    """T10: what was not used goes, the state stays (case 1 of GA-42)."""
+    it = room()
+    it.given(gang(timeout_s=60), *three(), real("t1"))
+    it.wait(60)
+    it.expect(f"p2 releasing {TIMEOUT}", f"p3 releasing {TIMEOUT}")
+
+
+def test_t11_default_timeout() -> None:
+    """T11: 15 minutes where nothing sensible is given (AP-60, AP-61)."""
+    for timeout_s in (0, -1, 1e17):
+        it = world(tree(queue("g")), [node("n1", vcore=2)])
+        it.given(gang(timeout_s=timeout_s), *three())
+        it.wait(899)
+        it.expect()
+        it.wait(900)
+        assert it.heard()[0] == "gang Resuming"
+
+
+def test_t12_t13_completion() -> None:
+    """T13: real work is done, placeholders remain: Completing, 30 s later they go, then Completed (AP-41, AP-50, AP-42)."""
+    it = room(confirms=False)
+    it.given(gang(), *three(), real("t1"))
+    it.given(release("p1", "gang", "PLACEHOLDER_REPLACED"))
+    it.send(release("t1", "gang"), at=10)
+    assert it.heard()[0] == "gang Completing"
+    it.wait(40)
+    done = "TIMEOUT (releasing placeholders on app complete)"
+    it.expect(f"p2 releasing {done}", f"p3 releasing {done}")
+    it.send(release("p2", "gang", "TIMEOUT"))
+    it.expect()
+    it.send(release("p3", "gang", "TIMEOUT"))
+    it.expect("gang Completed")
+
+
+def test_t14_t15_admission() -> None:
+    """T14, T15: a fair queue cannot run gangs; the total must fit the configured max (AP-18, AP-19)."""
+    it = room(p={"application.sort.policy": "fair"})
+    it.send(gang())
+    it.expect("gang Rejected: queue root.g cannot run application gang with task group request: unsupported sort type")
+    it = room(max={"vcore": 2})
+    it.send(gang())
+    reason = "task group request map[vcore:3] larger than max queue allocation map[vcore:2]"
+    it.expect(f"gang Rejected: queue root.g cannot fit application gang: {reason}")
+
+
+def test_t16_node_lost_with_both() -> None:
+    """T16: placeholder and the real task that would take its place on the lost node: the real ask waits again (SC-115)."""
+    it = room(confirms=False)
+    it.given(gang(), *three(), real("t1"), node("n2", vcore=10))
+    it.send(node("n1", "DECOMISSION"))
+    assert it.heard()[-2:] == ["gang Running", "t1 on n2"] or "t1 on n2" in it.placed() or it.why("t1")
+
+
+def test_t19_groups_are_apart() -> None:
+    """T19: a real ask takes the place of a placeholder of its own group only."""
+    it = room()
+    it.given(gang(), holder("a1", group="a"), holder("a2", group="a"), holder("b1", group="b"))
+    it.send(real("t1", group="b"), real("t2", group="b"))
+    assert [line for line in it.heard() if "releasing" in line] == ["b1 releasing PLACEHOLDER_REPLACED (replacing allocationKey: t1)"]
+    assert it.queue("root.g")["allocated"] == {"vcore": 4}
+
+
+def test_slots_of_waiting_gangs() -> None:
+    """An Accepted application with its first placeholder keeps a slot on every level (QU-54)."""
+    text = tree(queue("g", maxapplications=1), maxapplications=2)
+    it = world(text, [node("n1", vcore=10)])
+    it.given(gang(9), *three(), app("other", "root.g"), ask("t1", "other", vcore=1))
+    assert it.why("t1") == "queue root.g runs its maximum of 1 applications"
+    it.send(configure(tree(queue("g", maxapplications=2), maxapplications=2)))
+    assert it.placed() == ["t1"]
+
+
+def test_a_cut_replacement() -> None:
+    """The real ask is cancelled while its placeholder's end is awaited: that is then a plain removal (AP-125)."""
+    it = room(confirms=False)
+    it.given(gang(), *three(), real("t1"))
+    it.send(release("t1", "gang"), release("p1", "gang", "PLACEHOLDER_REPLACED"))
+    it.expect()
+    assert it.queue("root.g")["allocated"] == {"vcore": 2}
+
+
+def test_another_answer_returns_the_ask() -> None:
+    """The resource manager ends the placeholder in another way: the real ask waits again (GA-36)."""
+    it = room(confirms=False)
+    it.given(gang(), *three(), real("t1"))
+    it.send(release("p1", "gang", "STOPPED_BY_RM"))
+    assert "p2 releasing PLACEHOLDER_REPLACED (replacing allocationKey: t1)" in it.heard()
+
+
+def test_removal_takes_all() -> None:
+    """Placeholders and what was to take their place disappear (AP-84)."""
+    it = room(confirms=False)
+    it.given(gang(), *three(), real("t1"))
+    it.send(remove("gang"))
+    assert it.queue("root.g")["allocated"] == {}
+    assert it.node("n1")["allocated"] == {}
+
+
+def test_placeholders_need_a_group() -> None:
+    """Without a task group a placeholder is refused (AP-107)."""
+    it = room()
+    it.given(gang())
+    it.send(holder("p1", group=""))
+    it.expect("p1 rejected: placeholder without task group")
+
+
+def test_execution_timeout() -> None:
+    """T16 of AP: an application that is no gang may name how long it runs (AP-62)."""
+    it = room()
+    it.given(app("one", "root.g", timeout_ms=10_000), ask("t1", "one", vcore=1), ask("t2", "one", vcore=99))
+    it.wait(10)
+    told = "TIMEOUT (releasing allocations on application execution timeout)"
+    it.expect("one Failing", f"t1 releasing {told}", "one Failed")
+    assert it.queue("root.g")["allocated"] == {}

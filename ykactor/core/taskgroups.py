@@ -1,0 +1,86 @@
+"""What the scheduler keeps of a gang: real asks that wait for placeholders, and the placeholders that they may replace.
+
+Derived from the facts of the leaf, like everything in ``backlog``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from ykactor.core.ids import AllocationKey, NodeID
+from ykactor.core.messages import Ask
+from ykactor.core.ranking import Ranking, SortKey
+from ykactor.core.resources import Resource, add_to, subtract_from
+
+Holder = tuple[Ask, NodeID]
+
+
+class WaitingGang:
+    """The task groups of one waiting application.
+
+    Attributes:
+        total, secured: what was announced, and what was ever allocated of it (AP-38, GA-61).
+        open_groups: groups whose real asks wait for placeholders (GA-13).
+        held: these asks, in ask order.
+        free: placeholders that may be replaced, by group, in the order of their creation.
+        is_over: it has timed out (GA-50).
+    """
+
+    __slots__ = ("_held_counts", "_places", "free", "held", "is_over", "open_groups", "secured", "total")
+
+    def __init__(self, total: Resource) -> None:
+        self.total = total
+        self.secured: Resource = {}
+        self.open_groups: set[str] = set()
+        self.held: Ranking[Ask] = Ranking()
+        self._held_counts: Counter[str] = Counter()
+        self.free: dict[str, Ranking[Holder]] = {}
+        self._places: dict[AllocationKey, tuple[str, SortKey]] = {}
+        self.is_over = False
+
+    def keep(self, key: SortKey, ask: Ask) -> None:
+        """A real ask waits for placeholders."""
+        self.held.add(key, ask)
+        self._held_counts[ask.spec.task_group_name] += 1
+
+    def let_go(self, key: SortKey, ask: Ask) -> None:
+        """It does so no more."""
+        self.held.remove(key)
+        self._held_counts[ask.spec.task_group_name] -= 1
+
+    def place(self, ask: Ask, node_id: NodeID) -> None:
+        """A placeholder runs."""
+        add_to(self.secured, ask.spec.resource)
+        group, key = ask.spec.task_group_name, (ask.created_ns, ask.spec.allocation_key)
+        self.free.setdefault(group, Ranking()).add(key, (ask, node_id))
+        self._places[ask.spec.allocation_key] = group, key
+
+    def take_back(self, ask: Ask) -> None:
+        """A placeholder that was just placed does not run after all."""
+        self.withdraw(ask.spec.allocation_key)
+        subtract_from(self.secured, ask.spec.resource)
+
+    def withdraw(self, key: AllocationKey) -> None:
+        """A placeholder may not be replaced any more: it has ended or will. Doing so twice is harmless."""
+        place = self._places.pop(key, None)
+        if place is not None:
+            self.free[place[0]].remove(place[1])
+
+    def may_be_replaced(self, key: AllocationKey) -> bool:
+        """Whether the placeholder runs and nobody has taken its place or told it to end."""
+        return key in self._places
+
+    def is_complete(self) -> bool:
+        """Whether everything that was announced has been allocated."""
+        return bool(self.total) and all(self.secured.get(name, 0) >= quantity for name, quantity in self.total.items())
+
+    def has_pair(self) -> bool:
+        """Whether a real ask waits and a placeholder of its group runs."""
+        return any(count and self.free.get(group) for group, count in self._held_counts.items())
+
+    def pairs(self) -> Iterator[tuple[Ask, Holder]]:
+        """Every real ask with every placeholder of its group, in the order in which they are looked at (section 3 of GA)."""
+        for ask in self.held.items():
+            for holder in self.free[ask.spec.task_group_name].items() if ask.spec.task_group_name in self.free else ():
+                yield ask, holder
