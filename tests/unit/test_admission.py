@@ -1,6 +1,6 @@
 """How an application gets into a partition (sections 2 of AP, 5 of PL)."""
 
-from world import World, app, ask, configure, node, queue, remove, tree, world
+from world import World, app, ask, configure, node, queue, remove, template, tree, world
 
 from ykactor.core.ids import ApplicationID
 from ykactor.core.messages import AddApplication
@@ -42,9 +42,10 @@ def test_it_comes_and_goes_in_one_message() -> None:
 
 
 def test_who_is_refused_creates_nothing() -> None:
-    """No queue is left behind by an application that is not added (PL-51)."""
-    it = world(tree(queue("p", parent=True, submitacl="bob"), placementrules=CREATE, submitacl=""))
-    gang = AddApplication(ApplicationID("app-4"), "root.p.x", "bob", placeholder_ask={"vcore": 1})
+    """No queue is left behind by an application that is not added (PL-51, AP-23)."""
+    small = template(max={"vcore": 1})
+    it = world(tree(queue("p", parent=True, submitacl="bob", childtemplate=small), placementrules=CREATE, submitacl=""))
+    gang = AddApplication(ApplicationID("app-4"), "root.p.x", "bob", placeholder_ask={"vcore": 2})
     it.given(app("app-1", "root.p.a", user="bob"))
     it.send(app("app-1", "root.p.b", user="bob"), app("app-2", "root.p.c", user="eve"), app("app-3", "root.p.d", user="b b"))
     it.expect(
@@ -54,7 +55,10 @@ def test_who_is_refused_creates_nothing() -> None:
         "app-3 Rejected: invalid username, it contains invalid characters",
     )
     it.send(gang)
-    it.expect("app-4 Rejected: application app-4 asks for placeholders: gang scheduling is not supported in this version")
+    it.expect(
+        "app-4 Rejected: queue root.p.x cannot fit application app-4: "
+        "task group request map[vcore:2] larger than max queue allocation map[vcore:1]"
+    )
     assert paths(it) == ["root", "root.p", "root.p.a"]
 
 

@@ -3,8 +3,8 @@
 import pytest
 from world import RELEASED, app, ask, node, queue, release, remove, spoken, tree, world
 
-from ykactor.core.applications import Application, created_ns, is_stateaware
-from ykactor.core.decisions import AllocationResized, AskAdded, AskRemoved, AskResized, Decision
+from ykactor.core.applications import Application, Timer, created_ns, is_stateaware
+from ykactor.core.decisions import AllocationResized, AskAdded, AskRemoved, AskResized, Decision, Released
 from ykactor.core.messages import AddApplication, AllocationSpec
 from ykactor.core.states import S_NS, ApplicationEvent, ApplicationState
 
@@ -76,12 +76,6 @@ def test_refused_entries_change_nothing(resource: dict[str, int], reason: str, o
     assert (it.state, it.asks, it.allocations) == (ApplicationState.NEW, {}, {})
 
 
-def test_gang_entries_are_refused() -> None:
-    """What this version cannot do is said, not ignored."""
-    spec = AllocationSpec("t1", "app-1", {"vcore": 1}, task_group_name="g", placeholder=True)  # type: ignore[arg-type]
-    assert said(application().submit(5, spec, 5, 1)) == ["t1 rejected: gang scheduling is not supported in this version"]
-
-
 def test_state_change_precedes_the_ask() -> None:
     """The first ask: Accepted, then the ask itself (AP-34, AP-96); the second one changes no state (AP-48)."""
     it = application()
@@ -123,9 +117,9 @@ def test_moves_that_are_errors_change_nothing() -> None:
         ("Completed", ApplicationEvent.RUN),
         ("Running", ApplicationEvent.RUN),
     ]:
-        it.state, it.deadline_ns = ApplicationState(state), 77
+        it.state, it.timers = ApplicationState(state), {Timer.STATE: 77}
         assert it.move(5, event) == []
-        assert (it.state, it.deadline_ns) == (state, 77)
+        assert (it.state, it.timers) == (state, {Timer.STATE: 77})
 
 
 def test_timers_belong_to_states() -> None:
@@ -134,7 +128,8 @@ def test_timers_belong_to_states() -> None:
     found = []
     for event in ("run", "run", "run", "complete", "run", "complete", "complete"):
         it.move(1000 * S_NS, ApplicationEvent(f"{event}Application"))
-        found.append((it.state.value, None if it.deadline_ns is None else it.deadline_ns // S_NS - 1000))
+        due_ns = it.timers.get(Timer.STATE)
+        found.append((it.state.value, None if due_ns is None else due_ns // S_NS - 1000))
     assert found == [
         ("Accepted", None), ("Starting", 300), ("Running", None), ("Completing", 30), ("Running", None), ("Completing", 30),
         ("Completed", None),
@@ -152,23 +147,23 @@ def test_release_all_in_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("termination_type", "echo"),
+    ("termination_type", "told", "echo"),
     [
-        ("STOPPED_BY_RM", " (allocation remove as per RM request)"),
-        ("UNKNOWN_TERMINATION_TYPE", " (allocation remove as per RM request)"),
-        ("TIMEOUT", ""),
-        ("PREEMPTED_BY_SCHEDULER", ""),
-        ("PLACEHOLDER_REPLACED", ""),
+        ("STOPPED_BY_RM", "STOPPED_BY_RM", "allocation remove as per RM request"),
+        ("UNKNOWN_TERMINATION_TYPE", "STOPPED_BY_RM", "allocation remove as per RM request"),
+        ("TIMEOUT", "TIMEOUT", ""),
+        ("PREEMPTED_BY_SCHEDULER", "PREEMPTED_BY_SCHEDULER", ""),
+        ("PLACEHOLDER_REPLACED", "PLACEHOLDER_REPLACED", ""),
     ],
 )
-def test_echoes(termination_type: str, echo: str) -> None:
+def test_echoes(termination_type: str, told: str, echo: str) -> None:
     """The table of section 6.1 of AP: wishes are echoed, confirmations are not; every type ends asks and allocations."""
     it = application()
     it.submit(5, entry("t1", "n1"), 5, 1)
     it.submit(5, entry("t2"), 5, 2)
-    (released,) = [line for line in said(it.release(6, "t1", termination_type)) if "released" in line]  # type: ignore[arg-type]
-    assert released.endswith(echo)
-    assert ("(" in released) is bool(echo)
+    facts = it.release(6, "t1", termination_type)  # type: ignore[arg-type]
+    assert [fact.termination_type for fact in facts if isinstance(fact, Released)] == [told]
+    assert [line for line in said(facts) if "released" in line] == ([f"t1 released {told} ({echo})"] if echo else [])
     assert said(it.release(7, "t2", termination_type)) == ["app-1 Completing"]  # type: ignore[arg-type]
     assert it.release(8, "t1", termination_type) == []  # type: ignore[arg-type]
 

@@ -70,7 +70,8 @@ def test_t4_too_small_placeholders_go() -> None:
     it = room()
     it.given(gang(), *three())
     it.send(real("t1", vcore=2))
-    assert [line for line in it.heard() if "gang" not in line] == [f"p{n} releasing {CANCELLED}" for n in (1, 2, 3)] + ["t1 on n1"]
+    cancelled = [f"p{number} releasing {CANCELLED}" for number in (1, 2, 3)]
+    assert [line for line in it.heard() if "gang" not in line] == [*cancelled, "t1 on n1"]
 
 
 def test_t5_usage_shrinks_with_confirmations() -> None:
@@ -194,9 +195,11 @@ def test_t14_t15_admission() -> None:
 def test_t16_node_lost_with_both() -> None:
     """T16: placeholder and the real task that would take its place on the lost node: the real ask waits again (SC-115)."""
     it = room(confirms=False)
-    it.given(gang(), *three(), real("t1"), node("n2", vcore=10))
+    it.given(gang(), *three(), real("t1"))
+    it.given(node("n2", vcore=10))
     it.send(node("n1", "DECOMISSION"))
-    assert it.heard()[-2:] == ["gang Running", "t1 on n2"] or "t1 on n2" in it.placed() or it.why("t1")
+    assert it.placed() == ["t1"]
+    assert it.node("n2")["allocated"] == {"vcore": 1}
 
 
 def test_t19_groups_are_apart() -> None:
@@ -204,7 +207,8 @@ def test_t19_groups_are_apart() -> None:
     it = room()
     it.given(gang(), holder("a1", group="a"), holder("a2", group="a"), holder("b1", group="b"))
     it.send(real("t1", group="b"), real("t2", group="b"))
-    assert [line for line in it.heard() if "releasing" in line] == ["b1 releasing PLACEHOLDER_REPLACED (replacing allocationKey: t1)"]
+    replaced = [line for line in it.heard() if "releasing" in line]
+    assert replaced == ["b1 releasing PLACEHOLDER_REPLACED (replacing allocationKey: t1)"]
     assert it.queue("root.g")["allocated"] == {"vcore": 4}
 
 

@@ -173,13 +173,14 @@ def test_duplicates() -> None:
     )
 
 
-def test_gangs_are_refused() -> None:
-    """What this version cannot do is refused with a sentence; a placeholder ask of zeros is no gang (AP-18)."""
-    it = room()
+def test_placeholder_asks_of_nothing_are_no_gang() -> None:
+    """A placeholder ask of zeros is no gang, and so nothing has to be able to hold it (AP-18, AP-19)."""
+    it = world(tree(queue("a", max={"vcore": 0})))
     for number, placeholders in enumerate([{"vcore": 1}, {"vcore": 0}, {}]):
         it.send(AddApplication(f"app-{number}", "root.a", "alice", placeholder_ask=placeholders))  # type: ignore[arg-type]
     it.expect(
-        "app-0 Rejected: application app-0 asks for placeholders: gang scheduling is not supported in this version",
+        "app-0 Rejected: queue root.a cannot fit application app-0: "
+        "task group request map[vcore:1] larger than max queue allocation map[vcore:0]",
         "app-1 New",
         "app-2 New",
     )

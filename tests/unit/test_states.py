@@ -14,18 +14,19 @@ from ykactor.core.states import (
 from ykactor.core.states import ApplicationEvent as Event
 from ykactor.core.states import ApplicationState as State
 
-#: state -> what run, complete, fail and expire lead to; "-" is an error, or a move that changes nothing (AP-30, AP-31).
+#: state -> what run, complete, fail, expire and resume lead to; "-" is an error, or a move that changes nothing (AP-30, AP-31).
 TABLE = {
-    "New": "Accepted - Failing -",
-    "Accepted": "Starting Completing Failing -",
-    "Starting": "Running Completing Failing -",
-    "Running": "- Completing Failing -",
-    "Completing": "Running Completed Failing -",  # fail: for partition removal and execution timeout only (AP-33)
-    "Failing": "- - Failed -",
-    "Completed": "- - - Expired",
-    "Failed": "- - - Expired",
-    "Rejected": "- - - Expired",
-    "Expired": "- - - -",
+    "New": "Accepted - Failing - Resuming",
+    "Accepted": "Starting Completing Failing - Resuming",
+    "Starting": "Running Completing Failing - -",
+    "Running": "- Completing Failing - -",
+    "Completing": "Running Completed Failing - -",  # fail: for partition removal and execution timeout only (AP-33)
+    "Resuming": "Accepted - Failing - -",  # fail: the same
+    "Failing": "- - Failed - -",
+    "Completed": "- - - Expired -",
+    "Failed": "- - - Expired -",
+    "Rejected": "- - - Expired -",
+    "Expired": "- - - - -",
 }
 
 
@@ -34,7 +35,7 @@ TABLE = {
     [
         (state, event, entered)
         for state, row in TABLE.items()
-        for event, entered in zip((Event.RUN, Event.COMPLETE, Event.FAIL, Event.EXPIRE), row.split(), strict=True)
+        for event, entered in zip(Event, row.split(), strict=True)
     ],
 )
 def test_moves(state: str, event: Event, entered: str) -> None:
@@ -50,6 +51,7 @@ def test_the_table_is_complete() -> None:
         "completeApplication",
         "failApplication",
         "expireApplication",
+        "resumeApplication",
     ]
 
 

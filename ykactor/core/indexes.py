@@ -255,7 +255,7 @@ class Indexes:
         assert application.gang is not None
         application.gang.place(ask, node_id)
         if application.state is ApplicationState.ACCEPTED and not application.holds_slot:
-            application.holds_slot = True
+            application.holds_slot = application.changed = True
             self.ledger.hold_slot(leaf, application.application_id)
 
     def _on_release_started(self, ask: Ask) -> None:
