@@ -1,7 +1,10 @@
 """The lifecycle of an application as a table (section 4 of AP)."""
 
+from pathlib import Path
+
 import pytest
 
+import ykactor
 from ykactor.core.states import (
     APPLICATION_MOVES,
     COMPLETING_TIMEOUT_NS,
@@ -10,6 +13,7 @@ from ykactor.core.states import (
     STARTING_TIMEOUT_NS,
     TERMINAL_TIMEOUT_NS,
     after_allocation,
+    diagram,
 )
 from ykactor.core.states import ApplicationEvent as Event
 from ykactor.core.states import ApplicationState as State
@@ -53,6 +57,12 @@ def test_the_table_is_complete() -> None:
         "expireApplication",
         "resumeApplication",
     ]
+
+
+def test_the_essay_shows_the_table() -> None:
+    """The diagram in the design essay is made of the table."""
+    essay = (Path(ykactor.__file__).parent / "README.md").read_text()
+    assert f"```mermaid\n{diagram()}\n```" in essay
 
 
 def test_lengths() -> None:
