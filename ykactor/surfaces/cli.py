@@ -14,6 +14,7 @@ COMMANDS = {
     "simulate": "simulate",
     "submit": "submit",
     "follow": "follow",
+    "story": "story",
     "convert": "convert",
 }
 
