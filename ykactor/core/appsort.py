@@ -162,7 +162,8 @@ class LeafOrder:
             return None
         rank, age, arrival = sort_rank(priority), application.submission_ns, application.arrival
         if self._sorts_by_usage:
-            usage = usage_key(application.real_usage(), self._guaranteed)
+            real = application.real_usage() if application.reserved else application.allocated
+            usage = usage_key(real, self._guaranteed)
             return (rank, usage, age, arrival) if self._sorts_by_priority else (usage, rank, age, arrival)
         return (rank, age, arrival) if self._sorts_by_priority else (age, rank, arrival)
 

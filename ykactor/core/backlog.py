@@ -277,7 +277,7 @@ class WaitingApplication:
 
     def real_usage(self) -> Resource:
         """What runs without what placeholders hold (section 6.2 of PR)."""
-        return subtracted(self.allocated, self.reserved) if self.reserved else self.allocated
+        return subtracted(self.allocated, self.reserved)
 
     def _tidy(self, queue: AskQueue) -> None:
         self.lineup.put(queue, queue.first_key())

@@ -51,6 +51,7 @@ from ykactor.core.queues import LeafCore
 from ykactor.core.resources import Resource
 from ykactor.core.roster import Roster
 from ykactor.core.states import COUNTED_AS_RUNNING, ApplicationState
+from ykactor.core.taskgroups import WaitingGang
 
 #: Facts and applications worked in before other tasks get their turn.
 BREATH = 1000
@@ -264,10 +265,8 @@ class Indexes:
             application.gang.withdraw(ask.spec.allocation_key)
             self._touch(leaf, application)
 
-    def _note_pairs(self, leaf: Account, application: WaitingApplication) -> None:
-        if application.gang is None:
-            return
-        if application.gang.has_pair():
+    def _note_pairs(self, leaf: Account, gang: WaitingGang, application: WaitingApplication) -> None:
+        if gang.has_pair():
             self.replaceable.setdefault(leaf, {})[application] = None
         else:
             self._forget_pairs(leaf, application)
@@ -287,7 +286,8 @@ class Indexes:
 
     def _replace(self, leaf: Account, application: WaitingApplication) -> bool:
         """Bring the places of an application in its leaf up to date; answers whether its priority changed."""
-        self._note_pairs(leaf, application)
+        if application.gang is not None:
+            self._note_pairs(leaf, application.gang, application)
         priority = application.priorities.highest
         if priority == application.shown_priority:
             if leaf.applications.has_moved(application):

@@ -227,14 +227,13 @@ class Planner:
         self.ledger.charge(leaf, ask.spec.resource)
         if ask.spec.placeholder:
             self.indexes.place_placeholder(leaf, application, ask, node.node_id)
-        self._predict_state(leaf, application, ask)
+        if application.state is not ApplicationState.RUNNING:
+            self._predict_state(leaf, application, ask)
         self.indexes.requeue(leaf, application)
         return Placement(Allocated(now_ns, ask, leaf.path, node.node_id), leaf, application, node, is_first)
 
     def _predict_state(self, leaf: Account, application: WaitingApplication, ask: Ask) -> None:
         """The leaf will move the application when it settles; later steps of this plan already build on it."""
-        if application.state is ApplicationState.RUNNING:
-            return
         if ask.spec.placeholder and not application.completes_gang():
             return
         entered = after_allocation(application.state, stateaware=application.stateaware)
