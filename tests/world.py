@@ -13,16 +13,20 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ykactor.core import decisions as fact
+from ykactor.core.access import UserGroups
 from ykactor.core.invariants import violations
 from ykactor.core.messages import (
     AddApplication,
+    Administration,
     AllocationSpec,
     ApplyConfig,
+    MoveApplication,
     ReleaseAllocations,
     RemoveApplication,
     Reset,
     Submission,
     SubmitAllocation,
+    TerminateApplication,
     UpdateNode,
 )
 from ykactor.core.partition import PartitionCore
@@ -156,6 +160,16 @@ def remove(application_id: str) -> Submission:
     return RemoveApplication(application_id)  # type: ignore[arg-type]
 
 
+def terminate(application_id: str, who: UserGroups | None = None) -> Administration:
+    """The application is to fail."""
+    return TerminateApplication(application_id, who)  # type: ignore[arg-type]
+
+
+def move(application_id: str, queue_name: str, who: UserGroups | None = None) -> Administration:
+    """The application is to go on in another leaf."""
+    return MoveApplication(application_id, queue_name, who)  # type: ignore[arg-type]
+
+
 def reset() -> Submission:
     """The resource manager registers afresh."""
     return Reset()
@@ -188,6 +202,8 @@ def spoken(it: fact.Decision) -> str | None:
             return f"{it.application_id} Rejected: {it.reason}"
         case fact.ApplicationChanged():
             return f"{it.application_id} {it.state}"
+        case fact.ApplicationMoved():
+            return f"{it.application_id} moved to {it.to_queue}"
         case fact.Allocated():
             return f"{it.ask.spec.allocation_key} on {it.node_id}"
         case fact.Released() if not it.message:  # told when it was started
@@ -240,6 +256,16 @@ class World:
         if at is not None:
             self.now_ns = round(at * S_NS)
         self.direct.intake(self.now_ns, submissions)
+
+    def administer(self, request: Administration, at: float | None = None) -> str:
+        """Ask for an application to be ended or moved; why it was refused, or ""."""
+        if at is not None:
+            self.now_ns = round(at * S_NS)
+        self.direct.advance(self.now_ns)
+        refusal = self.direct.administer(self.now_ns, request)
+        self._check(self.direct.core, self.direct.scheduler)
+        self.direct.settle(self.now_ns)
+        return refusal
 
     def given(self, *submissions: Submission, at: float | None = None) -> None:
         """As ``send``, but what came of it is not to be told."""

@@ -5,11 +5,12 @@ from contextlib import asynccontextmanager, suppress
 
 import trio
 
-from ykactor.actors.commands import Intake, PartitionCommand, PartitionSnapshot, Publication, RunSteps, TakeSnapshot
+from ykactor.actors.commands import Administer, Intake, PartitionCommand, PartitionSnapshot, Publication, RunSteps, TakeSnapshot
 from ykactor.actors.feed import FeedActor
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.outbox import OutboxRegistry
 from ykactor.core import decisions, messages
+from ykactor.core.access import UserGroups
 from ykactor.surfaces.websocket import Limits, serve_websockets
 from ykactor.wire.codec import ProtocolError
 from ykactor.wire.events import events
@@ -70,6 +71,8 @@ class FakePartition:
             case TakeSnapshot(snapshot_id):
                 state = {"name": self.name, "facts": self.facts_count}
                 await self._feed.inbox.put(PartitionSnapshot(self.name, snapshot_id, state))
+            case Administer(_, done):
+                done(self.name, "no such thing")
             case RunSteps(_, done) if done is not None:
                 done(self.name)
 
@@ -108,6 +111,9 @@ class FakeDaemon:
 
     async def with_groups(self, partition: str, submissions: list[messages.Submission]) -> list[messages.Submission]:
         return submissions
+
+    async def with_own_groups(self, partition: str, who: UserGroups) -> UserGroups:
+        return who
 
     async def run_steps(self, steps: int) -> None:
         await self._reach_partitions()

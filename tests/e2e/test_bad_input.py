@@ -132,7 +132,14 @@ REFUSED = [
     ({"type": "UpdateConfigurationRequest", "id": "1", "config": "partitions: 3"}, "CONFIG_REFUSED", "config"),
     ({"type": "UpdateConfigurationRequest", "id": "1", "ifChecksum": "ABC"}, "CHECKSUM_MISMATCH", "ifChecksum"),
     ({"type": "ScheduleRequest", "id": "1", "steps": 1}, "NOT_MANUAL", ""),
-    ({"type": "TerminateApplication", "id": "1", "applicationID": "app-1"}, "UNSUPPORTED", "type"),
+    ({"type": "TerminateApplication", "id": "1", "applicationID": "nobody"}, "REFUSED", ""),
+    ({"type": "TerminateApplication", "id": "1", "applicationID": ""}, "EMPTY_ID", "applicationID"),
+    ({"type": "TerminateApplication", "id": "1", "applicationID": "app-1", "partitionName": "gpu"}, "REFUSED", "partitionName"),
+    ({"type": "MoveApplication", "id": "1", "applicationID": "app-1"}, "MISSING_FIELD", "queueName"),
+    ({"type": "MoveApplication", "id": "1", "applicationID": "app-1", "queueName": ""}, "EMPTY_ID", "queueName"),
+    ({"type": "MoveApplication", "id": "1", "applicationID": "app-1", "queueName": "root.nowhere"}, "REFUSED", ""),
+    ({"type": "TerminateApplication", "id": "1", "applicationID": "app-1", "ugi": {}}, "EMPTY_ID", "ugi.user"),
+    ({"type": "TerminateApplication", "id": "1", "applicationID": "app-1", "ugi": {"user": "eve"}}, "REFUSED", ""),
 ]
 
 #: Taken, and each entry answered or passed over: the message and a text in its refusal ("": there is none).

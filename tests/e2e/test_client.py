@@ -453,7 +453,7 @@ async def test_submit_sends_a_scenario_and_prints_the_answers(tmp_path):
         "application app-1 accepted in root.a",
         "allocated t1 of app-1 on n1",
         "rejected bad of app-1: no such thing",
-        "refused TerminateApplication: UNSUPPORTED: type: TerminateApplication is not supported by this release",
+        "refused TerminateApplication: REFUSED: no such thing",
     ]
     counts = "4 requests sent, 1 refused; 1 allocated, 0 released; rejected: 1 asks, 0 applications"
     assert result.output.splitlines()[-1] == f"small: {counts}"

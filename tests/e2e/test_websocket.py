@@ -158,8 +158,8 @@ RM_GARBAGE = [
     ('{"type": "NodeRequest", "nodes": [], "nodes": []}', "DUPLICATE_KEY"),
     ('{"type": "NodeRequest", "colour": 1}', "UNKNOWN_FIELD"),
     ('{"type": "AllocationRequest", "allocations": [{"allocationKey": "t", "resourcePerAlloc": {"vcore": 1e30}}]}', Q),
-    ('{"type": "TerminateApplication", "applicationID": "a"}', "UNSUPPORTED"),
-    ('{"type": "MoveApplication", "applicationID": "a", "queueName": "q"}', "UNSUPPORTED"),
+    ('{"type": "TerminateApplication", "applicationID": "a"}', "REFUSED"),
+    ('{"type": "MoveApplication", "applicationID": "a", "queueName": "q"}', "REFUSED"),
     ('{"type": "ScheduleRequest"}', "NOT_MANUAL"),
     ('{"type": "RegisterResourceManagerRequest", "rmID": "rm-2"}', "ALREADY_REGISTERED"),
 ]

@@ -1,4 +1,4 @@
-"""From submission to oblivion: the test list of section 13 of AP, without gangs and execution timeouts."""
+"""From submission to oblivion: the test list of section 13 of AP, without gangs."""
 
 import pytest
 from world import RELEASED, World, app, ask, node, queue, release, remove, tree, world
@@ -335,3 +335,12 @@ def test_typical_sequence() -> None:
         "app-1 Completed",
         "app-1 Expired",
     )
+
+
+def test_execution_timeout_while_completing() -> None:
+    """An application that has nothing left to end fails, and leaves its queue once (AP-47, AP-62, AP-70)."""
+    it = world(tree(queue("a")), [node("n1", vcore=10)])
+    it.given(app("app-1", timeout_ms=10_000), ask("t1", "app-1", vcore=1))
+    it.given(release("t1"), at=5)
+    it.wait(10)
+    it.expect("app-1 Failing", "app-1 Failed")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ykactor.core.access import UserGroups, allows, may_submit
+from ykactor.core.access import UserGroups, allows, may_administer, may_submit
 from ykactor.core.ids import QueuePath
 from ykactor.core.queueconfig import AccessList, QueueConfig
 
@@ -56,6 +56,21 @@ def test_one_list(acl: AccessList, who: UserGroups, allowed: bool) -> None:
     ],
     ids=["closed", "submit", "admin", "root submit", "root admin", "a child does not close", "others", "far up"],
 )
-def test_path(path_up: list[QueueConfig], submits: bool) -> None:
+def test_submit_access(path_up: list[QueueConfig], submits: bool) -> None:
     """Submit or admin ACL of the queue or of any ancestor (QU-81 to QU-83)."""
     assert may_submit(path_up, BOB) is submits
+
+
+@pytest.mark.parametrize(
+    ("path_up", "administers"),
+    [
+        ([queue("root.a", submit=EVERYBODY), queue("root", submit=EVERYBODY)], False),
+        ([queue("root.a", admin=named("bob")), queue("root")], True),
+        ([queue("root.a.b"), queue("root.a", admin=named(groups=("ops",))), queue("root")], True),
+        ([queue("root.a", admin=named("eve")), queue("root", admin=EVERYBODY)], True),
+    ],
+    ids=["submit is not admin", "own", "an ancestor's", "a child does not close"],
+)
+def test_admin_access(path_up: list[QueueConfig], administers: bool) -> None:
+    """Admin ACLs only, of the queue or of any ancestor (QU-81)."""
+    assert may_administer(path_up, BOB) is administers

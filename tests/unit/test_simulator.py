@@ -176,3 +176,19 @@ def test_the_first_partition_goes() -> None:
         (7, "g2 on n1"),
     ]
     assert set(outcome.final) == {"queues", "applications", "nodes"}
+
+
+def test_administrators_in_a_scenario() -> None:
+    """Applications are moved and ended at their instants, alike in the oracle and in the actors; refusals are told."""
+    outcome = play(
+        story(
+            *OPENING,
+            (5, si.MoveApplication(application_id="d", queue_name="root.b")),
+            (6, si.TerminateApplication(application_id="g", partition_name="GPU")),
+            (7, si.TerminateApplication(application_id="g", partition_name="gpu")),
+            (7, si.TerminateApplication(application_id="g", partition_name="tpu")),
+        )
+    )
+    released = "g1 releasing TIMEOUT (releasing allocations on application termination)"
+    assert heard(outcome.facts, 5) == [(5, "d moved to root.b"), (6, "g Failing"), (6, released), (6, "g Failed")]
+    assert outcome.refused == ["at 7: failed to find application g", "at 7: failed to find partition tpu"]

@@ -3,9 +3,11 @@
 import pytest
 
 from ykactor.core import decisions, messages
+from ykactor.core.access import UserGroups
+from ykactor.core.ids import PartitionName
 from ykactor.wire import si
 from ykactor.wire.codec import JSON, ProtocolError
-from ykactor.wire.translate import submissions, unknown_partition
+from ykactor.wire.translate import administration, running, submissions, unknown_partition
 
 
 def allocation(**fields: object) -> si.Allocation:
@@ -237,3 +239,13 @@ def test_unknown_partition():
         messages.ReleaseAllocations("app-1", None, "STOPPED_BY_RM"),
     ):
         assert unknown_partition(ignored, "gpu", 5) is None
+
+
+def test_administrators() -> None:
+    """Who asks comes along; without ``ugi`` it is the resource manager. The partition is found whatever its case."""
+    ugi = si.UserGroupInformation(user="bob", groups=["ops"])
+    ended = administration(si.TerminateApplication(application_id="a", partition_name="GPU", ugi=ugi))
+    assert ended == ("GPU", messages.TerminateApplication("a", UserGroups("bob", ("ops",))))
+    moved = administration(si.MoveApplication(application_id="a", queue_name="root.b"))
+    assert moved == ("default", messages.MoveApplication("a", "root.b", None))
+    assert running(PartitionName("GPU"), [PartitionName("default"), PartitionName("gpu")]) == "gpu"

@@ -12,7 +12,7 @@ from msgspec import Struct
 from ykactor.actors.ballot import Ballot
 from ykactor.core.decisions import Decision
 from ykactor.core.ids import PartitionName
-from ykactor.core.messages import Submission
+from ykactor.core.messages import Administration, Submission
 from ykactor.core.queueconfig import PartitionConfig
 
 
@@ -38,6 +38,17 @@ class SwitchConfig(Struct, frozen=True):
     more_follows: bool = False
 
 
+class Administer(Struct, frozen=True):
+    """End or move an application. ``done`` is given the partition's name and why it was refused, or "".
+
+    Else as in ``Intake``.
+    """
+
+    request: Administration
+    done: Callable[[PartitionName, str], None]
+    more_follows: bool = False
+
+
 class RunSteps(Struct, frozen=True):
     """Run this many passes of at most one decision each (``serve --manual``); ``done`` as in ``Intake``."""
 
@@ -57,7 +68,7 @@ class Quiesce(Struct, frozen=True):
     done: Callable[[PartitionName], None]
 
 
-PartitionCommand = Intake | SwitchConfig | RunSteps | TakeSnapshot | Quiesce
+PartitionCommand = Intake | SwitchConfig | Administer | RunSteps | TakeSnapshot | Quiesce
 
 
 class Publication(Struct, frozen=True):

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from ykactor.actors.commands import Intake, PartitionSnapshot, Publication, RunSteps, SwitchConfig, TakeSnapshot
+from ykactor.actors.commands import Administer, Intake, PartitionSnapshot, Publication, RunSteps, SwitchConfig, TakeSnapshot
 from ykactor.actors.feed import Batch, Missed, Reached
 from ykactor.actors.scheduler import Observe, RunCycle
 from ykactor.core import nodes, queues
@@ -68,12 +68,15 @@ class Edge(Struct, frozen=True):
 
 _R, _K = Role, Kind
 
-_FROM_SESSION = (Intake, RunSteps, SwitchConfig)
+_FROM_SESSION = (Intake, RunSteps, SwitchConfig, Administer)
 #: What a partition orders its queues and nodes to do.
 _TO_QUEUE = (
     queues.SubmitBatch,
     queues.EndAllocations,
     queues.FailAll,
+    queues.Terminate,
+    queues.GiveAway,
+    queues.TakeOver,
     queues.FireTimers,
     queues.Configure,
     queues.Adopt,

@@ -7,6 +7,7 @@ from ykactor.actors.commands import PartitionCommand
 from ykactor.actors.feed import FeedActor
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.outbox import OutboxRegistry
+from ykactor.core.access import UserGroups
 from ykactor.core.ids import PartitionName
 from ykactor.core.messages import Submission
 
@@ -46,6 +47,9 @@ class Gateway(Protocol):
 
     async def with_groups(self, partition: PartitionName, submissions: list[Submission]) -> list[Submission]:
         """The same with the groups of users who come without, if the partition's resolver asks the operating system (QU-93)."""
+
+    async def with_own_groups(self, partition: PartitionName, who: UserGroups) -> UserGroups:
+        """An administrator with the groups that the operating system knows, under the same conditions."""
 
     async def run_steps(self, steps: int) -> None:
         """Run this many passes of at most one decision each in every partition; returns when they are published."""

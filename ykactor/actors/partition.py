@@ -17,6 +17,7 @@ import trio
 
 from ykactor.actors.clock import Clock
 from ykactor.actors.commands import (
+    Administer,
     FeedCommand,
     Intake,
     PartitionCommand,
@@ -34,7 +35,7 @@ from ykactor.core.decisions import Decision
 from ykactor.core.handshake import confirmations
 from ykactor.core.ids import PartitionName
 from ykactor.core.messages import ApplyConfig, RemovePartition, Submission
-from ykactor.core.partition import PartitionCore, Round
+from ykactor.core.partition import PartitionCore, Round, refusal_in
 from ykactor.core.planner import Budget
 from ykactor.core.queueconfig import PartitionConfig
 from ykactor.core.reload import objection
@@ -145,7 +146,7 @@ class PartitionActor:
         submissions: list[Submission] = []
         waiting: list[Intake] = []
         for command in commands:
-            self._on_hold = isinstance(command, Intake | SwitchConfig) and command.more_follows
+            self._on_hold = isinstance(command, Intake | SwitchConfig | Administer) and command.more_follows
             if isinstance(command, Intake):
                 submissions += command.submissions
                 waiting.append(command)
@@ -172,13 +173,14 @@ class PartitionActor:
             if intake.done is not None:
                 intake.done(self.core.name)
 
-    async def _observe(self, generator: Round) -> None:
+    async def _observe(self, generator: Round) -> list[Decision]:
         facts = await self._owners.carry_out(generator, self._replies)
         if facts:
             self._at_rest = False
             await self._scheduler.observe(facts)
             await self._publish(Publication(self.core.name, facts))
             await self._confirm(facts)
+        return facts
 
     async def _confirm(self, facts: list[Decision]) -> None:
         if self._confirms and (confirmed := confirmations(facts)):
@@ -190,6 +192,10 @@ class PartitionActor:
                 if await ballot.vote(self.core.name, objection(self.core.roster, config)):
                     await self._intake([ApplyConfig(config)])
                 done(self.core.name)
+            case Administer(request, done):
+                indexes = self.scheduler_core.indexes
+                facts = await self._observe(self.core.administer(self._clock.now_ns(), request, indexes))
+                done(self.core.name, refusal_in(facts))
             case TakeSnapshot(snapshot_id):
                 state = partition_state(self.core, self.scheduler_core.indexes)
                 await self._publish(PartitionSnapshot(self.core.name, snapshot_id, state))

@@ -27,3 +27,8 @@ def allows(acl: AccessList, who: UserGroups) -> bool:
 def may_submit(path_up: Iterable[QueueConfig], who: UserGroups) -> bool:
     """Whether a submit or admin ACL of a queue or one of its ancestors lets ``who`` in (QU-81)."""
     return any(allows(queue.submit_acl, who) or allows(queue.admin_acl, who) for queue in path_up)
+
+
+def may_administer(path_up: Iterable[QueueConfig], who: UserGroups) -> bool:
+    """Whether the admin ACL of a queue or one of its ancestors names ``who`` (QU-81)."""
+    return any(allows(queue.admin_acl, who) for queue in path_up)

@@ -9,16 +9,30 @@ from __future__ import annotations
 from ykactor.core.access import UserGroups
 from ykactor.core.decisions import ApplicationRejected, Decision, QueueAdded
 from ykactor.core.dynamic import missing, with_quotas
-from ykactor.core.ids import PartitionName, QueuePath
+from ykactor.core.ids import ApplicationID, PartitionName, QueuePath
 from ykactor.core.messages import AddApplication
 from ykactor.core.placement import Placed, place
 from ykactor.core.queueconfig import QueueConfig
 from ykactor.core.queues import Adopt, Configure, LeafCore, ParentCore
 from ykactor.core.reload import limit_changes
-from ykactor.core.resources import min_union, strictly_positive, text
+from ykactor.core.resources import Resource, min_union, strictly_positive, text
 from ykactor.core.roster import QueueCore, Roster, Sends
 from ykactor.core.states import QueueState
 from ykactor.core.users import Users
+
+
+def gang_objection(application_id: ApplicationID, wanted: Resource, path_up: list[QueueConfig]) -> str:
+    """Why a leaf cannot hold a gang that wants so much, or "" (AP-18, AP-19); root, which has no max, may be left out."""
+    leaf = path_up[0]
+    if leaf.properties.sort_policy == "fair":
+        return f"queue {leaf.path} cannot run application {application_id} with task group request: unsupported sort type"
+    ceiling: Resource | None = None
+    for queue in path_up:
+        ceiling = min_union(ceiling, queue.max)
+    if ceiling is not None and any(quantity > ceiling.get(name, quantity) for name, quantity in wanted.items()):
+        reason = f"task group request {text(wanted)} larger than max queue allocation {text(ceiling)}"
+        return f"queue {leaf.path} cannot fit application {application_id}: {reason}"
+    return ""
 
 
 class Admission:
@@ -54,19 +68,9 @@ class Admission:
         return (self._gang_objection(spec, placed) if strictly_positive(spec.placeholder_ask) else "") or placed
 
     def _gang_objection(self, spec: AddApplication, placed: Placed) -> str:
-        """Why the queue, as it will be, cannot hold the gang, or "" (AP-18, AP-19)."""
+        """Why the queue, as it will be, cannot hold the gang, or ""."""
         config, above = self._settings_at(placed, spec.tags)
-        if config.properties.sort_policy == "fair":
-            reason = "with task group request: unsupported sort type"
-            return f"queue {config.path} cannot run application {spec.application_id} {reason}"
-        ceiling = config.max
-        for queue in above:
-            ceiling = min_union(ceiling, queue.config.max)
-        wanted = spec.placeholder_ask or {}
-        if ceiling is not None and any(quantity > ceiling.get(name, quantity) for name, quantity in wanted.items()):
-            reason = f"task group request {text(wanted)} larger than max queue allocation {text(ceiling)}"
-            return f"queue {config.path} cannot fit application {spec.application_id}: {reason}"
-        return ""
+        return gang_objection(spec.application_id, spec.placeholder_ask or {}, [config, *(queue.config for queue in above)])
 
     def _settings_at(self, placed: Placed, tags: dict[str, str]) -> tuple[QueueConfig, list[QueueCore]]:
         """The settings that the leaf will have, and the queues above it that are there and are not root."""

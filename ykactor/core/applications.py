@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from msgspec import structs
 
+from ykactor.core import selector
 from ykactor.core.decisions import (
     Allocated,
     AllocationRejected,
@@ -85,6 +86,7 @@ class Application:
         asks, allocations: what waits, and what runs with its node; placeholders among them.
         real_count, placeholder_count: how many of the allocations are real, and how many hold space only.
         gang: placeholders and what takes their place.
+        ending: the message of what is released because it came to run when the application was failing already (GA-47).
         timers: when what is due; ``armed`` has those that the leaf has not heard of yet.
     """
 
@@ -94,6 +96,7 @@ class Application:
         "armed",
         "arrival",
         "asks",
+        "ending",
         "execution_timeout_ns",
         "gang",
         "placeholder_count",
@@ -115,6 +118,7 @@ class Application:
         self.arrival = arrival
         self.state = ApplicationState.NEW
         self.gang = Gang(spec)
+        self.ending = _ON_TIMEOUT
         #: Of an application that is no gang (AP-62, AP-63).
         self.execution_timeout_ns = None if self.gang.total else timeout_ns(spec.execution_timeout_ms)
         self.timers: dict[Timer, int] = {}
@@ -122,6 +126,13 @@ class Application:
         self.asks: dict[AllocationKey, Ask] = {}
         self.allocations: dict[AllocationKey, tuple[Ask, NodeID]] = {}
         self.real_count = self.placeholder_count = 0
+
+    # ---- queue
+
+    def move_to(self, queue: QueuePath) -> None:
+        """It is in another leaf from now on, which has to hear of all its timers."""
+        self.queue = queue
+        self.armed = [(deadline_ns, timer) for timer, deadline_ns in self.timers.items()]
 
     # ---- state
 
@@ -154,11 +165,11 @@ class Application:
                 return self._release_placeholders(now_ns, "releasing placeholders on app complete")  # AP-50
             case Timer.STATE:
                 facts = self.move(now_ns, _STATE_TIMERS[self.state][1])
+                return facts + self.leave_if_ended(now_ns)
             case Timer.PLACEHOLDERS:
-                facts = self._gang_timeout(now_ns)
+                return self._gang_timeout(now_ns)
             case Timer.EXECUTION:
-                facts = self._execution_timeout(now_ns)
-        return facts + self.leave_if_ended(now_ns)
+                return self._execution_timeout(now_ns)
 
     def has_ended(self) -> bool:
         """Whether the application has reached a state that it leaves its queue in."""
@@ -321,14 +332,29 @@ class Application:
         self.real_count = self.placeholder_count = 0
         return facts + self.leave(now_ns, is_removed=is_removed)
 
+    def terminate(self, now_ns: int) -> list[Decision]:
+        """Somebody who may has ended it. It must not be failing already."""
+        return self._wind_up(now_ns, "Terminated", "releasing allocations on application termination")
+
     def _execution_timeout(self, now_ns: int) -> list[Decision]:
         """It has run for as long as it may (AP-62)."""
         if self.state not in _GANG_DONE:
             return []
-        facts = self.move(now_ns, ApplicationEvent.FAIL, "ExecutionTimeout")
-        facts += [AskRemoved(now_ns, ask, self.queue, True, timed_out=True) for ask in self.asks.values()]
+        return self._wind_up(now_ns, "ExecutionTimeout", "releasing allocations on application execution timeout")
+
+    def _wind_up(self, now_ns: int, why: str, message: str) -> list[Decision]:
+        """Failing because of ``why``: nothing waits any more, and what runs is asked to end; then it has failed (AP-47)."""
+        self._set_timer(Timer.PLACEHOLDERS, None)
+        self._set_timer(Timer.EXECUTION, None)
+        self.ending = message
+        facts = self.move(now_ns, ApplicationEvent.FAIL, why)
+        asks = list(self.asks.values())
         self.asks.clear()
-        facts += self._start_release(now_ns, list(self.allocations), "releasing allocations on application execution timeout")
+        for ask in asks:
+            if ask.spec.placeholder:
+                facts += self._give_up_placeholder(now_ns, ask)
+            facts.append(AskRemoved(now_ns, ask, self.queue, True, timed_out=True))
+        facts += self._start_release(now_ns, list(self.allocations), message)
         return facts + self._after_failing(now_ns)
 
     def _start_release(self, now_ns: int, keys: list[AllocationKey], message: str) -> list[Decision]:
@@ -407,7 +433,7 @@ class Application:
         changes = [] if is_first and self.state is not ApplicationState.COMPLETING else self._run(now_ns)
         facts = [*changes, Allocated(now_ns, real, self.queue, node_id)]
         if self.state is ApplicationState.FAILING:  # GA-47
-            facts += self._start_release(now_ns, [real.spec.allocation_key], _ON_TIMEOUT)
+            facts += self._start_release(now_ns, [real.spec.allocation_key], self.ending)
         return facts
 
     def _after_last_placeholder(self, now_ns: int) -> list[Decision]:
@@ -480,4 +506,8 @@ def _refusal(spec: AllocationSpec) -> str:
         return "allocation contains no resources"
     if spec.placeholder and not spec.task_group_name:
         return "placeholder without task group"
+    try:
+        selector.parse(spec.tags.get(selector.TAG, ""))
+    except selector.SelectorError as error:
+        return f"tag {selector.TAG}: {error}"
     return ""

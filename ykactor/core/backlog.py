@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ykactor.core import selector
 from ykactor.core.access import UserGroups
 from ykactor.core.decisions import ApplicationAdded
 from ykactor.core.ids import AllocationKey, NodeID
@@ -18,6 +19,7 @@ from ykactor.core.ordering import Lineup
 from ykactor.core.priorities import Priority, PriorityBag
 from ykactor.core.ranking import Ranking, SortKey
 from ykactor.core.resources import Resource, add_to, subtract_from, subtracted
+from ykactor.core.selector import Selector
 from ykactor.core.states import COUNTED_AS_RUNNING, ApplicationState
 from ykactor.core.taskgroups import WaitingGang
 
@@ -27,8 +29,8 @@ if TYPE_CHECKING:
 #: Tags that pin an ask to one node; the first wins (AP-54).
 _REQUIRED_NODE_TAGS = ("kubernetes.io/meta/requiredNode", "yunikorn.apache.org/requiredNode")
 
-#: What decides whether an ask fits: its resources, and the node it must run on.
-Shape = tuple[tuple[tuple[str, int], ...], NodeID | None]
+#: What decides whether an ask fits: its resources, the node it must run on, and what it wants of a node's attributes.
+Shape = tuple[tuple[tuple[str, int], ...], NodeID | None, Selector]
 
 
 def shape_of(spec: AllocationSpec) -> Shape:
@@ -36,10 +38,10 @@ def shape_of(spec: AllocationSpec) -> Shape:
     items = tuple(spec.resource.items())
     if len(items) > 1:
         items = tuple(sorted(items))
-    required = None
-    if spec.tags:
-        required = next((NodeID(spec.tags[tag]) for tag in _REQUIRED_NODE_TAGS if spec.tags.get(tag)), None)
-    return items, required
+    if not spec.tags:
+        return items, None, ()
+    required = next((NodeID(spec.tags[tag]) for tag in _REQUIRED_NODE_TAGS if spec.tags.get(tag)), None)
+    return items, required, selector.parse(spec.tags.get(selector.TAG, ""))
 
 
 def order_of(ask: Ask) -> tuple[int, int, int]:
@@ -50,12 +52,12 @@ def order_of(ask: Ask) -> tuple[int, int, int]:
 class AskQueue(Ranking[Ask]):
     """The waiting asks of one shape of one application, in order."""
 
-    __slots__ = ("line", "needs", "parked", "required_node", "shape", "sort_key")
+    __slots__ = ("line", "needs", "parked", "required_node", "selector", "shape", "sort_key")
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.shape = shape
-        self.needs, self.required_node = shape
+        self.needs, self.required_node, self.selector = shape
         self.sort_key: SortKey | None = None
         self.parked = False
         #: Where the application stands with these asks; None while it is kept back. Written by the leaf's order.
@@ -237,6 +239,13 @@ class WaitingApplication:
         if self.allocated or self.counted:
             charge(trackers, self.allocated)
             self.count()
+
+    def let_go(self) -> None:
+        """Count against its trackers no more; whether it counts as an application is kept for those to come."""
+        credit(self.trackers, self.allocated)
+        for tracker in self.trackers:
+            tracker.applications.pop(self.application_id, None)
+        self.trackers = ()
 
     def count(self) -> None:
         """Be one of the applications of its trackers."""

@@ -101,6 +101,21 @@ class ApplicationLeft(Fact, frozen=True, gc=False):
     is_removed: bool = False
 
 
+class ApplicationMoved(Fact, frozen=True, gc=False):
+    """An application is in another leaf, with all that it runs and waits for; what is told of it later names ``to_queue``."""
+
+    application_id: ApplicationID
+    queue: QueuePath
+    to_queue: QueuePath
+
+
+class RequestRefused(Fact, frozen=True, gc=False):
+    """An administrator's request was refused; nothing changed."""
+
+    application_id: ApplicationID
+    reason: str
+
+
 class AskAdded(Fact, frozen=True, gc=False):
     """An ask waits in ``queue`` (AP-108)."""
 
@@ -250,6 +265,8 @@ Decision = (
     | ApplicationRejected
     | ApplicationChanged
     | ApplicationLeft
+    | ApplicationMoved
+    | RequestRefused
     | AskAdded
     | AskRemoved
     | AskReturned

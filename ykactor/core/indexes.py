@@ -23,6 +23,7 @@ from ykactor.core.decisions import (
     ApplicationAdded,
     ApplicationChanged,
     ApplicationLeft,
+    ApplicationMoved,
     AskAdded,
     AskRemoved,
     AskResized,
@@ -44,7 +45,7 @@ from ykactor.core.decisions import (
 )
 from ykactor.core.ids import ApplicationID, NodeID, QueuePath
 from ykactor.core.ledger import Account, Ledger
-from ykactor.core.limits import Trackers, choose_group, still_holds
+from ykactor.core.limits import Trackers, choose_group, keep_group, still_holds
 from ykactor.core.messages import Ask
 from ykactor.core.nodesort import NodeIndex
 from ykactor.core.queues import LeafCore
@@ -117,6 +118,8 @@ class Indexes:
             case ApplicationAdded(_, application_id, path):
                 self.waiting[application_id] = self.ledger.accounts[path], WaitingApplication(fact)
                 self._adopt_quotas(path)
+            case ApplicationMoved(_, application_id, _, path):
+                self._on_application_moved(application_id, self.ledger.accounts[path])
             case ApplicationLeft(_, application_id, _):
                 self._on_application_left(application_id)
             case Allocated(_, ask, _, node_id):
@@ -220,6 +223,24 @@ class Indexes:
         self.ledger.give_slot_back(leaf, application_id)
         self.generation += 1
         self._touched_leaves[leaf] = None
+
+    def _on_application_moved(self, application_id: ApplicationID, leaf: Account) -> None:
+        """All that counts in its old leaf counts in the new one instead; its limits are those of the new path."""
+        old, application = self.waiting[application_id]
+        self.waiting[application_id] = leaf, application
+        for ask, _ in application.asks.values():
+            self._change_pending(old, ask.spec.resource, -1)
+            self._change_pending(leaf, ask.spec.resource, 1)
+        self._forget_pairs(old, application)
+        self.ledger.move(old, leaf, application)
+        if application.enrolled:
+            self.trackers.let_go(application.trackers)
+            application.let_go()
+            application.group = keep_group(leaf.limits_up(), application.who, application.group)
+            self._hold_trackers(leaf, application)
+        self._touch(leaf, application)
+        self._touched_leaves[old] = None
+        self.generation += 1
 
     # ---- allocations
 

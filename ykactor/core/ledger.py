@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ykactor.core.appsort import LeafOrder
+from ykactor.core.backlog import WaitingApplication
 from ykactor.core.ids import ApplicationID, QueuePath
 from ykactor.core.limits import QueueLimits
 from ykactor.core.ordering import ChildOrder, ChildPlace, Effort
 from ykactor.core.priorities import Priority, PriorityBag, queue_priority
 from ykactor.core.queueconfig import QueueConfig
 from ykactor.core.resources import QUANTITY_MAX, Resource, add_to, subtract_from
+from ykactor.core.states import COUNTED_AS_RUNNING
 
 #: Queues looked at before other tasks get their turn (about 10 us each).
 BREATH = 200
@@ -279,6 +281,20 @@ class Ledger:
         for account in leaf.path_up:
             subtract_from(account.allocated, resource)
             account.share = reckon_share(account.allocated, account.denominators)
+
+    def move(self, leaf: Account, to_leaf: Account, application: WaitingApplication) -> None:
+        """An application goes from one leaf to another with all it uses, its running slot, and the priority it showed there."""
+        self.free(leaf, application.allocated)
+        self.use(to_leaf, application.allocated)
+        self.give_slot_back(leaf, application.application_id)
+        if application.state in COUNTED_AS_RUNNING:
+            self.take_slot(to_leaf, application.application_id)
+        elif application.holds_slot:
+            self.hold_slot(to_leaf, application.application_id)
+        leaf.applications.remove(application)
+        leaf.priorities.replace(application.shown_priority, None)
+        application.shown_priority = None
+        application.leave_lines()
 
     # ---- running slots
 

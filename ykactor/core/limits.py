@@ -102,22 +102,25 @@ class Trackers:
 
         Args:    path_up: the limits of its leaf and of every queue above that has any.
         """
+        trackers = self.find(path_up, who, choice)
+        for tracker in trackers:
+            self.held[tracker.path, tracker.whose] = tracker
+            tracker.holders_count += 1
+        return trackers
+
+    def find(self, path_up: Iterable[QueueLimits], who: UserGroups, choice: GroupChoice | None) -> TrackerTuple:
+        """What ``hold`` would answer; nothing changes."""
         trackers = []
         for limits in path_up:
             limit = limits.of_user(who.user)
             if limit is not None:
-                trackers.append(self._hold(limits.path, f"user {who.user}", limit))
+                trackers.append(self._find(limits.path, f"user {who.user}", limit))
             if choice is not None and choice.group in limits.groups:  # at every queue that names it (QU-71)
-                trackers.append(self._hold(limits.path, f"group {choice.group}", limits.groups[choice.group]))
+                trackers.append(self._find(limits.path, f"group {choice.group}", limits.groups[choice.group]))
         return tuple(trackers)
 
-    def _hold(self, path: QueuePath, whose: str, limit: Limit) -> Tracker:
-        key = path, whose
-        tracker = self.held.get(key)
-        if tracker is None:
-            tracker = self.held[key] = Tracker(path, whose, limit)
-        tracker.holders_count += 1
-        return tracker
+    def _find(self, path: QueuePath, whose: str, limit: Limit) -> Tracker:
+        return self.held.get((path, whose)) or Tracker(path, whose, limit)
 
     def let_go(self, trackers: TrackerTuple) -> None:
         """The application has ended."""
@@ -134,6 +137,11 @@ def choose_group(path_up: Iterable[QueueLimits], who: UserGroups) -> GroupChoice
         if group is not None:
             return GroupChoice(group, limits.path)
     return None
+
+
+def keep_group(path_up: list[QueueLimits], who: UserGroups, choice: GroupChoice | None) -> GroupChoice | None:
+    """The group in another leaf: the same if the queue that chose it is above that one too, else chosen anew (QU-68, QU-77)."""
+    return choice if choice is not None and still_holds(path_up, choice) else choose_group(path_up, who)
 
 
 def still_holds(path_up: Iterable[QueueLimits], choice: GroupChoice) -> bool:

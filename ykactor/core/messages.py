@@ -6,6 +6,7 @@ tasks.
 
 from msgspec import Struct
 
+from ykactor.core.access import UserGroups
 from ykactor.core.ids import AllocationKey, ApplicationID, NodeID
 from ykactor.core.queueconfig import PartitionConfig
 from ykactor.core.resources import Resource
@@ -125,3 +126,22 @@ Submission = (
     | RemovePartition
     | Reset
 )
+
+
+class TerminateApplication(Struct, frozen=True, gc=False):
+    """An application is to fail. Without ``who`` the resource manager itself asks, and may."""
+
+    application_id: ApplicationID
+    who: UserGroups | None = None
+
+
+class MoveApplication(Struct, frozen=True, gc=False):
+    """An application is to go on in another leaf with all that it has; ``who`` as above."""
+
+    application_id: ApplicationID
+    queue_name: str
+    who: UserGroups | None = None
+
+
+#: Carried out as a whole or refused with a sentence; never part of a batch of submissions.
+Administration = TerminateApplication | MoveApplication

@@ -19,6 +19,7 @@ from ykactor.core.ids import NodeID
 from ykactor.core.nodes import NodeCore
 from ykactor.core.queueconfig import NodeSortPolicy
 from ykactor.core.resources import Resource
+from ykactor.core.selector import Selector, selects
 
 #: Nodes that an ask looks at before a heap is made for its shape.
 SCAN_MAX = 64
@@ -39,12 +40,13 @@ class IndexedNode:
         revision: of the ``NodeCore`` that ``available`` was taken from, for ``PlaceBatch``.
     """
 
-    __slots__ = ("available", "capacity", "node_id", "revision", "schedulable", "score", "version", "weights")
+    __slots__ = ("attributes", "available", "capacity", "node_id", "revision", "schedulable", "score", "version", "weights")
 
     def __init__(self, node_id: NodeID) -> None:
         self.node_id = node_id
         self.available: Resource = {}
         self.capacity: Resource = {}
+        self.attributes: dict[str, str] = {}
         #: (type, weight, capacity) of the types that count, in name order (PR-64).
         self.weights: list[tuple[str, float, float]] = []
         self.schedulable = False
@@ -52,13 +54,13 @@ class IndexedNode:
         self.version = 0
         self.revision = 0
 
-    def fits(self, items: tuple[tuple[str, int], ...]) -> bool:
-        """Whether the ask fits into what is available (SC-42)."""
+    def fits(self, items: tuple[tuple[str, int], ...], selector: Selector) -> bool:
+        """Whether the ask fits into what is available (SC-42), and wants what the node is."""
         available = self.available
         for name, quantity in items:
             if quantity > 0 and quantity > available.get(name, 0):
                 return False
-        return True
+        return not selector or selects(selector, self.attributes)
 
 
 class _Heap:
@@ -116,6 +118,7 @@ class NodeIndex:
             node.capacity = core.capacity
             self._weigh(node)
         node.available = dict(core.available)
+        node.attributes = core.attributes
         node.schedulable = core.schedulable
         node.revision = core.revision
         self._put_in(node)
@@ -143,15 +146,15 @@ class NodeIndex:
 
     def first_fit(self, shape: Shape) -> IndexedNode | None:
         """The first node in order on which the shape fits (PR-67); a required node is the only candidate (SC-70, SC-72)."""
-        items, required = shape
+        items, required, selector = shape
         if required is not None:
             node = self.nodes.get(required)
-            return node if node is not None and node.fits(items) else None
+            return node if node is not None and node.fits(items, selector) else None
         heap = self._heaps.get(shape)
         if heap is not None:
             return self._first_of_heap(shape, heap)
         for _, _, node in islice(self._sorted, SCAN_MAX):
-            if node.fits(items):
+            if node.fits(items, selector):
                 self.visited += 1
                 return node
         self.visited += min(SCAN_MAX, len(self._sorted))
@@ -164,9 +167,10 @@ class NodeIndex:
     def _make_heap(self, shape: Shape) -> _Heap:
         if shape in self._heaps:
             self._drop(shape)
-        heap, items = _Heap(), shape[0]
+        heap = _Heap()
+        items, _, selector = shape
         heap.entries = [
-            (score, node_id, node.version, node) for score, node_id, node in self._sorted if node.fits(items)
+            (score, node_id, node.version, node) for score, node_id, node in self._sorted if node.fits(items, selector)
         ]  # sorted, and a sorted list is a heap
         heap.made_with = len(heap.entries)
         heap.log_end = self._log_start + len(self._log)
@@ -199,9 +203,10 @@ class NodeIndex:
             return
         heap.log_end += len(changed)
         self.visited += len(changed)
-        items, entries = shape[0], heap.entries
+        entries = heap.entries
+        items, _, selector = shape
         for node in dict.fromkeys(changed) if len(changed) > 1 else changed:
-            if node.schedulable and node.fits(items):
+            if node.schedulable and node.fits(items, selector):
                 heapq.heappush(entries, (node.score, node.node_id, node.version, node))
 
     def _touch(self, node: IndexedNode) -> None:

@@ -18,6 +18,7 @@ from typing import cast
 
 from msgspec import structs
 
+from ykactor.core.administration import move, refusal_of, target_of
 from ykactor.core.admission import Admission
 from ykactor.core.changes import partition_changes
 from ykactor.core.cleaning import cleaning, is_due
@@ -28,19 +29,24 @@ from ykactor.core.decisions import (
     AllocationResized,
     ApplicationChanged,
     ApplicationLeft,
+    ApplicationMoved,
     ApplicationRejected,
     ConfigurationChanged,
     Decision,
     NodeRemoved,
     QueueRemoved,
     Released,
+    RequestRefused,
 )
 from ykactor.core.ids import AllocationKey, ApplicationID, NodeID, QueuePath
+from ykactor.core.indexes import Indexes
 from ykactor.core.messages import (
     AddApplication,
+    Administration,
     AllocationSpec,
     ApplyConfig,
     Ask,
+    MoveApplication,
     RefuseConfig,
     ReleaseAllocations,
     RemoveApplication,
@@ -52,7 +58,17 @@ from ykactor.core.messages import (
 )
 from ykactor.core.nodes import ChangeAllocations, Decommission, SetSchedulable
 from ykactor.core.queueconfig import PartitionConfig
-from ykactor.core.queues import Close, EndAllocations, Entry, FailAll, FireTimers, LeafCore, Positioned, SubmitBatch
+from ykactor.core.queues import (
+    Close,
+    EndAllocations,
+    Entry,
+    FailAll,
+    FireTimers,
+    LeafCore,
+    Positioned,
+    SubmitBatch,
+    Terminate,
+)
 from ykactor.core.reload import difference, objection
 from ykactor.core.roster import Roster, Sends
 from ykactor.core.states import QUEUE_CLEANER_NS, ApplicationState
@@ -81,6 +97,11 @@ def _kind(numbered: tuple[int, Submission]) -> tuple[str, int]:
         case ApplyConfig() | RefuseConfig() | RemovePartition() | Reset():
             return "alone", number
     return "leaves", 0
+
+
+def refusal_in(facts: list[Decision]) -> str:
+    """Why an administrator's request was refused, or "" if these facts are what it caused."""
+    return next((fact.reason for fact in facts if type(fact) is RequestRefused), "")
 
 
 class PartitionCore:
@@ -256,6 +277,27 @@ class PartitionCore:
         self.timetable.forget_ended()
         return facts
 
+    # ---- administration
+
+    def administer(self, now_ns: int, request: Administration, indexes: Indexes) -> Round:
+        """Carry out what an administrator asks for, or answer only why not.
+
+        ``indexes`` are the scheduler's, which must have observed everything; they are only looked at.
+        """
+        name = request.application_id
+        who = None if request.who is None else self._users.administrator(now_ns, request.who)
+        refusal = refusal_of(self.roster, indexes, request, who)
+        if refusal:
+            return [RequestRefused(now_ns, name, refusal)]
+        if isinstance(request, MoveApplication):
+            facts = yield from move(self.roster, now_ns, name, target_of(request))
+        else:
+            answers = yield [(self.roster.leaf_of(name), Terminate(now_ns, name))]
+            facts = cast("list[Decision]", answers[0])
+            self._keep_ended(facts)
+        self.note(facts)
+        return facts
+
     # ---- configuration
 
     def _apply_config(self, now_ns: int, config: PartitionConfig) -> Round:
@@ -340,7 +382,9 @@ class PartitionCore:
                 queue = self.roster.queues.get(fact.queue)
                 if isinstance(queue, LeafCore):
                     self.timetable.note_leaf(queue.path, queue.deadline_ns)
-            elif type(fact) is ApplicationLeft:
+            elif type(fact) is ApplicationLeft or type(fact) is ApplicationMoved:
+                if type(fact) is ApplicationMoved:
+                    self.timetable.note_leaf(fact.to_queue, self.roster.leaf(fact.to_queue).deadline_ns)
                 queue = self.roster.queues.get(fact.queue)
                 if queue is not None and is_due(queue):
                     self._arm_cleaner(fact.at_ns)

@@ -95,9 +95,14 @@ def _obstacle(roster: Roster, path: QueuePath, who: UserGroups) -> str:
             return f"queue {brief(path)} may not be created, the name {RECOVERY_NAME} is reserved"  # QU-10
     elif not isinstance(queue, LeafCore):
         return f"queue {brief(path)} is a parent"
-    lineage = _lineage(roster, nearest)
+    lineage = roster.lineage(nearest)
     if not may_submit([each.config for each in lineage], who):
         return f"user {brief(who.user)} may not submit to {brief(nearest)}"
+    return closure(lineage)
+
+
+def closure(lineage: list[QueueCore]) -> str:
+    """Why a queue with these ancestors takes no applications now, or ""."""
     for each in lineage:
         if isinstance(each, ParentCore) and not each.config.is_parent:  # CF-60
             return f"queue {brief(each.path)} becomes a leaf once it has no children"
@@ -115,13 +120,3 @@ def _nearest(roster: Roster, path: QueuePath) -> QueuePath:
         if below < 0 or longer not in roster.queues:
             return nearest
         nearest = longer
-
-
-def _lineage(roster: Roster, path: QueuePath) -> list[QueueCore]:
-    """The queue at ``path`` and its ancestors up to root."""
-    lineage = []
-    above: str = path
-    while above:
-        lineage.append(roster.queues[QueuePath(above)])
-        above = above.rpartition(".")[0]
-    return lineage

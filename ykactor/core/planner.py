@@ -245,7 +245,7 @@ class Planner:
 
 def _no_node(queue: AskQueue) -> str:
     if queue.required_node is None:
-        return "no schedulable node has room for it"
+        return f"no schedulable node {'that it selects ' if queue.selector else ''}has room for it"
     return f"required node {queue.required_node} has no room for it or is not registered"
 
 

@@ -76,6 +76,25 @@ class FailAll(Struct, frozen=True, gc=False):
     message: str
 
 
+class Terminate(Struct, frozen=True, gc=False):
+    """An application fails because somebody ended it. Answer: facts."""
+
+    now_ns: int
+    application_id: ApplicationID
+
+
+class GiveAway(Struct, frozen=True, gc=False):
+    """An application goes to another leaf. Answer: the ``Application``, which has no other owner until it is taken over."""
+
+    application_id: ApplicationID
+
+
+class TakeOver(Struct, frozen=True):
+    """Another leaf has given this application away."""
+
+    application: Application
+
+
 class FireTimers(Struct, frozen=True, gc=False):
     """Fire what is due. Answer: ((deadline, arrival number), facts) for each timer, in order."""
 
@@ -105,7 +124,9 @@ class Close(Struct, frozen=True, gc=False):
     """The queue is gone (the actor ends). The last command a queue gets."""
 
 
-LeafCommand = SubmitBatch | SettleBatch | EndAllocations | FailAll | FireTimers | Configure | Close
+LeafCommand = (
+    SubmitBatch | SettleBatch | EndAllocations | FailAll | Terminate | GiveAway | TakeOver | FireTimers | Configure | Close
+)
 ParentCommand = Configure | Adopt | Disown | Close
 
 Positioned = list[tuple[int, list[Decision]]]
@@ -118,7 +139,7 @@ class LeafCore:
         self.path = config.path
         self.config = config
         self.state = QueueState.ACTIVE
-        #: Live applications in order of registration.
+        #: Live applications in the order in which they came to this leaf.
         self.applications: dict[ApplicationID, Application] = {}
         self._timers: list[tuple[int, int, ApplicationID, Timer]] = []
         #: When the next timer of any application is due; None when there is none.
@@ -140,6 +161,12 @@ class LeafCore:
                 return self.on_end_allocations(command)
             case FailAll():
                 return self.on_fail_all(command)
+            case Terminate(now_ns, application_id):
+                return self.on_terminate(now_ns, self.applications[application_id])
+            case GiveAway(application_id):
+                return self.applications.pop(application_id)
+            case TakeOver(application):
+                self.on_take_over(application)
             case FireTimers():
                 return self.on_fire_timers(command)
             case Configure():
@@ -248,6 +275,16 @@ class LeafCore:
         failing = list(self.applications.values())
         self.applications.clear()
         return [fact for it in failing for fact in it.fail(command.now_ns, command.why, command.message)]
+
+    def on_terminate(self, now_ns: int, application: Application) -> list[Decision]:
+        facts = application.terminate(now_ns)
+        self._keep_or_drop(application)
+        return facts
+
+    def on_take_over(self, application: Application) -> None:
+        application.move_to(self.path)
+        self.applications[application.application_id] = application
+        self._arm(application)
 
     def on_fire_timers(self, command: FireTimers) -> list[tuple[tuple[int, int], list[Decision]]]:
         answer = []

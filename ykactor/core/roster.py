@@ -35,6 +35,15 @@ class Roster:
         assert isinstance(queue, LeafCore)
         return queue
 
+    def lineage(self, path: QueuePath) -> list[QueueCore]:
+        """The queue at ``path``, which must be there, and its ancestors up to root."""
+        lineage = []
+        above: str = path
+        while above:
+            lineage.append(self.queues[QueuePath(above)])
+            above = above.rpartition(".")[0]
+        return lineage
+
     def leaf_of(self, application_id: ApplicationID) -> LeafCore:
         """The leaf of a live application."""
         return self.leaf(self.applications[application_id])

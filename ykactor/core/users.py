@@ -9,7 +9,7 @@ from ykactor.core.placement import is_forced
 from ykactor.core.states import S_NS
 
 #: Who a forced application runs as if nobody is named (QU-91).
-_NOBODY = UserGroups("nobody", ("nogroup",))
+NOBODY = UserGroups("nobody", ("nogroup",))
 #: How long groups that came with a user hold for applications that name none (QU-94).
 _KNOWN_NS = 300 * S_NS
 #: Users remembered before those whose time is up are looked for.
@@ -27,18 +27,27 @@ class Users:
     def resolve(self, now_ns: int, spec: AddApplication) -> UserGroups | str:
         """The user and groups of a new application (QU-91 to QU-94), or why there are none."""
         if not spec.user:
-            return _NOBODY if is_forced(spec.tags) else "empty user cannot resolve"
+            return NOBODY if is_forced(spec.tags) else "empty user cannot resolve"
         if not is_user_name(spec.user):
             return "invalid username, it contains invalid characters"
         if spec.groups:
             self._remember(now_ns, spec.user, spec.groups)
             return UserGroups(spec.user, spec.groups)
-        groups, until_ns = self._known.get(spec.user, ((), 0))
-        if now_ns < until_ns:
+        groups = self._groups_of(now_ns, spec.user)
+        if groups:
             return UserGroups(spec.user, groups)
         if not spec.user_is_unknown:
             return UserGroups(spec.user, (spec.user,))
-        return UserGroups(spec.user, _NOBODY.groups) if is_forced(spec.tags) else f"unknown user {spec.user}"
+        return UserGroups(spec.user, NOBODY.groups) if is_forced(spec.tags) else f"unknown user {spec.user}"
+
+    def administrator(self, now_ns: int, who: UserGroups) -> UserGroups:
+        """Somebody who asks for something, with groups if there were none (QU-93, QU-94)."""
+        return who if who.groups else UserGroups(who.user, self._groups_of(now_ns, who.user) or (who.user,))
+
+    def _groups_of(self, now_ns: int, user: str) -> tuple[str, ...]:
+        """The groups that a user last came with, as long as they hold; else none."""
+        groups, until_ns = self._known.get(user, ((), 0))
+        return groups if now_ns < until_ns else ()
 
     def _remember(self, now_ns: int, user: str, groups: tuple[str, ...]) -> None:
         self._known[user] = groups, now_ns + _KNOWN_NS

@@ -12,8 +12,8 @@ from typing import Any, TypeVar, cast
 
 from ykactor.core.decisions import Decision
 from ykactor.core.handshake import confirmations
-from ykactor.core.messages import ApplyConfig, RemovePartition, Submission
-from ykactor.core.partition import PartitionCore
+from ykactor.core.messages import Administration, ApplyConfig, RemovePartition, Submission
+from ykactor.core.partition import PartitionCore, refusal_in
 from ykactor.core.planner import Budget
 from ykactor.core.queueconfig import PartitionConfig, SchedulerConfig
 from ykactor.core.reload import changeover, objection
@@ -73,6 +73,12 @@ class DirectPartition:
     def ingest(self, now_ns: int, submissions: Iterable[Submission]) -> None:
         """Handle the submissions; nothing is decided yet."""
         self._take_in(now_ns, carry_out(self.core.ingest(now_ns, submissions)))
+
+    def administer(self, now_ns: int, request: Administration) -> str:
+        """End or move an application; answers why not, and then nothing has changed."""
+        facts = carry_out(self.core.administer(now_ns, request, self.scheduler.indexes))
+        self._take_in(now_ns, facts)
+        return refusal_in(facts)
 
     def _take_in(self, now_ns: int, facts: list[Decision]) -> None:
         self._publish(facts)

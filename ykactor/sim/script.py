@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ykactor.core.decisions import Decision
 from ykactor.core.ids import PartitionName
-from ykactor.core.messages import RefuseConfig, Submission
+from ykactor.core.messages import Administration, RefuseConfig, Submission
 from ykactor.core.queueconfig import SchedulerConfig
 from ykactor.wire import queuefile, si, translate
 from ykactor.wire.codec import ProtocolError
@@ -24,6 +24,16 @@ ANY_PARTITION = PartitionName("")
 Work = dict[PartitionName, list[Submission]]
 
 
+class Request(Struct, frozen=True):
+    """An administrator's request to a partition."""
+
+    partition: PartitionName
+    administration: Administration
+
+
+Step = Work | SchedulerConfig | Request
+
+
 class Instant(Struct):
     """What happens at one virtual time.
 
@@ -34,12 +44,12 @@ class Instant(Struct):
     """
 
     at_ns: int
-    steps: list[Work | SchedulerConfig]
+    steps: list[Step]
     refused: list[str]
 
     def add(self, work: Work) -> None:
         """Work follows."""
-        if not self.steps or isinstance(self.steps[-1], SchedulerConfig):
+        if not self.steps or not isinstance(self.steps[-1], dict):
             self.steps.append({})
         last = self.steps[-1]
         assert isinstance(last, dict)
@@ -74,6 +84,8 @@ def _add_step(instant: Instant, request: si.WorkRequest) -> None:
     match request:
         case si.NodeRequest() | si.ApplicationRequest() | si.AllocationRequest():
             instant.add(translate.submissions(request))
+        case si.TerminateApplication() | si.MoveApplication():
+            instant.steps.append(Request(*translate.administration(request)))
         case si.UpdateConfigurationRequest(config=text):
             try:
                 instant.steps.append(queuefile.load(text))

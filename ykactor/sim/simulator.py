@@ -15,7 +15,7 @@ import trio.testing
 from msgspec import Struct
 
 from ykactor.actors.clock import Clock
-from ykactor.actors.commands import FeedCommand, Intake, Publication, Quiesce
+from ykactor.actors.commands import Administer, FeedCommand, Intake, Publication, Quiesce
 from ykactor.actors.partition import CYCLE_BUDGET, PartitionActor
 from ykactor.actors.partitions import Partitions
 from ykactor.core.decisions import ApplicationRejected, Decision
@@ -28,8 +28,9 @@ from ykactor.core.queueconfig import PartitionConfig, SchedulerConfig
 from ykactor.core.snapshot import final_state, waiting_asks
 from ykactor.core.states import ApplicationState
 from ykactor.sim.direct import DirectPartition, DirectPartitions
-from ykactor.sim.script import ANY_PARTITION, Instant, Work, addressed, instants, to_ns
-from ykactor.wire import queuefile
+from ykactor.sim.script import ANY_PARTITION, Instant, Request, Step, Work, addressed, instants, to_ns
+from ykactor.wire import queuefile, translate
+from ykactor.wire.codec import ProtocolError
 from ykactor.wire.scenario import Scenario
 
 #: Called after each instant with the share of the scenario that is done, 0 to 1.
@@ -66,6 +67,10 @@ class _Record:
     def add(self, name: PartitionName, facts: list[Decision]) -> None:
         if self.is_open:
             self.facts.setdefault(name, []).extend(facts)
+
+    def refuse(self, at_ns: int, reason: str) -> None:
+        """An administrator's request was refused."""
+        self.refused.append(f"at {at_ns / 1e9:g}: {reason}")
 
     def admit(self, work: Work, known: list[PartitionName], at_ns: int) -> Work:
         """What reaches a partition; the rest is answered at the door."""
@@ -128,8 +133,11 @@ async def simulate_here(scenario: Scenario, progress: Progress, budget: Budget) 
     return outcome
 
 
-async def _carry_out(step: Work | SchedulerConfig, partitions: Partitions, record: _Record, at_ns: int) -> None:
+async def _carry_out(step: Step, partitions: Partitions, record: _Record, at_ns: int) -> None:
     """Nothing is decided before all steps of an instant are carried out."""
+    if isinstance(step, Request):
+        await _administer(step, partitions, record, at_ns)
+        return
     if isinstance(step, SchedulerConfig):
         objection = await partitions.switch(step, more_follows=True)
         if not objection:
@@ -137,6 +145,23 @@ async def _carry_out(step: Work | SchedulerConfig, partitions: Partitions, recor
         step = {ANY_PARTITION: [RefuseConfig(objection)]}
     for name, submissions in record.admit(step, list(partitions.inboxes), at_ns).items():
         await partitions.inboxes[name].put(Intake(submissions, more_follows=True))
+
+
+async def _administer(request: Request, partitions: Partitions, record: _Record, at_ns: int) -> None:
+    answered = trio.Event()
+
+    def on_done(_: PartitionName, refusal: str) -> None:
+        if refusal:
+            record.refuse(at_ns, refusal)
+        answered.set()
+
+    try:
+        name = translate.running(request.partition, partitions.inboxes)
+    except ProtocolError as mistake:
+        record.refuse(at_ns, mistake.message)
+        return
+    await partitions.inboxes[name].put(Administer(request.administration, on_done, more_follows=True))
+    await answered.wait()
 
 
 async def _settle(partitions: Partitions) -> None:
@@ -165,18 +190,35 @@ def simulate_directly(scenario: Scenario, progress: Progress = lambda _: None, b
     for instant in instants(scenario):
         end_ns = instant.at_ns
         record.refused += instant.refused
-        play(instant, direct, record.admit)
+        play(instant, direct, record.admit, partial(record.refuse, end_ns))
         progress(end_ns / max(1, to_ns(scenario.until)))
     partitions = direct.partitions.values()
     return record.outcome([(partition.core, partition.scheduler.indexes) for partition in partitions], end_ns)
 
 
-def play(instant: Instant, direct: DirectPartitions, admit: Callable[[Work, list[PartitionName], int], Work]) -> None:
-    """One instant of the oracle; ``admit`` leaves of the work what there are partitions for."""
+def _refusal(request: Request, direct: DirectPartitions, at_ns: int) -> str:
+    try:
+        name = translate.running(request.partition, direct.partitions)
+    except ProtocolError as mistake:
+        return mistake.message
+    return direct.partitions[name].administer(at_ns, request.administration)
+
+
+def play(
+    instant: Instant,
+    direct: DirectPartitions,
+    admit: Callable[[Work, list[PartitionName], int], Work],
+    refuse: Callable[[str], None] = lambda _: None,
+) -> None:
+    """One instant of the oracle; ``admit`` leaves of the work what there are partitions for, ``refuse`` hears of requests."""
     at_ns = instant.at_ns
     for partition in direct.partitions.values():
         partition.advance(at_ns)
     for step in instant.steps:
+        if isinstance(step, Request):
+            if refusal := _refusal(step, direct, at_ns):
+                refuse(refusal)
+            continue
         if isinstance(step, SchedulerConfig):
             objection = direct.switch(at_ns, step)
             if not objection:

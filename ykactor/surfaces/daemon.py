@@ -24,12 +24,14 @@ from ykactor.actors.memory import settle_memory
 from ykactor.actors.outbox import OutboxRegistry
 from ykactor.actors.partition import PartitionActor
 from ykactor.actors.partitions import Partitions
+from ykactor.core.access import UserGroups
 from ykactor.core.decisions import Allocated, ConfigurationChanged, Decision
 from ykactor.core.ids import PartitionName
 from ykactor.core.messages import AddApplication, RefuseConfig, Submission
 from ykactor.core.queueconfig import PartitionConfig, SchedulerConfig
 from ykactor.core.roster import Roster
 from ykactor.core.scheduler import CycleResult
+from ykactor.core.users import NOBODY
 from ykactor.surfaces.groups import GroupResolver
 from ykactor.surfaces.logs import get_logger, log_event
 from ykactor.surfaces.reloading import Reloading, log_changes
@@ -124,6 +126,12 @@ class Daemon:
         if groups is None:
             return structs.replace(application, user_is_unknown=True)
         return structs.replace(application, groups=groups)
+
+    async def with_own_groups(self, partition: PartitionName, who: UserGroups) -> UserGroups:
+        """Look up the groups of an administrator who comes without (``Gateway.with_own_groups``)."""
+        if who.groups or self.roster(partition).config.user_group_resolver != "os":
+            return who
+        return UserGroups(who.user, await self._groups.groups_of(who.user) or NOBODY.groups)
 
     async def run_steps(self, steps: int) -> None:
         """Manual mode: passes of at most one decision each (``Gateway.run_steps``)."""

@@ -5,9 +5,10 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import trio
+from msgspec import structs
 from trio_websocket import ConnectionClosed
 
-from ykactor.actors.commands import Intake, PartitionCommand, Publication
+from ykactor.actors.commands import Administer, Intake, PartitionCommand, Publication
 from ykactor.actors.gateway import Gateway
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.outbox import MessagesLostError, Outbox, OutboxReader, SessionReplacedError
@@ -46,6 +47,19 @@ class _Pending:
     def _check(self) -> None:
         if not self._working:
             self.done.set()
+
+
+class _Answer:
+    """What a partition says to an administrator's request."""
+
+    def __init__(self) -> None:
+        self.given = trio.Event()
+        self.refusal = ""
+
+    def on_done(self, _: PartitionName, refusal: str) -> None:
+        """Called from the partition's task (``Administer.done``)."""
+        self.refusal = refusal
+        self.given.set()
 
 
 class ResourceManagerSession:
@@ -172,7 +186,7 @@ class ResourceManagerSession:
             case si.RegisterResourceManagerRequest():
                 raise ProtocolError("ALREADY_REGISTERED", "this session is registered: open another one to begin afresh")
             case si.TerminateApplication() | si.MoveApplication():
-                raise ProtocolError("UNSUPPORTED", f"{type(request).__name__} is not supported by this release", "type")
+                return await self._administer(request)
             case si.UpdateConfigurationRequest():
                 checksum = await self._apply_config(request.config, "update of configuration failed", request.if_checksum)
                 return _Pending(request.id, self._gateway.partitions, (), checksum)
@@ -202,6 +216,21 @@ class ResourceManagerSession:
                 await self._gateway.feed.inbox.put(Publication(name, facts))
                 pending.on_done(name)
         return pending
+
+    async def _administer(self, request: si.TerminateApplication | si.MoveApplication) -> _Pending:
+        """Have an application ended or moved; the refusal is the answer of the partition."""
+        named, wanted = translate.administration(request)
+        name = translate.running(named, self._gateway.partitions)
+        inbox = self._gateway.partitions[name]
+        if wanted.who is not None:
+            wanted = structs.replace(wanted, who=await self._gateway.with_own_groups(name, wanted.who))
+        answer = _Answer()
+        with _unavailable_when_closed(f"partition {name} does"):
+            await inbox.put(Administer(wanted, answer.on_done))
+        await answer.given.wait()
+        if answer.refusal:
+            raise ProtocolError("REFUSED", answer.refusal)
+        return _Pending(request.id, [name], ())
 
     async def _put(self, name: PartitionName, inbox: Mailbox[PartitionCommand], intake: Intake) -> bool:
         """Whether the partition took it: not if it has been removed meanwhile."""

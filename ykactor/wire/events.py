@@ -185,6 +185,15 @@ def _application_left(it: fact.ApplicationLeft) -> list[_Event]:
     ]
 
 
+def _application_moved(it: fact.ApplicationMoved) -> list[_Event]:
+    """It leaves one queue for another; that nothing of it ended is told by the message."""
+    left, entered = f"moved to {it.to_queue}", f"moved from {it.queue}"
+    return [
+        _Event("QUEUE", it.queue, "REMOVE", "QUEUE_APP", it.application_id, left, it.queue),
+        _Event("QUEUE", it.to_queue, "ADD", "QUEUE_APP", it.application_id, entered, it.to_queue),
+    ]
+
+
 def _queue_limit_changed(it: fact.QueueLimitChanged) -> list[_Event]:
     return [_Event("QUEUE", it.queue, "SET", _LIMIT_DETAILS[it.limit], queue=it.queue, resource=it.resource)]
 
@@ -215,6 +224,7 @@ _EVENTS: dict[type, Callable[[Any], list[_Event]]] = {
     fact.ApplicationRejected: _application_rejected,
     fact.ApplicationChanged: _application_changed,
     fact.ApplicationLeft: _application_left,
+    fact.ApplicationMoved: _application_moved,
     fact.QueueAdded: lambda it: _queue_set_changed(it, "ADD"),
     fact.QueueRemoved: lambda it: _queue_set_changed(it, "REMOVE"),
     fact.QueueTypeChanged: _queue_type_changed,

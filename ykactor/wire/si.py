@@ -195,14 +195,20 @@ class UpdateConfigurationRequest(_Request, frozen=True, kw_only=True):
 
 
 class TerminateApplication(_Request, frozen=True, kw_only=True):
+    """``ugi`` is who asks and has to be an administrator; without it the resource manager does, which may."""
+
     application_id: str
     partition_name: str = ""
+    ugi: UserGroupInformation | None = None
 
 
 class MoveApplication(_Request, frozen=True, kw_only=True):
+    """``ugi`` as in ``TerminateApplication``."""
+
     application_id: str
     queue_name: str
     partition_name: str = ""
+    ugi: UserGroupInformation | None = None
 
 
 class ScheduleRequest(_Request, frozen=True, kw_only=True):

@@ -8,15 +8,19 @@ left to the cores, which refuse entry by entry.
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from ykactor.core.access import UserGroups
 from ykactor.core.decisions import AllocationRejected, ApplicationRejected, Decision, NodeRejected
 from ykactor.core.ids import AllocationKey, ApplicationID, NodeID, PartitionName
 from ykactor.core.messages import (
     AddApplication,
+    Administration,
     AllocationSpec,
+    MoveApplication,
     ReleaseAllocations,
     RemoveApplication,
     Submission,
     SubmitAllocation,
+    TerminateApplication,
     UpdateNode,
 )
 from ykactor.core.quantities import QuantityError, parse_quantity
@@ -70,6 +74,32 @@ def addressed(
     for name, entries in work.items():
         routed.setdefault(names.get(name.lower(), name), []).extend(entries)
     return routed
+
+
+def running(wanted: PartitionName, known: Iterable[PartitionName]) -> PartitionName:
+    """The name of the partition that is meant, as above; a ProtocolError if there is none."""
+    name = next((name for name in known if name.lower() == wanted.lower()), None)
+    if name is None:
+        raise ProtocolError("REFUSED", f"failed to find partition {wanted}", "partitionName")
+    return name
+
+
+def administration(request: si.TerminateApplication | si.MoveApplication) -> tuple[PartitionName, Administration]:
+    """An administrator's request and the partition it names.
+
+    Raises:  ProtocolError with the path of the first mistake.
+    """
+    partition = _partition(request.partition_name)
+    _require(request.application_id, "applicationID")
+    who = None
+    if request.ugi is not None:
+        _require(request.ugi.user, "ugi.user")
+        who = UserGroups(request.ugi.user, tuple(request.ugi.groups))
+    application_id = ApplicationID(request.application_id)
+    if isinstance(request, si.TerminateApplication):
+        return partition, TerminateApplication(application_id, who)
+    _require(request.queue_name, "queueName")
+    return partition, MoveApplication(application_id, request.queue_name, who)
 
 
 def unknown_partition(submission: Submission, partition: PartitionName, at_ns: int) -> Decision | None:

@@ -1,0 +1,318 @@
+"""Gangs under generated histories: the laws of ``gang.md`` hold after every step, and everything comes to its end."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from checked import LARGE, ONE_BY_ONE
+from ganghistories import APPLICATIONS, NODES, S_NS, ResourceManager
+from world import load, node, release, remove
+
+from ykactor.core import cluster as cluster_module
+from ykactor.core.applications import Application
+from ykactor.core.decisions import (
+    Allocated,
+    AllocationResized,
+    ApplicationLeft,
+    AskAdded,
+    AskRemoved,
+    AskResized,
+    Decision,
+    Released,
+    ReleaseStarted,
+)
+from ykactor.core.invariants import violations
+from ykactor.core.messages import (
+    AddApplication,
+    Ask,
+    ReleaseAllocations,
+    RemoveApplication,
+    Submission,
+    SubmitAllocation,
+    UpdateNode,
+)
+from ykactor.core.nodes import NodeCore, PlaceBatch, Placed, Refused
+from ykactor.core.partition import PartitionCore
+from ykactor.core.planner import Budget
+from ykactor.core.queues import LeafCore
+from ykactor.core.resources import Resource, fits
+from ykactor.core.scheduler import SchedulerCore
+from ykactor.core.states import ApplicationState
+from ykactor.sim.direct import DirectPartition
+from ykactor.sim.simulator import simulate, simulate_directly
+from ykactor.wire import scenario, si
+from ykactor.wire.render import decision_log
+
+STEPS = 40
+ON_THE_WAY_OUT = (ApplicationState.FAILING, ApplicationState.RESUMING, ApplicationState.COMPLETING)
+REPLACED = "PLACEHOLDER_REPLACED"
+
+
+class Watch:
+    """What the facts of a partition must never show: kept by application."""
+
+    def __init__(self) -> None:
+        #: Placeholders that wait or run.
+        self.open: dict[str, dict[str, Ask]] = {}
+        #: By placeholder, the real ask that is to take its place.
+        self.promised: dict[str, dict[str, str]] = {}
+        #: The placeholder that ended last.
+        self.gone: dict[str, Ask] = {}
+
+    def see(self, facts: list[Decision]) -> None:
+        for it in facts:
+            match it:
+                case ReleaseStarted(termination_type=termination_type, message=message, ask=ask) if termination_type == REPLACED:
+                    self._promise(ask, message.removeprefix("replacing allocationKey: "))
+                case AskAdded(ask=ask) | AskResized(after=ask) | AllocationResized(after=ask) if ask.spec.placeholder:
+                    self.open.setdefault(ask.spec.application_id, {})[ask.spec.allocation_key] = ask
+                case Allocated(ask=ask, recovered=recovered):
+                    if ask.spec.placeholder:
+                        self.open.setdefault(ask.spec.application_id, {})[ask.spec.allocation_key] = ask
+                    elif not recovered:
+                        self._begin(ask)
+                case Released(ask=ask) if ask.spec.placeholder:
+                    self.gone[ask.spec.application_id] = ask
+                case AskRemoved(ask=ask) if ask.spec.placeholder:
+                    self.open[ask.spec.application_id].pop(ask.spec.allocation_key)
+                case ApplicationLeft(application_id=name):
+                    for kept in (self.open, self.promised, self.gone):
+                        kept.pop(name, None)
+
+    def _promise(self, holder: Ask, real: str) -> None:
+        promised = self.promised.setdefault(holder.spec.application_id, {})
+        assert holder.spec.allocation_key not in promised, f"{holder.spec.allocation_key} is replaced twice (GA-22)"
+        promised[holder.spec.allocation_key] = real
+
+    def _begin(self, real: Ask) -> None:
+        """A real task of a group with open placeholders begins by replacement only (GA-13), and never needs more (GA-33)."""
+        name, key, group = real.spec.application_id, real.spec.allocation_key, real.spec.task_group_name
+        promised = self.promised.get(name, {})
+        holder = next((holder for holder, taker in promised.items() if taker == key), None)
+        gone = self.gone.get(name)
+        if holder is None or gone is None or gone.spec.allocation_key != holder:
+            waiting = [it for it, ask in self.open.get(name, {}).items() if ask.spec.task_group_name == group]
+            assert not waiting, f"{key} runs while {waiting} of its group {group} are open (GA-13)"
+        else:
+            assert fits(gone.spec.resource, real.spec.resource), f"{key} takes more than {holder} held (GA-33)"
+
+    def forget_promises(self, partition: PartitionCore) -> None:
+        """A key is free again when its placeholder has ended."""
+        for name, promised in self.promised.items():
+            running = partition.roster.leaf_of(name).applications[name].allocations
+            self.promised[name] = {holder: real for holder, real in promised.items() if holder in running}
+
+
+class Session:
+    """A partition, and a resource manager that plays one history with it."""
+
+    def __init__(self, seed: int, budget: Budget = LARGE, *, confirms: bool = False, is_modest: bool = False) -> None:
+        self.manager = ResourceManager(seed, is_modest=is_modest)
+        self.watch = Watch()
+        self.facts: list[Decision] = []
+        self.said: list[tuple[int, list[Submission]]] = []
+        self.is_modest = is_modest
+        self.partition = DirectPartition(load(self.manager.text), budget, self._hear, self._check, confirms=confirms)
+        self.say(self.manager.opening())
+
+    def _hear(self, facts: list[Decision]) -> None:
+        self.facts += facts
+        self.manager.hear(facts)
+        self.watch.see(facts)
+
+    def _check(self, core: PartitionCore, scheduler: SchedulerCore) -> None:
+        found = violations(core, scheduler, strict_max=self.is_modest)
+        assert not found, "\n".join(found)
+        self.watch.forget_promises(core)
+        for application in live(core):
+            check_application(application)
+
+    def applications(self) -> list[Application]:
+        return live(self.partition.core)
+
+    def say(self, submissions: list[Submission]) -> None:
+        self.said.append((self.manager.now_ns, submissions))
+        self.partition.intake(self.manager.now_ns, submissions)
+
+    def play(self, steps: int = STEPS) -> Session:
+        for _ in range(steps):
+            self.say(self.manager.draw())
+        return self
+
+    def wait(self, seconds: int) -> None:
+        self.manager.now_ns += seconds * S_NS
+        self.say([])
+
+    def wind_up(self) -> None:
+        """All that is real ends, the rest is confirmed, and time goes by."""
+        for _ in range(5):
+            for application in self.applications():
+                keys = [*application.asks, *application.allocations]
+                self.say([release(key, application.application_id) for key in keys if not _holds_space(application, key)])
+            self.say(self.manager.answers())
+            self.wait(1000)
+
+
+def _holds_space(application: Application, key: str) -> bool:
+    return key in application.allocations and application.allocations[key][0].spec.placeholder
+
+
+def live(core: PartitionCore) -> list[Application]:
+    leaves = [queue for queue in core.roster.queues.values() if isinstance(queue, LeafCore)]
+    return [application for leaf in leaves for application in leaf.applications.values()]
+
+
+def check_application(application: Application) -> None:
+    """What holds of an application between two steps."""
+    for name, group in application.gang.groups.items():
+        assert group.count >= group.replaced + group.timed_out, f"{application.application_id}: group {name} ended too often"
+    if application.state in ON_THE_WAY_OUT and not application.timers:
+        assert application.allocations, f"{application.application_id} is {application.state} for nothing"
+        unasked = [ask for key, (ask, _) in application.allocations.items() if key not in application.gang.released]
+        left = [ask.spec.allocation_key for ask in unasked if ask.spec.placeholder or _must_end(application, ask)]
+        assert not left, f"{application.application_id} is {application.state}, and nobody ends {left}"
+
+
+def _must_end(application: Application, real: Ask) -> bool:
+    """What a failing application was scheduled; the resource manager may add what runs already, and end it itself."""
+    return application.state is ApplicationState.FAILING and real.spec.node_id is None
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_laws(seed: int) -> None:
+    """After every step all invariants and laws hold; then everything ends, and nothing is left of it."""
+    session = Session(seed).play()
+    session.wind_up()
+    assert [it.application_id for it in session.applications() if not _may_wait(it)] == []
+    session.say([remove(name) for name in APPLICATIONS])
+    assert_empty(session)
+
+
+def _may_wait(application: Application) -> bool:
+    """Nothing ever came of it, or its gang has timed out and it waits for its first ask as an ordinary application (GA-50)."""
+    is_idle = not application.asks and not application.allocations
+    resumed = application.state is ApplicationState.ACCEPTED and application.gang.is_over
+    return is_idle and (application.state is ApplicationState.NEW or resumed)
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_removal_in_the_middle(seed: int) -> None:
+    """Whatever is under way, nothing is left of applications that are removed (AP-84); late answers are ignored."""
+    session = Session(1000 + seed).play()
+    session.say([remove(name) for name in APPLICATIONS])
+    assert_empty(session)
+    session.say(session.manager.answers())
+    session.say([node(name, "DECOMISSION") for name in NODES])
+    assert_empty(session)
+
+
+def assert_empty(session: Session) -> None:
+    roster, indexes = session.partition.core.roster, session.partition.scheduler.indexes
+    assert roster.applications == {}
+    assert indexes.waiting == {}
+    assert indexes.replaceable == {}
+    assert indexes.trackers.held == {}
+    for node_core in roster.nodes.values():
+        assert not any(node_core.allocated.values())
+    for account in indexes.ledger.accounts.values():
+        assert not any([*account.allocated.values(), *account.pending.values()])
+        assert not account.running
+        assert not account.accepted
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_never_above_what_is_allowed(seed: int) -> None:
+    """Who asks for nothing that limits do not hold for never gets more than they allow: quotas, users, nodes."""
+    session = Session(2000 + seed, is_modest=True).play()
+    for tracker in session.partition.scheduler.indexes.trackers.held.values():
+        assert fits(tracker.limit or {}, tracker.allocated) or tracker.limit is None
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_the_budget_changes_nothing(seed: int) -> None:
+    """One placement per cycle or as many as there are: with answers at once every decision is the same."""
+    logs = [decision_log(Session(3000 + seed, budget, confirms=True).play().facts) for budget in (ONE_BY_ONE, LARGE)]
+    assert logs[0] == logs[1]
+
+
+class StubbornNode(NodeCore):
+    """Refuses its first batches because something has just changed on it."""
+
+    refusals = 3
+
+    def on_place_batch(self, command: PlaceBatch) -> Placed | Refused:
+        if self.refusals:
+            self.refusals -= 1
+            self.revision += 1
+            return Refused(self.revision, f"node {self.node_id}: something else came first")
+        return super().on_place_batch(command)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_refusals(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a node refuses leaves no trace in a gang either."""
+    monkeypatch.setattr(cluster_module, "NodeCore", StubbornNode)
+    Session(4000 + seed, confirms=seed % 2 == 0).play()
+
+
+# ---- actors
+
+
+def told(seed: int) -> scenario.Scenario:
+    """One history as a scenario file would have it, confirmed by the simulator."""
+    session = Session(seed, confirms=True, is_modest=True).play(25)
+    messages = [
+        scenario.TimedRequest(at_ns / S_NS, request) for at_ns, said in session.said for it in said for request in _requests(it)
+    ]
+    return scenario.Scenario(f"gangs-{seed}", session.manager.text, session.manager.now_ns / S_NS + 1000, messages=messages)
+
+
+def _requests(said: Submission) -> list[si.WorkRequest]:
+    match said:
+        case UpdateNode(name, action, capacity):
+            return [si.NodeRequest(nodes=[si.NodeInfo(node_id=name, action=action, schedulable_resource=_wire(capacity))])]
+        case AddApplication():
+            spec = si.AddApplicationRequest(
+                application_id=said.application_id,
+                queue_name=said.queue_name,
+                ugi=si.UserGroupInformation(user=said.user),
+                execution_timeout_milli_seconds=said.execution_timeout_ms,
+                placeholder_ask=_wire(said.placeholder_ask),
+                gang_scheduling_style=said.gang_scheduling_style,
+            )
+            return [si.ApplicationRequest(new=[spec])]
+        case RemoveApplication(name):
+            return [si.ApplicationRequest(remove=[si.RemoveApplicationRequest(application_id=name)])]
+        case SubmitAllocation(spec):
+            allocation = si.Allocation(
+                allocation_key=spec.allocation_key,
+                application_id=spec.application_id,
+                resource_per_alloc=dict(spec.resource),
+                priority=spec.priority,
+                task_group_name=spec.task_group_name,
+                placeholder=spec.placeholder,
+            )
+            return [si.AllocationRequest(allocations=[allocation])]
+        case ReleaseAllocations(name, key, termination_type):
+            end = si.AllocationRelease(application_id=name, allocation_key=key or "", termination_type=termination_type)
+            return [si.AllocationRequest(releases=si.AllocationReleasesRequest(allocations_to_release=[end]))]
+    raise AssertionError(f"{said} is not part of a modest history")
+
+
+def _wire(resource: Resource | None) -> si.WireResource | None:
+    return None if resource is None else dict(resource)
+
+
+@pytest.mark.parametrize("seed", range(5001, 5004))
+def test_actors_agree_with_the_plain_loop(seed: int) -> None:
+    """Whatever order trio runs its tasks in, replacements and timeouts come out the same, byte for byte."""
+    story = told(seed)
+    for budget in (ONE_BY_ONE, LARGE):
+        expected = simulate_directly(story, budget=budget)
+        log = decision_log(expected.facts)
+        assert REPLACED.encode() in log
+        for order in range(5):
+            trio._core._run._r.seed(order)
+            outcome = simulate(story, budget=budget)
+            assert decision_log(outcome.facts) == log, f"task order {order}"
+            assert (outcome.final, outcome.waiting) == (expected.final, expected.waiting)

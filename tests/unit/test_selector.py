@@ -1,0 +1,123 @@
+"""Node selectors: what of a node's attributes an ask wants (the tag ``ykactor.io/node-selector``)."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from world import World, app, ask, node, queue, tree, world
+
+from ykactor.core.messages import AllocationSpec, Submission, SubmitAllocation, UpdateNode
+from ykactor.core.selector import Requirement, SelectorError, parse, selects
+
+NODE = {"zone": "a", "gpu": "a100", "empty": "", "node.kubernetes.io/type": "m5.large"}
+
+
+@pytest.mark.parametrize(
+    ("text", "selected"),
+    [
+        ("", True),
+        ("zone=a", True),
+        ("zone==a", True),
+        ("zone=b", False),
+        ("zone!=b", True),
+        ("zone!=a", False),
+        ("region!=a", True),  # a missing attribute is not equal to anything
+        ("region=a", False),
+        ("gpu in (a100,h100)", True),
+        ("gpu in ( h100 , a100 )", True),
+        ("gpu in (h100)", False),
+        ("gpu notin (h100)", True),
+        ("region notin (a)", True),
+        ("region in (a)", False),
+        ("gpu", True),
+        ("!gpu", False),
+        ("!region", True),
+        ("region", False),
+        ("empty=", True),
+        ("zone=a,gpu in (a100), !tainted", True),
+        ("zone=a,gpu in (h100)", False),
+        ("node.kubernetes.io/type=m5.large", True),
+        (" zone = a , gpu ", True),
+    ],
+)
+def test_selects(text: str, selected: bool) -> None:
+    """Every requirement must hold; a missing attribute fails ``=`` and ``in`` and passes ``!=`` and ``notin``."""
+    assert selects(parse(text), NODE) is selected
+
+
+WRONG = ["=a", "zone=a b", "zone in a", "zone in (a", "!", "a,,b", "zone in (a;b)", "(a)", "zone=a=b", "a in(b)c"]
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_what_is_no_selector(text: str) -> None:
+    """The message shows where reading stopped, and what could stand there."""
+    with pytest.raises(SelectorError, match="expected"):
+        parse(text)
+
+
+@given(st.text(max_size=40))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    """Nothing else comes out, whatever a resource manager sends."""
+    try:
+        parse(text)
+    except SelectorError:
+        return
+
+
+def test_parts() -> None:
+    """Requirements in the order of the text."""
+    assert parse("a in (x,y),!b") == (Requirement("a", ("x", "y"), holds=True), Requirement("b", None, holds=False))
+
+
+# ---- in the scheduler
+
+
+def labelled(name: str, **attributes: str) -> Submission:
+    return UpdateNode(name, "CREATE", {"vcore": 2}, attributes)  # type: ignore[arg-type]
+
+
+def wants(key: str, text: str, *, vcore: int = 1) -> Submission:
+    spec = AllocationSpec(key, "app-1", {"vcore": vcore}, tags={"ykactor.io/node-selector": text})  # type: ignore[arg-type]
+    return SubmitAllocation(spec)
+
+
+def room(*nodes: Submission) -> World:
+    it = world(tree(queue("a")), nodes)
+    it.given(app("app-1"))
+    return it
+
+
+def test_only_selected_nodes_are_used() -> None:
+    """Whatever their order; what selects nothing goes anywhere."""
+    it = room(labelled("n1", zone="a"), labelled("n2", zone="b"), labelled("n3"))
+    it.send(*(wants(key, "zone=b") for key in ("t1", "t2", "t3")), wants("t4", "!zone"), ask("t5", "app-1", vcore=1))
+    placed = [line for line in it.heard() if " on " in line]
+    assert placed[:3] == ["t1 on n2", "t2 on n2", "t4 on n3"]
+    assert placed[3] in ("t5 on n1", "t5 on n3")
+    assert it.why("t3") == "no schedulable node that it selects has room for it"
+    it.send(labelled("n4", zone="b"))
+    assert it.placed() == ["t3"]
+
+
+def test_behind_many_others() -> None:
+    """Where the first node that is selected is deep in the list, too."""
+    it = room(*(labelled(f"n{number:03}", zone="a") for number in range(200)), labelled("z", zone="b"))
+    it.send(wants("t1", "zone=b"), wants("t2", "zone in (b)"), wants("t3", "zone=b"))
+    assert [line for line in it.heard() if " on " in line] == ["t1 on z", "t2 on z"]
+
+
+def test_a_wrong_selector_is_refused() -> None:
+    """The ask is rejected and says why; the others of the request are not touched."""
+    it = room(labelled("n1"))
+    it.send(wants("t1", "zone in"), wants("t2", ""))
+    rejected, *others = it.heard()
+    assert rejected.startswith("t1 rejected: tag ykactor.io/node-selector: found 'zone in', expected key=value")
+    assert others[-1] == "t2 on n1"
+
+
+def test_with_a_required_node() -> None:
+    """Both must hold."""
+    it = world(tree(queue("a")), [labelled("n1", zone="a"), node("n2", vcore=2)])
+    it.given(app("app-1"))
+    tags = {"ykactor.io/node-selector": "zone=b", "yunikorn.apache.org/requiredNode": "n1"}
+    it.send(SubmitAllocation(AllocationSpec("t1", "app-1", {"vcore": 1}, tags=tags)))  # type: ignore[arg-type]
+    assert it.placed() == []
