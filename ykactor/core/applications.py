@@ -34,6 +34,7 @@ from ykactor.core.states import (
     COMPLETING_TIMEOUT_NS,
     S_NS,
     STARTING_TIMEOUT_NS,
+    WINDING_UP,
     ApplicationEvent,
     ApplicationState,
     after_allocation,
@@ -227,6 +228,8 @@ class Application:
             return []  # AP-113, AP-114
         after = structs.replace(before, spec=structs.replace(before.spec, resource=spec.resource))
         self.allocations[spec.allocation_key] = after, node_id
+        if before.spec.placeholder:
+            self.gang.resize(before.spec.resource, spec.resource)
         return [AllocationResized(now_ns, before, after, self.queue, node_id)]
 
     def allocate(self, now_ns: int, ask: Ask, node_id: NodeID, *, recovered: bool) -> list[Decision]:
@@ -382,10 +385,12 @@ class Application:
         """A placeholder was allocated: the gang may be complete (AP-38), and its time runs from the first on (GA-40)."""
         gang = self.gang
         gang.secure(ask.spec.resource)
-        if self.state is not ApplicationState.ACCEPTED:
-            return []
+        if self.state in WINDING_UP:  # it comes too late and nobody would end it
+            return self._start_release(now_ns, [ask.spec.allocation_key], _ON_TIMEOUT)
         if Timer.PLACEHOLDERS not in self.timers:
             self._set_timer(Timer.PLACEHOLDERS, placeholder_deadline_ns(now_ns, gang, self.tags))
+        if self.state is not ApplicationState.ACCEPTED:
+            return []
         return self._run(now_ns) if gang.is_complete() and not gang.is_over else []
 
     def start_replacement(self, now_ns: int, ask: Ask, placeholder: AllocationKey) -> list[Decision]:
@@ -473,7 +478,7 @@ class Application:
 
     def _gang_timeout(self, now_ns: int) -> list[Decision]:
         """GA-42: a gang that is complete lets its unused placeholders go, another one resumes without or fails."""
-        if self.state in _GANG_DONE:
+        if self.state in (*_GANG_DONE, *WINDING_UP):
             return self._release_placeholders(now_ns, _ON_TIMEOUT)
         gang = self.gang
         gang.is_over = True

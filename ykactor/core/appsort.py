@@ -17,7 +17,7 @@ from ykactor.core.states import ApplicationState
 if TYPE_CHECKING:
     from ykactor.core.ledger import Account
 
-_STARTING, _ACCEPTED = ApplicationState.STARTING, ApplicationState.ACCEPTED
+_STARTING, _ACCEPTED, _FAILING = ApplicationState.STARTING, ApplicationState.ACCEPTED, ApplicationState.FAILING
 
 
 def usage_key(allocated: Resource, guaranteed: Resource | None) -> tuple[float, ...]:
@@ -156,9 +156,9 @@ class LeafOrder:
     # ---- keeping the order
 
     def sort_key(self, application: WaitingApplication) -> SortKey | None:
-        """The application's place by the policy; None when it has nothing pending (PR-29)."""
+        """The application's place by the policy; None when it has nothing pending (PR-29) or is failing (SC-25)."""
         priority = application.priorities.highest
-        if priority is None:
+        if priority is None or application.state is _FAILING:  # SC-25
             return None
         rank, age, arrival = sort_rank(priority), application.submission_ns, application.arrival
         if self._sorts_by_usage:

@@ -10,7 +10,7 @@ from msgspec import Struct
 from ykactor.core.ids import AllocationKey, NodeID
 from ykactor.core.messages import AddApplication, Ask
 from ykactor.core.quantities import parse_uint64
-from ykactor.core.resources import Resource, add_to, pruned
+from ykactor.core.resources import Resource, add_to, pruned, subtract_from
 from ykactor.core.states import MS_NS, PLACEHOLDER_TIMEOUT_NS, S_NS
 
 _CREATED_TAG = "yunikorn.apache.org/creationTime"
@@ -74,6 +74,11 @@ class Gang:
     def secure(self, resource: Resource) -> None:
         """A placeholder was allocated."""
         add_to(self.secured, resource)
+
+    def resize(self, before: Resource, after: Resource) -> None:
+        """A placeholder has another size."""
+        subtract_from(self.secured, before)
+        add_to(self.secured, after)
 
     def is_complete(self) -> bool:
         """Whether everything that was announced has been allocated (AP-38)."""

@@ -51,7 +51,7 @@ from ykactor.core.nodesort import NodeIndex
 from ykactor.core.queues import LeafCore
 from ykactor.core.resources import Resource
 from ykactor.core.roster import Roster
-from ykactor.core.states import COUNTED_AS_RUNNING, ApplicationState
+from ykactor.core.states import COUNTED_AS_RUNNING, WINDING_UP, ApplicationState
 from ykactor.core.taskgroups import WaitingGang
 
 #: Facts and applications worked in before other tasks get their turn.
@@ -261,6 +261,8 @@ class Indexes:
             application.begin(begun)
             if begun.spec.placeholder and ended is None:
                 self.place_placeholder(leaf, application, begun, node_id)
+            elif application.gang is not None and ended is not None and begun.spec.placeholder:
+                application.gang.resize(ended, begun)
         if ended is not None:
             self.ledger.free(leaf, ended.spec.resource)
             application.end(ended)
@@ -276,6 +278,8 @@ class Indexes:
         """A placeholder runs: it may be replaced, and keeps a slot for its application (QU-54)."""
         assert application.gang is not None
         application.gang.place(ask, node_id)
+        if application.state in WINDING_UP:  # it has to go at once
+            application.gang.withdraw(ask.spec.allocation_key)
         if application.state is ApplicationState.ACCEPTED and not application.holds_slot:
             application.holds_slot = application.changed = True
             self.ledger.hold_slot(leaf, application.application_id)
@@ -287,7 +291,7 @@ class Indexes:
             self._touch(leaf, application)
 
     def _note_pairs(self, leaf: Account, gang: WaitingGang, application: WaitingApplication) -> None:
-        if gang.has_pair():
+        if gang.has_pair() and application.state is not ApplicationState.FAILING:
             self.replaceable.setdefault(leaf, {})[application] = None
         else:
             self._forget_pairs(leaf, application)

@@ -28,6 +28,7 @@ from ykactor.core.roster import Roster
 from ykactor.core.scheduler import SchedulerCore
 from ykactor.core.states import COUNTED_AS_RUNNING, ApplicationState
 
+_FAILING = ApplicationState.FAILING
 _BEGINNING = frozenset({ApplicationState.ACCEPTED, ApplicationState.STARTING})
 
 
@@ -165,7 +166,7 @@ def _score(core: NodeCore, policy: NodeSortPolicy) -> float:
 
 def _applications(roster: Roster, indexes: Indexes) -> Iterator[str]:
     """Every live application waits in the index with exactly its asks; those with a pair of ask and placeholder are known."""
-    pairs = {it for _, it in indexes.waiting.values() if it.gang is not None and it.gang.has_pair()}
+    pairs = {it for _, it in indexes.waiting.values() if it.gang is not None and it.gang.has_pair() and it.state is not _FAILING}
     known = {it for applications in indexes.replaceable.values() for it in applications}
     yield from _differs("application index", "where placeholders can be replaced", known, pairs)
     for account in indexes.ledger.accounts.values():

@@ -371,7 +371,9 @@ class PartitionCore:
             if type(fact) is ApplicationChanged:
                 states[fact.application_id] = fact.state
             elif type(fact) is ApplicationLeft and not fact.is_removed:
-                del self.roster.applications[fact.application_id]
+                path = self.roster.applications.get(fact.application_id)
+                if path is not None and fact.application_id not in self.roster.leaf(path).applications:  # else it is another one
+                    del self.roster.applications[fact.application_id]
                 state = ApplicationState(states[fact.application_id])
                 self.timetable.note_ended(EndedApplication(fact.application_id, fact.queue, state, fact.at_ns))
 

@@ -91,8 +91,9 @@ class Planner:
         self._work_max = budget.work_max
         try:
             while len(placements) < budget.placements_max and not at_rest:
-                if self.indexes.replaceable:
-                    gang_steps = self._replace_placeholders()
+                if self.indexes.replaceable:  # in a plan of their own: a node may still refuse what was just placed
+                    if not placements:
+                        gang_steps = self._replace_placeholders()
                     break
                 placement = self._step(now_ns)
                 if placement is None:

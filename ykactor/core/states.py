@@ -68,6 +68,10 @@ def diagram() -> str:
 COUNTED_AS_RUNNING = frozenset({_S.STARTING, _S.RUNNING})
 
 
+#: A gang in one of these has timed out: it uses no placeholder any more.
+WINDING_UP = frozenset({_S.RESUMING, _S.FAILING})
+
+
 class QueueState(StrEnum):
     """The states of a queue (section 10 of CF)."""
 

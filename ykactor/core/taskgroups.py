@@ -56,6 +56,16 @@ class WaitingGang:
         self.free.setdefault(group, Ranking()).add(key, (ask, node_id))
         self._places[ask.spec.allocation_key] = group, key
 
+    def resize(self, before: Ask, after: Ask) -> None:
+        """A placeholder has another size."""
+        subtract_from(self.secured, before.spec.resource)
+        add_to(self.secured, after.spec.resource)
+        place = self._places.get(after.spec.allocation_key)
+        if place is not None:
+            group, key = place
+            _, node_id = self.free[group].remove(key)
+            self.free[group].add(key, (after, node_id))
+
     def take_back(self, ask: Ask) -> None:
         """A placeholder that was just placed does not run after all."""
         self.withdraw(ask.spec.allocation_key)
