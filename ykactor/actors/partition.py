@@ -177,7 +177,7 @@ class PartitionActor:
         facts = await self._owners.carry_out(generator, self._replies)
         if facts:
             self._at_rest = False
-            await self._scheduler.observe(facts)
+            facts = await self._scheduler.observe(facts)
             await self._publish(Publication(self.core.name, facts))
             await self._confirm(facts)
         return facts

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from typing import TypeVar, cast
+
 import trio
 from msgspec import Struct
 
@@ -10,6 +13,8 @@ from ykactor.actors.owners import UNDER_WAY_MAX, Owners, Replies
 from ykactor.core.decisions import Decision
 from ykactor.core.planner import Budget
 from ykactor.core.scheduler import CycleResult, SchedulerCore
+
+R = TypeVar("R")
 
 
 class Observe(Struct, frozen=True):
@@ -32,7 +37,7 @@ class SchedulerActor:
         self.core = core
         #: One order at a time, and one answer to it.
         self.inbox: Mailbox[Observe | RunCycle] = Mailbox("scheduler", 1)
-        self.answers: Mailbox[CycleResult | None] = Mailbox("scheduler answers", 1)
+        self.answers: Mailbox[CycleResult | list[Decision]] = Mailbox("scheduler answers", 1)
         self._owners = owners
         self._replies: Replies = Mailbox("scheduler replies", UNDER_WAY_MAX)
 
@@ -41,21 +46,27 @@ class SchedulerActor:
         while True:
             order = await self.inbox.get()
             if isinstance(order, Observe):
-                for _ in self.core.observe(order.facts):
-                    await trio.lowlevel.checkpoint()
-                self.answers.put_nowait(None)
+                self.answers.put_nowait(await breathe(self.core.observe(order.facts)))
             else:
                 cycle = self.core.cycle(order.now_ns, order.budget)
                 self.answers.put_nowait(await self._owners.carry_out(cycle, self._replies))
 
-    async def observe(self, facts: list[Decision]) -> None:
-        """Have the facts taken in. Called by the partition's task only."""
+    async def observe(self, facts: list[Decision]) -> list[Decision]:
+        """Have the facts taken in; answers them with their consequences. Called by the partition's task only."""
         self.inbox.put_nowait(Observe(facts))
-        await self.answers.get()
+        return cast("list[Decision]", await self.answers.get())
 
     async def cycle(self, now_ns: int, budget: Budget) -> CycleResult:
         """Ask for one cycle and wait for what it decided. Called by the partition's task only."""
         self.inbox.put_nowait(RunCycle(now_ns, budget))
-        result = await self.answers.get()
-        assert result is not None
-        return result
+        return cast("CycleResult", await self.answers.get())
+
+
+async def breathe(generator: Generator[None, None, R]) -> R:
+    """Run a generator to its end; wherever it yields other tasks have their turn."""
+    while True:
+        try:
+            next(generator)
+        except StopIteration as stop:
+            return cast("R", stop.value)
+        await trio.lowlevel.checkpoint()

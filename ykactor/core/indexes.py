@@ -4,6 +4,9 @@
 changes the indexes, and what it changes the owners confirm. ``invariants`` rebuilds them from the owners' views and
 compares.
 
+What follows from a fact in the scheduler's own books is a fact too: ``observe`` answers what it was given with such
+*consequences* in their places.
+
 ``observe`` *breathes*: it yields wherever other tasks may have a turn, so that thousands of queues or facts do not keep sockets
 waiting. Nobody reads the indexes before it has come to its end.
 
@@ -14,7 +17,7 @@ Waking is decided here, in one place. What was parked is tried again
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 from ykactor.core.backlog import WaitingApplication
 from ykactor.core.decisions import (
@@ -83,19 +86,27 @@ class Indexes:
         self._touched_leaves: dict[Account, None] = {}
         self._touched_nodes: dict[NodeID, None] = {}
         self._tree_is_stale = False
+        #: Facts that follow from the one in work and are to be told with it.
+        self.consequences: list[Decision] = []
 
-    def observe(self, facts: list[Decision]) -> Iterator[None]:
-        """Work in what happened, in order. Breathes."""
+    def observe(self, facts: list[Decision]) -> Generator[None, None, list[Decision]]:
+        """Work in what happened, in order; answers it with its consequences. Breathes."""
+        told: list[Decision] = []
         for start in range(0, len(facts), BREATH):
             for fact in facts[start : start + BREATH]:
+                told.append(fact)
                 if type(fact) is AskAdded:  # by far the most frequent
                     self._on_ask_added(fact.ask)
                 elif type(fact) is ConfigurationChanged:
                     yield from self._on_configuration_changed(fact)
                 else:
                     self._observe(fact)
+                if self.consequences:
+                    told += self.consequences
+                    self.consequences.clear()
             yield from self._work_in()
             yield
+        return told
 
     def _observe(self, fact: Decision) -> None:
         match fact:

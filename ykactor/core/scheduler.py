@@ -6,7 +6,7 @@ channels, ``sim.direct`` calls the owners in a loop; neither knows what they mea
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from typing import cast
 
 from msgspec import Struct
@@ -53,10 +53,10 @@ class SchedulerCore:
         self.indexes = Indexes(roster)
         self.planner = Planner(self.indexes)
 
-    def observe(self, facts: list[Decision]) -> Iterator[None]:
+    def observe(self, facts: list[Decision]) -> Generator[None, None, list[Decision]]:
         """Take in what the owners reported; called between cycles, with everything that came before the next one.
 
-        To be exhausted; yields wherever other tasks may have a turn.
+        Answers the same facts with what followed from them here. To be exhausted; yields wherever other tasks may have a turn.
         """
         return self.indexes.observe(facts)
 

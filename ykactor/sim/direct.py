@@ -6,7 +6,6 @@ runs its tasks in, the actors must come to the same decisions.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from typing import Any, TypeVar, cast
 
@@ -29,6 +28,15 @@ def carry_out(generator: Generator[Sends, list[object], R]) -> R:
         sends = next(generator)
         while True:
             sends = generator.send([cast("Any", owner).handle(command) for owner, command in sends])
+    except StopIteration as stop:
+        return cast("R", stop.value)
+
+
+def run(generator: Generator[None, None, R]) -> R:
+    """Run a generator that only breathes to its end."""
+    try:
+        while True:
+            next(generator)
     except StopIteration as stop:
         return cast("R", stop.value)
 
@@ -81,8 +89,8 @@ class DirectPartition:
         return refusal_in(facts)
 
     def _take_in(self, now_ns: int, facts: list[Decision]) -> None:
+        facts = run(self.scheduler.observe(facts))
         self._publish(facts)
-        deque(self.scheduler.observe(facts), maxlen=0)
         self._confirm(now_ns, facts)
 
     def _confirm(self, now_ns: int, facts: list[Decision]) -> None:
