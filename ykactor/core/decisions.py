@@ -199,6 +199,30 @@ class ReleaseStarted(Fact, frozen=True, gc=False):
     message: str
 
 
+class AskRemark(Fact, frozen=True, gc=False):
+    """Something that the owner of an ask or allocation wants to know, in a sentence (section 3 of EV)."""
+
+    ask: Ask
+    queue: QueuePath
+    message: str
+
+
+class Reserved(Fact, frozen=True, gc=False):
+    """A node is kept for an ask that fits on no node now (SC-54), or for one that requires it (SC-76)."""
+
+    ask: Ask
+    queue: QueuePath
+    node_id: NodeID
+
+
+class Unreserved(Fact, frozen=True, gc=False):
+    """The node is kept for this ask no more (section 6.4 of SC)."""
+
+    ask: Ask
+    queue: QueuePath
+    node_id: NodeID
+
+
 class AllocationRejected(Fact, frozen=True, gc=False):
     """An ask or allocation was refused (AP-100 to AP-107)."""
 
@@ -276,6 +300,9 @@ Decision = (
     | Allocated
     | Released
     | ReleaseStarted
+    | AskRemark
+    | Reserved
+    | Unreserved
     | AllocationRejected
     | QueueAdded
     | QueueRemoved

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from ykactor.core.appsort import Line
 from ykactor.core.backlog import AskQueue, WaitingApplication
-from ykactor.core.decisions import Allocated
+from ykactor.core.decisions import Allocated, Decision
 from ykactor.core.indexes import Indexes
 from ykactor.core.ledger import Account
 from ykactor.core.limits import Tracker
@@ -52,18 +52,20 @@ class GangStep(Struct, gc=False):
     leaf: Account
 
 
+#: What a plan decides, or only has to tell.
+Step = Placement | GangStep | Decision
+
+
 class Plan(Struct):
     """What a plan decided.
 
     Attributes:
-        placements: in the order in which they were decided.
-        gang_steps: decided after them, and the last of this plan: what follows builds on their confirmation.
+        steps: in the order in which they were decided. A replacement ends the plan: what follows builds on its confirmation.
         at_rest: nothing more can be placed; False when the budget ran out first.
         work: units spent.
     """
 
-    placements: list[Placement]
-    gang_steps: list[GangStep]
+    steps: list[Step]
     at_rest: bool
     work: int
 
@@ -79,30 +81,26 @@ class Planner:
         self.indexes = indexes
         self.ledger = indexes.ledger
         self.nodes = indexes.nodes
+        self._steps: list[Step] = []
         self._work = 0
         self._work_max = 0
 
     def plan(self, now_ns: int, budget: Budget) -> Plan:
         """Place what can be placed, best first, within ``budget``."""
-        placements: list[Placement] = []
-        gang_steps: list[GangStep] = []
+        steps = self._steps = []
         at_rest = False
         self._work = self.nodes.visited = self.ledger.effort.spent = 0
         self._work_max = budget.work_max
         try:
-            while len(placements) < budget.placements_max and not at_rest:
+            while len(steps) < budget.placements_max and not at_rest:
                 if self.indexes.replaceable:  # in a plan of their own: a node may still refuse what was just placed
-                    if not placements:
-                        gang_steps = self._replace_placeholders()
+                    if not steps:
+                        self._replace_placeholders()
                     break
-                placement = self._step(now_ns)
-                if placement is None:
-                    at_rest = True
-                else:
-                    placements.append(placement)
+                at_rest = not self._step(now_ns)
         except _OutOfWork:
             pass  # what was parked on the way stays parked: the next plan goes on from here
-        return Plan(placements, gang_steps, at_rest, self._spent())
+        return Plan(steps, at_rest, self._spent())
 
     def _spend(self) -> None:
         """Called before a candidate is tried, when leaving would change nothing."""
@@ -113,37 +111,34 @@ class Planner:
     def _spent(self) -> int:
         return self._work + self.nodes.visited + self.ledger.effort.spent
 
-    def _step(self, now_ns: int) -> Placement | None:
-        """One decision from root; None when there is none."""
+    def _step(self, now_ns: int) -> bool:
+        """One decision from root; answers whether there was one."""
         queue = self.ledger.root
         if not self.ledger.root_max:  # no node resources (SC step 0)
-            return None
+            return False
         while True:
             if queue.is_leaf:
-                placement = self._try_leaf(now_ns, queue)
-                if placement is not None:
-                    return placement
+                if self._try_leaf(now_ns, queue):
+                    return True
             else:
                 child = queue.children.first(self.indexes.generation)
                 if child is not None:
                     queue = child
                     continue
             if queue.parent is None:
-                return None
+                return False
             queue.parent.children.park(queue)
             queue = queue.parent
 
-    def _replace_placeholders(self) -> list[GangStep]:
+    def _replace_placeholders(self) -> None:
         """Step 2 of a pass (section 3 of GA): at most one replacement, and the too small placeholders on the way to it."""
-        steps: list[GangStep] = []
         while self.indexes.replaceable:
             leaf = self._first_replaceable()
             application = min(self.indexes.replaceable[leaf], key=lambda it: leaf.applications.sort_key(it) or ())
-            found = self._replace_in(leaf, application, steps)
+            found = self._replace_in(leaf, application)
             self.indexes.requeue(leaf, application)
             if found:
                 break
-        return steps
 
     def _first_replaceable(self) -> Account:
         """The leaf that the walk from root comes to first, of those in which something can be replaced."""
@@ -157,7 +152,7 @@ class Planner:
             queue = min(children[queue], key=queue.children.rank)
         return queue
 
-    def _replace_in(self, leaf: Account, application: WaitingApplication, steps: list[GangStep]) -> bool:
+    def _replace_in(self, leaf: Account, application: WaitingApplication) -> bool:
         assert application.gang is not None
         for ask, (holder, _) in list(application.gang.pairs()):
             key = holder.spec.allocation_key
@@ -167,12 +162,12 @@ class Planner:
             if fits(holder.spec.resource, ask.spec.resource):
                 application.discard(ask)
                 self.ledger.change_pending(leaf, {name: -quantity for name, quantity in ask.spec.resource.items()})
-                steps.append(GangStep(Replacement(ask, key), leaf))
+                self._steps.append(GangStep(Replacement(ask, key), leaf))
                 return True
-            steps.append(GangStep(Cancellation(ask, key), leaf))
+            self._steps.append(GangStep(Cancellation(ask, key), leaf))
         return False
 
-    def _try_leaf(self, now_ns: int, leaf: Account) -> Placement | None:
+    def _try_leaf(self, now_ns: int, leaf: Account) -> bool:
         """The applications of a leaf in their order, their asks in theirs (SC-21 to SC-24, section 4 of SC)."""
         order = leaf.applications
         while (application := order.first(self.indexes.generation)) is not None:
@@ -182,11 +177,12 @@ class Planner:
             if shortage is not None:
                 line.reason = shortage
             elif (node := self.nodes.first_fit(queue.shape)) is not None:
-                return self._place(now_ns, leaf, application, queue, node)
+                self._steps.append(self._place(now_ns, leaf, application, queue, node))
+                return True
             else:
                 line.reason = _no_node(queue)
             order.park(line)
-        return None
+        return False
 
     def _next_asks(self, application: WaitingApplication) -> tuple[AskQueue, Line]:
         """The first asks of an application that stand in a line which is not parked; there must be some."""

@@ -11,12 +11,11 @@ from typing import cast
 
 from msgspec import Struct
 
-from ykactor.core.decisions import Allocated, ApplicationChanged, Decision
+from ykactor.core.decisions import ApplicationChanged, Decision
 from ykactor.core.indexes import Indexes
-from ykactor.core.ledger import Account
 from ykactor.core.nodes import PlaceBatch, Placed, Refused
 from ykactor.core.nodesort import IndexedNode
-from ykactor.core.planner import Budget, GangStep, Placement, Planner
+from ykactor.core.planner import Budget, GangStep, Placement, Planner, Step
 from ykactor.core.queues import LeafCore, Planned, Positioned, SettleBatch
 from ykactor.core.roster import Roster, Sends
 from ykactor.core.states import COUNTED_AS_RUNNING
@@ -68,17 +67,17 @@ class SchedulerCore:
             budget: how much to plan; what is left is planned in the next cycle.
         """
         plan = self.planner.plan(now_ns, budget)
-        if not plan.placements and not plan.gang_steps:
+        if not plan.steps:
             return CycleResult([], plan.at_rest, False, plan.work)
-        committed = yield from self._commit(plan.placements)
-        decided = yield from self._settle(now_ns, committed, plan.gang_steps)
+        committed = yield from self._commit(plan.steps)
+        decided = yield from self._settle(now_ns, committed)
         self.indexes.ledger.confirm()
-        at_rest = plan.at_rest and len(committed) == len(plan.placements)
-        is_full = len(plan.placements) == budget.placements_max
-        return CycleResult(decided, at_rest, is_full, plan.work)
+        at_rest = plan.at_rest and len(committed) == len(plan.steps)
+        return CycleResult(decided, at_rest, len(plan.steps) >= budget.placements_max, plan.work)
 
-    def _commit(self, placements: list[Placement]) -> Generator[Sends, list[object], list[Placement]]:
+    def _commit(self, steps: list[Step]) -> Generator[Sends, list[object], list[Step]]:
         """One batch for each node touched; what a node refuses is taken back. Answers what stands, in plan order."""
+        placements = [step for step in steps if type(step) is Placement]
         batches: dict[IndexedNode, list[Placement]] = {}
         for placement in placements:
             batches.setdefault(placement.node, []).append(placement)
@@ -96,11 +95,11 @@ class SchedulerCore:
                 self._take_back(node, batch, cast("Refused", answer))
                 refused.add(node)
         if not refused:
-            return placements
+            return steps
         for application in begun:
             if not application.allocated:  # nothing of it came to run: it does not count after all (QU-74)
                 application.uncount()
-        return [placement for placement in placements if placement.node not in refused]
+        return [step for step in steps if type(step) is not Placement or step.node not in refused]
 
     def _take_back(self, node: IndexedNode, batch: list[Placement], refusal: Refused) -> None:
         """The node is not as the index had it: refund, let the asks wait again, and look at the node anew."""
@@ -121,25 +120,26 @@ class SchedulerCore:
         self.indexes.nodes.sync(self._roster.nodes[node.node_id])
         self.indexes.generation += 1
 
-    def _settle(
-        self, now_ns: int, placements: list[Placement], gang_steps: list[GangStep]
-    ) -> Generator[Sends, list[object], list[Decision]]:
+    def _settle(self, now_ns: int, steps: list[Step]) -> Generator[Sends, list[object], list[Decision]]:
         """One batch for each leaf; answers all facts in plan order, state changes before the allocation (AP-96)."""
         batches: dict[LeafCore, list[tuple[int, Planned]]] = {}
-        planned: list[tuple[Account, Planned]] = [(it.leaf, it.allocated) for it in placements]
-        planned += [(step.leaf, step.decision) for step in gang_steps]
-        for position, (leaf, decision) in enumerate(planned):
-            batches.setdefault(self._roster.leaf(leaf.path), []).append((position, decision))
+        for position, step in enumerate(steps):
+            if type(step) is Placement:
+                batches.setdefault(self._roster.leaf(step.leaf.path), []).append((position, step.allocated))
+            elif type(step) is GangStep:
+                batches.setdefault(self._roster.leaf(step.leaf.path), []).append((position, step.decision))
         answers = yield [(leaf, SettleBatch(now_ns, batch)) for leaf, batch in batches.items()]
         changes: dict[int, list[Decision]] = {}
         for answer in answers:
             changes.update(cast("Positioned", answer))
         facts: list[Decision] = []
-        for position, (_, decision) in enumerate(planned):
+        for position, step in enumerate(steps):
             if position in changes:
                 facts += changes[position]
-            if isinstance(decision, Allocated):
-                facts.append(decision)
+            if type(step) is Placement:
+                facts.append(step.allocated)
+            elif type(step) is not GangStep:
+                facts.append(cast("Decision", step))
         self._adopt_states(facts)
         return facts
 

@@ -194,6 +194,17 @@ def _application_moved(it: fact.ApplicationMoved) -> list[_Event]:
     ]
 
 
+def _reservation(it: fact.Reserved | fact.Unreserved, change: str) -> list[_Event]:
+    spec = it.ask.spec
+    return [_Event("NODE", it.node_id, change, "NODE_RESERVATION", spec.allocation_key, "", it.queue, spec.resource)]
+
+
+def _ask_remark(it: fact.AskRemark) -> list[_Event]:
+    spec = it.ask.spec
+    about = spec.allocation_key, "NONE", "DETAILS_NONE", spec.application_id
+    return [_Event("REQUEST", *about, it.message, it.queue, spec.resource)]
+
+
 def _queue_limit_changed(it: fact.QueueLimitChanged) -> list[_Event]:
     return [_Event("QUEUE", it.queue, "SET", _LIMIT_DETAILS[it.limit], queue=it.queue, resource=it.resource)]
 
@@ -220,6 +231,9 @@ _EVENTS: dict[type, Callable[[Any], list[_Event]]] = {
     fact.NodeSchedulable: lambda it: [_schedulable(it)],
     fact.NodeCapacityChanged: lambda it: [_Event("NODE", it.node_id, "SET", "NODE_CAPACITY", resource=it.capacity)],
     fact.ForeignChanged: _foreign_changed,
+    fact.Reserved: lambda it: _reservation(it, "ADD"),
+    fact.Unreserved: lambda it: _reservation(it, "REMOVE"),
+    fact.AskRemark: _ask_remark,
     fact.ApplicationAdded: _application_added,
     fact.ApplicationRejected: _application_rejected,
     fact.ApplicationChanged: _application_changed,
