@@ -115,11 +115,12 @@ def test_application_knows_its_highest_priority() -> None:
     assert it.priorities.highest is None
     it.add(ten)
     it.add(twenty)
-    (asks,) = it.queues.values()
     assert it.priorities.highest == 20
-    assert it.take(asks) is twenty
+    it.discard(twenty)
+    it.begin(twenty)
     assert it.priorities.highest == 10
-    assert it.take(asks) is ten
+    it.discard(ten)
+    it.begin(ten)
     assert it.priorities.highest is None
     assert it.allocated == {"vcore": 2}
     it.put_back(ten)

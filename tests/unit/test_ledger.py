@@ -31,7 +31,7 @@ def account(it: Ledger, path: str) -> Account:
 
 
 def fits(it: Ledger, path: str, **wanted: int) -> bool:
-    return it.shortage(account(it, path), tuple(sorted(wanted.items()))) is None
+    return it.shortage(account(it, path).path_up, tuple(sorted(wanted.items()))) is None
 
 
 # ---- commit and headroom
@@ -109,7 +109,7 @@ def test_shortage_names_the_queue_and_the_type() -> None:
     """The first queue from the leaf upwards that is short, for the answer to "why does it wait"."""
     it = ledger({"a": 10, "b": 10}, {"root.p": ({"a": 5}, {}), "root.p.q": ({"b": 5}, {})})
     for wanted, path, name in [({"b": 6}, "root.p.q", "b"), ({"a": 6}, "root.p", "a"), ({"c": 1}, "root", "c")]:
-        shortage = it.shortage(account(it, "root.p.q"), tuple(wanted.items()))
+        shortage = it.shortage(account(it, "root.p.q").path_up, tuple(wanted.items()))
         assert shortage is not None
         assert (shortage[0].path, shortage[1]) == (path, name)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from ykactor.core.backlog import AskQueue, Shape, WaitingApplication
@@ -16,6 +17,7 @@ from ykactor.core.states import ApplicationState
 
 if TYPE_CHECKING:
     from ykactor.core.ledger import Account
+    from ykactor.core.messages import Ask
 
 _STARTING, _ACCEPTED, _FAILING = ApplicationState.STARTING, ApplicationState.ACCEPTED, ApplicationState.FAILING
 
@@ -48,9 +50,17 @@ class Line:
 
     A place in a line may be too early, never too late: an application that moves back (it got something, its most important
     ask is placed) is put right when it comes to the front.
+
+    A line that found no node is *stuck* until something grows: all that is left to its asks is to have a node kept for them, each
+    at its own turn and when it is old enough (SC-50). Then the line stands where the first of these has its place.
+
+    Attributes:
+        stuck: see above.
+        speaker: whose turn it is in a stuck line, if it is not the first one's.
+        oldest_ns: no ask in the line has waited since before this time.
     """
 
-    __slots__ = ("_order", "_places", "key", "number", "parked", "reason", "sort_key")
+    __slots__ = ("_order", "_places", "key", "number", "oldest_ns", "parked", "reason", "sort_key", "speaker", "stuck")
 
     def __init__(self, key: LineKey, number: int) -> None:
         self.key = key
@@ -58,7 +68,9 @@ class Line:
         self._order: Ranking[WaitingApplication] = Ranking()
         self._places: dict[WaitingApplication, SortKey] = {}
         self.sort_key: SortKey | None = None
-        self.parked = False
+        self.parked = self.stuck = False
+        self.speaker: WaitingApplication | None = None
+        self.oldest_ns = sys.maxsize
         #: Why it was parked last: a sentence, or the queue or tracker that is short of a type, or of a running slot (type "").
         self.reason: str | tuple[Account | Tracker, str] = "not yet considered"
 
@@ -73,6 +85,7 @@ class Line:
         if old == key:
             return
         self._places[application] = key
+        self.speaker = None
         if old is not None:
             self._order.remove(old)
         self._order.add(key, application)
@@ -80,13 +93,34 @@ class Line:
     def remove(self, application: WaitingApplication) -> None:
         """The application has no such asks any more."""
         self._order.remove(self._places.pop(application))
+        self.speaker = None
+
+    def note_age(self, queue: AskQueue, ask: Ask | None = None) -> None:
+        """Asks came in line: one, or all of ``queue``, of which it is found out when it matters how old they are."""
+        if ask is None and len(queue) == 1:
+            ask = queue.first()
+        self.oldest_ns = 0 if ask is None else min(self.oldest_ns, ask.since_ns)
+
+    def find_speaker(self, since_ns: int) -> AskQueue | None:
+        """Make the first application speak that has an ask which waits since ``since_ns`` or longer; answers its asks."""
+        oldest_ns = sys.maxsize
+        for application in self._order.items():
+            queue = application.queues[self.key[0]]
+            if queue.first_since(since_ns) is not None:
+                self.speaker = application
+                return queue
+            oldest_ns = min(oldest_ns, *(ask.since_ns for ask in queue.items()))
+        self.oldest_ns = oldest_ns
+        return None
 
     def head(self) -> WaitingApplication:
-        """The first application; there must be one."""
-        return self._order.first()
+        """The first application, or who speaks; there must be one."""
+        return self.speaker or self._order.first()
 
     def head_key(self) -> SortKey | None:
-        """The place of the line among the others: that of its first application. None when it is empty."""
+        """The place of the line among the others: that of its head. None when it is empty."""
+        if self.speaker is not None:
+            return self._places[self.speaker], self.number
         return (self._order.first_key(), self.number) if self._order else None
 
     def places(self) -> dict[WaitingApplication, SortKey]:
@@ -103,15 +137,18 @@ class LeafOrder:
 
     __slots__ = (
         "_chosen",
+        "_generation",
         "_guaranteed",
         "_keeps_back",
         "_kept_back",
         "_lines_made",
         "_lineup",
         "_places",
+        "_set_back",
         "_sorts_by_priority",
         "_sorts_by_usage",
         "_starting",
+        "_stuck",
         "lines",
         "park",
     )
@@ -126,6 +163,10 @@ class LeafOrder:
         self._lineup: Lineup[Line] = Lineup()
         #: Offer a line no more until the generation moves on.
         self.park = self._lineup.park
+        self._generation = 0
+        #: Lines that are stuck in this generation, and asks that do not stand where the first of them has its place.
+        self._stuck: list[Line] = []
+        self._set_back: list[tuple[WaitingApplication, AskQueue]] = []
         self._kept_back: dict[ApplicationState, Ranking[WaitingApplication]] = {_STARTING: Ranking(), _ACCEPTED: Ranking()}
         self._places: dict[ApplicationID, tuple[ApplicationState, SortKey]] = {}
         self._starting: set[ApplicationID] = set()
@@ -136,10 +177,15 @@ class LeafOrder:
     def first(self, generation: int) -> WaitingApplication | None:
         """The first application that stands in a line which is not parked; None if all are."""
         lineup = self._lineup
+        if generation != self._generation:
+            self._generation = generation
+            self._release()
         while (line := lineup.first(generation)) is not None:
             application = line.head()
             assert line.sort_key is not None
             if line.sort_key[0] == application.sort_key:
+                if line.stuck:  # it may have become its turn
+                    application.lineup.wake(application.queues[line.key[0]])
                 return application
             line.put(application)
             lineup.put(line, line.head_key())
@@ -152,6 +198,36 @@ class LeafOrder:
     def has_ready(self) -> bool:
         """Whether a line is not parked."""
         return self._lineup.has_ready()
+
+    # ---- lines that are stuck
+
+    def get_stuck(self, line: Line) -> None:
+        """The line has found no node."""
+        if not line.stuck:
+            line.stuck = True
+            self._stuck.append(line)
+
+    def pass_on(self, line: Line, since_ns: int) -> bool:
+        """Let the line stand where its first ask stands that waits since ``since_ns`` or longer; False if there is none."""
+        queue = line.find_speaker(since_ns)
+        if queue is None:
+            return False
+        self._lineup.put(line, line.head_key())
+        return True
+
+    def set_back(self, application: WaitingApplication, queue: AskQueue, key: SortKey) -> None:
+        """Of these asks of a stuck line it is the turn of the one at ``key``, behind others of the application."""
+        application.lineup.put(queue, key)
+        self._set_back.append((application, queue))
+
+    def _release(self) -> None:
+        for line in self._stuck:
+            line.stuck, line.speaker = False, None
+            self._lineup.put(line, line.head_key())
+        self._stuck.clear()
+        for application, queue in self._set_back:
+            application.lineup.put(queue, queue.first_key())
+        self._set_back.clear()
 
     # ---- keeping the order
 
@@ -226,12 +302,15 @@ class LeafOrder:
         if line is None:
             self._lines_made += 1
             line = self.lines[key] = Line(key, self._lines_made)
-        queue.line = line
+        if queue.line is not line:
+            queue.line = line
+            line.note_age(queue)
         line.put(application)
         self._lineup.put(line, line.head_key())
 
     def _leave(self, application: WaitingApplication, queue: AskQueue) -> None:
         line, queue.line = queue.line, None
+        application.lineup.put(queue, queue.first_key())
         if line is not None:
             line.remove(application)
             self._lineup.put(line, line.head_key())

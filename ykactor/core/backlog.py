@@ -63,6 +63,11 @@ class AskQueue(Ranking[Ask]):
         #: Where the application stands with these asks; None while it is kept back. Written by the leaf's order.
         self.line: Line | None = None
 
+    def first_since(self, since_ns: int) -> Ask | None:
+        """The first ask that has waited since ``since_ns`` or longer. Usually O(1): within a priority the oldest comes first."""
+        first = self.first()
+        return first if first.since_ns <= since_ns else next((ask for ask in self.items() if ask.since_ns <= since_ns), None)
+
 
 class WaitingApplication:
     """What the scheduler keeps of one live application.
@@ -81,6 +86,7 @@ class WaitingApplication:
         group: what it counts against beside its user; None is no group.
         counted: whether its trackers count it as an application (QU-74).
         gang: its task groups; None while it has none.
+        reserving: the asks that a node is kept for; they stand in no line.
         reserved: the part of ``allocated`` that placeholders hold.
         holds_slot: whether a running slot is kept for it while it is Accepted (QU-54).
     """
@@ -103,6 +109,7 @@ class WaitingApplication:
         "priorities",
         "queues",
         "reserved",
+        "reserving",
         "shown_priority",
         "sort_key",
         "state",
@@ -124,8 +131,9 @@ class WaitingApplication:
         self.reserved: Resource = {}
         self.holds_slot = False
         self.gang = WaitingGang(fact.placeholder_ask) if fact.placeholder_ask else None
-        #: With the queue in which each waits; None for those that wait for placeholders.
+        #: With the queue in which each waits; None for those that wait for placeholders or have a node kept for them.
         self.asks: dict[AllocationKey, tuple[Ask, AskQueue | None]] = {}
+        self.reserving: dict[AllocationKey, Ask] = {}
         self.queues: dict[Shape, AskQueue] = {}
         self.lineup: Lineup[AskQueue] = Lineup()
         self.opened: list[AskQueue] = []
@@ -147,6 +155,9 @@ class WaitingApplication:
         if ask.created_ns < self.submission_ns:
             self.submission_ns = ask.created_ns
             self.changed = True
+        self._wait(ask)
+
+    def _wait(self, ask: Ask) -> None:
         if self.gang is not None and ask.spec.task_group_name in self.gang.open_groups and not ask.spec.placeholder:
             self._keep(ask)
         else:
@@ -164,25 +175,31 @@ class WaitingApplication:
             queue = self.queues[shape] = AskQueue(shape)
             self.opened.append(queue)
         queue.add(order_of(ask), ask)
+        if queue.line is not None:
+            queue.line.note_age(queue, ask)
         self.asks[ask.spec.allocation_key] = ask, queue
         self.lineup.put(queue, queue.first_key())
 
-    def take(self, queue: AskQueue) -> Ask:
-        """The next ask of ``queue`` is placed."""
-        ask = queue.pop()
-        del self.asks[ask.spec.allocation_key]
-        self.priorities.remove(ask.spec.priority)
-        self._tidy(queue)
-        self.begin(ask)
-        return ask
+    def reserve(self, ask: Ask) -> None:
+        """A node is kept for an ask: it leaves its line, and still waits."""
+        self._step_out(ask)
+        self.reserving[ask.spec.allocation_key] = ask
+        self.asks[ask.spec.allocation_key] = ask, None
+
+    def unreserve(self, ask: Ask) -> None:
+        """The ask stands in line again."""
+        self._step_out(ask)
+        self._wait(ask)
 
     def discard(self, ask: Ask) -> None:
-        """An ask waits no more without having been placed."""
+        """An ask waits no more: it is gone, or about to be placed."""
         self._step_out(ask)
         self.priorities.remove(ask.spec.priority)
 
     def _step_out(self, ask: Ask) -> None:
         _, queue = self.asks.pop(ask.spec.allocation_key)
+        if self.reserving.pop(ask.spec.allocation_key, None) is not None:
+            return
         if queue is None:
             assert self.gang is not None
             self.gang.let_go(order_of(ask), ask)
@@ -270,6 +287,7 @@ class WaitingApplication:
         """The leaf's order begins anew: stand nowhere."""
         for queue in self.queues.values():
             queue.line = None
+            self.lineup.put(queue, queue.first_key())
         self.opened.clear()
         self.closed.clear()
         self.sort_key = self.in_lines = None

@@ -44,21 +44,26 @@ from ykactor.core.decisions import (
     QueueTypeChanged,
     Released,
     ReleaseStarted,
+    Reserved,
     TaskGroupChanged,
+    Unreserved,
 )
 from ykactor.core.ids import ApplicationID, NodeID, QueuePath
 from ykactor.core.ledger import Account, Ledger
 from ykactor.core.limits import Trackers, choose_group, keep_group, still_holds
 from ykactor.core.messages import Ask
-from ykactor.core.nodesort import NodeIndex
+from ykactor.core.nodesort import IndexedNode, NodeIndex
 from ykactor.core.queues import LeafCore
-from ykactor.core.resources import Resource
+from ykactor.core.reservations import RESERVATION_DELAY_NS, Reservation, Reservations
+from ykactor.core.resources import Resource, fits
 from ykactor.core.roster import Roster
 from ykactor.core.states import COUNTED_AS_RUNNING, WINDING_UP, ApplicationState
 from ykactor.core.taskgroups import WaitingGang
 
 #: Facts and applications worked in before other tasks get their turn.
 BREATH = 1000
+#: Later than any time.
+NEVER = 2**63
 
 
 class Indexes:
@@ -67,6 +72,7 @@ class Indexes:
     Attributes:
         waiting: every live application with its leaf's account.
         trackers: the limits of users and groups that somebody counts against.
+        reservations: the nodes that are kept for asks.
         generation: one higher whenever something grew.
     """
 
@@ -78,6 +84,9 @@ class Indexes:
         self.trackers = Trackers()
         #: Applications in which a real ask can take the place of a placeholder, by leaf.
         self.replaceable: dict[Account, dict[WaitingApplication, None]] = {}
+        self.reservations = Reservations(self.nodes)
+        #: When an ask becomes old enough to reserve, as far as that matters: None while no ask has failed to find a node.
+        self.ripe_ns: int | None = None
         self.generation = 0
         #: What ``observe`` has seen and works in at its end, once for each: applications, changes of pending amounts by leaf,
         #: leaves, nodes.
@@ -87,13 +96,16 @@ class Indexes:
         self._touched_nodes: dict[NodeID, None] = {}
         self._tree_is_stale = False
         #: Facts that follow from the one in work and are to be told with it.
-        self.consequences: list[Decision] = []
+        self._consequences: list[Decision] = []
 
     def observe(self, facts: list[Decision]) -> Generator[None, None, list[Decision]]:
         """Work in what happened, in order; answers it with its consequences. Breathes."""
         told: list[Decision] = []
         for start in range(0, len(facts), BREATH):
             for fact in facts[start : start + BREATH]:
+                if type(fact) is NodeRemoved:
+                    self._cancel(fact.at_ns, self.reservations.on(fact.node_id))
+                    told += self._take_consequences()
                 told.append(fact)
                 if type(fact) is AskAdded:  # by far the most frequent
                     self._on_ask_added(fact.ask)
@@ -101,17 +113,20 @@ class Indexes:
                     yield from self._on_configuration_changed(fact)
                 else:
                     self._observe(fact)
-                if self.consequences:
-                    told += self.consequences
-                    self.consequences.clear()
+                if self._consequences:
+                    told += self._take_consequences()
             yield from self._work_in()
             yield
         return told
 
+    def _take_consequences(self) -> list[Decision]:
+        taken, self._consequences = self._consequences, []
+        return taken
+
     def _observe(self, fact: Decision) -> None:
         match fact:
-            case AskRemoved(_, ask, _, True):
-                self._discard(ask)
+            case AskRemoved(at_ns, ask, _, True):
+                self._discard(at_ns, ask)
                 self._uncount_idle(ask.spec.application_id)
             case Released(_, ask, _, node_id):
                 self._change_usage(ask, None, node_id)
@@ -120,10 +135,8 @@ class Indexes:
                 self._on_release_started(fact.ask)
             case AskReturned():
                 self._on_ask_added(fact.ask)
-            case TaskGroupChanged(_, application_id, name, is_open):
-                leaf, application = self.waiting[application_id]
-                application.change_group(name, is_open=is_open)
-                self._touch(leaf, application)
+            case TaskGroupChanged():
+                self._on_task_group_changed(fact)
             case ApplicationChanged(_, application_id, _, state):
                 self._on_application_changed(application_id, ApplicationState(state))
             case ApplicationAdded(_, application_id, path):
@@ -133,15 +146,22 @@ class Indexes:
                 self._on_application_moved(application_id, self.ledger.accounts[path])
             case ApplicationLeft(_, application_id, _):
                 self._on_application_left(application_id)
-            case Allocated(_, ask, _, node_id):
-                self._on_recovered(ask, node_id)
-            case AskResized(_, before, after, _):
-                self._discard(before)
-                self._on_ask_added(after)
+            case Allocated(at_ns, ask, _, node_id):
+                self._on_recovered(at_ns, ask, node_id)
+            case AskResized(at_ns, before, after, _):
+                self._on_ask_resized(at_ns, before, after)
             case AllocationResized(_, before, after, _, node_id):
                 self._change_usage(before, after, node_id)
-            case NodeAdded() | NodeCapacityChanged() | NodeSchedulable() | ForeignChanged():
+            case NodeAdded() | ForeignChanged():
                 self._touch_node(fact.node_id)
+            case NodeSchedulable(at_ns, node_id, schedulable):
+                self._touch_node(node_id)
+                if not schedulable:
+                    self._cancel(at_ns, [it for it in self.reservations.on(node_id) if not it.is_pinned()])  # SC-61
+            case NodeCapacityChanged(at_ns, node_id, capacity):
+                self._touch_node(node_id)
+                reservations = self.reservations.on(node_id)
+                self._cancel(at_ns, [it for it in reservations if not fits(capacity, it.ask.spec.resource)])  # SC-104
             case NodeRemoved(_, node_id):
                 if node_id in self.nodes.nodes:  # it is not when it came and went between two observations
                     self.nodes.remove(node_id)
@@ -186,14 +206,34 @@ class Indexes:
     def _on_ask_added(self, ask: Ask) -> None:
         leaf, application = self.waiting[ask.spec.application_id]
         application.add(ask)
+        if self.ripe_ns is not None:
+            self.watch_ages(ask.since_ns)
         self._change_pending(leaf, ask.spec.resource, 1)
         self._touch(leaf, application)
 
-    def _discard(self, ask: Ask) -> None:
+    def _discard(self, at_ns: int, ask: Ask) -> None:
         leaf, application = self.waiting[ask.spec.application_id]
+        if ask.spec.allocation_key in application.reserving:
+            self._cancel(at_ns, [self.reservations.of(ask)])
         application.discard(ask)
         self._change_pending(leaf, ask.spec.resource, -1)
         self._touch(leaf, application)
+
+    def _on_ask_resized(self, at_ns: int, before: Ask, after: Ask) -> None:
+        """The node that is kept for it stays so, if it is large enough."""
+        leaf, application = self.waiting[after.spec.application_id]
+        is_kept = False
+        if before.spec.allocation_key in application.reserving:
+            reservation = self.reservations.of(before)
+            is_kept = fits(reservation.node.capacity, after.spec.resource)
+            if not is_kept:
+                self._cancel(at_ns, [reservation])
+        application.discard(before)
+        self._change_pending(leaf, before.spec.resource, -1)
+        self._on_ask_added(after)
+        if is_kept:
+            application.reserve(after)
+            self.reservations.resize(after)
 
     def _change_pending(self, leaf: Account, resource: Resource, sign: int) -> None:
         change = self._pending_changes.get(leaf)
@@ -255,10 +295,10 @@ class Indexes:
 
     # ---- allocations
 
-    def _on_recovered(self, ask: Ask, node_id: NodeID) -> None:
+    def _on_recovered(self, at_ns: int, ask: Ask, node_id: NodeID) -> None:
         application = self.waiting[ask.spec.application_id][1]
         if ask.spec.allocation_key in application.asks:  # it waited here until the resource manager placed it (AP-112)
-            self._discard(ask)
+            self._discard(at_ns, ask)
         application.submission_ns = min(application.submission_ns, ask.created_ns)  # PR-40
         application.changed = True
         self._change_usage(None, ask, node_id)
@@ -283,6 +323,50 @@ class Indexes:
         self._touch_node(node_id)
         self._touch(leaf, application)
 
+    # ---- reservations
+
+    def leaf_of(self, application: WaitingApplication) -> Account:
+        """Where the application waits."""
+        return self.waiting[application.application_id][0]
+
+    def reserve(self, now_ns: int, leaf: Account, application: WaitingApplication, ask: Ask, node: IndexedNode) -> Reserved:
+        """Keep ``node`` for an ask that waits. No amount changes (SC-55), but its application has begun (SC-24)."""
+        application.reserve(ask)
+        self.reservations.add(now_ns, application, ask, node)
+        self._keep_slot(leaf, application)
+        self.requeue(leaf, application)
+        return Reserved(now_ns, ask, leaf.path, node.node_id)
+
+    def unreserve(self, at_ns: int, reservation: Reservation) -> Unreserved:
+        """The node is offered to everybody again, and the ask stands in line; the caller brings the places up to date."""
+        self.reservations.remove(reservation)
+        reservation.application.unreserve(reservation.ask)
+        self.generation += 1
+        return Unreserved(at_ns, reservation.ask, self.leaf_of(reservation.application).path, reservation.node.node_id)
+
+    def _cancel(self, at_ns: int, reservations: list[Reservation]) -> None:
+        for reservation in reservations:
+            self._consequences.append(self.unreserve(at_ns, reservation))
+            self._touch(self.leaf_of(reservation.application), reservation.application)
+
+    def watch_ages(self, since_ns: int = NEVER) -> None:
+        """Asks found no node: it matters when those that wait ``since_ns``, and those to come, are old enough to reserve one."""
+        if not self.reservations.disabled:
+            ripe_ns = since_ns + RESERVATION_DELAY_NS
+            self.ripe_ns = ripe_ns if self.ripe_ns is None else min(self.ripe_ns, ripe_ns)
+
+    def come_of_age(self, now_ns: int) -> None:
+        """Try everything again if somebody has become old enough."""
+        if self.ripe_ns is not None and self.ripe_ns <= now_ns:
+            self.ripe_ns = None
+            self.generation += 1
+
+    def next_ns(self, after_ns: int) -> int | None:
+        """When time alone may change what is decided, if a plan was made at ``after_ns`` and nothing happens; None is never."""
+        old_ns = self.reservations.next_old_ns(after_ns)
+        times = [at_ns for at_ns in (old_ns, self.ripe_ns) if at_ns is not None and at_ns < NEVER]
+        return min(times, default=None)
+
     # ---- placeholders
 
     def place_placeholder(self, leaf: Account, application: WaitingApplication, ask: Ask, node_id: NodeID) -> None:
@@ -291,9 +375,21 @@ class Indexes:
         application.gang.place(ask, node_id)
         if application.state in WINDING_UP:  # it has to go at once
             application.gang.withdraw(ask.spec.allocation_key)
+        self._keep_slot(leaf, application)
+
+    def _keep_slot(self, leaf: Account, application: WaitingApplication) -> None:
+        """An application that is still Accepted has something: what it needs to run is kept for it (QU-54)."""
         if application.state is ApplicationState.ACCEPTED and not application.holds_slot:
             application.holds_slot = application.changed = True
             self.ledger.hold_slot(leaf, application.application_id)
+
+    def _on_task_group_changed(self, fact: TaskGroupChanged) -> None:
+        leaf, application = self.waiting[fact.application_id]
+        if fact.is_open:  # from now on they wait for placeholders
+            asks = [it for it in application.reserving.values() if it.spec.task_group_name == fact.task_group_name]
+            self._cancel(fact.at_ns, [self.reservations.of(ask) for ask in asks if not ask.spec.placeholder])
+        application.change_group(fact.task_group_name, is_open=fact.is_open)
+        self._touch(leaf, application)
 
     def _on_release_started(self, ask: Ask) -> None:
         leaf, application = self.waiting[ask.spec.application_id]

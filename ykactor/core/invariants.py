@@ -23,6 +23,7 @@ from ykactor.core.partition import PartitionCore
 from ykactor.core.priorities import Priority, queue_priority, sort_rank
 from ykactor.core.queueconfig import NodeSortPolicy
 from ykactor.core.queues import LeafCore, ParentCore
+from ykactor.core.reservations import Reservation
 from ykactor.core.resources import QUANTITY_MAX, Resource, add_to, pruned, saturated
 from ykactor.core.roster import Roster
 from ykactor.core.scheduler import SchedulerCore
@@ -48,6 +49,7 @@ def violations(partition: PartitionCore, scheduler: SchedulerCore, *, strict_max
         *_allocations(roster),
         *(sentence for node in roster.nodes.values() for sentence in _node(node)),
         *_node_index(roster, indexes.nodes),
+        *_reservations(indexes),
         *_applications(roster, indexes),
         *_tree(roster, indexes.ledger),
         *_usage(roster, indexes.ledger, strict_max=strict_max),
@@ -143,7 +145,7 @@ def _node_index(roster: Roster, index: NodeIndex) -> Iterator[str]:
         yield from _differs(where, "revision", node.revision, core.revision)
         score = _score(core, policy)
         yield from _differs(where, "score", node.score, score)
-        if core.schedulable:
+        if core.schedulable and not node.reserved:
             expected.append((score, node_id))
     order = [node.node_id for node in index.in_order()]
     yield from _differs("node index", "the order", order, [node_id for _, node_id in sorted(expected)])
@@ -159,6 +161,29 @@ def _score(core: NodeCore, policy: NodeSortPolicy) -> float:
             weights += weight
     utilisation = used / weights if weights else 0.0
     return utilisation if policy.type == "fair" else 1.0 - utilisation
+
+
+def _reservations(indexes: Indexes) -> Iterator[str]:
+    """Reserved asks wait, their nodes are large enough, and only asks that require a node share it (section 6.2 of SC)."""
+    reservations = list(indexes.reservations)
+    kept = {(it.application_id, key): ask for _, it in indexes.waiting.values() for key, ask in it.reserving.items()}
+    yield from _differs("reservations", "the asks", {ask_id(it.ask): it.ask for it in reservations}, kept)
+    by_node: dict[NodeID, list[Reservation]] = {}
+    for reservation in reservations:
+        by_node.setdefault(reservation.node.node_id, []).append(reservation)
+        node, needs = reservation.node, reservation.shape[0]
+        where = f"reservation of {ask_id(reservation.ask)}"
+        if indexes.nodes.nodes.get(node.node_id) is not node or not node.could_fit(needs, ()):
+            yield f"{where}: on node {node.node_id}, which is gone or too small"
+        if not reservation.is_pinned() and not node.schedulable:
+            yield f"{where}: on node {node.node_id}, which is not schedulable"
+        yield from _differs(where, "the shape", reservation.shape, shape_of(reservation.ask.spec))
+    for node_id, node in indexes.nodes.nodes.items():
+        there = by_node.get(node_id, [])
+        yield from _differs(f"indexed node {node_id}", "reserved", node.reserved, bool(there))
+        yield from _differs(f"indexed node {node_id}", "the reservations", indexes.reservations.on(node_id), there)
+        if len(there) > 1 and not all(it.is_pinned() for it in there):
+            yield f"indexed node {node_id}: is kept for several asks, expected one"
 
 
 # ---- the scheduler's applications
@@ -196,14 +221,16 @@ def _application(application: Application, waiting: WaitingApplication) -> Itera
         queued += len(asks)
         if [shape_of(ask.spec) for ask in asks] != [shape] * len(asks):
             yield f"{where}: asks of several shapes wait in one line, expected {shape}"
-        if asks != sorted(asks, key=order_of) or queue.sort_key != order_of(asks[0]):
+        keys: list[object] = [order_of(ask) for ask in asks]
+        if asks != sorted(asks, key=order_of) or queue.sort_key not in keys:
             yield f"{where}: the asks of shape {shape} are not in order"
         for ask in asks:
             key = ask.spec.allocation_key
             if application.asks.get(key) is not ask or waiting.asks.get(key) != (ask, queue):
                 yield f"{where}: ask {key} in line is not the ask that waits"
     held = waiting.gang.held.items() if waiting.gang is not None else []
-    yield from _differs(where, "the number of asks that wait somewhere", queued + len(held), len(application.asks))
+    somewhere = queued + len(held) + len(waiting.reserving)
+    yield from _differs(where, "the number of asks that wait somewhere", somewhere, len(application.asks))
     yield from _gang(where, application, waiting)
     yield from _differs(where, "the priority", waiting.priorities.highest, _priority(application))
     yield from _differs(where, "the priority shown to the queue", waiting.shown_priority, _priority(application))

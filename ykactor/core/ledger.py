@@ -181,6 +181,19 @@ class Ledger:
                 return
             account = parent
 
+    # ---- the walk
+
+    def first_of(self, leaves: Iterable[Account]) -> Account:
+        """The leaf that the walk from root comes to first; each of ``leaves`` must have something pending."""
+        children: dict[Account, list[Account]] = {}
+        for account in {account for leaf in leaves for account in leaf.path_up}:
+            if account.parent is not None:
+                children.setdefault(account.parent, []).append(account)
+        queue = self.root
+        while queue in children:
+            queue = min(children[queue], key=queue.children.rank)
+        return queue
+
     # ---- shares
 
     def refresh_shares(self) -> Iterator[None]:
@@ -206,13 +219,13 @@ class Ledger:
 
     # ---- usage
 
-    def shortage(self, leaf: Account, items: tuple[tuple[str, int], ...]) -> tuple[Account, str] | None:
-        """Where a charge would not fit: the first queue from the leaf upwards, and the type. None when it fits.
+    def shortage(self, path_up: tuple[Account, ...], items: tuple[tuple[str, int], ...]) -> tuple[Account, str] | None:
+        """Where a charge would not fit: the first queue of ``path_up``, and the type. None when it fits.
 
         One check serves headroom and commit (QU-36, QU-40): only the types of the ask count; a type that a queue's max does not
         list is unlimited there, except at root, where it is 0.
         """
-        for account in leaf.path_up:
+        for account in path_up:
             limit = account.max
             if limit is None:
                 if account.parent is None:

@@ -31,12 +31,14 @@ class AllocationSpec(Struct, frozen=True, gc=False):
 class Ask(Struct, frozen=True, gc=False):
     """A spec that a partition has accepted: it waits, and later runs, under this record.
 
-    ``created_ns`` orders asks of equal priority (PR-52), ``arrival`` makes the order total (PR-31).
+    ``created_ns`` orders asks of equal priority (PR-52), ``arrival`` makes the order total (PR-31). Ages count from ``since_ns``:
+    its creation or its arrival, whichever is earlier (AP-56).
     """
 
     spec: AllocationSpec
     created_ns: int
     arrival: int
+    since_ns: int = 0
 
 
 #: Allocation keys are unique within an application only.

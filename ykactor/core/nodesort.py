@@ -25,7 +25,8 @@ from ykactor.core.selector import Selector, selects
 SCAN_MAX = 64
 #: Heap entries over all shapes; the heaps that were made first are dropped above it (about 150 bytes an entry).
 ENTRIES_MAX = 1_000_000
-
+#: Shapes remembered as too large for every node.
+TOO_LARGE_MAX = 10_000
 
 #: Nodes scored anew before other tasks get their turn.
 BREATH = 500
@@ -36,11 +37,23 @@ class IndexedNode:
 
     Attributes:
         available: base units; a type that is absent counts as 0, a negative one too.
+        reserved: whether the node is kept for asks, and so offered to nobody else (SC-40).
         version: drawn from one counter of the index, so that a node which comes back is never taken for its old self.
         revision: of the ``NodeCore`` that ``available`` was taken from, for ``PlaceBatch``.
     """
 
-    __slots__ = ("attributes", "available", "capacity", "node_id", "revision", "schedulable", "score", "version", "weights")
+    __slots__ = (
+        "attributes",
+        "available",
+        "capacity",
+        "node_id",
+        "reserved",
+        "revision",
+        "schedulable",
+        "score",
+        "version",
+        "weights",
+    )
 
     def __init__(self, node_id: NodeID) -> None:
         self.node_id = node_id
@@ -49,7 +62,7 @@ class IndexedNode:
         self.attributes: dict[str, str] = {}
         #: (type, weight, capacity) of the types that count, in name order (PR-64).
         self.weights: list[tuple[str, float, float]] = []
-        self.schedulable = False
+        self.schedulable = self.reserved = False
         self.score = 0.0
         self.version = 0
         self.revision = 0
@@ -61,6 +74,17 @@ class IndexedNode:
             if quantity > 0 and quantity > available.get(name, 0):
                 return False
         return not selector or selects(selector, self.attributes)
+
+    def could_fit(self, items: tuple[tuple[str, int], ...], selector: Selector) -> bool:
+        """Whether the ask would fit if nothing else ran here (SC-41)."""
+        capacity = self.capacity
+        if any(quantity > capacity.get(name, 0) for name, quantity in items if quantity > 0):
+            return False
+        return not selector or selects(selector, self.attributes)
+
+    def is_offered(self) -> bool:
+        """Whether asks that require no node may come here (SC-40, SC-41)."""
+        return self.schedulable and not self.reserved
 
 
 class _Heap:
@@ -82,9 +106,11 @@ class NodeIndex:
     def __init__(self, policy: NodeSortPolicy) -> None:
         self.nodes: dict[NodeID, IndexedNode] = {}
         self._policy = policy
-        #: Schedulable nodes by (score, node id).
+        #: The nodes on offer by (score, node id).
         self._sorted: list[tuple[float, NodeID, IndexedNode]] = []
         self._heaps: dict[Shape, _Heap] = {}
+        #: Shapes that no node on offer is large enough for, as far as somebody has looked.
+        self._too_large: set[Shape] = set()
         self._log: list[IndexedNode] = []
         #: Absolute position of the log's first entry.
         self._log_start = 0
@@ -112,8 +138,10 @@ class NodeIndex:
         node = self.nodes.get(core.node_id)
         if node is None:
             node = self.nodes[core.node_id] = IndexedNode(core.node_id)
-        elif node.schedulable:
+        elif node.is_offered():
             self._take_out(node)
+        if node.capacity is not core.capacity or node.schedulable is not core.schedulable:
+            self._too_large.clear()
         if node.capacity is not core.capacity:
             node.capacity = core.capacity
             self._weigh(node)
@@ -126,30 +154,36 @@ class NodeIndex:
     def remove(self, node_id: NodeID) -> None:
         """The node is gone."""
         node = self.nodes.pop(node_id)
-        if node.schedulable:
+        if node.is_offered():
             self._take_out(node)
         node.schedulable = False
         self._touch(node)
 
+    def set_reserved(self, node: IndexedNode, *, reserved: bool) -> None:
+        """Keep the node for the asks that reserved it, or offer it to everybody again."""
+        if node.is_offered():
+            self._take_out(node)
+        node.reserved = reserved
+        self._put_in(node)
+        if not reserved:
+            self._too_large.clear()
+
     def in_order(self) -> list[IndexedNode]:
-        """The schedulable nodes, best first."""
+        """The nodes on offer, best first."""
         return [node for _, _, node in self._sorted]
 
     # ---- what the planner does
 
-    def charge(self, node: IndexedNode, items: tuple[tuple[str, int], ...]) -> None:
+    def charge(self, node: IndexedNode, resource: Resource) -> None:
         """An ask is placed on ``node``; its place in the order changes before the next one (PR-66)."""
         available = node.available
-        for name, quantity in items:
+        for name, quantity in resource.items():
             available[name] = available.get(name, 0) - quantity
         self._rescore(node)
 
     def first_fit(self, shape: Shape) -> IndexedNode | None:
-        """The first node in order on which the shape fits (PR-67); a required node is the only candidate (SC-70, SC-72)."""
-        items, required, selector = shape
-        if required is not None:
-            node = self.nodes.get(required)
-            return node if node is not None and node.fits(items, selector) else None
+        """The first node in order on which a shape that requires none fits (PR-67)."""
+        items, _, selector = shape
         heap = self._heaps.get(shape)
         if heap is not None:
             return self._first_of_heap(shape, heap)
@@ -161,6 +195,20 @@ class NodeIndex:
         if len(self._sorted) <= SCAN_MAX:
             return None
         return self._first_of_heap(shape, self._make_heap(shape))
+
+    def best_to_reserve(self, shape: Shape) -> IndexedNode | None:
+        """The node on offer that lacks least of what the ask wants, of those that are large enough (SC-51). O(nodes)."""
+        items, _, selector = shape
+        if shape in self._too_large:
+            return None
+        self.visited += len(self._sorted)
+        candidates = [node for node in self.in_order() if node.could_fit(items, selector)]
+        if not candidates:
+            if len(self._too_large) >= TOO_LARGE_MAX:
+                self._too_large.clear()
+            self._too_large.add(shape)
+            return None
+        return min(candidates, key=lambda node: _shortfall(items, node.available))  # the first in order of equals
 
     # ---- heaps of shapes
 
@@ -206,7 +254,7 @@ class NodeIndex:
         entries = heap.entries
         items, _, selector = shape
         for node in dict.fromkeys(changed) if len(changed) > 1 else changed:
-            if node.schedulable and node.fits(items, selector):
+            if node.is_offered() and node.fits(items, selector):
                 heapq.heappush(entries, (node.score, node.node_id, node.version, node))
 
     def _touch(self, node: IndexedNode) -> None:
@@ -231,7 +279,7 @@ class NodeIndex:
         ]
 
     def _rescore(self, node: IndexedNode) -> None:
-        if node.schedulable:
+        if node.is_offered():
             self._take_out(node)
         self._put_in(node)
 
@@ -248,6 +296,13 @@ class NodeIndex:
             weight_sum += weight
         utilisation = used / weight_sum if weight_sum else 0.0
         node.score = utilisation if self._policy.type == "fair" else 1.0 - utilisation
-        if node.schedulable:
+        if node.is_offered():
             insort(self._sorted, (node.score, node.node_id, node))
         self._touch(node)
+
+
+def _shortfall(items: tuple[tuple[str, int], ...], available: Resource) -> float:
+    """The sum over the ask's types of the part that is missing (SC-51)."""
+    return sum(
+        max(0, quantity - max(0, available.get(name, 0))) / quantity for name, quantity in items if quantity > 0
+    )

@@ -75,6 +75,14 @@ class Lineup(Generic[C]):
         candidate.parked = True
         self._parked[candidate] = None
 
+    def wake(self, candidate: C) -> None:
+        """Offer ``candidate`` again."""
+        if candidate.parked:
+            assert candidate.sort_key is not None
+            candidate.parked = False
+            del self._parked[candidate]
+            self._ready.add(candidate.sort_key, candidate)
+
     def wake_all(self) -> None:
         """Offer everybody again."""
         if self._parked:

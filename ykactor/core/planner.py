@@ -10,17 +10,18 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from ykactor.core import headroom
 from ykactor.core.appsort import Line
-from ykactor.core.backlog import AskQueue, WaitingApplication
-from ykactor.core.decisions import Allocated, Decision
+from ykactor.core.backlog import AskQueue, WaitingApplication, order_of
 from ykactor.core.indexes import Indexes
 from ykactor.core.ledger import Account
 from ykactor.core.limits import Tracker
-from ykactor.core.messages import Ask
 from ykactor.core.nodesort import IndexedNode
 from ykactor.core.queues import Cancellation, Replacement
+from ykactor.core.reservations import RESERVATION_DELAY_NS
+from ykactor.core.reserving import ReservedStep
 from ykactor.core.resources import fits
-from ykactor.core.states import COUNTED_AS_RUNNING, ApplicationState, after_allocation
+from ykactor.core.steps import GangStep, Step, place
 
 #: What trying one candidate costs, in looks at a node (about 4 us against 0.2).
 TRY_WORK = 20
@@ -32,28 +33,6 @@ class Budget(Struct, frozen=True):
     placements_max: int
     #: ``TRY_WORK`` for each candidate tried, 1 for each node looked at.
     work_max: int
-
-
-class Placement(Struct, gc=False):
-    """One decision of a plan, with what is needed to take it back."""
-
-    allocated: Allocated
-    leaf: Account
-    application: WaitingApplication
-    node: IndexedNode
-    #: Whether user and group count the application from here on (QU-74).
-    is_first: bool
-
-
-class GangStep(Struct, gc=False):
-    """A real ask that takes the place of a placeholder, or a placeholder that is too small and has to go."""
-
-    decision: Replacement | Cancellation
-    leaf: Account
-
-
-#: What a plan decides, or only has to tell.
-Step = Placement | GangStep | Decision
 
 
 class Plan(Struct):
@@ -81,6 +60,7 @@ class Planner:
         self.indexes = indexes
         self.ledger = indexes.ledger
         self.nodes = indexes.nodes
+        self._reserved = ReservedStep(indexes)
         self._steps: list[Step] = []
         self._work = 0
         self._work_max = 0
@@ -91,8 +71,11 @@ class Planner:
         at_rest = False
         self._work = self.nodes.visited = self.ledger.effort.spent = 0
         self._work_max = budget.work_max
+        self.indexes.come_of_age(now_ns)
         try:
             while len(steps) < budget.placements_max and not at_rest:
+                if self._place_reserved(now_ns):
+                    continue
                 if self.indexes.replaceable:  # in a plan of their own: a node may still refuse what was just placed
                     if not steps:
                         self._replace_placeholders()
@@ -130,27 +113,24 @@ class Planner:
             queue.parent.children.park(queue)
             queue = queue.parent
 
+    def _place_reserved(self, now_ns: int) -> bool:
+        """Step 1 of a pass."""
+        if not self.indexes.reservations or not self.ledger.root_max:
+            return False
+        steps = self._reserved.run(now_ns)
+        self._work += TRY_WORK * len(steps)
+        self._steps += steps
+        return bool(steps)
+
     def _replace_placeholders(self) -> None:
         """Step 2 of a pass (section 3 of GA): at most one replacement, and the too small placeholders on the way to it."""
         while self.indexes.replaceable:
-            leaf = self._first_replaceable()
+            leaf = self.ledger.first_of(self.indexes.replaceable)
             application = min(self.indexes.replaceable[leaf], key=lambda it: leaf.applications.sort_key(it) or ())
             found = self._replace_in(leaf, application)
             self.indexes.requeue(leaf, application)
             if found:
                 break
-
-    def _first_replaceable(self) -> Account:
-        """The leaf that the walk from root comes to first, of those in which something can be replaced."""
-        ways = {account for leaf in self.indexes.replaceable for account in leaf.path_up}
-        queue = self.ledger.root
-        children: dict[Account, list[Account]] = {}
-        for account in ways:
-            if account.parent is not None:
-                children.setdefault(account.parent, []).append(account)
-        while queue in children:
-            queue = min(children[queue], key=queue.children.rank)
-        return queue
 
     def _replace_in(self, leaf: Account, application: WaitingApplication) -> bool:
         assert application.gang is not None
@@ -173,71 +153,95 @@ class Planner:
         while (application := order.first(self.indexes.generation)) is not None:
             queue, line = self._next_asks(application)
             self._spend()
-            shortage = self._shortage(leaf, application, queue)
-            if shortage is not None:
-                line.reason = shortage
+            short = self._lacks(leaf, application, queue)
+            if short is not None:
+                line.reason = short
+                order.park(line)
+            elif queue.required_node is not None:
+                if self._try_required(now_ns, leaf, application, queue):
+                    return True
+                order.park(line)
             elif (node := self.nodes.first_fit(queue.shape)) is not None:
-                self._steps.append(self._place(now_ns, leaf, application, queue, node))
+                self._place(now_ns, leaf, application, queue, node)
                 return True
             else:
                 line.reason = _no_node(queue)
-            order.park(line)
+                if self._try_to_reserve(now_ns, leaf, application, queue, line):
+                    return True
         return False
 
     def _next_asks(self, application: WaitingApplication) -> tuple[AskQueue, Line]:
-        """The first asks of an application that stand in a line which is not parked; there must be some."""
+        """The first asks of an application for which it is its turn in a line that is not parked; there must be some."""
         while True:
             queue = application.lineup.first(self.indexes.generation)
             assert queue is not None
             assert queue.line is not None
-            if not queue.line.parked:
+            if not queue.line.parked and queue.line.head() is application:
                 return queue, queue.line
             application.lineup.park(queue)
 
-    def _shortage(
-        self, leaf: Account, application: WaitingApplication, queue: AskQueue
-    ) -> tuple[Account | Tracker, str] | None:
-        """Where an Accepted application has no running slot (type "", QU-51 and QU-73), or the ask not enough of a type.
-
-        Users and groups come before queues (QU-39).
-        """
-        if application.needs_slot():
-            full = self.ledger.lacks_slot(leaf, application.application_id)
-            if full is not None:
-                return full, ""
-            for tracker in application.trackers:
-                if tracker.lacks_slot(application.application_id):
-                    return tracker, ""
-        for tracker in application.trackers:
-            name = tracker.shortage(queue.needs)
-            if name is not None:
-                return tracker, name
-        return self.ledger.shortage(leaf, queue.needs)
+    def _lacks(self, leaf: Account, application: WaitingApplication, queue: AskQueue) -> headroom.Shortage | None:
+        is_pinned = queue.required_node is not None
+        return headroom.lacks_slot(self.ledger, leaf, application) or headroom.shortage(
+            self.ledger, leaf, application, queue.needs, is_pinned=is_pinned
+        )
 
     def _place(
         self, now_ns: int, leaf: Account, application: WaitingApplication, queue: AskQueue, node: IndexedNode
-    ) -> Placement:
-        """Charge everything that a placement changes (section 5.3 of AP)."""
-        is_first = not application.counted
-        ask = application.take(queue)
-        self.nodes.charge(node, queue.needs)
-        self.ledger.charge(leaf, ask.spec.resource)
-        if ask.spec.placeholder:
-            self.indexes.place_placeholder(leaf, application, ask, node.node_id)
-        if application.state is not ApplicationState.RUNNING:
-            self._predict_state(leaf, application, ask)
-        self.indexes.requeue(leaf, application)
-        return Placement(Allocated(now_ns, ask, leaf.path, node.node_id), leaf, application, node, is_first)
+    ) -> None:
+        self._steps.append(place(self.indexes, now_ns, leaf, application, queue.first(), node))
 
-    def _predict_state(self, leaf: Account, application: WaitingApplication, ask: Ask) -> None:
-        """The leaf will move the application when it settles; later steps of this plan already build on it."""
-        if ask.spec.placeholder and not application.completes_gang():
-            return
-        entered = after_allocation(application.state, stateaware=application.stateaware)
-        if entered:
-            application.enter(entered[-1])
-            if application.state in COUNTED_AS_RUNNING:
-                self.ledger.take_slot(leaf, application.application_id)
+    # ---- reservations
+
+    def _try_required(self, now_ns: int, leaf: Account, application: WaitingApplication, queue: AskQueue) -> bool:
+        """An ask that must run on one node is placed there, or has it kept at once (section 7 of SC)."""
+        assert queue.required_node is not None
+        assert queue.line is not None
+        queue.line.reason = _no_node(queue)
+        node = self.nodes.nodes.get(queue.required_node)
+        if node is None or not node.could_fit(queue.needs, queue.selector):  # SC-71; and nobody makes room in vain
+            return False
+        reservations = self.indexes.reservations
+        for reservation in reservations.on(node.node_id):
+            if not reservation.is_pinned():
+                self._steps.append(self.indexes.unreserve(now_ns, reservation))  # SC-74
+                self.indexes.requeue(self.indexes.leaf_of(reservation.application), reservation.application)
+        room = node.fits(queue.needs, queue.selector) and self.ledger.shortage(leaf.path_up, queue.needs) is None
+        if room and not node.reserved:
+            self._place(now_ns, leaf, application, queue, node)
+        else:
+            self._steps.append(self.indexes.reserve(now_ns, leaf, application, queue.first(), node))  # SC-76
+        return True
+
+    def _try_to_reserve(
+        self, now_ns: int, leaf: Account, application: WaitingApplication, queue: AskQueue, line: Line
+    ) -> bool:
+        """Keep a node for the first ask of a line that finds none and is old enough (section 6.1 of SC).
+
+        Each ask has its own turn. Where it is another one's than that which we came for, the line takes its place.
+        """
+        order, since_ns = leaf.applications, now_ns - RESERVATION_DELAY_NS
+        node = None
+        if line.oldest_ns > since_ns:
+            self.indexes.watch_ages(line.oldest_ns)
+        elif not self.indexes.reservations.disabled:
+            node = self.nodes.best_to_reserve(queue.shape)
+        if node is None:
+            order.park(line)
+            return False
+        order.get_stuck(line)
+        self.indexes.watch_ages()
+        ask = queue.first_since(since_ns)
+        if ask is None:
+            if not order.pass_on(line, since_ns):
+                self.indexes.watch_ages(line.oldest_ns)
+                order.park(line)
+            return False
+        if order_of(ask) != queue.sort_key:
+            order.set_back(application, queue, order_of(ask))
+            return False
+        self._steps.append(self.indexes.reserve(now_ns, leaf, application, ask, node))
+        return True
 
 
 def _no_node(queue: AskQueue) -> str:

@@ -15,10 +15,11 @@ from ykactor.core.decisions import ApplicationChanged, Decision
 from ykactor.core.indexes import Indexes
 from ykactor.core.nodes import PlaceBatch, Placed, Refused
 from ykactor.core.nodesort import IndexedNode
-from ykactor.core.planner import Budget, GangStep, Placement, Planner, Step
+from ykactor.core.planner import Budget, Planner
 from ykactor.core.queues import LeafCore, Planned, Positioned, SettleBatch
 from ykactor.core.roster import Roster, Sends
 from ykactor.core.states import COUNTED_AS_RUNNING
+from ykactor.core.steps import GangStep, Placement, Step
 
 
 class InvariantViolation(Exception):

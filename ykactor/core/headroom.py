@@ -1,0 +1,37 @@
+"""Whether something may run at all, wherever it would: slots and amounts of users, groups and queues (section 4 of SC)."""
+
+from __future__ import annotations
+
+from ykactor.core.backlog import WaitingApplication
+from ykactor.core.ledger import Account, Ledger
+from ykactor.core.limits import Tracker
+
+#: Who is short, and of which type; of a running slot when the type is "".
+Shortage = tuple[Account | Tracker, str]
+
+
+def lacks_slot(ledger: Ledger, leaf: Account, application: WaitingApplication) -> Shortage | None:
+    """Where an Accepted application finds no running slot (QU-51 and QU-73); None where it needs none or has one everywhere."""
+    if not application.needs_slot():
+        return None
+    full = ledger.lacks_slot(leaf, application.application_id)
+    if full is not None:
+        return full, ""
+    for tracker in application.trackers:
+        if tracker.lacks_slot(application.application_id):
+            return tracker, ""
+    return None
+
+
+def shortage(
+    ledger: Ledger, leaf: Account, application: WaitingApplication, needs: tuple[tuple[str, int], ...], *, is_pinned: bool = False
+) -> Shortage | None:
+    """Where there is not enough for an ask that wants ``needs``; users and groups come before queues (QU-39).
+
+    For one that requires its node (``is_pinned``) it does not count what the whole cluster has free (SC-73).
+    """
+    for tracker in application.trackers:
+        name = tracker.shortage(needs)
+        if name is not None:
+            return tracker, name
+    return ledger.shortage(leaf.path_up[:-1] if is_pinned else leaf.path_up, needs)

@@ -1,0 +1,105 @@
+"""Which node is kept for which ask (section 6.2 of SC): the one set of reservations of a partition.
+
+A reservation is not usage. It only takes the node out of everybody else's reach: a normal one has its node alone, those of asks
+that require the node share it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+
+from msgspec import Struct
+
+from ykactor.core.backlog import Shape, WaitingApplication, shape_of
+from ykactor.core.ids import NodeID
+from ykactor.core.messages import Ask, AskID, ask_id
+from ykactor.core.nodesort import IndexedNode, NodeIndex
+from ykactor.core.states import S_NS
+
+#: How long an ask waits before a node is kept for it (SC-50).
+RESERVATION_DELAY_NS = 2 * S_NS
+#: How long a node is kept for an ask that has no quota (SC-60).
+RESERVATION_MAX_NS = 3600 * S_NS
+#: Where this environment variable is "true", no ask reserves unless it requires its node.
+DISABLE = "DISABLE_RESERVATION"
+
+
+class Reservation(Struct, frozen=True, gc=False):
+    """A node that is kept for an ask since ``made_ns``."""
+
+    ask: Ask
+    application: WaitingApplication
+    node: IndexedNode
+    shape: Shape
+    made_ns: int
+
+    def is_pinned(self) -> bool:
+        """Whether the ask requires this node."""
+        return self.shape[1] is not None
+
+
+class Reservations:
+    """All reservations of a partition; whatever else is told of them is derived from here (SC-57)."""
+
+    def __init__(self, nodes: NodeIndex, environment: Mapping[str, str] = os.environ) -> None:
+        self._nodes = nodes
+        #: In the order in which they were made.
+        self._by_ask: dict[AskID, Reservation] = {}
+        self._by_node: dict[NodeID, dict[AskID, Reservation]] = {}
+        self.disabled = environment.get(DISABLE, "").lower() == "true"
+        #: How often one was made or resized.
+        self.changes = 0
+
+    def __len__(self) -> int:
+        return len(self._by_ask)
+
+    def __iter__(self) -> Iterator[Reservation]:
+        return iter(self._by_ask.values())
+
+    def of(self, ask: Ask) -> Reservation:
+        """The reservation of an ask; it must have one."""
+        return self._by_ask[ask_id(ask)]
+
+    def on(self, node_id: NodeID) -> list[Reservation]:
+        """The reservations of a node, the oldest first."""
+        return list(self._by_node.get(node_id, {}).values())
+
+    def add(self, now_ns: int, application: WaitingApplication, ask: Ask, node: IndexedNode) -> None:
+        """Keep ``node`` for ``ask``, which must have no reservation."""
+        reservation = Reservation(ask, application, node, shape_of(ask.spec), now_ns)
+        self._by_ask[ask_id(ask)] = reservation
+        self._by_node.setdefault(node.node_id, {})[ask_id(ask)] = reservation
+        self._nodes.set_reserved(node, reserved=True)
+        self.changes += 1
+
+    def resize(self, ask: Ask) -> None:
+        """An ask that has a reservation wants another amount."""
+        old = self.of(ask)
+        new = Reservation(ask, old.application, old.node, shape_of(ask.spec), old.made_ns)
+        self._by_ask[ask_id(ask)] = self._by_node[old.node.node_id][ask_id(ask)] = new
+        self.changes += 1
+
+    def remove(self, reservation: Reservation) -> None:
+        """Keep the node for this ask no more."""
+        node, identity = reservation.node, ask_id(reservation.ask)
+        del self._by_ask[identity]
+        others = self._by_node[node.node_id]
+        del others[identity]
+        if not others:
+            del self._by_node[node.node_id]
+            self._nodes.set_reserved(node, reserved=False)
+
+    def next_old_ns(self, after_ns: int) -> int | None:
+        """When the next one becomes as old as ``RESERVATION_MAX_NS`` after ``after_ns``; None while there is none."""
+        made = (it.made_ns + RESERVATION_MAX_NS for it in self._by_ask.values())
+        return next((old_ns for old_ns in made if old_ns > after_ns), None)
+
+    def older_than(self, made_ns: int) -> list[Reservation]:
+        """Those made at ``made_ns`` or before, the oldest first."""
+        old = []
+        for reservation in self._by_ask.values():
+            if reservation.made_ns > made_ns:
+                break
+            old.append(reservation)
+        return old

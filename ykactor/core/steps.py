@@ -1,0 +1,64 @@
+"""What a plan is made of, and the charging of it: the indexes are as if every step were done the moment it is planned."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from ykactor.core.backlog import WaitingApplication
+from ykactor.core.decisions import Allocated, Decision
+from ykactor.core.indexes import Indexes
+from ykactor.core.ledger import Account
+from ykactor.core.messages import Ask
+from ykactor.core.nodesort import IndexedNode
+from ykactor.core.queues import Cancellation, Replacement
+from ykactor.core.states import COUNTED_AS_RUNNING, ApplicationState, after_allocation
+
+
+class Placement(Struct, gc=False):
+    """One decision of a plan, with what is needed to take it back."""
+
+    allocated: Allocated
+    leaf: Account
+    application: WaitingApplication
+    node: IndexedNode
+    #: Whether user and group count the application from here on (QU-74).
+    is_first: bool
+
+
+class GangStep(Struct, gc=False):
+    """A real ask that takes the place of a placeholder, or a placeholder that is too small and has to go."""
+
+    decision: Replacement | Cancellation
+    leaf: Account
+
+
+#: What a plan decides, or only has to tell.
+Step = Placement | GangStep | Decision
+
+
+def place(
+    indexes: Indexes, now_ns: int, leaf: Account, application: WaitingApplication, ask: Ask, node: IndexedNode
+) -> Placement:
+    """Charge everything that a placement changes (section 5.3 of AP)."""
+    is_first = not application.counted
+    application.discard(ask)
+    application.begin(ask)
+    indexes.nodes.charge(node, ask.spec.resource)
+    indexes.ledger.charge(leaf, ask.spec.resource)
+    if ask.spec.placeholder:
+        indexes.place_placeholder(leaf, application, ask, node.node_id)
+    if application.state is not ApplicationState.RUNNING:
+        _predict_state(indexes, leaf, application, ask)
+    indexes.requeue(leaf, application)
+    return Placement(Allocated(now_ns, ask, leaf.path, node.node_id), leaf, application, node, is_first)
+
+
+def _predict_state(indexes: Indexes, leaf: Account, application: WaitingApplication, ask: Ask) -> None:
+    """The leaf will move the application when it settles; later steps of this plan already build on it."""
+    if ask.spec.placeholder and not application.completes_gang():
+        return
+    entered = after_allocation(application.state, stateaware=application.stateaware)
+    if entered:
+        application.enter(entered[-1])
+        if application.state in COUNTED_AS_RUNNING:
+            indexes.ledger.take_slot(leaf, application.application_id)
