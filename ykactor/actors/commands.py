@@ -63,9 +63,13 @@ class TakeSnapshot(Struct, frozen=True):
 
 
 class Quiesce(Struct, frozen=True):
-    """Call ``done`` when every timer that is due has fired and nothing more can be decided."""
+    """Call ``done`` when every timer that is due has fired and nothing more can be decided.
+
+    Where ``more_follows`` what time alone lets be decided waits for that.
+    """
 
     done: Callable[[PartitionName], None]
+    more_follows: bool = False
 
 
 PartitionCommand = Intake | SwitchConfig | Administer | RunSteps | TakeSnapshot | Quiesce

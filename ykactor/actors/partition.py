@@ -41,6 +41,7 @@ from ykactor.core.queueconfig import PartitionConfig
 from ykactor.core.reload import objection
 from ykactor.core.scheduler import CycleResult, SchedulerCore
 from ykactor.core.snapshot import partition_state
+from ykactor.core.states import MS_NS
 
 #: Commands that may wait in a partition's inbox; more makes sessions wait.
 INBOX_MAX = 1024
@@ -52,6 +53,8 @@ CYCLE_BUDGET = Budget(placements_max=UNDER_WAY_MAX, work_max=40_000)
 SEARCH_MAX = 16
 #: One step of the manual mode: a single decision, however long the search.
 STEP_BUDGET = Budget(placements_max=1, work_max=10**9)
+#: Time alone leads to a cycle no more often than this: asks that grow old one after the other are looked at together.
+WAKE_NS = 100 * MS_NS
 #: Submissions handled before other tasks get their turn (about 10 us each, all told).
 CHUNK_MAX = 500
 
@@ -65,6 +68,7 @@ class PartitionActor:
         publish: gives a publication or snapshot to the feed; may wait for room there.
         manual: whether cycles run only when ``RunSteps`` asks for them.
         confirms: whether releases that the scheduler starts are confirmed here, before the next decision (simulation).
+        wakes: whether a cycle also runs when time alone lets something be decided; in a simulation the script names the moments.
         budget: the bound of one cycle.
         on_cycle: is told of every cycle: partition, number, result.
 
@@ -82,6 +86,7 @@ class PartitionActor:
         *,
         manual: bool = False,
         confirms: bool = False,
+        wakes: bool = True,
         budget: Budget = CYCLE_BUDGET,
         on_cycle: Callable[[PartitionName, int, CycleResult], None] | None = None,
     ) -> None:
@@ -96,9 +101,12 @@ class PartitionActor:
         self._publish = publish
         self._manual = manual
         self._confirms = confirms
+        self._wakes = wakes
         self._budget = budget
         self._on_cycle = on_cycle
         self._at_rest = True
+        #: When the last cycle ran.
+        self._cycled_ns = 0
         #: The last command said that more follows before anything is decided.
         self._on_hold = False
         self._is_removed = False
@@ -136,17 +144,26 @@ class PartitionActor:
         if not (self._at_rest or self._manual or self._on_hold):
             await trio.lowlevel.checkpoint()
             return self.inbox.take_nowait(BATCH_MAX)
-        due_ns = self.core.timetable.next_ns()
+        due_ns = self._next_ns()
         with trio.move_on_at(inf if due_ns is None else self._clock.to_trio(due_ns)):
             return await self.inbox.take_batch(BATCH_MAX)
         return []
+
+    def _next_ns(self) -> int | None:
+        """When to go on if no command comes."""
+        due_ns = self.core.timetable.next_ns()
+        aged_ns = self.scheduler_core.indexes.next_ns(self._cycled_ns) if self._wakes and not self._manual else None
+        if aged_ns is None:
+            return due_ns
+        aged_ns = max(aged_ns, self._cycled_ns + WAKE_NS)
+        return aged_ns if due_ns is None else min(due_ns, aged_ns)
 
     async def _turn(self, commands: list[PartitionCommand]) -> None:
         await self._ring()
         submissions: list[Submission] = []
         waiting: list[Intake] = []
         for command in commands:
-            self._on_hold = isinstance(command, Intake | SwitchConfig | Administer) and command.more_follows
+            self._on_hold = isinstance(command, Intake | SwitchConfig | Administer | Quiesce) and command.more_follows
             if isinstance(command, Intake):
                 submissions += command.submissions
                 waiting.append(command)
@@ -156,6 +173,7 @@ class PartitionActor:
             await self._answer(command)
         await self._intake(submissions, waiting)
         if not (self._manual or self._on_hold):
+            self._notice_age()
             await self._schedule()
 
     async def _ring(self) -> None:
@@ -164,6 +182,13 @@ class PartitionActor:
         now_ns = self._clock.now_ns()
         if due_ns is not None and due_ns <= now_ns:
             await self._observe(self.core.fire(now_ns))
+            self._notice_age()
+
+    def _notice_age(self) -> None:
+        """Look whether time alone lets something be decided."""
+        aged_ns = self.scheduler_core.indexes.next_ns(self._cycled_ns)
+        if aged_ns is not None and aged_ns <= self._clock.now_ns():
+            self._at_rest = False
 
     async def _intake(self, submissions: list[Submission], waiting: list[Intake] | None = None) -> None:
         now_ns = self._clock.now_ns()
@@ -206,7 +231,9 @@ class PartitionActor:
                         break
                 if done is not None:
                     done(self.core.name)
-            case Quiesce(done):
+            case Quiesce(done, more_follows):
+                if not more_follows:
+                    self._notice_age()
                 while not self._at_rest and not self._manual:
                     await self._schedule()
                 done(self.core.name)
@@ -218,7 +245,8 @@ class PartitionActor:
                 return
 
     async def _cycle(self, budget: Budget) -> CycleResult:
-        result = await self._scheduler.cycle(self._clock.now_ns(), budget)
+        self._cycled_ns = self._clock.now_ns()
+        result = await self._scheduler.cycle(self._cycled_ns, budget)
         self.cycles += 1
         self._at_rest = result.at_rest
         if self._on_cycle is not None:

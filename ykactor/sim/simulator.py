@@ -113,7 +113,7 @@ async def simulate_here(scenario: Scenario, progress: Progress, budget: Budget) 
         record.add(command.partition, command.facts)
 
     confirms = scenario.confirm_releases
-    partitions = Partitions(lambda it: PartitionActor(it, clock, publish, confirms=confirms, budget=budget))
+    partitions = Partitions(lambda it: PartitionActor(it, clock, publish, confirms=confirms, wakes=False, budget=budget))
     end_ns = 0
     async with trio.open_nursery() as nursery:
         await partitions.start(nursery, config)
@@ -122,7 +122,7 @@ async def simulate_here(scenario: Scenario, progress: Progress, budget: Budget) 
             end_ns = instant.at_ns
             await trio.sleep_until(clock.to_trio(end_ns))
             record.refused += instant.refused
-            await _settle(partitions)  # timers that fall due now come first
+            await _settle(partitions, more_follows=True)  # timers that fall due now come first
             for step in instant.steps:
                 await _carry_out(step, partitions, record, end_ns)
             await _settle(partitions)
@@ -164,11 +164,11 @@ async def _administer(request: Request, partitions: Partitions, record: _Record,
     await answered.wait()
 
 
-async def _settle(partitions: Partitions) -> None:
+async def _settle(partitions: Partitions, *, more_follows: bool = False) -> None:
     """Wait until nothing more can be decided at this instant, one partition after the other."""
     for inbox in partitions.inboxes.values():
         settled = trio.Event()
-        await inbox.put(Quiesce(_setter(settled)))
+        await inbox.put(Quiesce(_setter(settled), more_follows))
         await settled.wait()
 
 
