@@ -206,6 +206,10 @@ def spoken(it: fact.Decision) -> str | None:
             return f"{it.application_id} moved to {it.to_queue}"
         case fact.Allocated():
             return f"{it.ask.spec.allocation_key} on {it.node_id}"
+        case fact.Reserved():
+            return f"{it.ask.spec.allocation_key} reserves {it.node_id}"
+        case fact.Unreserved():
+            return f"{it.ask.spec.allocation_key} leaves {it.node_id}"
         case fact.Released() if not it.message:  # told when it was started
             return None
         case fact.Released():

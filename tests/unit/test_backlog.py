@@ -167,4 +167,4 @@ def test_required_node_waits_for_room() -> None:
     it.send(ask("pinned", "app-1", requires="n2", vcore=1), ask("free", "app-1", vcore=1))
     assert it.placed() == ["free"]
     it.send(foreign("daemon", "n2", vcore=9))
-    it.expect("app-1 Running", "pinned on n2")
+    it.expect("app-1 Running", "pinned on n2", "pinned leaves n2")

@@ -17,6 +17,7 @@ from ykactor.core.messages import Ask
 from ykactor.core.partition import PartitionCore
 from ykactor.core.planner import explain
 from ykactor.core.priorities import PRIORITY_MIN
+from ykactor.core.reservations import Reservation
 from ykactor.core.resources import Resource, min_union, pruned, saturated
 
 #: Examples of waiting asks that a snapshot names for each reason and application.
@@ -82,9 +83,13 @@ def partition_state(partition: PartitionCore, indexes: Indexes) -> dict[str, Any
             "isLeaf": account.is_leaf,
         }
     for node_id, node in partition.roster.nodes.items():
-        state["nodes"][node_id] |= {"capacity": node.capacity, "available": saturated(node.available)}
+        state["nodes"][node_id] |= {
+            "capacity": node.capacity,
+            "available": saturated(node.available),
+            "reservations": [it.ask.spec.allocation_key for it in indexes.reservations.on(node_id)],
+        }
     for _, waiting in indexes.waiting.values():
-        state["applications"][waiting.application_id]["pending"] = _pending(waiting)
+        state["applications"][waiting.application_id]["pending"] = _pending(indexes, waiting)
     limits = [_limit_state(tracker) for _, tracker in sorted(indexes.trackers.held.items())]
     return {"name": partition.name, **state, "limits": limits}
 
@@ -106,7 +111,7 @@ def _limit_state(tracker: Tracker) -> dict[str, Any]:
     }
 
 
-def _pending(waiting: WaitingApplication) -> list[dict[str, Any]]:
+def _pending(indexes: Indexes, waiting: WaitingApplication) -> list[dict[str, Any]]:
     pending: list[dict[str, Any]] = [
         {
             "reason": explain(queue),
@@ -116,7 +121,9 @@ def _pending(waiting: WaitingApplication) -> list[dict[str, Any]]:
         }
         for queue in waiting.queues.values()
     ]
-    return pending + [_held(group, list(asks)) for group, asks in groupby(_held_asks(waiting), _group_of)]
+    held = [_alike(_waits_for(group), list(asks)) for group, asks in groupby(_held_asks(waiting), _group_of)]
+    reserved = [_alike(_keeps(reservation), [reservation.ask]) for reservation in _reservations(indexes, waiting)]
+    return pending + held + reserved
 
 
 def _group_of(ask: Ask) -> str:
@@ -128,9 +135,17 @@ def _held_asks(waiting: WaitingApplication) -> list[Ask]:
     return sorted(waiting.gang.held.items(), key=_group_of) if waiting.gang is not None else []
 
 
-def _held(group: str, asks: list[Ask]) -> dict[str, Any]:
+def _reservations(indexes: Indexes, waiting: WaitingApplication) -> list[Reservation]:
+    return [indexes.reservations.of(ask) for ask in waiting.reserving.values()]
+
+
+def _keeps(reservation: Reservation) -> str:
+    return f"node {reservation.node.node_id} is kept for it until it has room"
+
+
+def _alike(reason: str, asks: list[Ask]) -> dict[str, Any]:
     return {
-        "reason": _waits_for(group),
+        "reason": reason,
         "count": len(asks),
         "resource": dict(asks[0].spec.resource),
         "allocationKeys": [ask.spec.allocation_key for ask in asks[:_EXAMPLES_MAX]],
@@ -150,8 +165,12 @@ def waiting_asks(indexes: Indexes) -> list[tuple[str, str, str]]:
         for reason in [explain(queue)]
         for ask in queue.items()
     ]
-    return lined_up + [
+    held = [
         (ask.spec.allocation_key, leaf.path, _waits_for(_group_of(ask)))
         for leaf, waiting in indexes.waiting.values()
         for ask in _held_asks(waiting)
     ]
+    reserved = [
+        (it.ask.spec.allocation_key, indexes.leaf_of(it.application).path, _keeps(it)) for it in indexes.reservations
+    ]
+    return lined_up + held + reserved
