@@ -204,7 +204,7 @@ class Application:
         if self.gang.placeholder_of(spec.allocation_key) is not None:
             return []  # it is about to run (AP-114)
         created = created_ns(spec, arrival_ns)
-        ask = Ask(spec, created, arrival, min(created, now_ns))
+        ask = Ask(spec, created, arrival, created if created < now_ns else now_ns)
         self.submission_ns = min(self.submission_ns, ask.created_ns)
         facts = self._count_placeholder(now_ns, ask) if spec.placeholder else []
         if spec.node_id is not None:  # it already runs there (AP-109)

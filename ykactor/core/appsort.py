@@ -17,7 +17,6 @@ from ykactor.core.states import ApplicationState
 
 if TYPE_CHECKING:
     from ykactor.core.ledger import Account
-    from ykactor.core.messages import Ask
 
 _STARTING, _ACCEPTED, _FAILING = ApplicationState.STARTING, ApplicationState.ACCEPTED, ApplicationState.FAILING
 
@@ -95,11 +94,9 @@ class Line:
         self._order.remove(self._places.pop(application))
         self.speaker = None
 
-    def note_age(self, queue: AskQueue, ask: Ask | None = None) -> None:
-        """Asks came in line: one, or all of ``queue``, of which it is found out when it matters how old they are."""
-        if ask is None and len(queue) == 1:
-            ask = queue.first()
-        self.oldest_ns = 0 if ask is None else min(self.oldest_ns, ask.since_ns)
+    def note_age(self, queue: AskQueue) -> None:
+        """Asks came in line; of several it is found out when it matters how old they are."""
+        self.oldest_ns = min(self.oldest_ns, queue.first().since_ns) if len(queue) == 1 else 0
 
     def find_speaker(self, since_ns: int) -> AskQueue | None:
         """Make the first application speak that has an ask which waits since ``since_ns`` or longer; answers its asks."""
@@ -333,7 +330,7 @@ class LeafOrder:
 
     def _choose(self) -> None:
         kept = self._kept_back[_STARTING if self._starting else _ACCEPTED]
-        chosen = kept.first() if kept else None
+        chosen = kept.peek()
         before, self._chosen = self._chosen, chosen
         if before is not None and before is not chosen and before.state in self._kept_back:
             self._stand(before, None)

@@ -175,8 +175,9 @@ class WaitingApplication:
             queue = self.queues[shape] = AskQueue(shape)
             self.opened.append(queue)
         queue.add(order_of(ask), ask)
-        if queue.line is not None:
-            queue.line.note_age(queue, ask)
+        line = queue.line
+        if line is not None and ask.since_ns < line.oldest_ns:
+            line.oldest_ns = ask.since_ns
         self.asks[ask.spec.allocation_key] = ask, queue
         self.lineup.put(queue, queue.first_key())
 
@@ -198,14 +199,16 @@ class WaitingApplication:
 
     def _step_out(self, ask: Ask) -> None:
         _, queue = self.asks.pop(ask.spec.allocation_key)
-        if self.reserving.pop(ask.spec.allocation_key, None) is not None:
-            return
-        if queue is None:
+        if queue is not None:
+            queue.remove(order_of(ask))
+            first_key = queue.first_key()
+            self.lineup.put(queue, first_key)
+            if first_key is None:
+                del self.queues[queue.shape]
+                self.closed.append(queue)
+        elif self.reserving.pop(ask.spec.allocation_key, None) is None:
             assert self.gang is not None
             self.gang.let_go(order_of(ask), ask)
-        else:
-            queue.remove(order_of(ask))
-            self._tidy(queue)
 
     def change_group(self, name: str, *, is_open: bool) -> None:
         """Real asks of a task group wait for placeholders from now on, or no more."""
@@ -305,12 +308,6 @@ class WaitingApplication:
     def real_usage(self) -> Resource:
         """What runs without what placeholders hold (section 6.2 of PR)."""
         return subtracted(self.allocated, self.reserved)
-
-    def _tidy(self, queue: AskQueue) -> None:
-        self.lineup.put(queue, queue.first_key())
-        if not queue:
-            del self.queues[queue.shape]
-            self.closed.append(queue)
 
     def __repr__(self) -> str:
         return f"<WaitingApplication {self.application_id} {self.state}>"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ykactor.core.backlog import WaitingApplication
+from ykactor.core.backlog import Shape, WaitingApplication
 from ykactor.core.ledger import Account, Ledger
 from ykactor.core.limits import Tracker
 
@@ -11,9 +11,7 @@ Shortage = tuple[Account | Tracker, str]
 
 
 def lacks_slot(ledger: Ledger, leaf: Account, application: WaitingApplication) -> Shortage | None:
-    """Where an Accepted application finds no running slot (QU-51 and QU-73); None where it needs none or has one everywhere."""
-    if not application.needs_slot():
-        return None
+    """Where an application that needs one finds no running slot (QU-51 and QU-73)."""
     full = ledger.lacks_slot(leaf, application.application_id)
     if full is not None:
         return full, ""
@@ -23,15 +21,14 @@ def lacks_slot(ledger: Ledger, leaf: Account, application: WaitingApplication) -
     return None
 
 
-def shortage(
-    ledger: Ledger, leaf: Account, application: WaitingApplication, needs: tuple[tuple[str, int], ...], *, is_pinned: bool = False
-) -> Shortage | None:
-    """Where there is not enough for an ask that wants ``needs``; users and groups come before queues (QU-39).
+def lacks(ledger: Ledger, leaf: Account, application: WaitingApplication, shape: Shape) -> Shortage | None:
+    """Where there is not enough for an ask of this shape; users and groups come before queues (QU-39).
 
-    For one that requires its node (``is_pinned``) it does not count what the whole cluster has free (SC-73).
+    For one that requires its node it does not count what the whole cluster has free (SC-73).
     """
+    needs, required_node, _ = shape
     for tracker in application.trackers:
         name = tracker.shortage(needs)
         if name is not None:
             return tracker, name
-    return ledger.shortage(leaf.path_up[:-1] if is_pinned else leaf.path_up, needs)
+    return ledger.shortage(leaf.path_up if required_node is None else leaf.path_up[:-1], needs)

@@ -165,7 +165,7 @@ def _score(core: NodeCore, policy: NodeSortPolicy) -> float:
 
 def _reservations(indexes: Indexes) -> Iterator[str]:
     """Reserved asks wait, their nodes are large enough, and only asks that require a node share it (section 6.2 of SC)."""
-    reservations = list(indexes.reservations)
+    reservations = list(indexes.reservations.by_ask.values())
     kept = {(it.application_id, key): ask for _, it in indexes.waiting.values() for key, ask in it.reserving.items()}
     yield from _differs("reservations", "the asks", {ask_id(it.ask): it.ask for it in reservations}, kept)
     by_node: dict[NodeID, list[Reservation]] = {}

@@ -37,7 +37,8 @@ class IndexedNode:
 
     Attributes:
         available: base units; a type that is absent counts as 0, a negative one too.
-        reserved: whether the node is kept for asks, and so offered to nobody else (SC-40).
+        reserved: whether the node is kept for asks.
+        offered: whether asks that require no node may come here: it is schedulable and not reserved (SC-40, SC-41).
         version: drawn from one counter of the index, so that a node which comes back is never taken for its old self.
         revision: of the ``NodeCore`` that ``available`` was taken from, for ``PlaceBatch``.
     """
@@ -47,6 +48,7 @@ class IndexedNode:
         "available",
         "capacity",
         "node_id",
+        "offered",
         "reserved",
         "revision",
         "schedulable",
@@ -62,7 +64,7 @@ class IndexedNode:
         self.attributes: dict[str, str] = {}
         #: (type, weight, capacity) of the types that count, in name order (PR-64).
         self.weights: list[tuple[str, float, float]] = []
-        self.schedulable = self.reserved = False
+        self.schedulable = self.reserved = self.offered = False
         self.score = 0.0
         self.version = 0
         self.revision = 0
@@ -81,10 +83,6 @@ class IndexedNode:
         if any(quantity > capacity.get(name, 0) for name, quantity in items if quantity > 0):
             return False
         return not selector or selects(selector, self.attributes)
-
-    def is_offered(self) -> bool:
-        """Whether asks that require no node may come here (SC-40, SC-41)."""
-        return self.schedulable and not self.reserved
 
 
 class _Heap:
@@ -138,7 +136,7 @@ class NodeIndex:
         node = self.nodes.get(core.node_id)
         if node is None:
             node = self.nodes[core.node_id] = IndexedNode(core.node_id)
-        elif node.is_offered():
+        elif node.offered:
             self._take_out(node)
         if node.capacity is not core.capacity or node.schedulable is not core.schedulable:
             self._too_large.clear()
@@ -148,22 +146,24 @@ class NodeIndex:
         node.available = dict(core.available)
         node.attributes = core.attributes
         node.schedulable = core.schedulable
+        node.offered = core.schedulable and not node.reserved
         node.revision = core.revision
         self._put_in(node)
 
     def remove(self, node_id: NodeID) -> None:
         """The node is gone."""
         node = self.nodes.pop(node_id)
-        if node.is_offered():
+        if node.offered:
             self._take_out(node)
-        node.schedulable = False
+        node.schedulable = node.offered = False
         self._touch(node)
 
     def set_reserved(self, node: IndexedNode, *, reserved: bool) -> None:
         """Keep the node for the asks that reserved it, or offer it to everybody again."""
-        if node.is_offered():
+        if node.offered:
             self._take_out(node)
         node.reserved = reserved
+        node.offered = node.schedulable and not reserved
         self._put_in(node)
         if not reserved:
             self._too_large.clear()
@@ -254,7 +254,7 @@ class NodeIndex:
         entries = heap.entries
         items, _, selector = shape
         for node in dict.fromkeys(changed) if len(changed) > 1 else changed:
-            if node.is_offered() and node.fits(items, selector):
+            if node.offered and node.fits(items, selector):
                 heapq.heappush(entries, (node.score, node.node_id, node.version, node))
 
     def _touch(self, node: IndexedNode) -> None:
@@ -279,7 +279,7 @@ class NodeIndex:
         ]
 
     def _rescore(self, node: IndexedNode) -> None:
-        if node.is_offered():
+        if node.offered:
             self._take_out(node)
         self._put_in(node)
 
@@ -296,7 +296,7 @@ class NodeIndex:
             weight_sum += weight
         utilisation = used / weight_sum if weight_sum else 0.0
         node.score = utilisation if self._policy.type == "fair" else 1.0 - utilisation
-        if node.is_offered():
+        if node.offered:
             insort(self._sorted, (node.score, node.node_id, node))
         self._touch(node)
 

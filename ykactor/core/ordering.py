@@ -66,7 +66,7 @@ class Lineup(Generic[C]):
         if generation != self._generation:
             self._generation = generation
             self.wake_all()
-        return self._ready.first() if self._ready else None
+        return self._ready.peek()
 
     def park(self, candidate: C) -> None:
         """Offer ``candidate`` no more; it must be in the order and not be parked."""

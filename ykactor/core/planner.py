@@ -16,7 +16,6 @@ from ykactor.core.backlog import AskQueue, WaitingApplication, order_of
 from ykactor.core.indexes import Indexes
 from ykactor.core.ledger import Account
 from ykactor.core.limits import Tracker
-from ykactor.core.nodesort import IndexedNode
 from ykactor.core.queues import Cancellation, Replacement
 from ykactor.core.reservations import RESERVATION_DELAY_NS
 from ykactor.core.reserving import ReservedStep
@@ -60,6 +59,7 @@ class Planner:
         self.indexes = indexes
         self.ledger = indexes.ledger
         self.nodes = indexes.nodes
+        self._reservations = indexes.reservations
         self._reserved = ReservedStep(indexes)
         self._steps: list[Step] = []
         self._work = 0
@@ -74,7 +74,7 @@ class Planner:
         self.indexes.come_of_age(now_ns)
         try:
             while len(steps) < budget.placements_max and not at_rest:
-                if self._place_reserved(now_ns):
+                if self._reservations.by_ask and self._place_reserved(now_ns):
                     continue
                 if self.indexes.replaceable:  # in a plan of their own: a node may still refuse what was just placed
                     if not steps:
@@ -115,7 +115,7 @@ class Planner:
 
     def _place_reserved(self, now_ns: int) -> bool:
         """Step 1 of a pass."""
-        if not self.indexes.reservations or not self.ledger.root_max:
+        if not self.ledger.root_max:
             return False
         steps = self._reserved.run(now_ns)
         self._work += TRY_WORK * len(steps)
@@ -162,7 +162,7 @@ class Planner:
                     return True
                 order.park(line)
             elif (node := self.nodes.first_fit(queue.shape)) is not None:
-                self._place(now_ns, leaf, application, queue, node)
+                self._steps.append(place(self.indexes, now_ns, leaf, application, queue.first(), node))
                 return True
             else:
                 line.reason = _no_node(queue)
@@ -175,21 +175,18 @@ class Planner:
         while True:
             queue = application.lineup.first(self.indexes.generation)
             assert queue is not None
-            assert queue.line is not None
-            if not queue.line.parked and queue.line.head() is application:
-                return queue, queue.line
+            line = queue.line
+            assert line is not None
+            if not line.parked and (line.speaker or application) is application:
+                return queue, line
             application.lineup.park(queue)
 
     def _lacks(self, leaf: Account, application: WaitingApplication, queue: AskQueue) -> headroom.Shortage | None:
-        is_pinned = queue.required_node is not None
-        return headroom.lacks_slot(self.ledger, leaf, application) or headroom.shortage(
-            self.ledger, leaf, application, queue.needs, is_pinned=is_pinned
-        )
-
-    def _place(
-        self, now_ns: int, leaf: Account, application: WaitingApplication, queue: AskQueue, node: IndexedNode
-    ) -> None:
-        self._steps.append(place(self.indexes, now_ns, leaf, application, queue.first(), node))
+        if application.needs_slot():
+            full = headroom.lacks_slot(self.ledger, leaf, application)
+            if full is not None:
+                return full
+        return headroom.lacks(self.ledger, leaf, application, queue.shape)
 
     # ---- reservations
 
@@ -201,14 +198,13 @@ class Planner:
         node = self.nodes.nodes.get(queue.required_node)
         if node is None or not node.could_fit(queue.needs, queue.selector):  # SC-71; and nobody makes room in vain
             return False
-        reservations = self.indexes.reservations
-        for reservation in reservations.on(node.node_id):
+        for reservation in self._reservations.on(node.node_id):
             if not reservation.is_pinned():
                 self._steps.append(self.indexes.unreserve(now_ns, reservation))  # SC-74
                 self.indexes.requeue(self.indexes.leaf_of(reservation.application), reservation.application)
         room = node.fits(queue.needs, queue.selector) and self.ledger.shortage(leaf.path_up, queue.needs) is None
         if room and not node.reserved:
-            self._place(now_ns, leaf, application, queue, node)
+            self._steps.append(place(self.indexes, now_ns, leaf, application, queue.first(), node))
         else:
             self._steps.append(self.indexes.reserve(now_ns, leaf, application, queue.first(), node))  # SC-76
         return True
@@ -224,7 +220,7 @@ class Planner:
         node = None
         if line.oldest_ns > since_ns:
             self.indexes.watch_ages(line.oldest_ns)
-        elif not self.indexes.reservations.disabled:
+        elif not self._reservations.disabled:
             node = self.nodes.best_to_reserve(queue.shape)
         if node is None:
             order.park(line)

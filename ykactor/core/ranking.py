@@ -32,6 +32,10 @@ class Ranking(Generic[T]):
         """The item with the lowest key; there must be one."""
         return self._entries[self._start][1]
 
+    def peek(self) -> T | None:
+        """The item with the lowest key; None when the ranking is empty."""
+        return self._entries[self._start][1] if self._start < len(self._entries) else None
+
     def first_key(self) -> SortKey | None:
         """The lowest key; None when the ranking is empty."""
         return self._entries[self._start][0] if self._start < len(self._entries) else None

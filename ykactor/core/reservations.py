@@ -7,7 +7,7 @@ that require the node share it.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from msgspec import Struct
 
@@ -45,21 +45,15 @@ class Reservations:
     def __init__(self, nodes: NodeIndex, environment: Mapping[str, str] = os.environ) -> None:
         self._nodes = nodes
         #: In the order in which they were made.
-        self._by_ask: dict[AskID, Reservation] = {}
+        self.by_ask: dict[AskID, Reservation] = {}
         self._by_node: dict[NodeID, dict[AskID, Reservation]] = {}
         self.disabled = environment.get(DISABLE, "").lower() == "true"
         #: How often one was made or resized.
         self.changes = 0
 
-    def __len__(self) -> int:
-        return len(self._by_ask)
-
-    def __iter__(self) -> Iterator[Reservation]:
-        return iter(self._by_ask.values())
-
     def of(self, ask: Ask) -> Reservation:
         """The reservation of an ask; it must have one."""
-        return self._by_ask[ask_id(ask)]
+        return self.by_ask[ask_id(ask)]
 
     def on(self, node_id: NodeID) -> list[Reservation]:
         """The reservations of a node, the oldest first."""
@@ -68,7 +62,7 @@ class Reservations:
     def add(self, now_ns: int, application: WaitingApplication, ask: Ask, node: IndexedNode) -> None:
         """Keep ``node`` for ``ask``, which must have no reservation."""
         reservation = Reservation(ask, application, node, shape_of(ask.spec), now_ns)
-        self._by_ask[ask_id(ask)] = reservation
+        self.by_ask[ask_id(ask)] = reservation
         self._by_node.setdefault(node.node_id, {})[ask_id(ask)] = reservation
         self._nodes.set_reserved(node, reserved=True)
         self.changes += 1
@@ -77,13 +71,13 @@ class Reservations:
         """An ask that has a reservation wants another amount."""
         old = self.of(ask)
         new = Reservation(ask, old.application, old.node, shape_of(ask.spec), old.made_ns)
-        self._by_ask[ask_id(ask)] = self._by_node[old.node.node_id][ask_id(ask)] = new
+        self.by_ask[ask_id(ask)] = self._by_node[old.node.node_id][ask_id(ask)] = new
         self.changes += 1
 
     def remove(self, reservation: Reservation) -> None:
         """Keep the node for this ask no more."""
         node, identity = reservation.node, ask_id(reservation.ask)
-        del self._by_ask[identity]
+        del self.by_ask[identity]
         others = self._by_node[node.node_id]
         del others[identity]
         if not others:
@@ -92,13 +86,13 @@ class Reservations:
 
     def next_old_ns(self, after_ns: int) -> int | None:
         """When the next one becomes as old as ``RESERVATION_MAX_NS`` after ``after_ns``; None while there is none."""
-        made = (it.made_ns + RESERVATION_MAX_NS for it in self._by_ask.values())
+        made = (it.made_ns + RESERVATION_MAX_NS for it in self.by_ask.values())
         return next((old_ns for old_ns in made if old_ns > after_ns), None)
 
     def older_than(self, made_ns: int) -> list[Reservation]:
         """Those made at ``made_ns`` or before, the oldest first."""
         old = []
-        for reservation in self._by_ask.values():
+        for reservation in self.by_ask.values():
             if reservation.made_ns > made_ns:
                 break
             old.append(reservation)

@@ -50,7 +50,7 @@ class ReservedStep:
         found: Candidates = {}
         self._is_kept_back = False
         places: dict[Shape, IndexedNode | None] = {}
-        wanted = self._reservations if self._seen != self._now() else ()
+        wanted = self._reservations.by_ask.values() if self._seen != self._now() else ()
         hopeful = [it for it in wanted if self._has_room(it, places)]
         for reservation in [*hopeful, *self._expired(now_ns)]:
             leaf = self._indexes.leaf_of(reservation.application)
@@ -73,10 +73,8 @@ class ReservedStep:
         return [reservation for reservation in old if self._lacks(reservation)]
 
     def _lacks(self, reservation: Reservation) -> bool:
-        application = reservation.application
-        leaf, needs = self._indexes.leaf_of(application), reservation.shape[0]
-        short = headroom.shortage(self._indexes.ledger, leaf, application, needs, is_pinned=reservation.is_pinned())
-        return short is not None
+        application, leaf = reservation.application, self._indexes.leaf_of(reservation.application)
+        return headroom.lacks(self._indexes.ledger, leaf, application, reservation.shape) is not None
 
     def _in_order(self, applications: dict[WaitingApplication, None]) -> list[WaitingApplication]:
         standing = [application for application in applications if application.sort_key is not None]
@@ -86,7 +84,7 @@ class ReservedStep:
 
     def _serve(self, now_ns: int, leaf: Account, application: WaitingApplication) -> bool:
         """The reservations of one application, in ask order: first each on its own node, then the normal ones anywhere."""
-        if headroom.lacks_slot(self._indexes.ledger, leaf, application) is not None:
+        if application.needs_slot() and headroom.lacks_slot(self._indexes.ledger, leaf, application) is not None:
             return False
         served = []
         for ask in sorted(application.reserving.values(), key=order_of):

@@ -171,6 +171,7 @@ def waiting_asks(indexes: Indexes) -> list[tuple[str, str, str]]:
         for ask in _held_asks(waiting)
     ]
     reserved = [
-        (it.ask.spec.allocation_key, indexes.leaf_of(it.application).path, _keeps(it)) for it in indexes.reservations
+        (it.ask.spec.allocation_key, indexes.leaf_of(it.application).path, _keeps(it))
+        for it in indexes.reservations.by_ask.values()
     ]
     return lined_up + held + reserved
