@@ -78,7 +78,7 @@ def draw_history(seed: int, batches: int = 25) -> History:
     """The same seed gives the same history."""
     rng = random.Random(seed)
     policies = rng.choice((("fifo", "fair", "stateaware"), ("stateaware",), ("fair",), ("fifo",)))
-    world = _World(rng, policies)
+    world = Drawer(rng, policies)
     config = world.draw_config()
     opening = [world.create_node() for _ in range(rng.randint(0, 4))] + [world.add_application() for _ in range(4)]
     return History(config, [Batch(0, opening), *world.draw_batches(0, batches, reloads=4)])
@@ -97,7 +97,7 @@ class Change(Struct):
 def draw_change(seed: int) -> Change:
     """The same seed gives the same change; nothing else is reloaded, and nothing is forgotten on the way."""
     rng = random.Random(seed)
-    world = _World(rng, ("fifo", "fair", "stateaware"))
+    world = Drawer(rng, ("fifo", "fair", "stateaware"))
     old = world.draw_config()
     opening = [world.create_node() for _ in range(3)] + [world.add_application() for _ in range(5)]
     under_old = [Batch(0, opening), *world.draw_batches(0, rng.randint(0, 12))]
@@ -106,8 +106,11 @@ def draw_change(seed: int) -> Change:
     return Change(old, new, under_old, under_new, world.draw_batches(under_new[-1].at_ns, 5))
 
 
-class _World:
+class Drawer:
     """Names that exist or could exist. What is drawn may hit nothing: that is part of the history."""
+
+    gaps_s, gap_weights = GAPS_S, GAP_WEIGHTS
+    batch_max = 8
 
     def __init__(self, rng: random.Random, policies: tuple[str, ...]) -> None:
         self.rng = rng
@@ -227,8 +230,9 @@ class _World:
         """What goes on after ``at_ns``; ``reloads`` is the weight of new configurations, without it nothing is reset either."""
         batches = []
         for _ in range(count):
-            at_ns += int(self.rng.choices(GAPS_S, GAP_WEIGHTS)[0] * S_NS)
-            batches.append(Batch(at_ns, [self.draw_submission(reloads) for _ in range(self.rng.randint(1, 8))]))
+            at_ns += int(self.rng.choices(self.gaps_s, self.gap_weights)[0] * S_NS)
+            submissions = [self.draw_submission(reloads) for _ in range(self.rng.randint(1, self.batch_max))]
+            batches.append(Batch(at_ns, submissions))
         return batches
 
     def draw_submission(self, reloads: float) -> Submission:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ykactor.core.applications import Application
-from ykactor.core.ids import QueuePath
+from ykactor.core.ids import ApplicationID, QueuePath
 from ykactor.core.partition import PartitionCore
 from ykactor.core.queues import LeafCore, ParentCore
 from ykactor.core.states import ApplicationState
@@ -27,15 +27,18 @@ def strictly_positive(resource: Amounts) -> bool:
 
 
 class Queue:
-    """A queue with everything below it, added up from what the leaves hold."""
+    """A queue with everything below it, added up from what the leaves hold.
 
-    def __init__(self, partition: PartitionCore, path: QueuePath, parent: Queue | None) -> None:
+    ``slots``: the applications that hold an accepted slot.
+    """
+
+    def __init__(self, partition: PartitionCore, path: QueuePath, parent: Queue | None, slots: set[ApplicationID]) -> None:
         core = partition.roster.queues[path]
         self.path, self.parent, self.config = path, parent, core.config
         self.max: Amounts | None = core.config.max
         self.is_leaf = isinstance(core, LeafCore)
         if isinstance(core, ParentCore):
-            self.children = [Queue(partition, child, self) for child in core.children]
+            self.children = [Queue(partition, child, self, slots) for child in core.children]
             self.applications: list[Application] = []
             self.allocated = total(child.allocated for child in self.children)  # QU-47
             self.pending = total(child.pending for child in self.children)
@@ -46,8 +49,7 @@ class Queue:
             self.applications = list(core.applications.values())
             self.allocated = total(usage(application) for application in self.applications)
             self.pending = total(wanted(application) for application in self.applications)
-            running = (STATE.STARTING, STATE.RUNNING)  # QU-53
-            self.running = {it.application_id for it in self.applications if it.state in running}
+            self.running = {it.application_id for it in self.applications if holds_slot(it, slots)}
             inside = [priority_of(application) for application in self.applications]
         self.priority = self.shown([priority for priority in inside if priority is not None])
 
@@ -85,21 +87,30 @@ class Queue:
                     break
         return max(ratios)
 
-    def headroom(self) -> Amounts | None:
-        """QU-36."""
-        above = self.parent.headroom() if self.parent else None
+    def headroom(self, *, beyond_cluster: bool = False) -> Amounts | None:
+        """QU-36; ``beyond_cluster`` leaves out what root has (SC-73)."""
+        if self.parent is None and beyond_cluster:
+            return None
+        above = self.parent.headroom(beyond_cluster=beyond_cluster) if self.parent else None
         if self.max is None:
             return above
         own = {name: limit - self.allocated.get(name, 0) for name, limit in self.max.items()}
         if above is None:
             return own
-        return {
-            name: min(room[name] for room in (own, above) if name in room) for name in own.keys() | above.keys()
-        }  # min-union
+        return {name: min(room[name] for room in (own, above) if name in room) for name in own.keys() | above.keys()}  # min-union
+
+
+def holds_slot(application: Application, slots: set[ApplicationID]) -> bool:
+    """QU-53, QU-54."""
+    return application.state in (STATE.STARTING, STATE.RUNNING) or application.application_id in slots
 
 
 def usage(application: Application) -> Amounts:
     return total(ask.spec.resource for ask, _ in application.allocations.values())
+
+
+def real_usage(application: Application) -> Amounts:
+    return total(ask.spec.resource for ask, _ in application.allocations.values() if not ask.spec.placeholder)
 
 
 def wanted(application: Application) -> Amounts:

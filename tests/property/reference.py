@@ -7,20 +7,22 @@ facts. Rule numbers are those of the reference; each function says which it is.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Iterator
 from functools import cmp_to_key
 
+from keeping import DELAY_NS, LONGEST_NS, Event, Keeping, Name, fits, name_of, required_node
 from people import People
-from queuetree import STATE, Amounts, Queue, priority_of, strictly_positive, total, usage, wanted
+from queuetree import STATE, Amounts, Queue, priority_of, real_usage, strictly_positive, total, wanted
 
 from ykactor.core.applications import Application
 from ykactor.core.decisions import Decision
-from ykactor.core.ids import AllocationKey, ApplicationID, NodeID, QueuePath
+from ykactor.core.ids import NodeID, QueuePath
 from ykactor.core.messages import AllocationSpec, Ask
 from ykactor.core.nodes import NodeCore
 from ykactor.core.partition import PartitionCore
 from ykactor.core.queueconfig import NodeSortPolicy
-
-Found = tuple[ApplicationID, AllocationKey, NodeID]
+from ykactor.core.queues import LeafCore
 
 
 class Reference:
@@ -29,21 +31,49 @@ class Reference:
     def __init__(self, partition: PartitionCore) -> None:
         self.partition = partition
         self.people = People()
+        self.keeping = Keeping()
+        #: What the last answer was about.
+        self.ways: Counter[str] = Counter()
 
-    def next_placement(self, facts: list[Decision]) -> Found | None:
-        """What one scheduling step decides (section 4 of PR, sections 2 to 5 of SC); None when there is nothing to place.
+    def next_step(self, now_ns: int, facts: list[Decision]) -> list[Event]:
+        """What one scheduling step decides (section 4 of PR, sections 2 to 7 of SC); empty when there is nothing to do.
 
-        Args:    facts: all of the partition's since its beginning, in order.
+        Args:
+            now_ns: what time it is.
+            facts: all of the partition's since its beginning, in order.
         """
+        self.ways = Counter()
+        self.hear(facts)
         roster = self.partition.roster
         nodes = list(roster.nodes.values())
-        root = Queue(self.partition, QueuePath("root"), None)
+        root = Queue(self.partition, QueuePath("root"), None, self.keeping.slots)
         root.max = total(node.capacity for node in nodes)  # QU-30
-        self.people.hear(facts)
         self.people.choose_groups(root)
         if not any(quantity > 0 for quantity in root.max.values()):
-            return None  # SC step 0, PR-26
-        return Step(nodes, roster.config.node_sort_policy, self.people).walk(root)
+            return []  # SC step 0, PR-26
+        step = Step(now_ns, nodes, roster.config.node_sort_policy, self.people, self.keeping)
+        found = step.decide(root)
+        self.ways = step.ways
+        return found
+
+    def next_instant(self, after_ns: int) -> int | None:
+        """When there may be something to do although nothing comes (SC-5)."""
+        return self.keeping.next_instant(after_ns, self.asks())
+
+    def hear(self, facts: list[Decision]) -> None:
+        self.people.hear(facts)
+        self.keeping.hear(facts)
+
+    def follow(self, facts: list[Decision]) -> None:
+        """A cycle has decided this."""
+        self.keeping.follow(facts)
+        self.keeping.ways += self.ways
+
+    def asks(self) -> dict[Name, Ask]:
+        """All that wait."""
+        leaves = [queue for queue in self.partition.roster.queues.values() if isinstance(queue, LeafCore)]
+        applications = [application for leaf in leaves for application in leaf.applications.values()]
+        return {name_of(ask): ask for application in applications for ask in application.asks.values()}
 
 
 # ---- section 5 of PR: children
@@ -72,11 +102,11 @@ def has_more_pending(left: Queue, right: Queue) -> bool:
 # ---- section 6 of PR: applications
 
 
-def applications_in_order(leaf: Queue) -> list[Application]:
-    """6.1"""
+def applications_in_order(leaf: Queue, *, keeps_back: bool = True) -> list[Application]:
+    """6.1; without ``keeps_back`` the filter of 6.3 lets everybody through."""
     properties, guaranteed = leaf.config.properties, leaf.config.guaranteed or {}
     candidates = leaf.applications
-    if properties.sort_policy == "stateaware":
+    if properties.sort_policy == "stateaware" and keeps_back:
         candidates = stateaware(candidates, by_priority=properties.sort_by_priority)
     candidates = [application for application in candidates if strictly_positive(wanted(application))]
 
@@ -102,10 +132,10 @@ def sign(left: float, right: float) -> int:
 
 
 def usage_list(application: Application, guaranteed: Amounts) -> list[float]:
-    """6.2: one number for each type, ascending."""
+    """6.2: one number for each type, ascending; placeholders do not count."""
     return sorted(
         0.0 if amount == 0 else float(amount) / float(guaranteed[name]) if guaranteed.get(name) else float(amount)
-        for name, amount in usage(application).items()
+        for name, amount in real_usage(application).items()
     )
 
 
@@ -149,54 +179,158 @@ def stateaware(applications: list[Application], *, by_priority: bool) -> list[Ap
 
 
 class Step:
-    """The walk of one step, with the nodes as they are now."""
+    """One pass (section 2 of SC), with the nodes as they are now."""
 
-    def __init__(self, nodes: list[NodeCore], policy: NodeSortPolicy, people: People) -> None:
+    def __init__(self, now_ns: int, nodes: list[NodeCore], policy: NodeSortPolicy, people: People, keeping: Keeping) -> None:
+        self.now_ns = now_ns
         self.nodes = {node.node_id: node for node in nodes}
         self.policy = policy
         self.people = people
+        self.keeping = keeping
+        self.kept = dict(keeping.kept)
+        self.ways: Counter[str] = Counter()
+        #: Reservations and placeholders that this pass has cancelled on its way.
+        self.cancelled: list[Event] = []
 
-    def walk(self, queue: Queue) -> Found | None:
-        """PR-27, PR-28."""
+    def decide(self, root: Queue) -> list[Event]:
+        """SC-10: reserved asks first, then placeholders, then all. Reservations that are only cancelled end the pass (SC-11)."""
+        found = self.walk(root, self.serve_leaf)
+        if not found and not self.cancelled:
+            found = self.walk(root, self.replace_leaf) or self.walk(root, self.try_leaf)
+        return self.cancelled + found
+
+    def walk(self, queue: Queue, visit: Callable[[Queue], list[Event]]) -> list[Event]:
+        """PR-27, PR-28, SC-20."""
         if queue.is_leaf:
-            return self.try_leaf(queue)
-        for child in in_order(queue):
-            found = self.walk(child)
-            if found is not None:
-                return found
-        return None
+            return visit(queue)
+        return next(filter(None, (self.walk(child, visit) for child in in_order(queue))), [])
 
-    def try_leaf(self, leaf: Queue) -> Found | None:
-        """Sections 3 and 4 of SC."""
+    def candidates_in(self, leaf: Queue) -> Iterator[Application]:
+        """SC-21, SC-22."""
         for application in applications_in_order(leaf):
             can_begin = can_run(leaf, application) and self.people.can_run(leaf, application)
-            if application.state is STATE.ACCEPTED and not can_begin:
-                continue
-            room = self.people.headroom(leaf, application)
-            for ask in asks_in_order(application):
-                if fits_undefined(room, ask.spec):  # QU-39, QU-72
-                    node = self.try_ask(leaf, ask.spec)
-                    if node is not None:
-                        return application.application_id, ask.spec.allocation_key, node.node_id
-        return None
+            if application.state is not STATE.ACCEPTED or can_begin:
+                yield application
 
-    def try_ask(self, leaf: Queue, spec: AllocationSpec) -> NodeCore | None:
-        """Headroom, then a node, then the commit (SC-43)."""
-        headroom = leaf.headroom()
-        if headroom is not None and not fits_undefined(headroom, spec):
-            return None
-        for node in self.candidates(spec):
-            if all(quantity <= max(0, node.available.get(name, 0)) for name, quantity in spec.resource.items()):  # SC-42
-                return node if can_commit(leaf, spec) else None
-        return None
+    def has_room(self, leaf: Queue, application: Application, spec: AllocationSpec) -> bool:
+        """QU-39, QU-72. What could not be committed anyway is not tried, either: no node is kept in vain.
+
+        SC-62 and SC-73: asks that require their node do not look at the size of the cluster.
+        """
+        if not fits_undefined(self.people.headroom(leaf, application), spec):
+            return False
+        if required_node(spec) is not None:
+            return fits_undefined(leaf.headroom(beyond_cluster=True) or {}, spec)
+        return fits_undefined(leaf.headroom() or {}, spec) and can_commit(leaf, spec)
+
+    # ---- section 6.3: reserved asks
+
+    def serve_leaf(self, leaf: Queue) -> list[Event]:
+        for application in self.candidates_in(leaf):
+            reserved = [ask for ask in asks_in_order(application) if name_of(ask) in self.kept]
+            found = self.serve(leaf, application, reserved)
+            if found:
+                return found
+        return []
+
+    def serve(self, leaf: Queue, application: Application, reserved: list[Ask]) -> list[Event]:
+        """The table, row by row; row 1 cannot be, and row 3 is preemption's."""
+        unserved = []
+        for ask in reserved:
+            kept = self.kept[name_of(ask)]
+            if not self.has_room(leaf, application, ask.spec):
+                if self.now_ns - kept.at_ns >= LONGEST_NS:
+                    self.cancel(name_of(ask), "without quota for too long")
+                continue
+            node = self.nodes[kept.node_id]
+            if self.accepts(node, ask) and can_commit(leaf, ask.spec):
+                return self.allocate(ask, node)
+            unserved.append(ask)
+        for ask in unserved:
+            if required_node(ask.spec) is None:
+                found = self.place(ask)
+                if found:
+                    return found
+        return []
+
+    # ---- section 3 of GA: placeholders
+
+    def replace_leaf(self, leaf: Queue) -> list[Event]:
+        """Whoever it is and whatever its state: the space is paid for (GA-14)."""
+        for application in applications_in_order(leaf, keeps_back=False):
+            for ask in asks_in_order(application):
+                if ask.spec.task_group_name and not ask.spec.placeholder:
+                    found = self.replace(application, ask)
+                    if found:
+                        return found
+        return []
+
+    def replace(self, application: Application, ask: Ask) -> list[Event]:
+        """Rows 1 and 2."""
+        holders = [it for it in application.allocations.values() if it[0].spec.placeholder]
+        for holder, node_id in sorted(holders, key=lambda it: (it[0].created_ns, it[0].spec.allocation_key)):
+            key, event = holder.spec.allocation_key, ("ended", *name_of(holder), node_id)
+            is_free = key not in application.gang.released and event not in self.cancelled
+            if holder.spec.task_group_name == ask.spec.task_group_name and is_free:
+                if fits(holder.spec.resource, ask.spec.resource):
+                    self.ways["replaced"] += 1
+                    return [(f"replaces {key}", *name_of(ask), node_id)]
+                self.ways["placeholder too small"] += 1
+                self.cancelled.append(event)
+        return []
+
+    # ---- sections 3 to 5: all asks
+
+    def try_leaf(self, leaf: Queue) -> list[Event]:
+        """Sections 3 and 4 of SC."""
+        for application in self.candidates_in(leaf):
+            for ask in asks_in_order(application):
+                if waits_for_placeholders(application, ask) or not self.has_room(leaf, application, ask.spec):
+                    continue
+                found = self.try_required(leaf, ask) if required_node(ask.spec) else self.try_ask(ask)
+                if found:
+                    return found
+        return []
+
+    def try_required(self, leaf: Queue, ask: Ask) -> list[Event]:
+        """Section 7. What the node is too small for can never be there: it takes nobody's reservation (section 6.2, SC-4)."""
+        node = self.nodes.get(required_node(ask.spec))
+        if node is None or not fits(node.capacity, ask.spec.resource):
+            return []
+        for name, kept in list(self.kept.items()):
+            if kept.node_id == node.node_id and required_node(kept.ask.spec) is None:  # SC-74
+                self.cancel(name, "required by another ask")
+        if self.accepts(node, ask) and can_commit(leaf, ask.spec):
+            return self.allocate(ask, node)
+        return self.reserve(ask, node, "required")
+
+    def try_ask(self, ask: Ask) -> list[Event]:
+        """Section 5, then section 6.1."""
+        found, candidates = self.place(ask), self.candidates(ask.spec)
+        if found:
+            return found
+        is_old = self.now_ns - self.keeping.since[name_of(ask)] >= DELAY_NS  # SC-50
+        if not candidates or not is_old or self.keeping.is_disabled:
+            return []
+        return self.reserve(ask, min(candidates, key=lambda node: shortfall(node, ask.spec)), "normal")
+
+    def place(self, ask: Ask) -> list[Event]:
+        """SC-43: the first node; the commit succeeds."""
+        for node in self.candidates(ask.spec):
+            if self.accepts(node, ask):
+                return self.allocate(ask, node)
+        return []
 
     def candidates(self, spec: AllocationSpec) -> list[NodeCore]:
-        """PR-65: its required node (SC-70 to SC-72), or all schedulable ones in order."""
-        for tag in ("kubernetes.io/meta/requiredNode", "yunikorn.apache.org/requiredNode"):  # AP-54
-            if spec.tags.get(tag):
-                node = self.nodes.get(spec.tags[tag])
-                return [] if node is None else [node]
-        return sorted((node for node in self.nodes.values() if node.schedulable), key=self.rank)
+        """SC-40, SC-41, PR-65."""
+        reserved = {kept.node_id for kept in self.kept.values()}
+        free = [node for node in self.nodes.values() if node.schedulable and node.node_id not in reserved]
+        return sorted((node for node in free if fits(node.capacity, spec.resource)), key=self.rank)
+
+    def accepts(self, node: NodeCore, ask: Ask) -> bool:
+        """SC-42."""
+        holders = {name for name, kept in self.kept.items() if kept.node_id == node.node_id}
+        return (not holders or name_of(ask) in holders) and fits(node.available, ask.spec.resource)
 
     def rank(self, node: NodeCore) -> tuple[float, NodeID]:
         """PR-60 to PR-64."""
@@ -208,6 +342,43 @@ class Step:
                 weights += weight
         utilisation = weighted / weights if weights else 0.0
         return utilisation if self.policy.type == "fair" else 1.0 - utilisation, node.node_id
+
+    # ---- decisions
+
+    def allocate(self, ask: Ask, node: NodeCore) -> list[Event]:
+        """SC-44: a reservation ends wherever the ask is placed."""
+        kept = self.kept.get(name_of(ask))
+        found: list[Event] = [("allocated", *name_of(ask), node.node_id)]
+        if kept is not None:
+            kind = "required" if required_node(kept.ask.spec) else "normal"
+            self.ways[f"{kind}, allocated {'there' if kept.node_id == node.node_id else 'elsewhere'}"] += 1
+            found.append(("unreserved", *name_of(ask), kept.node_id))
+        return found
+
+    def reserve(self, ask: Ask, node: NodeCore, kind: str) -> list[Event]:
+        """SC-54, SC-76."""
+        if name_of(ask) in self.kept:
+            return []
+        shared = any(kept.node_id == node.node_id for kept in self.kept.values())
+        self.ways[f"{kind} made" + (", shared" if shared else "")] += 1
+        self.ways["placeholder made"] += ask.spec.placeholder
+        return [("reserved", *name_of(ask), node.node_id)]
+
+    def cancel(self, name: Name, way: str) -> None:
+        self.cancelled.append(("unreserved", *name, self.kept.pop(name).node_id))
+        self.ways[way] += 1
+
+
+def waits_for_placeholders(application: Application, ask: Ask) -> bool:
+    """GA-13."""
+    group = application.gang.groups.get(ask.spec.task_group_name)
+    return not ask.spec.placeholder and group is not None and group.count > group.replaced + group.timed_out
+
+
+def shortfall(node: NodeCore, spec: AllocationSpec) -> float:
+    """SC-51."""
+    wanted = {name: quantity for name, quantity in sorted(spec.resource.items()) if quantity > 0}
+    return sum(max(0, quantity - max(0, node.available.get(name, 0))) / quantity for name, quantity in wanted.items())
 
 
 def fits_undefined(headroom: Amounts, spec: AllocationSpec) -> bool:

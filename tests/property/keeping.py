@@ -1,0 +1,194 @@
+"""Reservations for the reference (section 6 of SC): which node is kept for which ask, and when that ends by itself.
+
+Decisions come from the cycles, which the reference has checked. Everything else that ends a reservation follows here from the
+facts, by section 6.4; the partition must have told the same.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+from msgspec import structs
+from queuetree import Amounts
+
+from ykactor.core.decisions import (
+    Allocated,
+    ApplicationChanged,
+    ApplicationLeft,
+    AskAdded,
+    AskRemoved,
+    AskResized,
+    Decision,
+    NodeAdded,
+    NodeCapacityChanged,
+    NodeRemoved,
+    NodeSchedulable,
+    ReleaseStarted,
+    Reserved,
+    TaskGroupChanged,
+    Unreserved,
+)
+from ykactor.core.ids import AllocationKey, ApplicationID, NodeID
+from ykactor.core.messages import AllocationSpec, Ask
+
+S_NS = 10**9
+#: SC-50; row 2 of section 6.3 with SC-60.
+DELAY_NS, LONGEST_NS = 2 * S_NS, 3600 * S_NS
+
+Name = tuple[ApplicationID, AllocationKey]
+#: What is done: "allocated", "reserved", "unreserved", a placeholder "ended", or "replaces p1"; then to whom, and where.
+Event = tuple[str, ApplicationID, AllocationKey, NodeID]
+
+
+def required_node(spec: AllocationSpec) -> NodeID | None:
+    """AP-54: the first one wins; empty is not set."""
+    for tag in ("kubernetes.io/meta/requiredNode", "yunikorn.apache.org/requiredNode"):
+        if spec.tags.get(tag):
+            return NodeID(spec.tags[tag])
+    return None
+
+
+def name_of(ask: Ask) -> Name:
+    return ask.spec.application_id, ask.spec.allocation_key
+
+
+def fits(available: Amounts, wanted: Amounts) -> bool:
+    """Section 1 of QU: an absent type is 0, a negative one too."""
+    return all(quantity <= max(0, available.get(name, 0)) for name, quantity in wanted.items())
+
+
+def events(facts: list[Decision]) -> list[Event]:
+    """What a cycle has decided."""
+    return [(word, *name, node_id) for word, name, node_id in map(in_words, facts) if word]
+
+
+def in_words(fact: Decision) -> tuple[str, Name, NodeID]:
+    match fact:
+        case Allocated(_, ask, _, node_id):
+            return "allocated", name_of(ask), node_id
+        case Reserved(_, ask, _, node_id):
+            return "reserved", name_of(ask), node_id
+        case Unreserved(_, ask, _, node_id):
+            return "unreserved", name_of(ask), node_id
+        case ReleaseStarted(_, ask, _, node_id, "PLACEHOLDER_REPLACED", message):
+            (key,) = message.removeprefix("replacing allocationKey: ").split()
+            return f"replaces {ask.spec.allocation_key}", (ask.spec.application_id, AllocationKey(key)), NodeID(str(node_id))
+        case ReleaseStarted(_, ask, _, node_id, "TIMEOUT", "cancel placeholder: resource incompatible"):
+            return "ended", name_of(ask), NodeID(str(node_id))
+    return "", (ApplicationID(""), AllocationKey("")), NodeID("")
+
+
+class Keeping:
+    """The one set of reservations (SC-57), and what is needed to know when there may be more."""
+
+    def __init__(self) -> None:
+        self.is_disabled = os.environ.get("DISABLE_RESERVATION") == "true"  # SC-50
+        self.heard = 0
+        #: Since when an ask has waited (AP-56).
+        self.since: dict[Name, int] = {}
+        self.kept: dict[Name, Reserved] = {}
+        #: The same as the partition has told it.
+        self.told: dict[Name, NodeID] = {}
+        #: States of applications, and who holds an accepted slot: since it reserved (SC-24) or has a placeholder, until it
+        #: starts or leaves (QU-54).
+        self.states: dict[ApplicationID, str] = {}
+        self.slots: set[ApplicationID] = set()
+        self.capacity: dict[NodeID, Amounts] = {}
+        #: How often reservations were made and ended in which way.
+        self.ways: Counter[str] = Counter()
+
+    def hear(self, facts: list[Decision]) -> None:
+        for place in range(self.heard, len(facts)):
+            self.hear_one(facts[place], facts[place:])
+        self.heard = len(facts)
+
+    def follow(self, decided: list[Decision]) -> None:
+        """A cycle has decided this, and it will be heard next."""
+        for fact in decided:
+            match fact:
+                case Reserved(_, ask):
+                    name = name_of(ask)
+                    assert name not in self.kept, f"{name} has a reservation already (section 6.2)"
+                    self.kept[name] = fact
+                    self.take_slot(name[0])
+                case Unreserved(_, ask) | Allocated(_, ask):
+                    self.kept.pop(name_of(ask), None)
+            self.hear_one(fact, decided)
+        self.heard += len(decided)
+
+    def hear_one(self, fact: Decision, facts: list[Decision]) -> None:
+        match fact:
+            case ApplicationChanged(_, application_id, _, state):
+                self.enter(application_id, state)
+            case ApplicationLeft(_, application_id):
+                self.slots.discard(application_id)
+            case AskAdded(at_ns, ask):
+                self.since[name_of(ask)] = min(ask.created_ns, at_ns)
+            case AskRemoved(_, ask, _, True):
+                leaves = any(type(it) is ApplicationLeft and it.application_id == ask.spec.application_id for it in facts)
+                self.end({name_of(ask)}, "application left" if leaves else "ask cancelled")
+            case AskResized(_, _, after) if name_of(after) in self.kept:
+                kept = self.kept[name_of(after)] = structs.replace(self.kept[name_of(after)], ask=after)
+                self.ways["ask resized"] += 1
+                self.end_what_does_not_fit(kept.node_id, "ask too large")
+            case Allocated(_, ask):
+                self.end({name_of(ask)}, "placed by the resource manager")
+                if ask.spec.placeholder:
+                    self.take_slot(ask.spec.application_id)
+            case TaskGroupChanged(_, application_id, group, True):  # what waits for placeholders is not tried elsewhere (GA-13)
+                specs = {name: kept.ask.spec for name, kept in self.kept.items() if name[0] == application_id}
+                waiting = {name for name, spec in specs.items() if spec.task_group_name == group and not spec.placeholder}
+                self.end(waiting, "placeholder came")
+            case NodeAdded() | NodeSchedulable() | NodeCapacityChanged() | NodeRemoved():
+                self.hear_of_node(fact, facts)
+            case Reserved(_, ask, _, node_id):
+                self.told[name_of(ask)] = node_id
+            case Unreserved(_, ask, _, node_id):
+                assert self.told.pop(name_of(ask)) == node_id
+
+    def hear_of_node(self, fact: Decision, facts: list[Decision]) -> None:
+        match fact:
+            case NodeAdded(_, node_id, capacity):
+                self.capacity[node_id] = capacity
+            case NodeSchedulable(_, node_id, False):  # SC-61
+                goes = any(type(it) is NodeRemoved and it.node_id == node_id for it in facts)
+                normal = {name for name in self.on(node_id) if not required_node(self.kept[name].ask.spec)}
+                self.end(normal, "node removed" if goes else "node drained")
+            case NodeCapacityChanged(_, node_id, capacity):  # SC-104
+                self.capacity[node_id] = capacity
+                self.end_what_does_not_fit(node_id, "node shrunk")
+            case NodeRemoved(_, node_id):
+                self.end(self.on(node_id), "node removed")
+
+    def enter(self, application_id: ApplicationID, state: str) -> None:
+        if state != "Expired":  # which another one was that ended under this id (AP-72)
+            self.states[application_id] = state
+        if state in ("Starting", "Running"):
+            self.slots.discard(application_id)
+
+    def take_slot(self, application_id: ApplicationID) -> None:
+        if self.states[application_id] == "Accepted":
+            self.slots.add(application_id)
+
+    def check(self) -> None:
+        """Section 6.4: whatever ends a reservation has been told, and nothing else."""
+        kept = {name: it.node_id for name, it in self.kept.items()}
+        assert self.told == kept, f"told to be reserved {self.told}, expected {kept}"
+
+    def on(self, node_id: NodeID) -> set[Name]:
+        return {name for name, kept in self.kept.items() if kept.node_id == node_id}
+
+    def end(self, names: set[Name], way: str) -> None:
+        for name in names & self.kept.keys():
+            del self.kept[name]
+            self.ways[way] += 1
+
+    def end_what_does_not_fit(self, node_id: NodeID, way: str) -> None:
+        capacity = self.capacity[node_id]
+        self.end({name for name in self.on(node_id) if not fits(capacity, self.kept[name].ask.spec.resource)}, way)
+
+    def next_instant(self, after_ns: int, asks: dict[Name, Ask]) -> int | None:
+        """SC-5: when an ask has waited long enough to reserve, or a reservation has lasted longest."""
+        instants = [self.since[name] + DELAY_NS for name in asks] + [kept.at_ns + LONGEST_NS for kept in self.kept.values()]
+        return min((instant for instant in instants if instant > after_ns), default=None)
