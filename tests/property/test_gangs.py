@@ -13,6 +13,7 @@ from ykactor.core.applications import Application
 from ykactor.core.decisions import (
     Allocated,
     AllocationResized,
+    ApplicationChanged,
     ApplicationLeft,
     AskAdded,
     AskRemoved,
@@ -54,10 +55,10 @@ class Watch:
     def __init__(self) -> None:
         #: Placeholders that wait or run.
         self.open: dict[str, dict[str, Ask]] = {}
-        #: By placeholder, the real ask that is to take its place.
+        #: By placeholder that is about to go, the real ask that is to take its place.
         self.promised: dict[str, dict[str, str]] = {}
-        #: The placeholder that ended last.
-        self.gone: dict[str, Ask] = {}
+        #: The placeholder that has just gone, and who was to take its place.
+        self.gone: tuple[Ask, str | None] | None = None
 
     def see(self, facts: list[Decision]) -> None:
         for it in facts:
@@ -72,12 +73,14 @@ class Watch:
                     elif not recovered:
                         self._begin(ask)
                 case Released(ask=ask) if ask.spec.placeholder:
-                    self.gone[ask.spec.application_id] = ask
+                    self.gone = ask, self.promised.get(ask.spec.application_id, {}).pop(ask.spec.allocation_key, None)
                 case AskRemoved(ask=ask) if ask.spec.placeholder:
                     self.open[ask.spec.application_id].pop(ask.spec.allocation_key)
                 case ApplicationLeft(application_id=name):
-                    for kept in (self.open, self.promised, self.gone):
-                        kept.pop(name, None)
+                    self.open.pop(name, None)
+                    self.promised.pop(name, None)
+            if not isinstance(it, Released | AskRemoved | ApplicationChanged):  # who takes the place does so at once
+                self.gone = None
 
     def _promise(self, holder: Ask, real: str) -> None:
         promised = self.promised.setdefault(holder.spec.application_id, {})
@@ -87,20 +90,12 @@ class Watch:
     def _begin(self, real: Ask) -> None:
         """A real task of a group with open placeholders begins by replacement only (GA-13), and never needs more (GA-33)."""
         name, key, group = real.spec.application_id, real.spec.allocation_key, real.spec.task_group_name
-        promised = self.promised.get(name, {})
-        holder = next((holder for holder, taker in promised.items() if taker == key), None)
-        gone = self.gone.get(name)
-        if holder is None or gone is None or gone.spec.allocation_key != holder:
+        holder, taker = self.gone or (None, None)
+        if holder is None or holder.spec.application_id != name or taker != key:
             waiting = [it for it, ask in self.open.get(name, {}).items() if ask.spec.task_group_name == group]
             assert not waiting, f"{key} runs while {waiting} of its group {group} are open (GA-13)"
         else:
-            assert fits(gone.spec.resource, real.spec.resource), f"{key} takes more than {holder} held (GA-33)"
-
-    def forget_promises(self, partition: PartitionCore) -> None:
-        """A key is free again when its placeholder has ended."""
-        for name, promised in self.promised.items():
-            running = partition.roster.leaf_of(name).applications[name].allocations
-            self.promised[name] = {holder: real for holder, real in promised.items() if holder in running}
+            assert fits(holder.spec.resource, real.spec.resource), f"{key} takes more than its placeholder held (GA-33)"
 
 
 class Session:
@@ -123,7 +118,6 @@ class Session:
     def _check(self, core: PartitionCore, scheduler: SchedulerCore) -> None:
         found = violations(core, scheduler, strict_max=self.is_modest)
         assert not found, "\n".join(found)
-        self.watch.forget_promises(core)
         for application in live(core):
             check_application(application)
 

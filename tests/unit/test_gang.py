@@ -239,6 +239,45 @@ def test_another_answer_returns_the_ask() -> None:
     assert "p2 releasing PLACEHOLDER_REPLACED (replacing allocationKey: t1)" in it.heard()
 
 
+def test_a_real_ask_resized_while_it_waits_for_its_place() -> None:
+    """Its new size counts when it begins: what still fits takes the place (AP-110), what does not waits again (GA-33)."""
+    for size, told in [(1, ["t1 on n1"]), (2, ["t1 on n1"]), (3, [])]:
+        it = room(2, confirms=False)
+        it.given(gang(2), holder("p1", vcore=2), real("t1", vcore=2))
+        it.send(real("t1", vcore=size))
+        it.expect()
+        assert it.queue("root.g")["allocated"] == {"vcore": 2}
+        it.send(release("p1", "gang", "PLACEHOLDER_REPLACED"))
+        it.expect(*told)
+        queue_state = it.queue("root.g")
+        assert (queue_state["allocated"], queue_state["pending"]) == (({"vcore": size}, {}) if told else ({}, {"vcore": 3}))
+
+
+def test_a_placeholder_shrunk_while_it_is_replaced() -> None:
+    """It holds less from then on (AP-111): what takes more waits again, at no moment above what was held (GA-33)."""
+    it = room(2, confirms=False)
+    it.given(gang(2), holder("p1", vcore=2), real("t1", vcore=2))
+    it.send(holder("p1", vcore=1), ask("big", "gang", vcore=1, priority=9))
+    it.expect("gang Running", "big on n1")
+    it.send(release("p1", "gang", "PLACEHOLDER_REPLACED"))
+    it.expect()
+    assert it.why("t1").startswith("not enough vcore")
+    it.send(release("big", "gang"))
+    assert it.placed() == ["t1"]
+
+
+def test_a_real_task_that_runs_elsewhere_already() -> None:
+    """The resource manager placed it itself (AP-112): it waits for no place, and the placeholder just goes (AP-125)."""
+    it = room(confirms=False)
+    it.given(gang(), *three(), real("t1"))
+    it.given(node("n2", vcore=10))
+    it.send(ask("t1", "gang", group="g", vcore=1, on="n2"))
+    it.expect("gang Running", "t1 on n2")
+    it.send(release("p1", "gang", "PLACEHOLDER_REPLACED"))
+    it.expect()
+    assert (it.node("n1")["allocated"], it.node("n2")["allocated"]) == ({"vcore": 2}, {"vcore": 1})
+
+
 def test_removal_takes_all() -> None:
     """Placeholders and what was to take their place disappear (AP-84)."""
     it = room(confirms=False)

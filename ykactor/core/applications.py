@@ -28,7 +28,7 @@ from ykactor.core.gang import Gang, TaskGroup, placeholder_deadline_ns, timeout_
 from ykactor.core.ids import AllocationKey, NodeID, QueuePath
 from ykactor.core.messages import AddApplication, AllocationSpec, Ask
 from ykactor.core.quantities import is_true, parse_uint64
-from ykactor.core.resources import strictly_positive
+from ykactor.core.resources import Resource, fits, strictly_positive
 from ykactor.core.states import (
     APPLICATION_MOVES,
     COMPLETING_TIMEOUT_NS,
@@ -201,8 +201,9 @@ class Application:
             if spec.node_id is not None:  # placement by the resource manager (AP-112)
                 facts += self.allocate(now_ns, self.asks[spec.allocation_key], spec.node_id, recovered=True)
             return facts
-        if self.gang.placeholder_of(spec.allocation_key) is not None:
-            return []  # it is about to run (AP-114)
+        placeholder = self.gang.placeholder_of(spec.allocation_key)
+        if placeholder is not None:
+            return self._change_taker(now_ns, placeholder, spec)
         created = created_ns(spec, arrival_ns)
         ask = Ask(spec, created, arrival, created if created < now_ns else now_ns)
         self.submission_ns = min(self.submission_ns, ask.created_ns)
@@ -219,7 +220,7 @@ class Application:
         before = self.asks[spec.allocation_key]
         if spec.resource == before.spec.resource:
             return []  # AP-114
-        after = structs.replace(before, spec=structs.replace(before.spec, resource=spec.resource))
+        after = _resized(before, spec.resource)
         self.asks[spec.allocation_key] = after
         return [AskResized(now_ns, before, after, self.queue)]
 
@@ -227,7 +228,7 @@ class Application:
         before, node_id = self.allocations[spec.allocation_key]
         if spec.resource == before.spec.resource:
             return []  # AP-113, AP-114
-        after = structs.replace(before, spec=structs.replace(before.spec, resource=spec.resource))
+        after = _resized(before, spec.resource)
         self.allocations[spec.allocation_key] = after, node_id
         if before.spec.placeholder:
             self.gang.resize(before.spec.resource, spec.resource)
@@ -403,6 +404,16 @@ class Application:
         message = f"replacing allocationKey: {ask.spec.allocation_key}"
         return [ReleaseStarted(now_ns, holder, self.queue, node_id, "PLACEHOLDER_REPLACED", message)]
 
+    def _change_taker(self, now_ns: int, placeholder: AllocationKey, spec: AllocationSpec) -> list[Decision]:
+        """What waits for its placeholder to go has this size (AP-110), or it runs elsewhere already (AP-112)."""
+        real, node_id = self.gang.replacing[placeholder]
+        real = _resized(real, spec.resource)
+        if spec.node_id is None:
+            self.gang.replacing[placeholder] = real, node_id
+            return []
+        del self.gang.replacing[placeholder]
+        return self.allocate(now_ns, real, spec.node_id, recovered=True)
+
     def cancel_placeholder(self, now_ns: int, placeholder: AllocationKey) -> list[Decision]:
         """A placeholder is smaller than what should take its place (row 1 of section 3 of GA)."""
         return self._start_release(now_ns, [placeholder], "cancel placeholder: resource incompatible")
@@ -419,12 +430,12 @@ class Application:
         group = self.gang.groups[holder.spec.task_group_name]
         was_open = group.is_open()
         facts = _ended(now_ns, holder, self.queue, node_id, termination_type, message)
-        if real is not None and termination_type == "PLACEHOLDER_REPLACED":
+        if real is not None and termination_type == "PLACEHOLDER_REPLACED" and fits(holder.spec.resource, real.spec.resource):
             group.replaced += 1
             facts += self._take_place(now_ns, real, node_id)
         else:
             group.timed_out += 1
-            if real is not None:  # GA-36
+            if real is not None:  # GA-36, or one of the two was resized meanwhile (GA-33)
                 self.asks[real.spec.allocation_key] = real
                 facts.append(AskReturned(now_ns, real, self.queue))
         if was_open and not group.is_open():
@@ -496,6 +507,10 @@ class Application:
                 facts += self._give_up_placeholder(now_ns, ask)
             facts.append(AskRemoved(now_ns, ask, self.queue, True, timed_out=True))
         return facts + self._after_last_placeholder(now_ns)
+
+
+def _resized(ask: Ask, resource: Resource) -> Ask:
+    return structs.replace(ask, spec=structs.replace(ask.spec, resource=resource))
 
 
 def _ended(
