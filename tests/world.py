@@ -288,7 +288,8 @@ class World:
 
     def expect(self, *lines: str) -> None:
         """Exactly this was decided since the last time."""
-        assert self.heard() == list(lines)
+        heard = self.heard()
+        assert heard == list(lines)
 
     def placed(self) -> list[str]:
         """The keys placed since the last time, in order."""

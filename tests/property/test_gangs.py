@@ -183,10 +183,21 @@ def test_laws(seed: int) -> None:
 
 
 def _may_wait(application: Application) -> bool:
-    """Nothing ever came of it, or its gang has timed out and it waits for its first ask as an ordinary application (GA-50)."""
-    is_idle = not application.asks and not application.allocations
-    resumed = application.state is ApplicationState.ACCEPTED and application.gang.is_over
-    return is_idle and (application.state is ApplicationState.NEW or resumed)
+    """Nothing comes of it by itself.
+
+    It waits for its first ask, as a gang that timed out also does (GA-50); or it has gone on before its last placeholders were
+    placed, which no timer ends then (GA-40).
+    """
+    if application.asks or application.timers:
+        return False
+    match application.state:
+        case ApplicationState.NEW:
+            return True
+        case ApplicationState.ACCEPTED:
+            return application.gang.is_over and not application.allocations
+        case ApplicationState.STARTING | ApplicationState.RUNNING:
+            return application.placeholder_count > 0 and not application.real_count
+    return False
 
 
 @pytest.mark.parametrize("seed", range(100))

@@ -60,6 +60,7 @@ _STARTED = (ApplicationState.STARTING, ApplicationState.RUNNING)
 _GANG_DONE = (*_STARTED, ApplicationState.COMPLETING)
 _ENDED = (ApplicationState.COMPLETED, ApplicationState.FAILED)
 _ON_TIMEOUT = "releasing allocated placeholders on placeholder timeout"
+_ON_COMPLETE = "releasing placeholders on app complete"
 
 #: Releases with one of these are the resource manager's wish and are echoed; the others confirm (section 6.1 of AP).
 _ECHOED_TERMINATIONS = frozenset({"STOPPED_BY_RM", "UNKNOWN_TERMINATION_TYPE"})
@@ -70,6 +71,11 @@ def is_stateaware(tags: dict[str, str]) -> bool:
     return not any(
         name.lower() == "application.stateaware.disable" and is_true(value.lower()) for name, value in tags.items()
     )
+
+
+def states_first(facts: list[Decision]) -> list[Decision]:
+    """The facts of one step, with the state changes before what follows from them (AP-96)."""
+    return sorted(facts, key=lambda fact: type(fact) is not ApplicationChanged)
 
 
 def created_ns(spec: AllocationSpec, arrival_ns: int) -> int:
@@ -163,7 +169,7 @@ class Application:
         self._set_timer(timer, None)
         match timer:
             case Timer.STATE if self.state is ApplicationState.COMPLETING and self.placeholder_count:
-                return self._release_placeholders(now_ns, "releasing placeholders on app complete")  # AP-50
+                return self._release_placeholders(now_ns, _ON_COMPLETE)  # AP-50
             case Timer.STATE:
                 facts = self.move(now_ns, _STATE_TIMERS[self.state][1])
                 return facts + self.leave_if_ended(now_ns)
@@ -236,21 +242,32 @@ class Application:
 
     def allocate(self, now_ns: int, ask: Ask, node_id: NodeID, *, recovered: bool) -> list[Decision]:
         """An ask becomes an allocation (section 5.3 of AP)."""
-        changes: list[Decision] = []
+        facts: list[Decision] = [Allocated(now_ns, ask, self.queue, node_id, recovered)]
         if self.state is ApplicationState.NEW:  # AP-35
-            changes = self.move(now_ns, ApplicationEvent.RUN)
-        changes += self.settle(now_ns, ask, node_id)
-        return [*changes, Allocated(now_ns, ask, self.queue, node_id, recovered)]
+            facts += self.move(now_ns, ApplicationEvent.RUN)
+        return states_first(facts + self.settle(now_ns, ask, node_id))
 
     def settle(self, now_ns: int, ask: Ask, node_id: NodeID) -> list[Decision]:
-        """Record a placement; only the state changes that it causes are answered."""
+        """Record a placement; only what it causes is answered: state changes, and its end where it comes too late."""
         self.asks.pop(ask.spec.allocation_key, None)
         self.allocations[ask.spec.allocation_key] = ask, node_id
         if ask.spec.placeholder:
             self.placeholder_count += 1
-            return self._secure(now_ns, ask)
-        self.real_count += 1
-        return self._run(now_ns)
+            facts = self._secure(now_ns, ask)
+        else:
+            self.real_count += 1
+            facts = self._run(now_ns)
+        return facts + self._dismiss(now_ns, ask)
+
+    def _dismiss(self, now_ns: int, ask: Ask) -> list[Decision]:
+        """What comes to run when all of its kind has been told to go has to go as well (AP-50, GA-47)."""
+        state, message = self.state, self.ending
+        is_late = state is ApplicationState.FAILING
+        if ask.spec.placeholder and state is ApplicationState.RESUMING:
+            is_late = True
+        elif ask.spec.placeholder and state is ApplicationState.COMPLETING and Timer.STATE not in self.timers:
+            is_late, message = True, _ON_COMPLETE
+        return self._start_release(now_ns, [ask.spec.allocation_key], message) if is_late else []
 
     def _run(self, now_ns: int) -> list[Decision]:
         """A real allocation was added (AP-36, AP-40)."""
@@ -279,29 +296,29 @@ class Application:
 
     def end_allocation(self, now_ns: int, key: AllocationKey, termination_type: str, message: str) -> list[Decision]:
         """An allocation is over; when it was the last thing of the application that completes it (AP-41, AP-42)."""
-        if self.allocations[key][0].spec.placeholder:
-            return self._end_placeholder(now_ns, key, termination_type, message)
         ask, node_id = self.allocations.pop(key)
+        self.gang.released.discard(key)
+        facts = _ended(now_ns, ask, self.queue, node_id, termination_type, message)
+        if ask.spec.placeholder:
+            return states_first(facts + self._end_placeholder(now_ns, ask, node_id, termination_type))
         self.real_count -= 1
-        facts: list[Decision] = []
         if not self._has_real_work():
-            facts = self.move_to_completing(now_ns)
-        ended = _ended(now_ns, ask, self.queue, node_id, termination_type, message)
-        return [*facts, *ended, *self._after_failing(now_ns)]
+            facts += self.move_to_completing(now_ns)
+        return states_first(facts + self._after_failing(now_ns))
 
     def _cancel(self, asks: list[Ask], now_ns: int) -> list[Decision]:
         facts: list[Decision] = []
         for ask in asks:
             if ask.spec.placeholder:
                 facts += self._give_up_placeholder(now_ns, ask)
-        if asks and not self.asks and not self.allocations and not self.gang.replacing:
+        if asks and not self.asks and not self.allocations:
             facts += self.move_to_completing(now_ns)  # AP-39
         facts += [AskRemoved(now_ns, ask, self.queue, True) for ask in asks]
         return facts
 
     def _has_real_work(self) -> bool:
-        """Whether an ask waits or something other than a placeholder runs or is about to (AP-41)."""
-        return bool(self.asks or self.gang.replacing or self.real_count)
+        """Whether an ask waits or something other than a placeholder runs; what is about to run does neither (AP-41, GA-60)."""
+        return bool(self.asks or self.real_count)
 
     def move_to_completing(self, now_ns: int) -> list[Decision]:
         """Complete unless it is on its way already: a second event would end Completing early."""
@@ -387,12 +404,10 @@ class Application:
         """A placeholder was allocated: the gang may be complete (AP-38), and its time runs from the first on (GA-40)."""
         gang = self.gang
         gang.secure(ask.spec.resource)
-        if self.state in WINDING_UP:  # it comes too late and nobody would end it
-            return self._start_release(now_ns, [ask.spec.allocation_key], _ON_TIMEOUT)
-        if Timer.PLACEHOLDERS not in self.timers:
-            self._set_timer(Timer.PLACEHOLDERS, placeholder_deadline_ns(now_ns, gang, self.tags))
         if self.state is not ApplicationState.ACCEPTED:
             return []
+        if Timer.PLACEHOLDERS not in self.timers:
+            self._set_timer(Timer.PLACEHOLDERS, placeholder_deadline_ns(now_ns, gang, self.tags))
         return self._run(now_ns) if gang.is_complete() and not gang.is_over else []
 
     def start_replacement(self, now_ns: int, ask: Ask, placeholder: AllocationKey) -> list[Decision]:
@@ -421,26 +436,29 @@ class Application:
     def _release_placeholders(self, now_ns: int, message: str) -> list[Decision]:
         return self._start_release(now_ns, self._placeholders(), message)
 
-    def _end_placeholder(self, now_ns: int, key: AllocationKey, termination_type: str, message: str) -> list[Decision]:
+    def _end_placeholder(self, now_ns: int, holder: Ask, node_id: NodeID, termination_type: str) -> list[Decision]:
         """A placeholder is gone: somebody takes its place (GA-30), or it ended in another way (section 5 of GA)."""
-        holder, node_id = self.allocations.pop(key)
         self.placeholder_count -= 1
-        self.gang.released.discard(key)
-        real, _ = self.gang.replacing.pop(key, (None, node_id))
+        real, _ = self.gang.replacing.pop(holder.spec.allocation_key, (None, node_id))
         group = self.gang.groups[holder.spec.task_group_name]
         was_open = group.is_open()
-        facts = _ended(now_ns, holder, self.queue, node_id, termination_type, message)
+        facts: list[Decision] = []
         if real is not None and termination_type == "PLACEHOLDER_REPLACED" and fits(holder.spec.resource, real.spec.resource):
             group.replaced += 1
             facts += self._take_place(now_ns, real, node_id)
         else:
             group.timed_out += 1
             if real is not None:  # GA-36, or one of the two was resized meanwhile (GA-33)
-                self.asks[real.spec.allocation_key] = real
-                facts.append(AskReturned(now_ns, real, self.queue))
+                facts += self._return(now_ns, real)
         if was_open and not group.is_open():
             facts.append(TaskGroupChanged(now_ns, self.application_id, holder.spec.task_group_name, is_open=False))
         return facts + self._after_last_placeholder(now_ns)
+
+    def _return(self, now_ns: int, real: Ask) -> list[Decision]:
+        """What was to take a place waits again, as if it had just been asked for (AP-34)."""
+        self.asks[real.spec.allocation_key] = real
+        changes = self.move(now_ns, ApplicationEvent.RUN) if self.state is ApplicationState.COMPLETING else []
+        return [*changes, AskReturned(now_ns, real, self.queue)]
 
     def _take_place(self, now_ns: int, real: Ask, node_id: NodeID) -> list[Decision]:
         """GA-31; the first real allocation of a gang that is complete does not move the state (AP-37)."""
@@ -448,10 +466,7 @@ class Application:
         self.allocations[real.spec.allocation_key] = real, node_id
         self.real_count += 1
         changes = [] if is_first and self.state is not ApplicationState.COMPLETING else self._run(now_ns)
-        facts = [*changes, Allocated(now_ns, real, self.queue, node_id)]
-        if self.state is ApplicationState.FAILING:  # GA-47
-            facts += self._start_release(now_ns, [real.spec.allocation_key], self.ending)
-        return facts
+        return [*changes, Allocated(now_ns, real, self.queue, node_id), *self._dismiss(now_ns, real)]
 
     def _after_last_placeholder(self, now_ns: int) -> list[Decision]:
         """AP-42, when there is none left."""
@@ -462,9 +477,9 @@ class Application:
             return self._resume(now_ns)
         if self.state is ApplicationState.FAILING:
             return self._after_failing(now_ns)
-        if self.state is ApplicationState.COMPLETING and Timer.STATE not in self.timers:
-            return [*self.move(now_ns, ApplicationEvent.COMPLETE), *self.leave_if_ended(now_ns)]
-        return [] if self._has_real_work() else self.move_to_completing(now_ns)
+        if self._has_real_work():
+            return []
+        return [*self.move(now_ns, ApplicationEvent.COMPLETE), *self.leave_if_ended(now_ns)]
 
     def _resume(self, now_ns: int) -> list[Decision]:
         """An ordinary application from now on; what it runs already moves it on (GA-49)."""

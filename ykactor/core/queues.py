@@ -9,8 +9,8 @@ import heapq
 from msgspec import Struct
 
 from ykactor.core.access import UserGroups
-from ykactor.core.applications import Application, Timer
-from ykactor.core.decisions import Allocated, AllocationRejected, ApplicationAdded, ApplicationChanged, Decision
+from ykactor.core.applications import Application, Timer, states_first
+from ykactor.core.decisions import Allocated, AllocationRejected, ApplicationAdded, Decision
 from ykactor.core.ids import AllocationKey, ApplicationID, QueuePath
 from ykactor.core.messages import AddApplication, Ask, ReleaseAllocations, RemoveApplication, SubmitAllocation
 from ykactor.core.queueconfig import QueueConfig
@@ -269,7 +269,7 @@ class LeafCore:
             application = self.applications[application_id]
             facts += application.end_allocation(command.now_ns, key, "STOPPED_BY_RM", command.message)
             self._keep_or_drop(application)
-        return sorted(facts, key=lambda fact: type(fact) is not ApplicationChanged)  # one list of releases, not cut in two
+        return states_first(facts)  # one list of releases, not cut in two
 
     def on_fail_all(self, command: FailAll) -> list[Decision]:
         failing = list(self.applications.values())

@@ -11,6 +11,7 @@ from typing import cast
 
 from msgspec import Struct
 
+from ykactor.core.applications import states_first
 from ykactor.core.decisions import ApplicationChanged, Decision
 from ykactor.core.indexes import Indexes
 from ykactor.core.nodes import PlaceBatch, Placed, Refused
@@ -135,11 +136,12 @@ class SchedulerCore:
             changes.update(cast("Positioned", answer))
         facts: list[Decision] = []
         for position, step in enumerate(steps):
-            if position in changes:
-                facts += changes[position]
+            caused = changes.get(position, [])
             if type(step) is Placement:
-                facts.append(step.allocated)
-            elif type(step) is not GangStep:
+                facts += states_first([step.allocated, *caused]) if caused else [step.allocated]
+            elif type(step) is GangStep:
+                facts += caused
+            else:
                 facts.append(cast("Decision", step))
         self._adopt_states(facts)
         return facts
