@@ -2,7 +2,7 @@
 
 import pytest
 from gangs import CANCELLED, GIVEN_UP, TIMEOUT, gang, holder, real, room, three
-from world import app, ask, configure, node, queue, release, remove, tree, world
+from world import app, ask, configure, limit, node, queue, release, remove, tree, world
 
 
 def test_t1_complete_when_all_are_placed() -> None:
@@ -380,3 +380,38 @@ def test_recovered_real_tasks_of_a_group() -> None:
     it.expect("gang Starting", "t1 on n1")
     group = it.direct.core.roster.leaf_of("gang").applications["gang"].gang.groups["g"]  # type: ignore[arg-type,index]
     assert (group.count, group.replaced, group.timed_out) == (1, 0, 0)
+
+
+# ---- placeholders are asks like others
+
+
+def test_placeholders_stand_in_line() -> None:
+    """One order with real asks (GA-16, AP-55), and the same ceilings (GA-10): node, queue, user."""
+    it = room(10, max={"vcore": 4}, limits=[limit("alice", vcore=3)])
+    it.send(gang(4), ask("t1", "gang", vcore=1), holder("p1", vcore=2), ask("t2", "gang", priority=1, vcore=1), holder("p2"))
+    it.expect("gang New", "gang Accepted", "gang Starting", "t2 on n1", "gang Running", "t1 on n1", "p2 on n1")
+    assert it.why("p1").startswith("not enough vcore in the limit of user alice")
+    assert it.queue("root.g")["allocated"] == it.node("n1")["allocated"] == {"vcore": 3}  # GA-11
+
+
+def test_a_recovered_placeholder_holds_a_slot() -> None:
+    """Above the maximum, too (QU-52, QU-54): its gang replaces (GA-15) and goes on, and others wait for that slot."""
+    it = room(maxapplications=1)
+    it.given(app("other", "root.g"), ask("t0", "other", vcore=1))
+    it.send(gang(), holder("p1", on="n1"), holder("p2"), real("t1"))
+    replaced = "p1 releasing PLACEHOLDER_REPLACED (replacing allocationKey: t1)"
+    it.expect("gang New", "gang Accepted", "p1 on n1", replaced, "t1 on n1", "p2 on n1")
+    it.given(release("t0", "other"), app("third", "root.g"), ask("t3", "third", vcore=1))
+    assert it.why("t3") == "queue root.g runs its maximum of 1 applications"
+
+
+def test_row_1_of_a_pass_with_nothing_to_replace() -> None:
+    """Each ask is compared with each placeholder of its group only, and nobody is cancelled twice (section 3 of GA)."""
+    it = room(confirms=False)
+    it.given(gang(), holder("p1", group="a"), holder("p2", group="b"))
+    it.send(real("t1", group="a", vcore=2), real("t2", group="a", vcore=2))
+    it.expect(f"p1 releasing {CANCELLED}")
+    it.send(real("t3", group="a"))
+    it.expect()
+    it.send(release("p1", "gang", "TIMEOUT"))
+    assert it.placed() == ["t1", "t2", "t3"]

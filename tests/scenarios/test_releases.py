@@ -1,0 +1,225 @@
+"""Who ends what: releases of the resource manager, releases that the scheduler starts, timers that are cancelled."""
+
+import pytest
+from gangs import gang, holder, real, room, three
+from world import RELEASED, World, app, ask, node, queue, release, remove, terminate, tree, world
+
+from ykactor.core.decisions import ApplicationChanged
+
+DAY_S = 86_400
+EXECUTION = "TIMEOUT (releasing allocations on application execution timeout)"
+CONFIRMATIONS = ("TIMEOUT", "PREEMPTED_BY_SCHEDULER", "PLACEHOLDER_REPLACED")
+
+
+def plain(vcore: int = 10, **keys: int) -> World:
+    """An application that runs ``t1`` and ``t2`` and waits for ``big``; what it is asked to end is not confirmed."""
+    it = world(tree(queue("a")), [node("n1", vcore=vcore)], confirms=False)
+    it.given(app("app-1", **keys), ask("t1", "app-1", vcore=1), ask("t2", "app-1", vcore=1), ask("big", "app-1", vcore=99))
+    return it
+
+
+def why(it: World) -> dict[str, str]:
+    """The message of the last entry into each state."""
+    return {fact.state: fact.message for fact in it.facts if isinstance(fact, ApplicationChanged)}
+
+
+# ---- the resource manager's releases
+
+
+@pytest.mark.parametrize("termination_type", ["STOPPED_BY_RM", "UNKNOWN_TERMINATION_TYPE", *CONFIRMATIONS])
+def test_all_of_an_application(termination_type: str) -> None:
+    """An empty key with any type ends all; wishes are echoed, confirmations and asks are not (section 6.1 of AP, AP-126)."""
+    it = plain()
+    it.send(release(None, "app-1", termination_type))
+    echoes = [] if termination_type in CONFIRMATIONS else [f"t1 {RELEASED}", f"t2 {RELEASED}"]
+    it.expect(*echoes, "app-1 Completing")
+    assert (it.queue("root")["allocated"], it.queue("root")["pending"]) == ({}, {})
+    it.send(release("t1", "app-1", termination_type), release("big"), release("t1", "app-9"))  # AP-122
+    it.expect()
+
+
+@pytest.mark.parametrize("termination_type", ["STOPPED_BY_RM", "UNKNOWN_TERMINATION_TYPE", *CONFIRMATIONS])
+def test_a_pending_placeholder(termination_type: str) -> None:
+    """It is cancelled without a word, and nobody waits for it any more (AP-120, section 1.1 of GA)."""
+    it = room()
+    it.given(gang(), holder("p1", vcore=99), real("t1"))
+    it.send(release("p1", "gang", termination_type))
+    it.expect("gang Starting", "t1 on n1")
+
+
+# ---- releases that the scheduler starts
+
+
+def test_a_handshake_has_all_the_time() -> None:
+    """Usage goes down with the confirmation and not before; there is no retry and no timeout (AP-128)."""
+    it = plain(timeout_ms=10_000)
+    it.wait(10)
+    it.expect("app-1 Failing", f"t1 releasing {EXECUTION}", f"t2 releasing {EXECUTION}")
+    assert (it.queue("root")["allocated"], it.queue("root")["pending"]) == ({"vcore": 2}, {})
+    it.wait(30 * DAY_S)
+    it.expect()
+    it.send(release("t1", "app-1", "TIMEOUT"))
+    assert it.queue("root")["allocated"] == {"vcore": 1}
+    it.send(release("t1", "app-1", "TIMEOUT"), release("t2", "app-1", "TIMEOUT"))
+    it.expect("app-1 Failed")
+    assert why(it)["Failing"] == "ExecutionTimeout"  # AP-95
+
+
+def test_the_resource_manager_may_answer_as_it_likes() -> None:
+    """A wish of its own that crosses ours is as good as the confirmation, and is echoed (section 6.1 of AP)."""
+    it = plain(timeout_ms=10_000)
+    it.wait(10)
+    it.heard()
+    it.send(release("t2"), release(None))
+    it.expect(f"t2 {RELEASED}", "app-1 Failed", f"t1 {RELEASED}")
+
+
+@pytest.mark.parametrize("ends", [node("n1", "DECOMISSION"), remove("app-1")])
+def test_what_is_done_needs_no_confirmation(ends: object) -> None:
+    """Releases with a node or an application are done; a confirmation that comes anyway is nothing (AP-128, SC-116)."""
+    it = plain()
+    it.given(ends)  # type: ignore[arg-type]
+    it.send(*(release(key, "app-1", "STOPPED_BY_RM") for key in ("t1", "t2", "t1")))
+    it.expect()
+
+
+def test_a_lost_node_ends_the_handshake() -> None:
+    """What was told to end and went with its node is over (SC-113, AP-47)."""
+    it = plain(timeout_ms=10_000)
+    it.wait(10)
+    it.heard()
+    it.send(node("n1", "DECOMISSION"))
+    it.expect("app-1 Failed", *(f"{key} released STOPPED_BY_RM (Node n1 Removed)" for key in ("t1", "t2")))
+
+
+# ---- asks and allocations of applications that are on their way out
+
+
+def test_asks_of_a_failing_application() -> None:
+    """They are taken and wait, are not scheduled, may be resized and released, and go with it (AP-117, SC-25)."""
+    it = plain(timeout_ms=10_000)
+    it.wait(10)
+    it.heard()
+    it.send(ask("t3", "app-1", vcore=1), ask("t4", "app-1", vcore=1))
+    it.send(ask("t3", "app-1", vcore=2), release("t4"))
+    it.expect()
+    assert it.queue("root")["pending"] == {"vcore": 2}
+    it.send(release("t1", "app-1", "TIMEOUT"), release("t2", "app-1", "TIMEOUT"))
+    it.expect("app-1 Failed")
+    assert it.queue("root")["pending"] == {}
+
+
+@pytest.mark.parametrize("style", ["Soft", "Hard"])
+def test_removal_of_a_gang_that_has_timed_out(style: str) -> None:
+    """In Resuming and Failing nothing is said of its state (AP-81); what ran is told once, and its id is free (AP-82)."""
+    it = room(2, confirms=False)
+    it.given(gang(style=style, timeout_s=60), *three())
+    it.wait(60)
+    it.heard()
+    it.send(remove("gang"), release("p1", "gang", "TIMEOUT"))
+    it.expect(*(f"{key} released STOPPED_BY_RM (Application gang Removed)" for key in ("p1", "p2")))
+    it.send(gang())
+    it.expect("gang New")
+    assert why(it)["Resuming" if style == "Soft" else "Failing"] == "ResourceReservationTimeout"  # AP-95
+
+
+def test_recovered_while_completing() -> None:
+    """A real allocation that the resource manager reports brings it back (AP-36), the end of the last ask does not (AP-39)."""
+    it = plain()
+    it.given(release(None))
+    it.send(ask("r1", "app-1", vcore=1, on="n1"), at=29)
+    it.expect("app-1 Running", "r1 on n1")
+    it.given(ask("big", "app-1", vcore=99))
+    it.send(release("big"), at=100)
+    it.expect()
+
+
+# ---- placement by the resource manager
+
+
+def test_placed_by_the_resource_manager() -> None:
+    """A waiting ask that comes with a node is resized first, then runs there without any check (AP-112)."""
+    it = world(tree(queue("a", max={"vcore": 2})), [node("n1", vcore=2)])
+    it.given(app("app-1"), ask("big", "app-1", vcore=99))
+    it.send(ask("big", "app-1", vcore=5, on="n9"))
+    it.expect("big rejected: failed to find node n9")  # AP-104, and it still waits
+    assert it.queue("root.a")["pending"] == {"vcore": 99}
+    it.send(ask("big", "app-1", vcore=5, on="n1"))
+    it.expect("app-1 Starting", "big on n1")
+    assert (it.queue("root.a")["pending"], it.queue("root.a")["allocated"]) == ({}, {"vcore": 5})
+    assert it.node("n1")["available"] == {"vcore": -3}
+
+
+# ---- timers
+
+
+@pytest.mark.parametrize("seconds", [30, 60, 300])
+def test_no_timer_outlives_its_application(seconds: int) -> None:
+    """Removal cancels Starting, Completing, placeholders and execution; a namesake has timers of its own (section 4.3 of AP)."""
+    it = room(2)
+    it.given(gang(timeout_s=60), *three(), app("one", "root.g", timeout_ms=60_000), app("two", "root.g"))
+    it.given(ask("r1", "one", vcore=1, on="n1"), ask("r2", "two", vcore=1, on="n1"), release("r2", "two"), at=0)
+    it.given(*(remove(name) for name in ("gang", "one", "two")), at=10)
+    it.given(gang(), app("one", "root.g"), app("two", "root.g"), *(ask(f"b{n}", n, vcore=9) for n in ("gang", "one", "two")))
+    it.wait(seconds)
+    it.expect()
+
+
+def test_the_execution_timer_runs_on() -> None:
+    """It counts from the first start, also through Completing and back (AP-62); its end stops it."""
+    it = plain(timeout_ms=60_000)
+    it.given(release(None), at=20)
+    it.given(ask("t3", "app-1", vcore=1), at=40)
+    it.wait(59.999)
+    it.expect()
+    it.wait(60)
+    it.expect("app-1 Failing", f"t3 releasing {EXECUTION}")
+    it = plain(timeout_ms=60_000)
+    it.given(release(None), at=20)
+    it.wait(50)
+    it.expect("app-1 Completed")
+    it.wait(60)
+    it.expect()
+
+
+def test_a_gang_has_no_execution_timeout() -> None:
+    """Its timeout is that of its placeholders only (AP-63)."""
+    it = room()
+    it.given(gang(1, timeout_s=60), holder("p1"), real("t1"))
+    it.wait(299)
+    it.expect()
+
+
+def test_execution_timeout_in_the_middle_of_a_replacement() -> None:
+    """Placeholders of an application that announced none: what takes a place too late has to go at once (GA-47)."""
+    it = room(confirms=False)
+    it.given(app("one", "root.g", timeout_ms=60_000), ask("t1", "one", vcore=1), holder("p1", "one"), real("t2", "one"))
+    it.wait(60)
+    it.expect("one Failing", f"t1 releasing {EXECUTION}")
+    it.send(release("t1", "one", "TIMEOUT"), release("p1", "one", "PLACEHOLDER_REPLACED"))
+    it.expect("t2 on n1", f"t2 releasing {EXECUTION}")
+    it.send(release("t2", "one", "TIMEOUT"))
+    it.expect("one Failed")
+
+
+def test_termination_of_a_gang() -> None:
+    """It ends like an execution timeout; the timer of its placeholders has nothing left to do (AP-47)."""
+    it = room(2, confirms=False)
+    it.given(gang(timeout_s=60), *three())
+    assert it.administer(terminate("gang")) == ""
+    told = "TIMEOUT (releasing allocations on application termination)"
+    it.expect("gang Failing", f"p1 releasing {told}", f"p2 releasing {told}")
+    it.wait(60)
+    it.expect()
+
+
+def test_a_timeout_waits_for_what_is_on_its_way() -> None:
+    """All placeholders are being replaced: nothing more to release; Accepted comes with the last confirmation (GA-48)."""
+    it = room(2, confirms=False)
+    it.given(gang(timeout_s=60), holder("p1"), holder("p2"), real("t1"), real("t2"))
+    it.wait(60)
+    it.expect("gang Resuming")
+    it.send(release("p1", "gang", "PLACEHOLDER_REPLACED"))
+    it.expect("t1 on n1")
+    it.send(release("p2", "gang", "PLACEHOLDER_REPLACED"))
+    it.expect("gang Accepted", "gang Starting", "gang Running", "t2 on n1")
