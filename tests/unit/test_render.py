@@ -131,6 +131,14 @@ def test_new_holds_the_full_allocation():
     )
 
 
+def test_new_says_what_the_task_is_in_its_application():
+    """AP-98 and section 5.3 of AP: the mark of the task that owns the application, its group, and whether it only holds space."""
+    spec = AllocationSpec("t1", "app-1", {"vcore": 1}, task_group_name="g", placeholder=True, originator=True)
+    (message,) = responses([fact.Allocated(S, Ask(spec, 0, 1), "root.a", "n1")], "default")
+    (new,) = message.new
+    assert (new.task_group_name, new.placeholder, new.originator) == ("g", True, True)
+
+
 def test_updated_entries():
     """AP-95, AP-22: every entered state is told with its time and message, Rejected only by its ``rejected`` entry."""
     message = responses(
