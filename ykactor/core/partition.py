@@ -269,11 +269,12 @@ class PartitionCore:
         return [*facts, removed]
 
     def _reset(self, now_ns: int) -> Round:
-        """A fresh registration: applications first, so that nodes leave empty (SC-141)."""
+        """A fresh registration: applications first, so that nodes leave empty; queues that only they needed go next (SC-141)."""
         applications: list[Submission] = [RemoveApplication(name) for name in self.roster.applications]
         facts = yield from self._leaf_round(now_ns, applications)
         for node_id in list(self.roster.nodes):
             facts += yield from self._decommission(now_ns, node_id)
+        self.timetable.cleaning_ns = now_ns
         self.timetable.forget_ended()
         return facts
 
