@@ -38,13 +38,19 @@ class World(DirectPartition):
     """
 
     def __init__(
-        self, config: PartitionConfig, budget: Budget = LARGE, *, compare: bool = False, strict_max: bool = False
+        self,
+        config: PartitionConfig,
+        budget: Budget = LARGE,
+        *,
+        compare: bool = False,
+        strict_max: bool = False,
+        confirms: bool = True,
     ) -> None:
         self.facts: list[Decision] = []
         self.compare, self.strict_max = compare, strict_max
         #: Now, and when the last cycle was.
         self.now_ns = self.cycled_ns = 0
-        super().__init__(config, budget, self.facts.extend, lambda *_: self.check())
+        super().__init__(config, budget, self.facts.extend, lambda *_: self.check(), confirms=confirms)
         self.reference = Reference(self.core)
         unchecked = self.scheduler.cycle
         self.scheduler.cycle = lambda now_ns, budget: self._observed(now_ns, unchecked(now_ns, budget))  # type: ignore[method-assign]
