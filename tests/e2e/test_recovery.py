@@ -1,0 +1,117 @@
+"""A resource manager loses its session and registers again, over the socket of the real daemon (section 15 of SC)."""
+
+from daemon import next_allocated, node, real_daemon
+
+from ykactor.client import connect
+from ykactor.wire import si
+
+CONFIG = """
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: "*"
+        queues: [{name: g}, {name: old}]
+"""
+SMALLER = CONFIG.replace(", {name: old}", "")
+USER = si.UserGroupInformation(user="alice")
+GANG = si.AddApplicationRequest(application_id="gang", queue_name="root.g", ugi=USER, placeholder_ask={"vcore": 2000})
+FORCED = si.AddApplicationRequest(
+    application_id="plain", queue_name="root.old", ugi=USER, tags={"application.create.force": "true"}
+)
+
+
+def task(key, of="gang", on="", **fields):
+    """A task of 1 vcore; ``p...`` is a placeholder of the group that all tasks of the gang are in."""
+    group = "g" if of == "gang" else ""
+    return si.Allocation(
+        allocation_key=key,
+        application_id=of,
+        resource_per_alloc={"vcore": 1000},
+        task_group_name=group,
+        placeholder=key.startswith("p"),
+        node_id=on,
+        **fields,
+    )
+
+
+def said(*tasks):
+    return si.AllocationRequest(allocations=list(tasks))
+
+
+def ended(key, termination_type):
+    """The confirmation that a task of the gang has ended."""
+    release = si.AllocationRelease(application_id="gang", allocation_key=key, termination_type=termination_type)
+    return si.AllocationRequest(releases=si.AllocationReleasesRequest(allocations_to_release=[release]))
+
+
+async def next_entries(rm, field):
+    """The next entries of a list of an ``AllocationResponse``."""
+    while True:
+        response = await rm.__anext__()
+        if isinstance(response, si.AllocationResponse) and getattr(response, field):
+            return getattr(response, field)
+
+
+async def begin(rm):
+    """A gang of two that is complete, one of its real tasks about to take a place; and a plain application that runs a task."""
+    await rm.request(node("n1", vcore=4000))
+    await rm.request(si.ApplicationRequest(new=[GANG, FORCED]))
+    await rm.request(said(task("p1"), task("p2"), task("r1", of="plain")))
+    assert sorted(await next_allocated(rm, 3)) == [("p1", "n1"), ("p2", "n1"), ("r1", "n1")]
+    await rm.request(said(task("t1")))
+    (release,) = await next_entries(rm, "released")
+    assert (release.allocation_key, release.termination_type) == ("p1", "PLACEHOLDER_REPLACED")
+
+
+async def test_a_fresh_registration():
+    """Everything is forgotten and reported anew, some of it too early; what has no queue any more goes on all the same."""
+    async with real_daemon() as daemon:
+        async with connect(daemon.url, rm_id="rm-1", config=CONFIG) as rm:
+            await begin(rm)
+        async with connect(daemon.url, rm_id="rm-1", config=SMALLER) as rm:
+            state = await daemon.state()
+            assert (state["applications"], state["nodes"], sorted(state["queues"])) == ({}, {}, ["root", "root.g"])
+            await rm.request(said(task("p1", on="n1"), task("r1", of="plain", on="n1")))
+            assert [entry.reason for entry in await next_entries(rm, "rejected_allocations")] == [
+                "failed to find application gang",
+                "failed to find application plain",
+            ]
+            await rm.request(si.ApplicationRequest(new=[GANG, FORCED]))
+            await rm.request(node("n1", vcore=4000))
+            await rm.request(ended("p1", "PLACEHOLDER_REPLACED"))  # of another life
+            await rm.request(said(task("r1", of="plain", on="n1"), task("p2", on="n1"), task("p1", on="n1"), task("p1", on="n1")))
+            assert await next_allocated(rm, 3) == [("r1", "n1"), ("p2", "n1"), ("p1", "n1")]
+            await rm.request(said(task("t1")))
+            (release,) = await next_entries(rm, "released")
+            await rm.request(ended(release.allocation_key, "PLACEHOLDER_REPLACED"))
+            assert await next_allocated(rm) == [("t1", "n1")]
+            state = await daemon.state()
+            assert {path: queue["allocated"].get("vcore") for path, queue in state["queues"].items()} == {
+                "root": 3000,
+                "root.g": 2000,
+                "root.@recovery@": 1000,
+            }
+            assert state["nodes"]["n1"]["allocated"] == {"vcore": 3000}
+            assert {name: entry["state"] for name, entry in state["applications"].items()} == {
+                "gang": "Starting",
+                "plain": "Starting",
+            }
+
+
+async def test_a_resumed_session():
+    """Nothing is forgotten: the release that was lost with the session is told again, and the handshake ends as if nothing had
+    happened; a confirmation that comes twice counts once."""
+    async with real_daemon() as daemon:
+        async with connect(daemon.url, rm_id="rm-1", config=CONFIG) as rm:
+            known = rm.sequence
+            await begin(rm)
+        async with connect(daemon.url, rm_id="rm-1", resume_from=known) as rm:
+            assert len(await next_allocated(rm, 3)) == 3
+            (release,) = await next_entries(rm, "released")
+            assert release.message == "replacing allocationKey: t1"
+            for _ in range(2):
+                await rm.request(ended("p1", "PLACEHOLDER_REPLACED"))
+            assert await next_allocated(rm) == [("t1", "n1")]
+            state = await daemon.state()
+            assert state["queues"]["root.g"]["allocated"] == {"vcore": 2000}
