@@ -100,7 +100,7 @@ class FakeDaemon:
     def now_ns(self) -> int:
         return 0
 
-    async def apply_config(self, text: str, if_checksum: str) -> str:
+    async def apply_config(self, text: str, if_checksum: str, *, afresh: bool = False) -> str:
         if "bad" in text:
             raise ProtocolError("BAD_CONFIG", "found bad, expected good", "config")
         if if_checksum not in ("", "sum"):

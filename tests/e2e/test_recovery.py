@@ -1,6 +1,7 @@
 """A resource manager loses its session and registers again, over the socket of the real daemon (section 15 of SC)."""
 
 from daemon import next_allocated, node, real_daemon
+from msgspec import structs
 
 from ykactor.client import connect
 from ykactor.wire import si
@@ -115,3 +116,15 @@ async def test_a_resumed_session():
             assert await next_allocated(rm) == [("t1", "n1")]
             state = await daemon.state()
             assert state["queues"]["root.g"]["allocated"] == {"vcore": 2000}
+
+
+async def test_another_tree_at_a_fresh_registration():
+    """What ran does not keep a queue from becoming a parent (CF-61), because it is forgotten first (SC-141)."""
+    deeper = CONFIG.replace("{name: g}", "{name: g, queues: [{name: below}]}")
+    async with real_daemon() as daemon:
+        async with connect(daemon.url, rm_id="rm-1", config=CONFIG) as rm:
+            await begin(rm)
+        async with connect(daemon.url, rm_id="rm-1", config=deeper) as rm:
+            await rm.request(si.ApplicationRequest(new=[structs.replace(GANG, queue_name="root.g.below")]))
+            state = await daemon.state()
+            assert {name: entry["queueName"] for name, entry in state["applications"].items()} == {"gang": "root.g.below"}

@@ -30,12 +30,16 @@ class Intake(Struct, frozen=True):
 
 
 class SwitchConfig(Struct, frozen=True):
-    """Change to ``config`` if the ballot of all partitions says so; ``done`` and ``more_follows`` as in ``Intake``."""
+    """Change to ``config`` if the ballot of all partitions says so; ``done`` and ``more_follows`` as in ``Intake``.
+
+    With ``afresh`` nodes and applications are forgotten first (SC-141): nothing that runs can be in the way.
+    """
 
     config: PartitionConfig
     ballot: Ballot
     done: Callable[[PartitionName], None]
     more_follows: bool = False
+    afresh: bool = False
 
 
 class Administer(Struct, frozen=True):

@@ -34,12 +34,13 @@ class Gateway(Protocol):
     def now_ns(self) -> int:
         """Unix time, from the daemon's clock."""
 
-    async def apply_config(self, text: str, if_checksum: str) -> str:
+    async def apply_config(self, text: str, if_checksum: str, *, afresh: bool = False) -> str:
         """Put a queue configuration into force and return its checksum; returns when every partition has published it.
 
         Args:
             text: the configuration; empty is the built-in default.
             if_checksum: apply only if this is the checksum of what runs; empty applies in any case.
+            afresh: whoever brings it begins anew, nothing that runs can be in the way of a change (SC-141).
 
         Raises:
             wire.codec.ProtocolError: the text is wrong or the checksum is another; nothing has changed.

@@ -34,7 +34,7 @@ from ykactor.actors.scheduler import SchedulerActor
 from ykactor.core.decisions import Decision
 from ykactor.core.handshake import confirmations
 from ykactor.core.ids import PartitionName
-from ykactor.core.messages import ApplyConfig, RemovePartition, Submission
+from ykactor.core.messages import ApplyConfig, RemovePartition, Reset, Submission
 from ykactor.core.partition import PartitionCore, Round, refusal_in
 from ykactor.core.planner import Budget
 from ykactor.core.queueconfig import PartitionConfig
@@ -214,8 +214,8 @@ class PartitionActor:
     async def _answer(self, command: PartitionCommand) -> None:
         match command:
             case SwitchConfig(config, ballot, done):
-                if await ballot.vote(self.core.name, objection(self.core.roster, config)):
-                    await self._intake([ApplyConfig(config)])
+                if await ballot.vote(self.core.name, "" if command.afresh else objection(self.core.roster, config)):
+                    await self._intake([Reset(), ApplyConfig(config)] if command.afresh else [ApplyConfig(config)])
                 done(self.core.name)
             case Administer(request, done):
                 indexes = self.scheduler_core.indexes

@@ -42,19 +42,19 @@ class Partitions:
         self.actors[config.name] = actor
         self.inboxes[config.name] = actor.inbox
 
-    async def switch(self, config: SchedulerConfig, *, more_follows: bool = False) -> str:
+    async def switch(self, config: SchedulerConfig, *, more_follows: bool = False, afresh: bool = False) -> str:
         """Put another configuration into force; answers why not, and then nothing has changed.
 
         Partitions that are no longer listed end, with all they run (CF-56). Returns when everybody has published what it causes.
 
-        Args:    more_follows: as in ``Intake``.
+        Args:    more_follows, afresh: as in ``SwitchConfig``.
         Raises:  trio.ClosedResourceError if we are stopping.
         """
         change = changeover(self.actors, config)
         ballot, done = Ballot(change.kept), _Countdown(len(change.kept))
         try:
             for name, partition in change.kept.items():
-                await self.inboxes[name].put(SwitchConfig(partition, ballot, done.count, more_follows))
+                await self.inboxes[name].put(SwitchConfig(partition, ballot, done.count, more_follows, afresh))
             objection = await ballot.outcome()
             ballot.decide(accepted=not objection)
         finally:

@@ -101,9 +101,9 @@ class Daemon:
         """What runs."""
         return self._reloading.config
 
-    async def apply_config(self, text: str, if_checksum: str, source: str = "config") -> str:
+    async def apply_config(self, text: str, if_checksum: str, source: str = "config", *, afresh: bool = False) -> str:
         """Put a configuration into force in all partitions, or change nothing (``Gateway.apply_config``)."""
-        return await self._reloading.apply(text, if_checksum, source)
+        return await self._reloading.apply(text, if_checksum, source, afresh=afresh)
 
     async def _tell_refused(self, reason: str) -> None:
         with suppress(trio.ClosedResourceError):  # we are stopping, or just that partition goes

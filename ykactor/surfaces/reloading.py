@@ -35,6 +35,7 @@ class _Change(NamedTuple):
     text: str
     if_checksum: str
     source: str
+    afresh: bool
     reading: trio.CancelScope
     tell: Callable[[str | Exception], None]
 
@@ -62,13 +63,14 @@ class Reloading:
         """Changes are tasks of this nursery from now on."""
         self._nursery = nursery
 
-    async def apply(self, text: str, if_checksum: str, source: str) -> str:
+    async def apply(self, text: str, if_checksum: str, source: str, *, afresh: bool = False) -> str:
         """Put a configuration into force, or change nothing; answers the checksum of what runs.
 
         The change is a task of its own: a caller that is cancelled ends the reading, but leaves no half of a change.
 
         Args:
             source: the file or who sent it, for messages.
+            afresh: as in ``Gateway.apply_config``.
 
         Raises:
             ProtocolError: it is wrong, cannot follow what runs, or ``if_checksum`` is not what runs.
@@ -76,7 +78,7 @@ class Reloading:
         """
         reading = trio.CancelScope()
         tell, answers = trio.open_memory_channel[str | Exception](1)
-        self._nursery.start_soon(self._change, _Change(text, if_checksum, source, reading, tell.send_nowait))
+        self._nursery.start_soon(self._change, _Change(text, if_checksum, source, afresh, reading, tell.send_nowait))
         try:
             answer = await answers.receive()
         finally:
@@ -107,7 +109,7 @@ class Reloading:
                 log_event(log, logging.INFO, "config_unchanged", source=change.source, checksum=config.checksum)
                 return config.checksum
             before = set(self._partitions.inboxes)
-            objection = await self._partitions.switch(config)
+            objection = await self._partitions.switch(config, afresh=change.afresh)
             if objection:
                 raise ProtocolError("CONFIG_REFUSED", objection, "config")
             self._tell_applied(config, change.source, before)

@@ -140,7 +140,8 @@ class ResourceManagerSession:
             _check_resumable(current, request.resume_from)
         checksum = ""
         if request.config:
-            checksum = await self._apply_config(request.config, "registration of RM failed")  # SC-140
+            afresh = not isinstance(request.resume_from, int)
+            checksum = await self._apply_config(request.config, "registration of RM failed", afresh=afresh)  # SC-140
         if current is not None and isinstance(request.resume_from, int):
             reader = current.attach(request.resume_from)
         else:
@@ -242,10 +243,10 @@ class ResourceManagerSession:
             return False
         return True
 
-    async def _apply_config(self, text: str, failure: str, if_checksum: str = "") -> str:
+    async def _apply_config(self, text: str, failure: str, if_checksum: str = "", *, afresh: bool = False) -> str:
         try:
             with _unavailable_when_closed("the partitions do"):
-                return await self._gateway.apply_config(text, if_checksum)
+                return await self._gateway.apply_config(text, if_checksum, afresh=afresh)
         except ProtocolError as error:
             raise ProtocolError(error.code, f"{failure}: {error.message}", error.path) from None
 
