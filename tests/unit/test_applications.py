@@ -3,8 +3,9 @@
 import pytest
 from world import RELEASED, app, ask, node, queue, release, remove, spoken, tree, world
 
-from ykactor.core.applications import Application, Timer, created_ns, is_stateaware
+from ykactor.core.applications import Application, created_ns
 from ykactor.core.decisions import AllocationResized, AskAdded, AskRemoved, AskResized, Decision, Released
+from ykactor.core.lifecycle import Timer, is_stateaware
 from ykactor.core.messages import AddApplication, AllocationSpec
 from ykactor.core.states import S_NS, ApplicationEvent, ApplicationState
 

@@ -88,6 +88,12 @@ class Gang:
         """The placeholder whose place the real ask ``key`` is about to take."""
         return next((placeholder for placeholder, (ask, _) in self.replacing.items() if ask.spec.allocation_key == key), None)
 
+    def cut(self, key: AllocationKey) -> None:
+        """What is about to take a placeholder's place is cancelled; the placeholder's end is still awaited (AP-125)."""
+        placeholder = self.placeholder_of(key)
+        if placeholder is not None:
+            del self.replacing[placeholder]
+
 
 def timeout_ns(milliseconds: int) -> int | None:
     """A timeout that an application brings; None is "not given" (AP-60)."""

@@ -4,7 +4,7 @@
 tasks.
 """
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ykactor.core.access import UserGroups
 from ykactor.core.ids import AllocationKey, ApplicationID, NodeID
@@ -48,6 +48,11 @@ AskID = tuple[ApplicationID, AllocationKey]
 def ask_id(ask: Ask) -> AskID:
     """What identifies an ask in its partition."""
     return ask.spec.application_id, ask.spec.allocation_key
+
+
+def resized(ask: Ask, resource: Resource) -> Ask:
+    """The same ask with another size."""
+    return structs.replace(ask, spec=structs.replace(ask.spec, resource=resource))
 
 
 class SubmitAllocation(Struct, frozen=True, gc=False):

@@ -8,10 +8,12 @@ import heapq
 
 from msgspec import Struct
 
+from ykactor.core import placeholders
 from ykactor.core.access import UserGroups
-from ykactor.core.applications import Application, Timer, states_first
+from ykactor.core.applications import Application
 from ykactor.core.decisions import Allocated, AllocationRejected, ApplicationAdded, Decision
 from ykactor.core.ids import AllocationKey, ApplicationID, QueuePath
+from ykactor.core.lifecycle import Timer, states_first
 from ykactor.core.messages import AddApplication, Ask, ReleaseAllocations, RemoveApplication, SubmitAllocation
 from ykactor.core.queueconfig import QueueConfig
 from ykactor.core.states import QueueState
@@ -311,9 +313,9 @@ def _settle(application: Application, now_ns: int, decision: Planned) -> list[De
         case Allocated():
             return application.settle(now_ns, decision.ask, decision.node_id)
         case Replacement():
-            return application.start_replacement(now_ns, decision.ask, decision.placeholder)
+            return placeholders.start_replacement(application, now_ns, decision.ask, decision.placeholder)
         case Cancellation():
-            return application.cancel_placeholder(now_ns, decision.placeholder)
+            return placeholders.cancel(application, now_ns, decision.placeholder)
 
 
 class ParentCore:

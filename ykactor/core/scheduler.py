@@ -11,9 +11,9 @@ from typing import cast
 
 from msgspec import Struct
 
-from ykactor.core.applications import states_first
 from ykactor.core.decisions import ApplicationChanged, Decision
 from ykactor.core.indexes import Indexes
+from ykactor.core.lifecycle import states_first
 from ykactor.core.nodes import PlaceBatch, Placed, Refused
 from ykactor.core.nodesort import IndexedNode
 from ykactor.core.planner import Budget, Planner
