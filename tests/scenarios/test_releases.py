@@ -83,6 +83,34 @@ def test_what_is_done_needs_no_confirmation(ends: object) -> None:
     it.expect()
 
 
+def test_all_of_a_failing_application() -> None:
+    """Its end comes with the last allocation and takes the asks that wait with it, once (AP-47, AP-117)."""
+    it = plain(timeout_ms=10_000)
+    it.wait(10)
+    it.given(ask("t3", "app-1", vcore=1))
+    it.send(release(None))
+    it.expect(f"t1 {RELEASED}", "app-1 Failed", f"t2 {RELEASED}")
+    assert (it.queue("root")["allocated"], it.queue("root")["pending"]) == ({}, {})
+
+
+def test_all_of_a_gang_in_the_middle_of_a_replacement() -> None:
+    """Nobody takes a place of what ends as a whole, whatever its type."""
+    it = room(confirms=False)
+    it.given(gang(), *three(), real("t1"))
+    it.send(release(None, "gang", "PLACEHOLDER_REPLACED"))
+    it.expect("gang Completing")
+
+
+def test_all_of_nothing() -> None:
+    """Without an ask that is removed nothing completes (AP-39): a gang that timed out goes on waiting for work (GA-50)."""
+    it = room(2)
+    it.given(gang(timeout_s=60), *three())
+    it.wait(60)
+    assert it.heard()[-1] == "gang Accepted"
+    it.send(release(None, "gang"))
+    it.expect()
+
+
 def test_a_lost_node_ends_the_handshake() -> None:
     """What was told to end and went with its node is over (SC-113, AP-47)."""
     it = plain(timeout_ms=10_000)
@@ -166,7 +194,14 @@ def test_no_timer_outlives_its_application(seconds: int) -> None:
 
 
 def test_the_execution_timer_runs_on() -> None:
-    """It counts from the first start, also through Completing and back (AP-62); its end stops it."""
+    """It counts from the first start, not before, also through Completing and back (AP-62); its end stops it."""
+    it = world(tree(queue("a")))
+    it.given(app("app-1", timeout_ms=60_000), ask("t1", "app-1", vcore=1))
+    it.given(node("n1", vcore=1), at=50)
+    it.wait(109.999)
+    it.expect()
+    it.wait(110)
+    assert it.heard()[0] == "app-1 Failing"
     it = plain(timeout_ms=60_000)
     it.given(release(None), at=20)
     it.given(ask("t3", "app-1", vcore=1), at=40)
@@ -207,6 +242,8 @@ def test_termination_of_a_gang() -> None:
     it = room(2, confirms=False)
     it.given(gang(timeout_s=60), *three())
     assert it.administer(terminate("gang")) == ""
+    group = it.direct.core.roster.leaf_of("gang").applications["gang"].gang.groups["g"]  # type: ignore[arg-type]
+    assert (group.count, group.timed_out) == (3, 1)  # the one that waited has ended
     told = "TIMEOUT (releasing allocations on application termination)"
     it.expect("gang Failing", f"p1 releasing {told}", f"p2 releasing {told}")
     it.wait(60)

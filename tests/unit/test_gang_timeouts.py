@@ -172,3 +172,34 @@ def test_real_tasks_that_come_too_late() -> None:
     it.expect("t1 on n1", f"t1 releasing {TIMEOUT}", "t2 on n1", f"t2 releasing {TIMEOUT}")
     it.send(release("t1", "gang"), holder("t1", on="n1"))  # the same key begins anew
     it.expect(f"t1 {RELEASED}", "t1 on n1", f"t1 releasing {TIMEOUT}")
+
+
+def test_placeholders_that_were_not_announced() -> None:
+    """No total is never reached: the application waits, and the placeholders end by timeout (section 7 of GA)."""
+    it = room()
+    it.send(app("gang", "root.g"), holder("p1"))
+    it.expect("gang New", "gang Accepted", "p1 on n1")
+    it.wait(900)
+    it.expect("gang Resuming", f"p1 releasing {TIMEOUT}", "gang Accepted")
+
+
+def test_what_waited_for_placeholders_that_never_came() -> None:
+    """They are given up, and the real asks of their group are ordinary ones (row 3 of GA-42, GA-45)."""
+    it = room(confirms=False)
+    it.given(gang(timeout_s=60), holder("p1"), holder("b1", group="b", vcore=99), real("t1", group="b"))
+    it.wait(60)
+    it.expect("gang Resuming", f"p1 releasing {TIMEOUT}", f"b1 releasing {GIVEN_UP}", "t1 on n1")
+
+
+def test_a_placeholder_too_late_for_a_completing_gang() -> None:
+    """All have been told to go because nothing is left to do: what is reported afterwards has to go as well (AP-50)."""
+    it = room(confirms=False)
+    it.given(gang(2), holder("p1"), holder("p2"), real("t1"))
+    it.given(release("p1", "gang", "PLACEHOLDER_REPLACED"), release("t1", "gang"))
+    it.wait(29)
+    it.given(holder("p3", on="n1"))
+    it.wait(30)
+    done = "TIMEOUT (releasing placeholders on app complete)"
+    it.expect(f"p2 releasing {done}", f"p3 releasing {done}")
+    it.send(holder("p4", on="n1"))
+    it.expect("p4 on n1", f"p4 releasing {done}")

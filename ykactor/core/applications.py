@@ -159,13 +159,11 @@ class Application(Lifecycle):
 
     def dismiss(self, now_ns: int, ask: Ask) -> list[Decision]:
         """What comes to run when all of its kind has been told to go has to go as well (AP-50, GA-47)."""
-        state, message = self.state, self.ending
-        is_late = state is ApplicationState.FAILING
-        if ask.spec.placeholder and state is ApplicationState.RESUMING:
-            is_late = True
-        elif ask.spec.placeholder and state is ApplicationState.COMPLETING and Timer.STATE not in self.timers:
-            is_late, message = True, placeholders.ON_COMPLETE
-        return self.start_release(now_ns, [ask.spec.allocation_key], message) if is_late else []
+        if self.state is ApplicationState.FAILING or (ask.spec.placeholder and self.state is ApplicationState.RESUMING):
+            return self.start_release(now_ns, [ask.spec.allocation_key], self.ending)
+        if ask.spec.placeholder and self.state is ApplicationState.COMPLETING and Timer.STATE not in self.timers:
+            return self.start_release(now_ns, [ask.spec.allocation_key], placeholders.ON_COMPLETE)
+        return []
 
     def release(self, now_ns: int, key: AllocationKey, termination_type: str) -> list[Decision]:
         """End one allocation or cancel one ask; an unknown key is ignored (section 6.1 of AP)."""
@@ -238,8 +236,6 @@ class Application(Lifecycle):
         facts: list[Decision] = []
         for ask, node_id in self.allocations.values():
             facts += _ended(now_ns, ask, self.queue, node_id, "STOPPED_BY_RM", message)
-        self.allocations.clear()
-        self.real_count = self.placeholder_count = 0
         return facts + self.leave(now_ns, is_removed=is_removed)
 
     def terminate(self, now_ns: int) -> list[Decision]:
@@ -255,7 +251,6 @@ class Application(Lifecycle):
     def _wind_up(self, now_ns: int, why: str, message: str) -> list[Decision]:
         """Failing because of ``why``: nothing waits any more, and what runs is asked to end; then it has failed (AP-47)."""
         self.set_timer(Timer.PLACEHOLDERS, None)
-        self.set_timer(Timer.EXECUTION, None)
         self.ending = message
         facts = self.move(now_ns, ApplicationEvent.FAIL, why)
         asks = list(self.asks.values())

@@ -85,12 +85,10 @@ class Lifecycle:
         return [] if entered is None else [self._enter(now_ns, entered, why or event.value)]
 
     def _enter(self, now_ns: int, state: ApplicationState, message: str) -> ApplicationChanged:
-        before, self.state = self.state, state
+        self.state = state
         self.set_timer(Timer.STATE, now_ns + _STATE_TIMERS[state][0] if state in _STATE_TIMERS else None)
-        if state in _STARTED and before not in _STARTED and self.execution_timeout_ns and Timer.EXECUTION not in self.timers:
+        if state in _STARTED and self.execution_timeout_ns and Timer.EXECUTION not in self.timers:
             self.set_timer(Timer.EXECUTION, now_ns + self.execution_timeout_ns)
-        if state in _ENDED:
-            self.timers.clear()
         return ApplicationChanged(now_ns, self.application_id, self.queue, state.value, message)
 
     def set_timer(self, timer: Timer, deadline_ns: int | None) -> None:

@@ -78,7 +78,6 @@ def end(it: Application, now_ns: int, holder: Ask, node_id: NodeID, termination_
     it.placeholder_count -= 1
     real, _ = it.gang.replacing.pop(holder.spec.allocation_key, (None, node_id))
     group = it.gang.groups[holder.spec.task_group_name]
-    was_open = group.is_open()
     facts: list[Decision] = []
     if real is not None and termination_type == "PLACEHOLDER_REPLACED" and fits(holder.spec.resource, real.spec.resource):
         group.replaced += 1
@@ -87,7 +86,7 @@ def end(it: Application, now_ns: int, holder: Ask, node_id: NodeID, termination_
         group.timed_out += 1
         if real is not None:  # GA-36, or one of the two was resized meanwhile (GA-33)
             facts += _take_back(it, now_ns, real)
-    if was_open and not group.is_open():
+    if not group.is_open():
         facts.append(TaskGroupChanged(now_ns, it.application_id, holder.spec.task_group_name, is_open=False))
     return facts + _after_last(it, now_ns)
 
