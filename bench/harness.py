@@ -4,7 +4,7 @@ Typed requests go in through ``Rig.submit``. On the other side two tasks take wh
 events as JSON, and the resource manager's responses as JSON. The measuring tasks look at their ``Watch``es.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from time import perf_counter
 from typing import Any
@@ -139,7 +139,7 @@ class Rig:
 
 
 @asynccontextmanager
-async def running(config: str, setup: list[translate.PartitionRequest]) -> AsyncIterator[Rig]:
+async def running(config: str, setup: Sequence[translate.PartitionRequest]) -> AsyncIterator[Rig]:
     """A rig that has carried out ``setup`` and is at rest."""
     rig = Rig(config)
     async with trio.open_nursery() as nursery:

@@ -19,11 +19,14 @@ from ykactor.core.messages import (
     AddApplication,
     Administration,
     AllocationSpec,
+    AnswerPredicate,
     ApplyConfig,
+    ForgetPredicates,
     MoveApplication,
     ReleaseAllocations,
     RemoveApplication,
     Reset,
+    SetAnswering,
     Submission,
     SubmitAllocation,
     TerminateApplication,
@@ -135,10 +138,16 @@ def ask(
     requires: str | None = None,
     group: str = "",
     placeholder: bool = False,
+    predicate: str = "",
     **resource: int,
 ) -> Submission:
-    """An ask; ``created`` in Unix seconds; ``on`` a node it runs there already; ``requires`` the only node it may run on."""
+    """An ask; ``created`` in Unix seconds; ``on`` a node it runs there already; ``requires`` the only node it may run on.
+
+    About the class ``predicate`` the resource manager decides.
+    """
     tags = {} if created is None else {"creationTime": str(created)}
+    if predicate:
+        tags["ykactor.io/predicate"] = predicate
     if requires is not None:
         tags["yunikorn.apache.org/requiredNode"] = requires
     spec = AllocationSpec(key, application_id, resource, priority, on, tags, group, placeholder)  # type: ignore[arg-type]
@@ -168,6 +177,21 @@ def terminate(application_id: str, who: UserGroups | None = None) -> Administrat
 def move(application_id: str, queue_name: str, who: UserGroups | None = None) -> Administration:
     """The application is to go on in another leaf."""
     return MoveApplication(application_id, queue_name, who)  # type: ignore[arg-type]
+
+
+def answer(predicate: str, *nodes: str, no: str = "", allocate: bool = True) -> list[Submission]:
+    """What is said of asks of this class on these nodes: they may run there, or may not because of ``no``."""
+    return [AnswerPredicate(predicate, node_id, allocate, no) for node_id in nodes]  # type: ignore[arg-type]
+
+
+def forget(predicate: str = "", node_id: str = "") -> Submission:
+    """What was said of a class on a node does not hold any more."""
+    return ForgetPredicates(predicate, node_id)
+
+
+def answering(is_there: bool) -> Submission:
+    """Whether somebody answers."""
+    return SetAnswering(is_there)
 
 
 def reset() -> Submission:
@@ -216,6 +240,8 @@ def spoken(it: fact.Decision) -> str | None:
             return f"{it.ask.spec.allocation_key} released {it.termination_type} ({it.message})"
         case fact.ReleaseStarted():
             return f"{it.ask.spec.allocation_key} releasing {it.termination_type} ({it.message})"
+        case fact.PredicatesAsked():
+            return f"{it.predicate}{'' if it.allocate else ' instead'} on {' '.join(it.nodes)}?"
         case fact.AllocationRejected():
             return f"{it.allocation_key} rejected: {it.reason}"
         case fact.ConfigurationChanged():
@@ -290,6 +316,10 @@ class World:
         """Exactly this was decided since the last time."""
         heard = self.heard()
         assert heard == list(lines)
+
+    def remarks(self) -> list[str]:
+        """Everything that owners of asks were told in a sentence."""
+        return [it.message for it in self.facts if isinstance(it, fact.AskRemark)]
 
     def placed(self) -> list[str]:
         """The keys placed since the last time, in order."""

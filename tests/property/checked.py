@@ -147,7 +147,8 @@ class NaiveScheduler:
                 assert isinstance(answer, Placed), answer
                 return [*(yield from self.settle(now_ns, leaf, fact)), fact]
             case ["replaces", holder]:
-                return (yield from self.settle(now_ns, leaf, Replacement(ask, AllocationKey(holder))))
+                place = application.allocations[AllocationKey(holder)][1]
+                return (yield from self.settle(now_ns, leaf, Replacement(ask, AllocationKey(holder), place)))
             case ["ended"]:
                 return (yield from self.settle(now_ns, leaf, Cancellation(ask, key)))
             case ["reserved"]:

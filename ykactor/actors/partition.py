@@ -252,6 +252,7 @@ class PartitionActor:
         if self._on_cycle is not None:
             self._on_cycle(self.core.name, self.cycles, result)
         self.core.note(result.facts)
+        self.core.timetable.look_ns = result.look_ns
         if result.facts:
             await self._publish(Publication(self.core.name, result.facts))
             await self._confirm(result.facts)

@@ -75,6 +75,34 @@ class ResourceManager:
         assert answer is not None, "waited for it above"
         return answer
 
+    async def answer(self, asked: si.PredicatesRequest, refusal: Callable[[si.PredicateCheck], str]) -> None:
+        """Answer what the daemon asks about nodes, and do not wait.
+
+        Parameters
+        ----------
+        asked : si.PredicatesRequest
+            As iterated over.
+        refusal : callable
+            Is called with each check; returns why such asks may not run on that node, or "" if they may.
+
+        Raises
+        ------
+        Disconnected
+
+        Examples
+        --------
+        ::
+
+            async for response in rm:
+                if isinstance(response, si.PredicatesRequest):
+                    await rm.answer(response, lambda check: "" if check.node_id in has_volume else "its volume is not there")
+        """
+        answers = [
+            si.PredicateAnswer(predicate=it.predicate, node_id=it.node_id, allocate=it.allocate, error=refusal(it))
+            for it in asked.checks
+        ]
+        await self.send(si.PredicatesResponse(partition_name=asked.partition_name, answers=answers))
+
     def __aiter__(self) -> "ResourceManager":
         return self
 

@@ -6,7 +6,7 @@ that it caused, in order; state changes come before the allocation or release th
 
 from __future__ import annotations
 
-from ykactor.core import placeholders, selector
+from ykactor.core import placeholders, predicates, selector
 from ykactor.core.decisions import (
     Allocated,
     AllocationRejected,
@@ -170,16 +170,14 @@ class Application(Lifecycle):
         if key in self.asks:
             return self._cancel([self.asks.pop(key)], now_ns)
         if key not in self.allocations:
-            self.gang.cut(key)
-            return []
+            return placeholders.cut(self, now_ns, key)
         if termination_type in _ECHOED_TERMINATIONS:
             return self.end_allocation(now_ns, key, "STOPPED_BY_RM", "allocation remove as per RM request")
         return self.end_allocation(now_ns, key, termination_type, "")
 
     def release_all(self, now_ns: int, termination_type: str) -> list[Decision]:
         """End all allocations, then cancel all asks; what is about to take a placeholder's place is forgotten."""
-        self.gang.replacing.clear()
-        facts: list[Decision] = []
+        facts = placeholders.cut_all(self, now_ns)
         for key in list(self.allocations):
             facts += self.release(now_ns, key, termination_type)
         asks = list(self.asks.values())
@@ -197,6 +195,14 @@ class Application(Lifecycle):
         if not self.has_real_work():
             facts += self.complete(now_ns)
         return states_first(facts + self.after_failing(now_ns))
+
+    def lose(self, now_ns: int, key: AllocationKey, message: str) -> list[Decision]:
+        """The node of an allocation is gone (SC-112), or that of a task which waits there for its placeholder to go."""
+        if key not in self.allocations:
+            return placeholders.lose_taker(self, now_ns, key)
+        if placeholders.is_moving(self, key):  # SC-114
+            return self.end_allocation(now_ns, key, "PLACEHOLDER_REPLACED", "")
+        return self.end_allocation(now_ns, key, "STOPPED_BY_RM", message)
 
     def _cancel(self, asks: list[Ask], now_ns: int) -> list[Decision]:
         facts: list[Decision] = []
@@ -233,7 +239,7 @@ class Application(Lifecycle):
         return facts + self._end(now_ns, message, is_removed=False)
 
     def _end(self, now_ns: int, message: str, *, is_removed: bool) -> list[Decision]:
-        facts: list[Decision] = []
+        facts = placeholders.cut_all(self, now_ns)
         for ask, node_id in self.allocations.values():
             facts += _ended(now_ns, ask, self.queue, node_id, "STOPPED_BY_RM", message)
         return facts + self.leave(now_ns, is_removed=is_removed)
@@ -287,6 +293,8 @@ def _refusal(spec: AllocationSpec) -> str:
         return "allocation contains no resources"
     if spec.placeholder and not spec.task_group_name:
         return "placeholder without task group"
+    if len(spec.tags.get(predicates.TAG, "")) > predicates.CLASS_MAX:
+        return f"tag {predicates.TAG}: found {len(spec.tags[predicates.TAG])} characters, expected at most {predicates.CLASS_MAX}"
     try:
         selector.parse(spec.tags.get(selector.TAG, ""))
     except selector.SelectorError as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ykactor.core import selector
+from ykactor.core import predicates, selector
 from ykactor.core.access import UserGroups
 from ykactor.core.decisions import ApplicationAdded
 from ykactor.core.ids import AllocationKey, NodeID
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 #: Tags that pin an ask to one node; the first wins (AP-54).
 _REQUIRED_NODE_TAGS = ("kubernetes.io/meta/requiredNode", "yunikorn.apache.org/requiredNode")
 
-#: What decides whether an ask fits: its resources, the node it must run on, and what it wants of a node's attributes.
-Shape = tuple[tuple[tuple[str, int], ...], NodeID | None, Selector]
+#: What decides whether an ask fits: its resources, the node it must run on, what it wants of a node's attributes, and its class,
+#: about which the resource manager decides ("" is none).
+Shape = tuple[tuple[tuple[str, int], ...], NodeID | None, Selector, str]
 
 
 def shape_of(spec: AllocationSpec) -> Shape:
@@ -39,9 +40,9 @@ def shape_of(spec: AllocationSpec) -> Shape:
     if len(items) > 1:
         items = tuple(sorted(items))
     if not spec.tags:
-        return items, None, ()
+        return items, None, (), ""
     required = next((NodeID(spec.tags[tag]) for tag in _REQUIRED_NODE_TAGS if spec.tags.get(tag)), None)
-    return items, required, selector.parse(spec.tags.get(selector.TAG, ""))
+    return items, required, selector.parse(spec.tags.get(selector.TAG, "")), spec.tags.get(predicates.TAG, "")
 
 
 def order_of(ask: Ask) -> tuple[int, int, int]:
@@ -52,12 +53,12 @@ def order_of(ask: Ask) -> tuple[int, int, int]:
 class AskQueue(Ranking[Ask]):
     """The waiting asks of one shape of one application, in order."""
 
-    __slots__ = ("line", "needs", "parked", "required_node", "selector", "shape", "sort_key")
+    __slots__ = ("line", "needs", "parked", "predicate", "required_node", "selector", "shape", "sort_key")
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.shape = shape
-        self.needs, self.required_node, self.selector = shape
+        self.needs, self.required_node, self.selector, self.predicate = shape
         self.sort_key: SortKey | None = None
         self.parked = False
         #: Where the application stands with these asks; None while it is kept back. Written by the leaf's order.

@@ -8,15 +8,27 @@ from __future__ import annotations
 from ykactor.core.applications import NEGATIVE_RESOURCES
 from ykactor.core.decisions import (
     AllocationRejected,
+    AnswererChanged,
     Decision,
     NodeAdded,
     NodeCapacityChanged,
     NodeRejected,
     NodeRemoved,
+    PredicateAnswered,
+    PredicatesForgotten,
     QueueLimitChanged,
 )
 from ykactor.core.ids import AllocationKey, NodeID, PartitionName, QueuePath
-from ykactor.core.messages import AllocationSpec, ReleaseAllocations, Submission, SubmitAllocation, UpdateNode
+from ykactor.core.messages import (
+    AllocationSpec,
+    AnswerPredicate,
+    ForgetPredicates,
+    ReleaseAllocations,
+    SetAnswering,
+    Submission,
+    SubmitAllocation,
+    UpdateNode,
+)
 from ykactor.core.nodes import NodeCore, PlaceForeign, Register, ReleaseForeign, SetCapacity, SetSchedulable
 from ykactor.core.resources import Resource, add_to, saturated, subtract_from
 
@@ -56,6 +68,12 @@ class Cluster:
                 return self._route_foreign(now_ns, spec)
             case ReleaseAllocations(_, key) if key is not None and key in self._foreign:
                 return [(self._nodes[self._foreign.pop(key)], ReleaseForeign(now_ns, key))]
+            case AnswerPredicate(predicate, node_id, allocate, error) if node_id in self._nodes:
+                return [PredicateAnswered(now_ns, predicate, node_id, allocate, error)]
+            case ForgetPredicates(predicate, name):
+                return [PredicatesForgotten(now_ns, predicate, name)]
+            case SetAnswering(is_there):
+                return [AnswererChanged(now_ns, is_there)]
         return []
 
     def _route_foreign(self, now_ns: int, spec: AllocationSpec) -> list[Routed]:

@@ -207,6 +207,51 @@ class AskRemark(Fact, frozen=True, gc=False):
     message: str
 
 
+class PredicatesAsked(Fact, frozen=True, gc=False):
+    """The resource manager is asked where asks of a class may run; ``ask`` is an example of them (section 10 of SC)."""
+
+    predicate: str
+    ask: Ask
+    nodes: tuple[NodeID, ...]
+    allocate: bool
+
+
+class PredicateAnswered(Fact, frozen=True, gc=False):
+    """The resource manager has said, asked or not, whether asks of a class may run on a node (``error`` is empty)."""
+
+    predicate: str
+    node_id: NodeID
+    allocate: bool
+    error: str
+
+
+class PredicatesForgotten(Fact, frozen=True, gc=False):
+    """The resource manager takes back what it has said about a class on a node; each of them may be "" for all."""
+
+    predicate: str
+    node_id: str
+
+
+class AnswererChanged(Fact, frozen=True, gc=False):
+    """A resource manager that answers such questions is connected from now on, or none is."""
+
+    is_there: bool
+
+
+class LookAgain(Fact, frozen=True, gc=False):
+    """A time has come for which the scheduler has waited: an answer is overdue, or a question may be asked again."""
+
+
+class PlaceGivenUp(Fact, frozen=True, gc=False):
+    """A task that waited for its placeholder to go has left the other node on which its place was kept.
+
+    What becomes of it follows: it runs there now, waits again, or is gone.
+    """
+
+    ask: Ask
+    node_id: NodeID
+
+
 class Reserved(Fact, frozen=True, gc=False):
     """A node is kept for an ask that fits on no node now (SC-54), or for one that requires it (SC-76)."""
 
@@ -301,6 +346,12 @@ Decision = (
     | Released
     | ReleaseStarted
     | AskRemark
+    | PredicatesAsked
+    | PredicateAnswered
+    | PredicatesForgotten
+    | AnswererChanged
+    | LookAgain
+    | PlaceGivenUp
     | Reserved
     | Unreserved
     | AllocationRejected

@@ -45,7 +45,8 @@ class Gang:
         groups: by name.
         secured: placeholders ever allocated, also those replaced since (GA-61).
         released: placeholders that were told to end and have not been confirmed (AP-129).
-        replacing: by placeholder, the real ask that takes its place and where it will run.
+        replacing: by placeholder, the real ask that takes its place and where it will run. On another node than the
+            placeholder's it has its place already.
         is_over: the gang has timed out; what comes now is an ordinary application (GA-50).
     """
 
@@ -87,12 +88,6 @@ class Gang:
     def placeholder_of(self, key: AllocationKey) -> AllocationKey | None:
         """The placeholder whose place the real ask ``key`` is about to take."""
         return next((placeholder for placeholder, (ask, _) in self.replacing.items() if ask.spec.allocation_key == key), None)
-
-    def cut(self, key: AllocationKey) -> None:
-        """What is about to take a placeholder's place is cancelled; the placeholder's end is still awaited (AP-125)."""
-        placeholder = self.placeholder_of(key)
-        if placeholder is not None:
-            del self.replacing[placeholder]
 
 
 def timeout_ns(milliseconds: int) -> int | None:

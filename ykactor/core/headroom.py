@@ -26,7 +26,7 @@ def lacks(ledger: Ledger, leaf: Account, application: WaitingApplication, shape:
 
     For one that requires its node it does not count what the whole cluster has free (SC-73).
     """
-    needs, required_node, _ = shape
+    needs, required_node, _, _ = shape
     for tracker in application.trackers:
         name = tracker.shortage(needs)
         if name is not None:

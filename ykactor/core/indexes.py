@@ -23,6 +23,7 @@ from ykactor.core.backlog import WaitingApplication
 from ykactor.core.decisions import (
     Allocated,
     AllocationResized,
+    AnswererChanged,
     ApplicationAdded,
     ApplicationChanged,
     ApplicationLeft,
@@ -34,10 +35,14 @@ from ykactor.core.decisions import (
     ConfigurationChanged,
     Decision,
     ForeignChanged,
+    LookAgain,
     NodeAdded,
     NodeCapacityChanged,
     NodeRemoved,
     NodeSchedulable,
+    PlaceGivenUp,
+    PredicateAnswered,
+    PredicatesForgotten,
     QueueAdded,
     QueueLimitChanged,
     QueueRemoved,
@@ -87,6 +92,9 @@ class Indexes:
         self.reservations = Reservations(self.nodes)
         #: When an ask becomes old enough to reserve, as far as that matters: None while no ask has failed to find a node.
         self.ripe_ns: int | None = None
+        #: Those of which nobody could until something grows, and the generation at which they were offered again last.
+        self.aside: dict[WaitingApplication, Account] = {}
+        self._recalled = 0
         self.generation = 0
         #: What ``observe`` has seen and works in at its end, once for each: applications, changes of pending amounts by leaf,
         #: leaves, nodes.
@@ -152,7 +160,7 @@ class Indexes:
                 self._on_ask_resized(at_ns, before, after)
             case AllocationResized(_, before, after, _, node_id):
                 self._change_usage(before, after, node_id)
-            case NodeAdded() | ForeignChanged():
+            case NodeAdded() | ForeignChanged() | PlaceGivenUp():
                 self._touch_node(fact.node_id)
             case NodeSchedulable(at_ns, node_id, schedulable):
                 self._touch_node(node_id)
@@ -160,9 +168,13 @@ class Indexes:
                     self._cancel(at_ns, [it for it in self.reservations.on(node_id) if not it.is_pinned()])  # SC-61
             case NodeCapacityChanged(at_ns, node_id, capacity):
                 self._touch_node(node_id)
+                self.nodes.predicates.forget("", node_id)
                 reservations = self.reservations.on(node_id)
                 self._cancel(at_ns, [it for it in reservations if not fits(capacity, it.ask.spec.resource)])  # SC-104
+            case PredicateAnswered() | PredicatesForgotten() | AnswererChanged() | LookAgain():
+                self._observe_answers(fact)
             case NodeRemoved(_, node_id):
+                self.nodes.predicates.forget("", node_id)
                 if node_id in self.nodes.nodes:  # it is not when it came and went between two observations
                     self.nodes.remove(node_id)
                 self._touched_nodes.pop(node_id, None)
@@ -398,16 +410,45 @@ class Indexes:
             self._touch(leaf, application)
 
     def _note_pairs(self, leaf: Account, gang: WaitingGang, application: WaitingApplication) -> None:
+        self._forget_pairs(leaf, application)
         if gang.has_pair() and application.state is not ApplicationState.FAILING:
             self.replaceable.setdefault(leaf, {})[application] = None
-        else:
+
+    def set_aside(self, leaf: Account, application: WaitingApplication) -> None:
+        """Of the pairs that are left in an application none can be joined until something grows or changes in it."""
+        if application in self.replaceable.get(leaf, ()):
             self._forget_pairs(leaf, application)
+            self.aside[application] = leaf
+
+    def recall(self) -> None:
+        """Offer again what was set aside if something has grown."""
+        if self._recalled != self.generation:
+            self._recalled = self.generation
+            for application, leaf in self.aside.items():
+                self.replaceable.setdefault(leaf, {})[application] = None
+            self.aside.clear()
 
     def _forget_pairs(self, leaf: Account, application: WaitingApplication) -> None:
+        self.aside.pop(application, None)
         if leaf in self.replaceable:
             self.replaceable[leaf].pop(application, None)
             if not self.replaceable[leaf]:
                 del self.replaceable[leaf]
+
+    def _observe_answers(self, fact: PredicateAnswered | PredicatesForgotten | AnswererChanged | LookAgain) -> None:
+        """What the resource manager says about nodes, or does not say; whoever waits looks again."""
+        predicates, is_news = self.nodes.predicates, True
+        match fact:
+            case PredicateAnswered(_, predicate, node_id, allocate, error):
+                is_news = predicates.answer((predicate, allocate), node_id, error)
+            case PredicatesForgotten(_, predicate, node_id):
+                predicates.forget(predicate, node_id)
+            case AnswererChanged(_, is_there):
+                predicates.set_answered(is_there)
+            case LookAgain(at_ns):
+                is_news = predicates.expire(at_ns)
+        if is_news:
+            self.generation += 1
 
     def _touch_node(self, node_id: NodeID) -> None:
         if node_id in self._roster.nodes:
@@ -506,6 +547,7 @@ class Indexes:
         yield from self.nodes.configure(self._roster.config.node_sort_policy)
         self.trackers = Trackers()
         self.replaceable.clear()
+        self.aside.clear()
         for number, (application_id, (old, application)) in enumerate(list(self.waiting.items()), 1):
             leaf = self.ledger.accounts[old.path]
             self.waiting[application_id] = leaf, application

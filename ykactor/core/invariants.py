@@ -114,6 +114,9 @@ def _allocations(roster: Roster) -> Iterator[str]:
                 on_node = roster.nodes[node_id].allocations.get(ask_id(ask)) if node_id in roster.nodes else None
                 if places.pop(ask_id(ask), None) != node_id or on_node is not ask:
                     yield f"allocation {ask.spec.allocation_key} of {application.application_id}: not on its node {node_id}"
+            for placeholder, (real, node_id) in application.gang.replacing.items():  # SC-131: it has its place on another node
+                if node_id != application.allocations[placeholder][1] and places.pop(ask_id(real), None) != node_id:
+                    yield f"ask {real.spec.allocation_key} of {application.application_id}: has no place on node {node_id}"
     for (application_id, key), node_id in places.items():
         yield f"node {node_id}: runs {key} of {application_id}, which does not know it"
 
@@ -192,7 +195,7 @@ def _reservations(indexes: Indexes) -> Iterator[str]:
 def _applications(roster: Roster, indexes: Indexes) -> Iterator[str]:
     """Every live application waits in the index with exactly its asks; those with a pair of ask and placeholder are known."""
     pairs = {it for _, it in indexes.waiting.values() if it.gang is not None and it.gang.has_pair() and it.state is not _FAILING}
-    known = {it for applications in indexes.replaceable.values() for it in applications}
+    known = {it for applications in indexes.replaceable.values() for it in applications} | indexes.aside.keys()
     yield from _differs("application index", "where placeholders can be replaced", known, pairs)
     for account in indexes.ledger.accounts.values():
         keeping = sorted(it.application_id for leaf, it in indexes.waiting.values() if it.holds_slot and account in leaf.path_up)

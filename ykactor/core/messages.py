@@ -102,6 +102,31 @@ class UpdateNode(Struct, frozen=True, gc=False):
     attributes: dict[str, str] = {}
 
 
+class AnswerPredicate(Struct, frozen=True, gc=False):
+    """What the resource manager says about asks of the class ``predicate`` on a node: "" is that they may run there.
+
+    ``allocate`` as in section 10 of SC: False asks about the node as if nothing ran on it that could go.
+    """
+
+    predicate: str
+    node_id: NodeID
+    allocate: bool
+    error: str
+
+
+class ForgetPredicates(Struct, frozen=True, gc=False):
+    """The resource manager takes back what it has said about a class on a node; each of them may be "" for all."""
+
+    predicate: str
+    node_id: str
+
+
+class SetAnswering(Struct, frozen=True, gc=False):
+    """Whether a resource manager is connected that answers questions about nodes."""
+
+    is_there: bool
+
+
 class ApplyConfig(Struct, frozen=True):
     """A validated configuration of this partition, to be in force from the next decision on (CF-59)."""
 
@@ -128,6 +153,9 @@ Submission = (
     | AddApplication
     | RemoveApplication
     | UpdateNode
+    | AnswerPredicate
+    | ForgetPredicates
+    | SetAnswering
     | ApplyConfig
     | RefuseConfig
     | RemovePartition

@@ -17,6 +17,7 @@ from itertools import islice
 from ykactor.core.backlog import Shape
 from ykactor.core.ids import NodeID
 from ykactor.core.nodes import NodeCore
+from ykactor.core.predicates import Predicates
 from ykactor.core.queueconfig import NodeSortPolicy
 from ykactor.core.resources import Resource
 from ykactor.core.selector import Selector, selects
@@ -88,7 +89,7 @@ class IndexedNode:
 class _Heap:
     """The nodes on which one shape fits, best first; entries whose version is no longer the node's are stale."""
 
-    __slots__ = ("entries", "log_end", "made_with")
+    __slots__ = ("entries", "log_end", "made_with", "readmissions")
 
     def __init__(self) -> None:
         self.entries: list[tuple[float, NodeID, int, IndexedNode]] = []
@@ -96,6 +97,8 @@ class _Heap:
         self.made_with = 0
         #: How much of the log of changed nodes is worked in, as an absolute position.
         self.log_end = 0
+        #: Of a class about which the resource manager decides: of ``Predicates`` when the heap was made.
+        self.readmissions = 0
 
 
 class NodeIndex:
@@ -103,6 +106,7 @@ class NodeIndex:
 
     def __init__(self, policy: NodeSortPolicy) -> None:
         self.nodes: dict[NodeID, IndexedNode] = {}
+        self.predicates = Predicates()
         self._policy = policy
         #: The nodes on offer by (score, node id).
         self._sorted: list[tuple[float, NodeID, IndexedNode]] = []
@@ -182,13 +186,17 @@ class NodeIndex:
         self._rescore(node)
 
     def first_fit(self, shape: Shape) -> IndexedNode | None:
-        """The first node in order on which a shape that requires none fits (PR-67)."""
-        items, _, selector = shape
+        """The first node in order on which a shape that requires none fits (PR-67).
+
+        Nodes that the resource manager refuses are passed over. What it has not said yet of the one that is answered, ask
+        ``predicates.verdict``.
+        """
+        items, _, selector, predicate = shape
         heap = self._heaps.get(shape)
         if heap is not None:
             return self._first_of_heap(shape, heap)
         for _, _, node in islice(self._sorted, SCAN_MAX):
-            if node.fits(items, selector):
+            if node.fits(items, selector) and (not predicate or self._admits(predicate, node)):
                 self.visited += 1
                 return node
         self.visited += min(SCAN_MAX, len(self._sorted))
@@ -197,12 +205,17 @@ class NodeIndex:
         return self._first_of_heap(shape, self._make_heap(shape))
 
     def best_to_reserve(self, shape: Shape) -> IndexedNode | None:
-        """The node on offer that lacks least of what the ask wants, of those that are large enough (SC-51). O(nodes)."""
-        items, _, selector = shape
+        """The node on offer that lacks least of what the ask wants, of those that are large enough (SC-51). O(nodes).
+
+        Those that the resource manager has refused as they are would be kept in vain.
+        """
+        items, _, selector, predicate = shape
         if shape in self._too_large:
             return None
         self.visited += len(self._sorted)
-        candidates = [node for node in self.in_order() if node.could_fit(items, selector)]
+        candidates = [node for node in self.in_order() if node.could_fit(items, selector) and self._admits(predicate, node)]
+        if predicate and not candidates:  # another answer may change that
+            return None
         if not candidates:
             if len(self._too_large) >= TOO_LARGE_MAX:
                 self._too_large.clear()
@@ -210,18 +223,31 @@ class NodeIndex:
             return None
         return min(candidates, key=lambda node: _shortfall(items, node.available))  # the first in order of equals
 
+    def candidates(self, shape: Shape) -> Iterator[IndexedNode]:
+        """All nodes on which the shape fits, in order, whatever the resource manager says of them. O(nodes)."""
+        items, required, selector, _ = shape
+        pinned = [self.nodes[required]] if required in self.nodes else []
+        for node in self.in_order() if required is None else pinned:
+            self.visited += 1
+            if node.fits(items, selector):
+                yield node
+
+    def _admits(self, predicate: str, node: IndexedNode) -> bool:
+        return not predicate or self.predicates.verdict((predicate, True), node.node_id) is not False
+
     # ---- heaps of shapes
 
     def _make_heap(self, shape: Shape) -> _Heap:
         if shape in self._heaps:
             self._drop(shape)
         heap = _Heap()
-        items, _, selector = shape
+        items, _, selector, _ = shape
         heap.entries = [
             (score, node_id, node.version, node) for score, node_id, node in self._sorted if node.fits(items, selector)
         ]  # sorted, and a sorted list is a heap
         heap.made_with = len(heap.entries)
         heap.log_end = self._log_start + len(self._log)
+        heap.readmissions = self.predicates.readmissions
         self.visited += len(self._sorted)
         self._heaps[shape] = heap
         self._entries += len(heap.entries) + 1
@@ -233,14 +259,15 @@ class NodeIndex:
         self._entries -= self._heaps.pop(shape).made_with + 1
 
     def _first_of_heap(self, shape: Shape, heap: _Heap) -> IndexedNode | None:
-        if heap.log_end < self._log_start or len(heap.entries) > 2 * len(self._sorted) + SCAN_MAX:
+        is_stale = bool(shape[3]) and heap.readmissions != self.predicates.readmissions
+        if is_stale or heap.log_end < self._log_start or len(heap.entries) > 2 * len(self._sorted) + SCAN_MAX:
             heap = self._make_heap(shape)
         else:
             self._catch_up(shape, heap)
         entries = heap.entries
         while entries:
             _, _, version, node = entries[0]
-            if version == node.version:
+            if version == node.version and self._admits(shape[3], node):
                 return node
             heapq.heappop(entries)
         return None
@@ -252,7 +279,7 @@ class NodeIndex:
         heap.log_end += len(changed)
         self.visited += len(changed)
         entries = heap.entries
-        items, _, selector = shape
+        items, _, selector, _ = shape
         for node in dict.fromkeys(changed) if len(changed) > 1 else changed:
             if node.offered and node.fits(items, selector):
                 heapq.heappush(entries, (node.score, node.node_id, node.version, node))

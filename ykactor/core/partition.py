@@ -33,7 +33,9 @@ from ykactor.core.decisions import (
     ApplicationRejected,
     ConfigurationChanged,
     Decision,
+    LookAgain,
     NodeRemoved,
+    PlaceGivenUp,
     QueueRemoved,
     Released,
     RequestRefused,
@@ -44,14 +46,17 @@ from ykactor.core.messages import (
     AddApplication,
     Administration,
     AllocationSpec,
+    AnswerPredicate,
     ApplyConfig,
     Ask,
+    ForgetPredicates,
     MoveApplication,
     RefuseConfig,
     ReleaseAllocations,
     RemoveApplication,
     RemovePartition,
     Reset,
+    SetAnswering,
     Submission,
     SubmitAllocation,
     UpdateNode,
@@ -92,7 +97,7 @@ def _kind(numbered: tuple[int, Submission]) -> tuple[str, int]:
             return "nodes", 0
         case UpdateNode(_, "DECOMISSION"):
             return "alone", number
-        case UpdateNode():
+        case UpdateNode() | AnswerPredicate() | ForgetPredicates() | SetAnswering():
             return "nodes", 0
         case ApplyConfig() | RefuseConfig() | RemovePartition() | Reset():
             return "alone", number
@@ -200,7 +205,7 @@ class PartitionCore:
         """Tell the nodes what leaves reported to have begun and ended on them."""
         changes: dict[NodeID, list[tuple[bool, Ask]]] = {}
         for fact in facts:
-            if type(fact) is Released:
+            if type(fact) is Released or type(fact) is PlaceGivenUp:
                 changes.setdefault(fact.node_id, []).append((False, fact.ask))
             elif type(fact) is Allocated:
                 changes.setdefault(fact.node_id, []).append((True, fact.ask))
@@ -362,6 +367,9 @@ class PartitionCore:
             facts.append(ApplicationChanged(now_ns, ended.application_id, path, state, "expireApplication"))
         if self.timetable.cleaning_ns is not None and self.timetable.cleaning_ns <= now_ns:
             facts += yield from self._clean_queues(now_ns)
+        if self.timetable.look_ns is not None and self.timetable.look_ns <= now_ns:
+            self.timetable.look_ns = None
+            facts.append(LookAgain(now_ns))
         self.note(facts)
         return facts
 

@@ -7,7 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ykactor.core.decisions import Allocated, AskRemoved, AskReturned, Decision, ReleaseStarted, TaskGroupChanged
+from ykactor.core.decisions import (
+    Allocated,
+    AskRemoved,
+    AskReturned,
+    Decision,
+    PlaceGivenUp,
+    ReleaseStarted,
+    TaskGroupChanged,
+)
 from ykactor.core.gang import placeholder_deadline_ns
 from ykactor.core.ids import AllocationKey, NodeID
 from ykactor.core.lifecycle import HAVE_STARTED, Timer
@@ -47,14 +55,48 @@ def secure(it: Application, now_ns: int, ask: Ask) -> list[Decision]:
 # ---- replacement
 
 
-def start_replacement(it: Application, now_ns: int, ask: Ask, placeholder: AllocationKey) -> list[Decision]:
-    """A real ask will take a placeholder's place when its end is confirmed (row 2 of section 3 of GA)."""
+def start_replacement(
+    it: Application, now_ns: int, ask: Ask, placeholder: AllocationKey, node_id: NodeID
+) -> list[Decision]:
+    """A real ask will take a placeholder's place when its end is confirmed (rows 2 and 3 of section 3 of GA)."""
     del it.asks[ask.spec.allocation_key]
-    holder, node_id = it.allocations[placeholder]
+    holder, holder_node_id = it.allocations[placeholder]
     it.gang.released.add(placeholder)
     it.gang.replacing[placeholder] = ask, node_id
     message = f"replacing allocationKey: {ask.spec.allocation_key}"
-    return [ReleaseStarted(now_ns, holder, it.queue, node_id, "PLACEHOLDER_REPLACED", message)]
+    return [ReleaseStarted(now_ns, holder, it.queue, holder_node_id, "PLACEHOLDER_REPLACED", message)]
+
+
+def is_moving(it: Application, placeholder: AllocationKey) -> bool:
+    """Whether the real task that takes its place has one on another node already."""
+    replacing = it.gang.replacing
+    return placeholder in replacing and replacing[placeholder][1] != it.allocations[placeholder][1]
+
+
+def _give_up_place(it: Application, now_ns: int, placeholder: AllocationKey) -> list[Decision]:
+    """Nobody takes the placeholder's place any more, on whatever node it was."""
+    was_moving = is_moving(it, placeholder)
+    real, node_id = it.gang.replacing.pop(placeholder)
+    return [PlaceGivenUp(now_ns, real, node_id)] if was_moving else []
+
+
+def cut(it: Application, now_ns: int, key: AllocationKey) -> list[Decision]:
+    """What is about to take a placeholder's place is cancelled; the placeholder's end is still awaited (AP-125)."""
+    placeholder = it.gang.placeholder_of(key)
+    return [] if placeholder is None else _give_up_place(it, now_ns, placeholder)
+
+
+def cut_all(it: Application, now_ns: int) -> list[Decision]:
+    """Nothing is about to take a place any more."""
+    return [fact for placeholder in list(it.gang.replacing) for fact in _give_up_place(it, now_ns, placeholder)]
+
+
+def lose_taker(it: Application, now_ns: int, key: AllocationKey) -> list[Decision]:
+    """The node is gone on which a real task waited for its placeholder to go (SC-115)."""
+    placeholder = it.gang.placeholder_of(key)
+    assert placeholder is not None
+    real, _ = it.gang.replacing.pop(placeholder)
+    return _take_back(it, now_ns, real)
 
 
 def cancel(it: Application, now_ns: int, placeholder: AllocationKey) -> list[Decision]:
@@ -64,24 +106,29 @@ def cancel(it: Application, now_ns: int, placeholder: AllocationKey) -> list[Dec
 
 def change_taker(it: Application, now_ns: int, placeholder: AllocationKey, spec: AllocationSpec) -> list[Decision]:
     """What waits for its placeholder to go has this size (AP-110), or it runs elsewhere already (AP-112)."""
-    real, node_id = it.gang.replacing[placeholder]
-    real = resized(real, spec.resource)
-    if spec.node_id is None:
-        it.gang.replacing[placeholder] = real, node_id
-        return []
-    del it.gang.replacing[placeholder]
-    return it.allocate(now_ns, real, spec.node_id, recovered=True)
+    before, node_id = it.gang.replacing[placeholder]
+    if spec.node_id is None and spec.resource == before.spec.resource:
+        return []  # AP-114
+    real = resized(before, spec.resource)
+    if spec.node_id is not None:
+        return _give_up_place(it, now_ns, placeholder) + it.allocate(now_ns, real, spec.node_id, recovered=True)
+    if is_moving(it, placeholder):  # its place there is for another size
+        return _give_up_place(it, now_ns, placeholder) + _take_back(it, now_ns, real)
+    it.gang.replacing[placeholder] = real, node_id
+    return []
 
 
 def end(it: Application, now_ns: int, holder: Ask, node_id: NodeID, termination_type: str) -> list[Decision]:
     """A placeholder is gone: somebody takes its place (GA-30), or it ended in another way (section 5 of GA)."""
     it.placeholder_count -= 1
-    real, _ = it.gang.replacing.pop(holder.spec.allocation_key, (None, node_id))
+    real, real_node_id = it.gang.replacing.pop(holder.spec.allocation_key, (None, node_id))
     group = it.gang.groups[holder.spec.task_group_name]
     facts: list[Decision] = []
+    if real is not None and real_node_id != node_id:
+        facts = [PlaceGivenUp(now_ns, real, real_node_id)]
     if real is not None and termination_type == "PLACEHOLDER_REPLACED" and fits(holder.spec.resource, real.spec.resource):
         group.replaced += 1
-        facts += _take_place(it, now_ns, real, node_id)
+        facts += _take_place(it, now_ns, real, real_node_id)
     else:
         group.timed_out += 1
         if real is not None:  # GA-36, or one of the two was resized meanwhile (GA-33)

@@ -14,13 +14,14 @@ from ykactor.core import headroom
 from ykactor.core.appsort import Line
 from ykactor.core.backlog import AskQueue, WaitingApplication, order_of
 from ykactor.core.indexes import Indexes
+from ykactor.core.inquiry import WAITS, Inquiry
 from ykactor.core.ledger import Account
 from ykactor.core.limits import Tracker
-from ykactor.core.queues import Cancellation, Replacement
+from ykactor.core.nodesort import IndexedNode
+from ykactor.core.replacing import PlaceholderStep
 from ykactor.core.reservations import RESERVATION_DELAY_NS
 from ykactor.core.reserving import ReservedStep
-from ykactor.core.resources import fits
-from ykactor.core.steps import GangStep, Step, place
+from ykactor.core.steps import Step, place
 
 #: What trying one candidate costs, in looks at a node (about 4 us against 0.2).
 TRY_WORK = 20
@@ -60,7 +61,9 @@ class Planner:
         self.ledger = indexes.ledger
         self.nodes = indexes.nodes
         self._reservations = indexes.reservations
-        self._reserved = ReservedStep(indexes)
+        self._inquiry = Inquiry(indexes.nodes)
+        self._reserved = ReservedStep(indexes, self._inquiry)
+        self._placeholders = PlaceholderStep(indexes, self._inquiry)
         self._steps: list[Step] = []
         self._work = 0
         self._work_max = 0
@@ -72,14 +75,16 @@ class Planner:
         self._work = self.nodes.visited = self.ledger.effort.spent = 0
         self._work_max = budget.work_max
         self.indexes.come_of_age(now_ns)
+        self.indexes.recall()
         try:
             while len(steps) < budget.placements_max and not at_rest:
                 if self._reservations.by_ask and self._place_reserved(now_ns):
                     continue
                 if self.indexes.replaceable:  # in a plan of their own: a node may still refuse what was just placed
                     if not steps:
-                        self._replace_placeholders()
-                    break
+                        steps += self._placeholders.run(now_ns)
+                    if steps:
+                        break
                 at_rest = not self._step(now_ns)
         except _OutOfWork:
             pass  # what was parked on the way stays parked: the next plan goes on from here
@@ -122,31 +127,6 @@ class Planner:
         self._steps += steps
         return bool(steps)
 
-    def _replace_placeholders(self) -> None:
-        """Step 2 of a pass (section 3 of GA): at most one replacement, and the too small placeholders on the way to it."""
-        while self.indexes.replaceable:
-            leaf = self.ledger.first_of(self.indexes.replaceable)
-            application = min(self.indexes.replaceable[leaf], key=lambda it: leaf.applications.sort_key(it) or ())
-            found = self._replace_in(leaf, application)
-            self.indexes.requeue(leaf, application)
-            if found:
-                break
-
-    def _replace_in(self, leaf: Account, application: WaitingApplication) -> bool:
-        assert application.gang is not None
-        for ask, (holder, _) in list(application.gang.pairs()):
-            key = holder.spec.allocation_key
-            if not application.gang.may_be_replaced(key):
-                continue
-            application.gang.withdraw(key)
-            if fits(holder.spec.resource, ask.spec.resource):
-                application.discard(ask)
-                self.ledger.change_pending(leaf, {name: -quantity for name, quantity in ask.spec.resource.items()})
-                self._steps.append(GangStep(Replacement(ask, key), leaf))
-                return True
-            self._steps.append(GangStep(Cancellation(ask, key), leaf))
-        return False
-
     def _try_leaf(self, now_ns: int, leaf: Account) -> bool:
         """The applications of a leaf in their order, their asks in theirs (SC-21 to SC-24, section 4 of SC)."""
         order = leaf.applications
@@ -161,13 +141,15 @@ class Planner:
                 if self._try_required(now_ns, leaf, application, queue):
                     return True
                 order.park(line)
-            elif (node := self.nodes.first_fit(queue.shape)) is not None:
-                self._steps.append(place(self.indexes, now_ns, leaf, application, queue.first(), node))
-                return True
-            else:
-                line.reason = _no_node(queue)
+            elif (node := self.nodes.first_fit(queue.shape)) is None:
+                line.reason = self._refusal(now_ns, leaf, queue) or _no_node(queue)
                 if self._try_to_reserve(now_ns, leaf, application, queue, line):
                     return True
+            elif queue.predicate and self._is_held_up(now_ns, leaf, queue, node):
+                order.park(line)
+            else:
+                self._steps.append(place(self.indexes, now_ns, leaf, application, queue.first(), node))
+                return True
         return False
 
     def _next_asks(self, application: WaitingApplication) -> tuple[AskQueue, Line]:
@@ -188,6 +170,36 @@ class Planner:
                 return full
         return headroom.lacks(self.ledger, leaf, application, queue.shape)
 
+    # ---- what the resource manager says
+
+    def _refusal(self, now_ns: int, leaf: Account, queue: AskQueue) -> str:
+        """Why asks wait although nodes have room for them, or ""."""
+        refusal = self._inquiry.refusal(now_ns, queue.first(), leaf.path, queue.shape)
+        self._steps += self._inquiry.take()
+        return refusal
+
+    def _is_held_up(self, now_ns: int, leaf: Account, queue: AskQueue, node: IndexedNode) -> bool:
+        """Whether asks may not run on a node that has room for them, or that is not known yet; then it is asked about."""
+        may_run = self._inquiry.may_run(queue.first(), node.node_id, allocate=True)
+        if may_run:
+            return False
+        assert queue.line is not None
+        if may_run is None:
+            self._inquiry.about_first(now_ns, queue.first(), queue.shape, node.node_id)
+            self._steps += self._inquiry.take()
+            queue.line.reason = WAITS
+        else:
+            queue.line.reason = self._refusal(now_ns, leaf, queue)
+        return True
+
+    def _may_keep(self, now_ns: int, queue: AskQueue, node: IndexedNode) -> bool:
+        """Whether the node may be kept for the asks (SC-53)."""
+        may_run = self._inquiry.may_run(queue.first(), node.node_id, allocate=False)
+        if not may_run:
+            self._inquiry.about(now_ns, queue.first(), [node.node_id] if may_run is None else [], allocate=False)
+            self._steps += self._inquiry.take()
+        return bool(may_run)
+
     # ---- reservations
 
     def _try_required(self, now_ns: int, leaf: Account, application: WaitingApplication, queue: AskQueue) -> bool:
@@ -198,12 +210,14 @@ class Planner:
         node = self.nodes.nodes.get(queue.required_node)
         if node is None or not node.could_fit(queue.needs, queue.selector):  # SC-71; and nobody makes room in vain
             return False
+        has_room = node.fits(queue.needs, queue.selector)
+        if has_room and self._is_held_up(now_ns, leaf, queue, node):  # it would be kept in vain, and from everybody else
+            return False
         for reservation in self._reservations.on(node.node_id):
             if not reservation.is_pinned():
                 self._steps.append(self.indexes.unreserve(now_ns, reservation))  # SC-74
                 self.indexes.requeue(self.indexes.leaf_of(reservation.application), reservation.application)
-        room = node.fits(queue.needs, queue.selector) and self.ledger.shortage(leaf.path_up, queue.needs) is None
-        if room and not node.reserved:
+        if has_room and not node.reserved and self.ledger.shortage(leaf.path_up, queue.needs) is None:
             self._steps.append(place(self.indexes, now_ns, leaf, application, queue.first(), node))
         else:
             self._steps.append(self.indexes.reserve(now_ns, leaf, application, queue.first(), node))  # SC-76
@@ -222,7 +236,7 @@ class Planner:
             self.indexes.watch_ages(line.oldest_ns)
         elif not self._reservations.disabled:
             node = self.nodes.best_to_reserve(queue.shape)
-        if node is None:
+        if node is None or not self._may_keep(now_ns, queue, node):
             order.park(line)
             return False
         order.get_stuck(line)

@@ -12,7 +12,7 @@ from ykactor.core import placeholders
 from ykactor.core.access import UserGroups
 from ykactor.core.applications import Application
 from ykactor.core.decisions import Allocated, AllocationRejected, ApplicationAdded, Decision
-from ykactor.core.ids import AllocationKey, ApplicationID, QueuePath
+from ykactor.core.ids import AllocationKey, ApplicationID, NodeID, QueuePath
 from ykactor.core.lifecycle import Timer, states_first
 from ykactor.core.messages import AddApplication, Ask, ReleaseAllocations, RemoveApplication, SubmitAllocation
 from ykactor.core.queueconfig import QueueConfig
@@ -38,10 +38,11 @@ class SubmitBatch(Struct, frozen=True, gc=False):
 
 
 class Replacement(Struct, frozen=True, gc=False):
-    """A real ask is to take the place of a placeholder."""
+    """A real ask is to take the place of a placeholder, on its node or, where it has been placed already, on another one."""
 
     ask: Ask
     placeholder: AllocationKey
+    node_id: NodeID
 
 
 class Cancellation(Struct, frozen=True, gc=False):
@@ -63,7 +64,7 @@ class SettleBatch(Struct, frozen=True, gc=False):
 
 
 class EndAllocations(Struct, frozen=True, gc=False):
-    """These allocations ended with their node (SC-112). Answer: facts, state changes first."""
+    """These allocations, or what was to become one, ended with their node (SC-112). Answer: facts, state changes first."""
 
     now_ns: int
     keys: list[tuple[ApplicationID, AllocationKey]]
@@ -269,7 +270,7 @@ class LeafCore:
         facts: list[Decision] = []
         for application_id, key in command.keys:
             application = self.applications[application_id]
-            facts += application.end_allocation(command.now_ns, key, "STOPPED_BY_RM", command.message)
+            facts += application.lose(command.now_ns, key, command.message)
             self._keep_or_drop(application)
         return states_first(facts)  # one list of releases, not cut in two
 
@@ -313,7 +314,7 @@ def _settle(application: Application, now_ns: int, decision: Planned) -> list[De
         case Allocated():
             return application.settle(now_ns, decision.ask, decision.node_id)
         case Replacement():
-            return placeholders.start_replacement(application, now_ns, decision.ask, decision.placeholder)
+            return placeholders.start_replacement(application, now_ns, decision.ask, decision.placeholder, decision.node_id)
         case Cancellation():
             return placeholders.cancel(application, now_ns, decision.placeholder)
 

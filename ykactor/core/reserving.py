@@ -9,6 +9,7 @@ from __future__ import annotations
 from ykactor.core import headroom
 from ykactor.core.backlog import Shape, WaitingApplication, order_of
 from ykactor.core.indexes import Indexes
+from ykactor.core.inquiry import Inquiry
 from ykactor.core.ledger import Account
 from ykactor.core.nodesort import IndexedNode
 from ykactor.core.reservations import RESERVATION_MAX_NS, Reservation
@@ -21,8 +22,9 @@ Candidates = dict[Account, dict[WaitingApplication, None]]
 class ReservedStep:
     """Places what has a node kept for it, best first."""
 
-    def __init__(self, indexes: Indexes) -> None:
+    def __init__(self, indexes: Indexes, inquiry: Inquiry) -> None:
         self._indexes = indexes
+        self._inquiry = inquiry
         self._reservations = indexes.reservations
         self._steps: list[Step] = []
         #: Generation and changes of reservations when nothing could be placed the last time.
@@ -37,7 +39,9 @@ class ReservedStep:
         while candidates:
             leaf = self._indexes.ledger.first_of(candidates)
             for application in self._in_order(candidates.pop(leaf)):
-                if self._serve(now_ns, leaf, application):
+                is_served = self._serve(now_ns, leaf, application)
+                self._steps += self._inquiry.take()
+                if is_served:
                     return self._steps
         if not self._steps and not self._is_kept_back:
             self._seen = self._now()
@@ -58,7 +62,7 @@ class ReservedStep:
         return found
 
     def _has_room(self, reservation: Reservation, places: dict[Shape, IndexedNode | None]) -> bool:
-        needs, _, selector = reservation.shape
+        needs, _, selector, _ = reservation.shape
         if reservation.node.fits(needs, selector):
             return True
         if reservation.is_pinned():
@@ -91,22 +95,34 @@ class ReservedStep:
             reservation = self._reservations.of(ask)
             if self._lacks(reservation):
                 if reservation.made_ns <= now_ns - RESERVATION_MAX_NS:  # SC-60
-                    self._steps.append(self._indexes.unreserve(now_ns, reservation))
-                    self._indexes.requeue(leaf, application)
+                    self._let_go(now_ns, leaf, reservation)
                 continue
-            needs, _, selector = reservation.shape
-            if reservation.node.fits(needs, selector) and self._place(now_ns, leaf, reservation, reservation.node):
+            needs, _, selector, _ = reservation.shape
+            if not reservation.node.fits(needs, selector):
+                served.append(reservation)
+            elif self._inquiry.may_run(ask, reservation.node.node_id, allocate=True) is False:  # it was kept in vain
+                self._let_go(now_ns, leaf, reservation)
+            elif self._place(now_ns, leaf, reservation, reservation.node):
                 return True
-            served.append(reservation)
         for reservation in served:
             node = None if reservation.is_pinned() else self._indexes.nodes.first_fit(reservation.shape)
             if node is not None and self._place(now_ns, leaf, reservation, node):
                 return True
         return False
 
+    def _let_go(self, now_ns: int, leaf: Account, reservation: Reservation) -> None:
+        self._steps.append(self._indexes.unreserve(now_ns, reservation))
+        self._indexes.requeue(leaf, reservation.application)
+
     def _place(self, now_ns: int, leaf: Account, reservation: Reservation, node: IndexedNode) -> bool:
-        """False when the cluster as a whole is overcommitted, which an ask that requires its node finds out here (SC-43)."""
+        """False when the cluster as a whole is overcommitted, which an ask that requires its node finds out here (SC-43).
+
+        Also while it is not known yet if the ask may run on the node; then it is asked about.
+        """
         ledger = self._indexes.ledger
+        if self._inquiry.may_run(reservation.ask, node.node_id, allocate=True) is None:
+            self._inquiry.about_first(now_ns, reservation.ask, reservation.shape, node.node_id)
+            return False
         if reservation.is_pinned() and ledger.shortage(leaf.path_up, reservation.shape[0]) is not None:
             return False
         unreserved = self._indexes.unreserve(now_ns, reservation)

@@ -14,6 +14,7 @@ from msgspec import Struct
 from ykactor.core.decisions import ApplicationChanged, Decision
 from ykactor.core.indexes import Indexes
 from ykactor.core.lifecycle import states_first
+from ykactor.core.messages import Ask
 from ykactor.core.nodes import PlaceBatch, Placed, Refused
 from ykactor.core.nodesort import IndexedNode
 from ykactor.core.planner import Budget, Planner
@@ -35,12 +36,14 @@ class CycleResult(Struct):
         at_rest: nothing more can be decided until something changes.
         is_full: the budget's placements were used up, so there was progress and probably is more to do.
         work: units of work spent (see ``planner.Budget``).
+        look_ns: when to look again at what waits although nothing has changed; None while there is no such time.
     """
 
     facts: list[Decision]
     at_rest: bool
     is_full: bool
     work: int
+    look_ns: int | None = None
 
 
 Cycle = Generator[Sends, list[object], CycleResult]
@@ -69,26 +72,26 @@ class SchedulerCore:
             budget: how much to plan; what is left is planned in the next cycle.
         """
         plan = self.planner.plan(now_ns, budget)
+        look_ns = self.indexes.nodes.predicates.due_ns()
         if not plan.steps:
-            return CycleResult([], plan.at_rest, False, plan.work)
+            return CycleResult([], plan.at_rest, False, plan.work, look_ns)
         committed = yield from self._commit(plan.steps)
         decided = yield from self._settle(now_ns, committed)
         self.indexes.ledger.confirm()
         at_rest = plan.at_rest and len(committed) == len(plan.steps)
-        return CycleResult(decided, at_rest, len(plan.steps) >= budget.placements_max, plan.work)
+        return CycleResult(decided, at_rest, len(plan.steps) >= budget.placements_max, plan.work, look_ns)
 
     def _commit(self, steps: list[Step]) -> Generator[Sends, list[object], list[Step]]:
         """One batch for each node touched; what a node refuses is taken back. Answers what stands, in plan order."""
-        placements = [step for step in steps if type(step) is Placement]
-        batches: dict[IndexedNode, list[Placement]] = {}
-        for placement in placements:
-            batches.setdefault(placement.node, []).append(placement)
+        batches: dict[IndexedNode, list[Placement | GangStep]] = {}
+        for step in steps:
+            if isinstance(step, Placement | GangStep) and step.node is not None:
+                batches.setdefault(step.node, []).append(step)
         cores = self._roster.nodes
         answers = yield [
-            (cores[node.node_id], PlaceBatch(node.revision, [placement.allocated.ask for placement in batch]))
-            for node, batch in batches.items()
+            (cores[node.node_id], PlaceBatch(node.revision, [_ask_of(step) for step in batch])) for node, batch in batches.items()
         ]
-        begun = {placement.application for placement in placements if placement.is_first}
+        begun = {step.application for step in steps if type(step) is Placement and step.is_first}
         refused: set[IndexedNode] = set()
         for (node, batch), answer in zip(batches.items(), answers, strict=True):
             if isinstance(answer, Placed):
@@ -101,26 +104,32 @@ class SchedulerCore:
         for application in begun:
             if not application.allocated:  # nothing of it came to run: it does not count after all (QU-74)
                 application.uncount()
-        return [step for step in steps if type(step) is not Placement or step.node not in refused]
+        return [step for step in steps if not isinstance(step, Placement | GangStep) or step.node not in refused]
 
-    def _take_back(self, node: IndexedNode, batch: list[Placement], refusal: Refused) -> None:
+    def _take_back(self, node: IndexedNode, batch: list[Placement | GangStep], refusal: Refused) -> None:
         """The node is not as the index had it: refund, let the asks wait again, and look at the node anew."""
         if refusal.revision == node.revision:
             raise InvariantViolation(f"refused although the index was up to date: {refusal.reason}")
-        for placement in reversed(batch):
-            ask, application = placement.allocated.ask, placement.application
-            self.indexes.ledger.refund(placement.leaf, ask.spec.resource)
-            application.put_back(ask)
-            if application.gang is not None and ask.spec.placeholder:
-                application.gang.take_back(ask)
-            truth = self._roster.leaf(placement.leaf.path).applications[application.application_id]
-            if truth.state not in COUNTED_AS_RUNNING:
-                self.indexes.ledger.give_slot_back(placement.leaf, application.application_id)
-                application.holds_slot = False
-            application.enter(truth.state)
-            self.indexes.requeue(placement.leaf, application)
+        for step in reversed(batch):
+            if type(step) is Placement:
+                self._take_placement_back(step)
+            elif type(step) is GangStep:
+                step.take_back(self.indexes)
         self.indexes.nodes.sync(self._roster.nodes[node.node_id])
         self.indexes.generation += 1
+
+    def _take_placement_back(self, placement: Placement) -> None:
+        ask, application = placement.allocated.ask, placement.application
+        self.indexes.ledger.refund(placement.leaf, ask.spec.resource)
+        application.put_back(ask)
+        if application.gang is not None and ask.spec.placeholder:
+            application.gang.take_back(ask)
+        truth = self._roster.leaf(placement.leaf.path).applications[application.application_id]
+        if truth.state not in COUNTED_AS_RUNNING:
+            self.indexes.ledger.give_slot_back(placement.leaf, application.application_id)
+            application.holds_slot = False
+        application.enter(truth.state)
+        self.indexes.requeue(placement.leaf, application)
 
     def _settle(self, now_ns: int, steps: list[Step]) -> Generator[Sends, list[object], list[Decision]]:
         """One batch for each leaf; answers all facts in plan order, state changes before the allocation (AP-96)."""
@@ -157,3 +166,7 @@ class SchedulerCore:
                     if truth.state in COUNTED_AS_RUNNING:
                         self.indexes.ledger.take_slot(leaf, application.application_id)
                     self.indexes.requeue(leaf, application)
+
+
+def _ask_of(step: Placement | GangStep) -> Ask:
+    return step.allocated.ask if isinstance(step, Placement) else step.decision.ask

@@ -12,6 +12,7 @@ from ykactor.core.messages import Ask
 from ykactor.core.nodesort import IndexedNode
 from ykactor.core.queues import Cancellation, Replacement
 from ykactor.core.states import COUNTED_AS_RUNNING, ApplicationState, after_allocation
+from ykactor.core.taskgroups import Holder
 
 
 class Placement(Struct, gc=False):
@@ -30,6 +31,20 @@ class GangStep(Struct, gc=False):
 
     decision: Replacement | Cancellation
     leaf: Account
+    application: WaitingApplication
+    #: The placeholder and its node.
+    holder: Holder
+    #: Where the real ask has its place if that is another node: it is charged at once.
+    node: IndexedNode | None = None
+
+    def take_back(self, indexes: Indexes) -> None:
+        """The other node does not take the real ask: it waits again, and the placeholder may be replaced (GA-23)."""
+        ask, gang = self.decision.ask, self.application.gang
+        assert gang is not None
+        gang.offer(*self.holder)
+        self.application.add(ask)
+        indexes.ledger.change_pending(self.leaf, ask.spec.resource)
+        indexes.requeue(self.leaf, self.application)
 
 
 #: What a plan decides, or only has to tell.

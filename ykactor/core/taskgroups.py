@@ -6,7 +6,6 @@ Derived from the facts of the leaf, like everything in ``backlog``.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
 from ykactor.core.ids import AllocationKey, NodeID
 from ykactor.core.messages import Ask
@@ -52,6 +51,10 @@ class WaitingGang:
     def place(self, ask: Ask, node_id: NodeID) -> None:
         """A placeholder runs."""
         add_to(self.secured, ask.spec.resource)
+        self.offer(ask, node_id)
+
+    def offer(self, ask: Ask, node_id: NodeID) -> None:
+        """A placeholder that runs may be replaced."""
         group, key = ask.spec.task_group_name, (ask.created_ns, ask.spec.allocation_key)
         self.free.setdefault(group, Ranking()).add(key, (ask, node_id))
         self._places[ask.spec.allocation_key] = group, key
@@ -77,10 +80,6 @@ class WaitingGang:
         if place is not None:
             self.free[place[0]].remove(place[1])
 
-    def may_be_replaced(self, key: AllocationKey) -> bool:
-        """Whether the placeholder runs and nobody has taken its place or told it to end."""
-        return key in self._places
-
     def is_complete(self) -> bool:
         """Whether everything that was announced has been allocated."""
         return bool(self.total) and all(self.secured.get(name, 0) >= quantity for name, quantity in self.total.items())
@@ -89,8 +88,7 @@ class WaitingGang:
         """Whether a real ask waits and a placeholder of its group runs."""
         return any(count and self.free.get(group) for group, count in self._held_counts.items())
 
-    def pairs(self) -> Iterator[tuple[Ask, Holder]]:
-        """Every real ask with every placeholder of its group, in the order in which they are looked at (section 3 of GA)."""
-        for ask in self.held.items():
-            for holder in self.free[ask.spec.task_group_name].items() if ask.spec.task_group_name in self.free else ():
-                yield ask, holder
+    def holders(self, ask: Ask) -> list[Holder]:
+        """The placeholders whose place a real ask may take, in the order in which they are looked at (section 3 of GA)."""
+        free = self.free.get(ask.spec.task_group_name)
+        return list(free.items()) if free else []

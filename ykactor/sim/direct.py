@@ -102,6 +102,7 @@ class DirectPartition:
         while True:
             result = carry_out(self.scheduler.cycle(now_ns, self._budget))
             self.core.note(result.facts)
+            self.core.timetable.look_ns = result.look_ns
             self._publish(result.facts)
             self._confirm(now_ns, result.facts)
             if self._after_step is not None:

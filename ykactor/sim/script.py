@@ -82,7 +82,7 @@ def instants(scenario: Scenario) -> Iterator[Instant]:
 
 def _add_step(instant: Instant, request: si.WorkRequest) -> None:
     match request:
-        case si.NodeRequest() | si.ApplicationRequest() | si.AllocationRequest():
+        case si.NodeRequest() | si.ApplicationRequest() | si.AllocationRequest() | si.PredicatesResponse():
             instant.add(translate.submissions(request))
         case si.TerminateApplication() | si.MoveApplication():
             instant.steps.append(Request(*translate.administration(request)))

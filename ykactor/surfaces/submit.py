@@ -112,6 +112,9 @@ class _Play:
                     yield f"released {release.allocation_key} of {release.application_id}: {release.termination_type}"
                 for rejected in response.rejected_allocations:
                     yield f"rejected {rejected.allocation_key} of {rejected.application_id}: {rejected.reason}"
+            case si.PredicatesRequest():
+                for check in response.checks:
+                    yield f"asked whether {check.predicate} may run on {check.node_id}"
             case si.ErrorResponse():
                 request = self._scenario.messages[int(response.id)].request
                 where = f"{response.path}: " if response.path else ""

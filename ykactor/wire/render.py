@@ -99,7 +99,7 @@ _LINES: dict[type, Callable[[Any], Line]] = {
 
 # ---- messages to the resource manager
 
-PartitionResponse = si.NodeResponse | si.ApplicationResponse | si.AllocationResponse
+PartitionResponse = si.NodeResponse | si.ApplicationResponse | si.AllocationResponse | si.PredicatesRequest
 
 
 def responses(facts: Iterable[fact.Decision], partition: str) -> list[PartitionResponse]:
@@ -111,6 +111,9 @@ def responses(facts: Iterable[fact.Decision], partition: str) -> list[PartitionR
     messages: list[tuple[type[PartitionResponse], dict[str, Any]]] = []
     rank = 0
     for decision in facts:
+        if type(decision) is fact.PredicatesAsked:
+            messages.append((si.PredicatesRequest, _questions(decision, partition)))
+            continue
         answer = _ANSWERS.get(type(decision))
         entry = None if answer is None else answer.entry(decision, partition)
         if answer is None or entry is None:
@@ -120,6 +123,21 @@ def responses(facts: Iterable[fact.Decision], partition: str) -> list[PartitionR
         messages[-1][1].setdefault(answer.entries, []).append(entry)
         rank = answer.rank
     return [message(**lists) for message, lists in messages]
+
+
+def _questions(it: fact.PredicatesAsked, partition: str) -> dict[str, Any]:
+    spec = it.ask.spec
+    checks = [
+        si.PredicateCheck(
+            predicate=it.predicate,
+            node_id=node_id,
+            allocate=it.allocate,
+            allocation_key=spec.allocation_key,
+            application_id=spec.application_id,
+        )
+        for node_id in it.nodes
+    ]
+    return {"partition_name": partition, "checks": checks}
 
 
 def _updated(it: fact.ApplicationChanged, partition: str) -> si.UpdatedApplication | None:

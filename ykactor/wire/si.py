@@ -140,6 +140,28 @@ class RejectedAllocation(_Part, frozen=True):
     reason: str
 
 
+class PredicateCheck(_Part, frozen=True):
+    """May asks of the class ``predicate`` run on the node? The allocation named is one of them.
+
+    ``allocate`` False asks whether they could if what runs there made room.
+    """
+
+    predicate: str
+    node_id: str
+    allocate: bool
+    allocation_key: str = ""
+    application_id: str = ""
+
+
+class PredicateAnswer(_RequestPart, frozen=True):
+    """They may if ``error`` is empty, else it says why not."""
+
+    predicate: str
+    node_id: str
+    allocate: bool = True
+    error: str = ""
+
+
 class EventRecord(_Part, frozen=True):
     """One line of the feed; ``event_change_type`` and ``event_change_detail`` are the SI's names."""
 
@@ -211,6 +233,13 @@ class MoveApplication(_Request, frozen=True, kw_only=True):
     ugi: UserGroupInformation | None = None
 
 
+class PredicatesResponse(_Request, frozen=True, kw_only=True):
+    """Answers to checks of a ``PredicatesRequest``, all or some, or to checks that may come."""
+
+    partition_name: str = ""
+    answers: list[PredicateAnswer] = []
+
+
 class ScheduleRequest(_Request, frozen=True, kw_only=True):
     steps: int = 1
 
@@ -223,6 +252,7 @@ WorkRequest = (
     | UpdateConfigurationRequest
     | TerminateApplication
     | MoveApplication
+    | PredicatesResponse
     | ScheduleRequest
 )
 Request = RegisterResourceManagerRequest | WorkRequest
@@ -257,6 +287,13 @@ class AllocationResponse(_Response, frozen=True, kw_only=True):
     rejected_allocations: list[RejectedAllocation] = []
 
 
+class PredicatesRequest(_Response, frozen=True, kw_only=True):
+    """What the scheduler wants to know; a ``PredicatesResponse`` answers it."""
+
+    partition_name: str = ""
+    checks: list[PredicateCheck] = []
+
+
 class Ack(_Response, frozen=True, kw_only=True):
     """The request ``id`` is carried out; to one that changed the configuration with the ``checksum`` of what runs now."""
 
@@ -271,7 +308,15 @@ class ErrorResponse(_Response, frozen=True, kw_only=True):
     id: str = ""
 
 
-Response = RegisterResourceManagerResponse | NodeResponse | ApplicationResponse | AllocationResponse | Ack | ErrorResponse
+Response = (
+    RegisterResourceManagerResponse
+    | NodeResponse
+    | ApplicationResponse
+    | AllocationResponse
+    | PredicatesRequest
+    | Ack
+    | ErrorResponse
+)
 
 
 # ---- the feed

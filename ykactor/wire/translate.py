@@ -6,6 +6,7 @@ left to the cores, which refuse entry by entry.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from ykactor.core.access import UserGroups
@@ -15,6 +16,7 @@ from ykactor.core.messages import (
     AddApplication,
     Administration,
     AllocationSpec,
+    AnswerPredicate,
     MoveApplication,
     ReleaseAllocations,
     RemoveApplication,
@@ -43,7 +45,7 @@ _TERMINATION_TYPES = (
 )
 
 #: What ``submissions`` takes; the session itself answers the other requests.
-PartitionRequest = si.NodeRequest | si.ApplicationRequest | si.AllocationRequest
+PartitionRequest = si.NodeRequest | si.ApplicationRequest | si.AllocationRequest | si.PredicatesResponse
 
 
 def submissions(request: PartitionRequest) -> dict[PartitionName, list[Submission]]:
@@ -137,6 +139,8 @@ def _parts(request: PartitionRequest) -> list[tuple[str, Sequence[Any], Callable
                 ("allocations", request.allocations, _allocation),
                 ("releases.allocationsToRelease", releases, _release),
             ]
+        case si.PredicatesResponse():
+            return [("answers", request.answers, partial(_answer, _partition(request.partition_name)))]
         case _:
             raise TypeError(f"a {type(request).__name__} is not made of submissions")
 
@@ -204,6 +208,12 @@ def _release(wire: si.AllocationRelease) -> _Routed:
         allocation_key=AllocationKey(wire.allocation_key) if wire.allocation_key else None,
         termination_type=wire.termination_type,
     )
+
+
+def _answer(partition: PartitionName, wire: si.PredicateAnswer) -> _Routed:
+    _require(wire.predicate, "predicate")
+    _require(wire.node_id, "nodeID")
+    return partition, AnswerPredicate(wire.predicate, NodeID(wire.node_id), wire.allocate, wire.error)
 
 
 _NO_POLICY = si.PreemptionPolicy()

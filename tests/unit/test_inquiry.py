@@ -1,0 +1,233 @@
+"""Asks whose nodes the resource manager decides about: asked, waited for, answered, refused, forgotten (section 10 of SC)."""
+
+import pytest
+from world import answer, answering, app, ask, configure, forget, node, queue, release, tree, world
+
+from ykactor.core.decisions import Allocated, PredicatesAsked
+from ykactor.core.inquiry import NOBODY, WAITS
+from ykactor.core.predicates import CLASS_MAX, NO_ANSWER
+
+TEXT = tree(queue("a"), queue("b"))
+TWO_NODES = [node("n1", vcore=4000), node("n2", vcore=4000)]
+
+
+@pytest.fixture
+def it():
+    made = world(TEXT, TWO_NODES)
+    made.given(app("app-1"), app("app-2", "root.b"))
+    return made
+
+
+def gpu(key, application_id="app-1", **more):
+    return ask(key, application_id, predicate="gpu", **{"vcore": 1000} | more)
+
+
+def test_an_ask_waits_for_the_answer_and_others_do_not(it):
+    """The nodes that have room are asked about, in order; asks without a class go on meanwhile (SC-30, SC-120)."""
+    it.send(gpu("t1"), ask("free", "app-2", vcore=1000))
+    it.expect("app-1 Accepted", "app-2 Accepted", "gpu on n1 n2?", "app-2 Starting", "free on n1")
+    assert it.why("t1") == WAITS
+    it.send(*answer("gpu", "n1", "n2"))
+    it.expect("app-1 Starting", "t1 on n2")
+
+
+def test_asks_of_one_class_share_answers(it):
+    """What is known of a class needs no asking, whatever the size, the application or the queue of the ask."""
+    it.given(gpu("t1"), *answer("gpu", "n1", no="no gpu"))
+    it.given(*answer("gpu", "n2"))
+    it.send(gpu("t2", vcore=500), gpu("t3", "app-2"))
+    assert it.placed() == ["t3", "t2"]
+    assert it.node("n1")["allocated"] == {}
+
+
+def test_the_answer_decides_and_not_how_long_it_took(it):
+    """A node that comes earlier is waited for although a later one is known to pass (SC-43: the first accepting node)."""
+    it.given(gpu("t1"))
+    it.send(*answer("gpu", "n2"))
+    it.expect()
+    it.send(*answer("gpu", "n1"))
+    it.expect("app-1 Starting", "t1 on n1")
+
+
+def test_a_node_without_room_is_not_asked_about(it):
+    """The hook comes after all other checks (SC-120)."""
+    it.given(ask("full", "app-2", on="n1", vcore=4000))
+    it.send(gpu("t1"))
+    it.expect("app-1 Accepted", "gpu on n2?")
+
+
+def test_sixteen_nodes_at_a_time():
+    """A question is about 16 nodes at most, in order; the next are asked about when none of them will do."""
+    names = [f"n{number:02}" for number in range(20)]
+    it = world(TEXT, [node(name, vcore=1000) for name in names])
+    it.given(app("app-1"))
+    it.send(gpu("t1"))
+    it.expect("app-1 Accepted", f"gpu on {' '.join(names[:16])}?")
+    it.send(*answer("gpu", *names[:15], no="no gpu"))
+    it.expect()
+    it.send(*answer("gpu", names[15], no="no gpu"))
+    it.expect(f"gpu on {' '.join(names[16:])}?")
+
+
+def test_answers_may_come_before_anybody_asks(it):
+    """What the resource manager says unasked holds as well."""
+    it.given(*answer("gpu", "n1", no="no gpu"), *answer("gpu", "n2"))
+    it.send(gpu("t1"))
+    it.expect("app-1 Accepted", "app-1 Starting", "t1 on n2")
+
+
+def test_an_answer_about_an_unknown_node_is_ignored(it):
+    """It may have left meanwhile; it must not be believed when it comes back."""
+    it.send(*answer("gpu", "n9"), node("n9", vcore=9000))
+    it.given(gpu("t1", vcore=9000))
+    assert it.why("t1") == WAITS
+
+
+def test_refused_everywhere(it):
+    """The reason is shown, and told to the owner with counts, at most every 15 s and for one ask of those that fare alike."""
+    it.given(gpu("t1"), gpu("t2"))
+    it.send(*answer("gpu", "n1", "n2", no="no gpu"))
+    assert it.why("t1") == it.why("t2") == "no node that has room for it may run it: no gpu (2x)"
+    assert it.remarks() == ["Unschedulable request 't1': no gpu (2x); "]
+    it.send(node("n3", vcore=100), at=14)
+    assert len(it.remarks()) == 1
+    it.send(node("n4", vcore=100), at=15)
+    assert len(it.remarks()) == 2
+
+
+def test_a_changed_answer_wakes(it):
+    """Another answer replaces the one before."""
+    it.given(gpu("t1"), *answer("gpu", "n1", "n2", no="no gpu"))
+    it.send(*answer("gpu", "n2"))
+    it.expect("app-1 Starting", "t1 on n2")
+
+
+def test_a_required_node_is_asked_about_alone(it):
+    """SC-75: the hook has its word on a required node too."""
+    it.send(gpu("t1", requires="n2"))
+    it.expect("app-1 Accepted", "gpu on n2?")
+    it.send(*answer("gpu", "n2", no="no gpu"))
+    assert it.why("t1") == "no node that has room for it may run it: no gpu (1x)"
+
+
+# ---- what is not answered
+
+
+def test_no_answer_in_time_counts_as_refused(it):
+    """After 10 s the ask goes on to other nodes."""
+    it.given(gpu("t1"), at=100)
+    it.given(*answer("gpu", "n2"), at=105)
+    it.wait(109)
+    it.expect()
+    it.wait(200)
+    it.expect("app-1 Starting", "t1 on n2")
+    assert [fact.at_ns for fact in it.facts if isinstance(fact, Allocated)] == [110 * 10**9]
+
+
+def test_a_dead_answerer_is_asked_again_at_growing_distances(it):
+    """The ask is refused meanwhile, and the owner told."""
+    it.send(gpu("t1"))
+    it.wait(3000)
+    times = [fact.at_ns // 10**9 for fact in it.facts if isinstance(fact, PredicatesAsked)]
+    assert times == [0, 20, 50, 100, 190, 360, 690, 1340, 1990, 2640]
+    assert it.why("t1") == f"no node that has room for it may run it: {NO_ANSWER} (2x)"
+    it.heard()
+    it.send(*answer("gpu", "n1"))
+    it.expect("app-1 Starting", "t1 on n1")
+
+
+def test_who_is_silent_about_one_node_is_not_waited_for_again(it):
+    """While a silent node is asked about again it stays refused: others are taken at once."""
+    it.given(gpu("t1", vcore=4000), *answer("gpu", "n2", no="no gpu"))
+    it.given(at=25)
+    it.given(node("n3", vcore=4000), *answer("gpu", "n3"))
+    assert it.node("n3")["allocations"] == ["t1"]
+
+
+def test_nobody_answers(it):
+    """Without a resource manager that answers only what is known to pass does, and the reason says so."""
+    it.given(answering(False), *answer("gpu", "n2"))
+    it.send(gpu("t1", vcore=4000), gpu("t2"))
+    it.expect("app-1 Accepted", "app-1 Starting", "t1 on n2")
+    assert it.why("t2") == f"no node that has room for it may run it: {NOBODY} (1x)"
+    assert it.remarks() == [f"Unschedulable request 't2': {NOBODY} (1x); "]
+    it.send(answering(True))
+    it.expect("gpu on n1?")
+
+
+def test_the_answerer_goes_while_it_is_waited_for(it):
+    """It will not answer: the ask is refused at once, not after 10 s, and asked about anew when somebody comes."""
+    it.given(gpu("t1"))
+    it.send(answering(False))
+    assert NOBODY in it.why("t1")
+    it.wait(5)
+    it.send(answering(True))
+    it.expect("gpu on n1 n2?")
+
+
+# ---- what is forgotten
+
+
+def test_a_node_that_changes_or_returns_is_asked_about_again(it):
+    """Another capacity is another node for all that we know; so is one that comes back."""
+    it.given(*answer("gpu", "n1", "n2", no="no gpu"), gpu("t1"))
+    it.send(node("n1", "UPDATE", vcore=5000))
+    it.expect("gpu on n1?")
+    it.given(*answer("gpu", "n1", no="no gpu"))
+    it.send(node("n2", "DECOMISSION"), node("n2", vcore=4000))
+    assert it.heard()[-1] == "gpu on n2?"
+
+
+def test_the_resource_manager_takes_back_what_it_said(it):
+    """For one class on one node, one of both, or everything."""
+    it.given(*answer("gpu", "n1", "n2", no="no gpu"), *answer("disk", "n1", no="slow"), gpu("t1"))
+    it.send(forget("gpu", "n1"))
+    it.expect("gpu on n1?")
+    it.given(*answer("gpu", "n1", no="no gpu"))
+    it.send(forget("gpu"))
+    it.expect("gpu on n1 n2?")
+    it.given(*answer("gpu", "n1", "n2", no="no gpu"))
+    it.send(forget("disk"))
+    it.expect()
+    it.send(forget("", "n2"))
+    it.expect("gpu on n2?")
+    it.given(*answer("gpu", "n2", no="no gpu"))
+    it.send(forget())
+    it.expect("gpu on n1 n2?")
+
+
+def test_many_nodes_behind_refused_ones():
+    """Past the nodes that are looked at one by one the order and the answers hold as well."""
+    names = [f"n{number:03}" for number in range(150)]
+    it = world(TEXT, [node(name, vcore=1000) for name in names])
+    it.given(app("app-1"), *answer("gpu", *names[:140], no="no gpu"), *answer("gpu", *names[140:]))
+    it.send(gpu("t1"), gpu("t2"))
+    assert [line for line in it.heard() if " on " in line] == ["t1 on n140", "t2 on n141"]
+    it.send(*answer("gpu", "n100"), gpu("t3"))
+    it.expect("t3 on n100")
+    it.send(*answer("gpu", "n142", no="broken"), gpu("t4"))
+    it.expect("t4 on n143")
+    it.send(answering(False), forget("gpu", "n144"), gpu("t5"))
+    it.expect("t5 on n145")
+    it.send(answering(True), gpu("t6"))
+    it.expect("gpu on n144?")
+
+
+def test_a_class_is_not_endless(it):
+    """Its name is remembered, so it is bounded."""
+    it.send(ask("t1", "app-1", predicate="x" * (CLASS_MAX + 1), vcore=1))
+    it.expect("t1 rejected: tag ykactor.io/predicate: found 254 characters, expected at most 253")
+
+
+def test_what_is_known_outlives_a_reload(it):
+    """Another queue file says nothing about nodes."""
+    it.given(*answer("gpu", "n1", no="no gpu"), *answer("gpu", "n2"), configure(tree(queue("a"))))
+    it.send(gpu("t1"))
+    it.expect("app-1 Accepted", "app-1 Starting", "t1 on n2")
+
+
+def test_an_ask_that_is_gone_is_not_placed(it):
+    """An answer for nobody is only remembered."""
+    it.given(gpu("t1"), release("t1"))
+    it.send(*answer("gpu", "n1"))
+    it.expect()

@@ -1,0 +1,105 @@
+"""Step 2 of a pass: real asks take the places of the placeholders of their task groups (section 3 of GA)."""
+
+from __future__ import annotations
+
+from ykactor.core.backlog import Shape, WaitingApplication, shape_of
+from ykactor.core.indexes import Indexes
+from ykactor.core.inquiry import Inquiry
+from ykactor.core.ledger import Account
+from ykactor.core.messages import Ask
+from ykactor.core.nodesort import IndexedNode
+from ykactor.core.queues import Cancellation, Replacement
+from ykactor.core.resources import fits
+from ykactor.core.steps import GangStep, Step
+from ykactor.core.taskgroups import Holder
+
+
+class PlaceholderStep:
+    """Replaces placeholders, at most one in a pass, and cancels too small ones on the way."""
+
+    def __init__(self, indexes: Indexes, inquiry: Inquiry) -> None:
+        self._indexes = indexes
+        self._inquiry = inquiry
+        self._steps: list[Step] = []
+
+    def run(self, now_ns: int) -> list[Step]:
+        """What one pass decides; the applications in which there is nothing to be done at present are set aside."""
+        self._steps = []
+        replaceable = self._indexes.replaceable
+        while replaceable:
+            leaf = self._indexes.ledger.first_of(replaceable)
+            application = min(replaceable[leaf], key=lambda it: leaf.applications.sort_key(it) or ())
+            found = self._replace_in(now_ns, leaf, application)
+            self._steps += self._inquiry.take()
+            self._indexes.requeue(leaf, application)
+            if found:
+                break
+            self._indexes.set_aside(leaf, application)
+        return self._steps
+
+    def _replace_in(self, now_ns: int, leaf: Account, application: WaitingApplication) -> bool:
+        """Rows 1 to 3: the first real ask that may run where a placeholder of its group does, or else the first that may not,
+        on another node. Nothing is moved to another node while it is not known who may stay.
+        """
+        assert application.gang is not None
+        gang, tried, moving, is_known = application.gang, set(), None, True
+        for ask in list(gang.held.items()):
+            kind = ask.spec.task_group_name, shape_of(ask.spec)
+            if kind in tried:  # fares as the one before
+                continue
+            tried.add(kind)
+            unknown, refused = [], False
+            for holder in gang.holders(ask):
+                placeholder, node_id = holder
+                if not fits(placeholder.spec.resource, ask.spec.resource):
+                    gang.withdraw(placeholder.spec.allocation_key)
+                    cancellation = Cancellation(ask, placeholder.spec.allocation_key)
+                    self._steps.append(GangStep(cancellation, leaf, application, holder))
+                    continue
+                may_run = self._inquiry.may_run(ask, node_id, allocate=False)
+                if may_run is None:
+                    unknown.append(node_id)
+                elif may_run and not unknown:
+                    self._replace(leaf, application, ask, holder)
+                    return True
+                elif not may_run:
+                    moving, refused = moving or (ask, holder), True
+            if unknown or refused:
+                self._inquiry.about(now_ns, ask, unknown, allocate=False)
+            is_known = is_known and not unknown
+        return moving is not None and is_known and self._replace_elsewhere(now_ns, leaf, application, *moving)
+
+    def _replace_elsewhere(self, now_ns: int, leaf: Account, application: WaitingApplication, ask: Ask, holder: Holder) -> bool:
+        shape = shape_of(ask.spec)
+        node = self._find(shape)
+        if node is None:
+            self._inquiry.refusal(now_ns, ask, leaf.path, shape)
+            return False
+        if self._inquiry.may_run(ask, node.node_id, allocate=True) is None:
+            self._inquiry.about_first(now_ns, ask, shape, node.node_id)
+            return False
+        if node.node_id == holder[1]:  # it may, now that it is asked for in earnest
+            self._replace(leaf, application, ask, holder)
+        else:
+            self._indexes.nodes.charge(node, ask.spec.resource)
+            self._replace(leaf, application, ask, holder, node)
+        return True
+
+    def _find(self, shape: Shape) -> IndexedNode | None:
+        nodes, (needs, required, selector, predicate) = self._indexes.nodes, shape
+        if required is None:
+            return nodes.first_fit(shape)
+        node = nodes.nodes.get(required)
+        is_open = node is not None and node.fits(needs, selector) and not node.reserved
+        return node if is_open and nodes.predicates.verdict((predicate, True), required) is not False else None
+
+    def _replace(
+        self, leaf: Account, application: WaitingApplication, ask: Ask, holder: Holder, node: IndexedNode | None = None
+    ) -> None:
+        assert application.gang is not None
+        key = holder[0].spec.allocation_key
+        application.gang.withdraw(key)
+        application.discard(ask)
+        self._indexes.ledger.change_pending(leaf, {name: -quantity for name, quantity in ask.spec.resource.items()})
+        replacement = Replacement(ask, key, holder[1] if node is None else node.node_id)
+        self._steps.append(GangStep(replacement, leaf, application, holder, node))
