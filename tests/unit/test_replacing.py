@@ -1,0 +1,183 @@
+"""Real tasks that may not run where their placeholders are: they go to another node (row 3 of section 3 of GA)."""
+
+import pytest
+from world import answer, app, ask, node, queue, release, remove, tree, world
+
+from ykactor.core.nodes import NodeCore, PlaceBatch, Refused
+
+TEXT = tree(queue("g"))
+CONFIRM = "PLACEHOLDER_REPLACED"
+REPLACING = "p1 releasing PLACEHOLDER_REPLACED (replacing allocationKey: t1)"
+
+
+def holder(key):
+    return ask(key, "gang", group="g", placeholder=True, requires="n1", vcore=1)
+
+
+def real(key, **more):
+    return ask(key, "gang", group="g", predicate="gpu", **{"vcore": 1} | more)
+
+
+def room(*said, confirms=False, **options):
+    """A gang of two placeholders on n1; n2 is free. The resource manager confirms nothing unless told so."""
+    it = world(TEXT, [node("n1", vcore=10), node("n2", vcore=10)], confirms=confirms, **options)
+    it.given(*said, app("gang", "root.g", placeholders={"vcore": 2}), holder("p1"), holder("p2"))
+    return it
+
+
+def refused_on_n1(**options):
+    """The hook lets real tasks run on n2 only."""
+    return room(*answer("gpu", "n1", no="no gpu", allocate=False), *answer("gpu", "n1", no="no gpu"), *answer("gpu", "n2"), **options)
+
+
+@pytest.fixture
+def it():
+    made = refused_on_n1()
+    made.send(real("t1"))
+    made.expect(REPLACING)
+    return made
+
+
+def used(it):
+    return [it.node(name)["allocated"].get("vcore", 0) for name in ("n1", "n2")], it.queue("root.g")["allocated"]["vcore"]
+
+
+def test_t7_another_node(it):
+    """T7: its place on the other node is taken at once, the queue's usage stays; then the placeholder leaves its node (GA-32)."""
+    assert used(it) == ([2, 1], 2)
+    assert it.queue("root.g")["pending"] == {}
+    it.send(release("p1", "gang", CONFIRM))
+    it.expect("t1 on n2")
+    assert used(it) == ([1, 1], 2)
+
+
+def test_the_same_node_first(it):
+    """Row 2 comes before row 3: where the hook lets it stay it stays, also when an earlier ask may not."""
+    it.given(release("p1", "gang", CONFIRM))
+    it.send(*answer("gpu", "n1", allocate=False), real("t2"))
+    it.given(release("p2", "gang", CONFIRM))
+    assert it.node("n1")["allocations"] == ["t2"]
+
+
+def test_one_after_the_other():
+    """Each confirmation is followed by the next replacement; the last one frees the group."""
+    it = refused_on_n1(confirms=True)
+    it.send(real("t1"), real("t2"), real("t3"))
+    assert [line for line in it.heard() if " on " in line] == ["t1 on n2", "t2 on n2", "t3 on n2"]
+    assert used(it) == ([0, 3], 3)
+
+
+def test_it_is_asked_first():
+    """Whether the task may take the place is asked with ``allocate`` false, then where else with true (SC-120)."""
+    it = room()
+    it.send(real("t1"))
+    it.expect("gpu instead on n1?")
+    it.send(*answer("gpu", "n1", no="no gpu", allocate=False))
+    it.expect("gpu on n2 n1?")
+    it.send(*answer("gpu", "n1", no="no gpu"), *answer("gpu", "n2"))
+    it.expect(REPLACING)
+
+
+def test_it_may_stay():
+    """Row 2 with a hook that passes."""
+    it = room(confirms=True)
+    it.given(real("t1"))
+    it.send(*answer("gpu", "n1", allocate=False))
+    it.expect(REPLACING, "t1 on n1")
+
+
+def test_no_other_node():
+    """Nothing happens, and is tried again when something grows."""
+    it = room(*answer("gpu", "n1", "n2", no="no gpu"), *answer("gpu", "n1", no="no gpu", allocate=False))
+    it.send(real("t1"), real("t2"))
+    it.expect()
+    assert it.remarks() == ["Unschedulable request 't1': no gpu (2x); "]
+    it.send(node("n3", vcore=1), *answer("gpu", "n3"))
+    it.expect("n3 accepted", REPLACING)
+
+
+def test_a_dead_answerer_holds_nobody_else_up():
+    """While its gang waits, other asks are placed; what is not answered counts as refused."""
+    it = room()
+    it.send(real("t1"), app("other", "root.g"), ask("free", "other", vcore=1))
+    assert "free on n2" in it.heard()
+    it.wait(10)
+    it.expect("gpu on n2 n1?")
+    it.wait(20)
+    it.heard()
+    it.send(*answer("gpu", "n2"))
+    it.expect(REPLACING)
+
+
+def test_t17_the_placeholder_loses_its_node(it):
+    """SC-114: as if its end were confirmed; the placeholder itself is not reported."""
+    it.send(node("n1", "DECOMISSION"))
+    assert [line for line in it.heard() if "p1" in line or "t1" in line] == ["t1 on n2"]
+    assert it.node("n2")["allocations"] == ["t1"]
+
+
+def test_the_task_loses_its_node(it):
+    """SC-115: it waits again; the placeholder's end is still awaited and then plain."""
+    it.send(node("n2", "DECOMISSION"))
+    it.expect()
+    assert it.queue("root.g")["pending"] == {"vcore": 1}
+    it.send(release("p1", "gang", CONFIRM))
+    assert used_queue(it) == 1
+    assert it.state_of("gang") == "Starting"
+
+
+def used_queue(it):
+    return it.queue("root.g")["allocated"]["vcore"]
+
+
+def test_the_placeholder_ends_otherwise(it):
+    """GA-36: the task gives its place up and waits again."""
+    it.send(release("p1", "gang", "TIMEOUT"))
+    it.expect("p2 releasing PLACEHOLDER_REPLACED (replacing allocationKey: t1)")
+    assert used(it) == ([1, 1], 1)
+
+
+def test_the_task_is_cancelled(it):
+    """AP-125: its place is free again, the placeholder's end is still awaited."""
+    it.send(release("t1", "gang"))
+    assert used(it) == ([2, 0], 2)
+    it.send(release("p1", "gang", CONFIRM))
+    it.expect()
+    assert used(it) == ([1, 0], 1)
+
+
+def test_the_application_goes(it):
+    """Nothing of it is left anywhere, whether all is released or it is removed."""
+    it.send(release(None, "gang"))
+    assert it.node("n2")["allocations"] == []
+    it.given(app("gang-2", "root.g"))
+    other = refused_on_n1()
+    other.given(real("t1"))
+    other.send(remove("gang"))
+    assert other.final()["nodes"]["n2"]["allocated"] == {}
+
+
+def test_a_node_that_refuses_undoes_it(monkeypatch):
+    """GA-23: the attempt is undone completely, and made again when the node is known as it is."""
+    it = refused_on_n1()
+    place, refusals = NodeCore.on_place_batch, []
+
+    def refuse_once(core: NodeCore, command: PlaceBatch):
+        if core.node_id == "n2" and not refusals:
+            refusals.append(command)
+            core.revision += 1
+            return Refused(core.revision, "not as you think")
+        return place(core, command)
+
+    monkeypatch.setattr(NodeCore, "on_place_batch", refuse_once)
+    it.send(real("t1"))
+    it.expect(REPLACING)
+    assert len(refusals) == 1
+    assert used(it) == ([2, 1], 2)
+
+
+def test_many_held_asks_cost_one_look():
+    """Asks of one group and shape fare alike: one remark, one question, however many wait."""
+    it = room()
+    it.send(*(real(f"t{number}") for number in range(50)))
+    it.expect("gpu instead on n1?")
