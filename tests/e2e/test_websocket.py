@@ -20,6 +20,8 @@ from ykactor.surfaces.websocket import Limits
 REGISTER = {"type": "RegisterResourceManagerRequest", "rmID": "rm-1", "id": "r"}
 NODE = {"nodeID": "n1", "action": "CREATE", "schedulableResource": {"vcore": "4"}}
 APP = {"applicationID": "app-1", "queueName": "root.a"}
+#: What a partition hears of a registration; this resource manager does not answer predicates.
+AFRESH = [messages.Reset(), messages.SetAnswering(False)]
 ASK = {"allocationKey": "t1", "applicationID": "app-1", "resourcePerAlloc": {"vcore": 1000}}
 
 
@@ -183,7 +185,7 @@ async def test_bad_requests_are_answered_and_the_session_goes_on():
             for garbage, code in RM_GARBAGE * 2:
                 answer = await rm.ask(garbage)
                 assert (answer["type"], answer["code"]) == ("ErrorResponse", code), garbage
-            assert [type(s) for s in daemon.doubles["default"].received] == [messages.Reset]
+            assert daemon.doubles["default"].received == AFRESH
             assert (await rm.ask({"type": "NodeRequest", "nodes": [NODE]}))["type"] == "NodeResponse"
 
 
@@ -303,8 +305,28 @@ async def test_fresh_registration_resets_every_partition():
         async with registered(daemon) as rm:
             await rm.ask({"type": "NodeRequest", "nodes": [NODE]})
         async with registered(daemon):
-            assert daemon.doubles["gpu"].received == [messages.Reset()] * 2
-            assert daemon.doubles["default"].received[-1] == messages.Reset()
+            assert daemon.doubles["gpu"].received == AFRESH * 2
+            assert daemon.doubles["default"].received[-2:] == AFRESH
+
+
+async def test_whether_somebody_answers_predicates():
+    """Partitions hear it with every registration, and when the session that does ends; a newer session has the last word."""
+    async with running_daemon() as daemon:
+        heard = daemon.doubles["default"].received
+
+        def answering():
+            return [submission.is_there for submission in heard if isinstance(submission, messages.SetAnswering)]
+
+        async with registered(daemon, answersPredicates=True):
+            async with registered(daemon, answersPredicates=True, resumeFrom=2):
+                pass
+            while len(answering()) < 3:
+                await trio.lowlevel.checkpoint()
+            assert answering() == [True, True, False]
+            async with registered(daemon, answersPredicates=True), registered(daemon):
+                pass
+        async with registered(daemon, resumeFrom=8):
+            assert answering() == [True, True, False, True, False, False]
 
 
 async def test_resume_sends_what_was_missed():
@@ -672,7 +694,7 @@ async def test_stopping_takes_no_more_requests():
             await trio.lowlevel.checkpoint()
         await peer.send_all(frame(request))
         await daemon.stopped.wait()
-        assert daemon.doubles["default"].received == [messages.Reset()]
+        assert daemon.doubles["default"].received == AFRESH
 
 
 async def test_stopping_does_not_wait_for_partitions():

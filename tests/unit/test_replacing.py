@@ -27,7 +27,8 @@ def room(*said, confirms=False, **options):
 
 def refused_on_n1(**options):
     """The hook lets real tasks run on n2 only."""
-    return room(*answer("gpu", "n1", no="no gpu", allocate=False), *answer("gpu", "n1", no="no gpu"), *answer("gpu", "n2"), **options)
+    not_on_n1 = [*answer("gpu", "n1", no="no gpu", allocate=False), *answer("gpu", "n1", no="no gpu")]
+    return room(*not_on_n1, *answer("gpu", "n2"), **options)
 
 
 @pytest.fixture

@@ -78,6 +78,8 @@ class ResourceManager:
     async def answer(self, asked: si.PredicatesRequest, refusal: Callable[[si.PredicateCheck], str]) -> None:
         """Answer what the daemon asks about nodes, and do not wait.
 
+        It asks whoever has connected with ``answers_predicates``, and takes what is not answered within 10 s for a refusal.
+
         Parameters
         ----------
         asked : si.PredicatesRequest
@@ -134,6 +136,7 @@ async def connect(
     encoding: str = "json",
     config: str = "",
     resume_from: int | None = None,
+    answers_predicates: bool = False,
 ) -> AsyncIterator[ResourceManager]:
     """Register as a resource manager.
 
@@ -149,6 +152,8 @@ async def connect(
     resume_from : int, optional
         The number of the last message that you know (`ResourceManager.sequence`): everything is kept and what you missed
         comes first. Without it the daemon forgets your nodes and applications and you report them again.
+    answers_predicates : bool
+        Whether you `ResourceManager.answer` each `si.PredicatesRequest` that you iterate over.
 
     Raises
     ------
@@ -166,7 +171,10 @@ async def connect(
         session = ResourceManager(connection, spoken, resume_from or 0)
         await session.request(
             si.RegisterResourceManagerRequest(
-                rm_id=rm_id, config=config, resume_from=UNSET if resume_from is None else resume_from
+                rm_id=rm_id,
+                config=config,
+                resume_from=UNSET if resume_from is None else resume_from,
+                answers_predicates=answers_predicates,
             )
         )
         yield session

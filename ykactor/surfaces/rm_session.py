@@ -13,7 +13,7 @@ from ykactor.actors.gateway import Gateway
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.outbox import MessagesLostError, Outbox, OutboxReader, SessionReplacedError
 from ykactor.core.ids import PartitionName
-from ykactor.core.messages import Reset
+from ykactor.core.messages import Reset, SetAnswering
 from ykactor.surfaces.peer import Peer, error_response
 from ykactor.wire import si, translate
 from ykactor.wire.codec import ProtocolError
@@ -73,6 +73,8 @@ class ResourceManagerSession:
         self._gateway = gateway
         self._nursery = nursery
         self._reader: OutboxReader[Any] | None = None
+        #: Whether the resource manager answers predicates.
+        self._answers = False
         #: Cancelled by ``stop``: covers all but sending, half a message cannot be taken back. (An error before registration is
         #: sent within it: that is half sent only to a peer that does not read.)
         self._listening = trio.CancelScope()
@@ -102,6 +104,14 @@ class ResourceManagerSession:
         finally:
             if self._reader is not None and self._reader.attached:
                 self._reader.outbox.detach()
+        if self._reader is not None and not self._listening.cancel_called:
+            await self._leave(self._reader.outbox)
+
+    async def _leave(self, outbox: Outbox[Any]) -> None:
+        """Nobody answers predicates any more, unless a newer session has taken over."""
+        async with self._gateway.outboxes.turn:
+            if self._answers and outbox is self._gateway.outboxes.current and outbox.reader is None:
+                await self._tell_answering(False)
 
     async def _listen(self, sending: trio.Nursery) -> None:
         reader = self._reader = await self._register()
@@ -144,21 +154,28 @@ class ResourceManagerSession:
             checksum = await self._apply_config(request.config, "registration of RM failed", afresh=afresh)  # SC-140
         if current is not None and isinstance(request.resume_from, int):
             reader = current.attach(request.resume_from)
+            await self._tell_answering(request.answers_predicates)
         else:
-            await self._reset_partitions()  # SC-141
+            await self._reset_partitions(request.answers_predicates)  # SC-141
             outbox = outboxes.renew(request.rm_id)
             reader = outbox.attach(outbox.sequence)
+        self._answers = request.answers_predicates
         reader.outbox.post(si.RegisterResourceManagerResponse())
         if request.id:
             reader.outbox.post(si.Ack(id=request.id, checksum=checksum))
         return reader
 
-    async def _reset_partitions(self) -> None:
+    async def _tell_answering(self, is_there: bool) -> None:
+        for inbox in list(self._gateway.partitions.values()):
+            with suppress(trio.ClosedResourceError, trio.BrokenResourceError):  # it asks nobody any more
+                await inbox.put(Intake([SetAnswering(is_there)]))
+
+    async def _reset_partitions(self, answers: bool) -> None:
         """Let every partition forget, and wait until nothing older can reach the new outbox."""
         partitions = dict(self._gateway.partitions)
         pending = _Pending("", partitions, partitions)
         for name, inbox in partitions.items():
-            if not await self._put(name, inbox, Intake([Reset()], pending.on_done)):
+            if not await self._put(name, inbox, Intake([Reset(), SetAnswering(answers)], pending.on_done)):
                 pending.on_done(name)
         await pending.done.wait()
         for name in partitions:

@@ -55,7 +55,8 @@ class _Play:
 
     async def run(self, url: str, rm_id: str, config: str) -> None:
         """Ends when everything is sent and answered and the scenario's ``until`` has passed."""
-        async with connect(url, rm_id=rm_id, config=config) as rm:
+        answers = any(isinstance(message.request, si.PredicatesResponse) for message in self._scenario.messages)
+        async with connect(url, rm_id=rm_id, config=config, answers_predicates=answers) as rm:
             self._began_at = trio.current_time()
             failure: Exception | None = None
             async with trio.open_nursery() as nursery:

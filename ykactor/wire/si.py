@@ -162,6 +162,13 @@ class PredicateAnswer(_RequestPart, frozen=True):
     error: str = ""
 
 
+class PredicateScope(_RequestPart, frozen=True):
+    """What has been answered about a class on a node; a field that is empty means all of them."""
+
+    predicate: str = ""
+    node_id: str = ""
+
+
 class EventRecord(_Part, frozen=True):
     """One line of the feed; ``event_change_type`` and ``event_change_detail`` are the SI's names."""
 
@@ -194,6 +201,8 @@ class RegisterResourceManagerRequest(_Request, frozen=True, kw_only=True):
     config: str = ""
     extra_config: dict[str, str] = {}
     resume_from: int | UnsetType = UNSET
+    #: Whether it answers each ``PredicatesRequest`` with a ``PredicatesResponse``; else it is sent none.
+    answers_predicates: bool = False
 
 
 class NodeRequest(_Request, frozen=True, kw_only=True):
@@ -234,9 +243,10 @@ class MoveApplication(_Request, frozen=True, kw_only=True):
 
 
 class PredicatesResponse(_Request, frozen=True, kw_only=True):
-    """Answers to checks of a ``PredicatesRequest``, all or some, or to checks that may come."""
+    """Answers to checks of a ``PredicatesRequest``, all or some, or to checks that may come; before them, what to forget."""
 
     partition_name: str = ""
+    forget: list[PredicateScope] = []
     answers: list[PredicateAnswer] = []
 
 

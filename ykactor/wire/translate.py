@@ -17,6 +17,7 @@ from ykactor.core.messages import (
     Administration,
     AllocationSpec,
     AnswerPredicate,
+    ForgetPredicates,
     MoveApplication,
     ReleaseAllocations,
     RemoveApplication,
@@ -25,6 +26,7 @@ from ykactor.core.messages import (
     TerminateApplication,
     UpdateNode,
 )
+from ykactor.core.predicates import CLASS_MAX
 from ykactor.core.quantities import QuantityError, parse_quantity
 from ykactor.core.resources import Resource
 from ykactor.wire import si
@@ -140,7 +142,11 @@ def _parts(request: PartitionRequest) -> list[tuple[str, Sequence[Any], Callable
                 ("releases.allocationsToRelease", releases, _release),
             ]
         case si.PredicatesResponse():
-            return [("answers", request.answers, partial(_answer, _partition(request.partition_name)))]
+            partition = _partition(request.partition_name)
+            return [
+                ("forget", request.forget, lambda it: (partition, ForgetPredicates(it.predicate, it.node_id))),
+                ("answers", request.answers, partial(_answer, partition)),
+            ]
         case _:
             raise TypeError(f"a {type(request).__name__} is not made of submissions")
 
@@ -212,6 +218,8 @@ def _release(wire: si.AllocationRelease) -> _Routed:
 
 def _answer(partition: PartitionName, wire: si.PredicateAnswer) -> _Routed:
     _require(wire.predicate, "predicate")
+    if len(wire.predicate) > CLASS_MAX:
+        raise ProtocolError("OUT_OF_RANGE", f"found {len(wire.predicate)} characters, expected at most {CLASS_MAX}", "predicate")
     _require(wire.node_id, "nodeID")
     return partition, AnswerPredicate(wire.predicate, NodeID(wire.node_id), wire.allocate, wire.error)
 
