@@ -110,6 +110,56 @@ def test_a_required_node_is_asked_about_alone(it):
     assert it.why("t1") == "no node that has room for it may run it: no gpu (1x)"
 
 
+# ---- nodes that are kept for an ask
+
+
+def kept_for(it):
+    return [name for name in ("n1", "n2") for _ in it.node(name)["reservations"]]
+
+
+def test_the_hook_has_its_word_on_a_reservation(it):
+    """SC-53: with ``allocate`` false, of the node that lacks least; without it no node is kept."""
+    it.given(ask("f1", "app-2", on="n1", vcore=1000), ask("f2", "app-2", on="n2", vcore=2000))
+    it.given(gpu("t1", vcore=4000))
+    it.wait(2)
+    it.expect("gpu instead on n1?")
+    it.send(*answer("gpu", "n1", no="never", allocate=False))
+    it.expect()
+    it.send(*answer("gpu", "n1", allocate=False))
+    it.expect("t1 reserves n1")
+    assert it.why("t1") == "node n1 is kept for it until it has room"
+
+
+def test_a_node_that_turns_out_to_be_refused_is_kept_no_more(it):
+    """When the node has room and the hook refuses, others get it: nothing is won by waiting."""
+    it.given(*answer("gpu", "n1", allocate=False), *answer("gpu", "n2", no="no gpu"))
+    it.given(ask("f1", "app-2", on="n1", vcore=2000), ask("f2", "app-2", on="n2", vcore=2000))
+    it.given(gpu("t1", vcore=4000))
+    it.given(at=2)
+    assert kept_for(it) == ["n1"]
+    it.send(release("f1", "app-2"))
+    assert it.heard()[-1] == "gpu on n1?"
+    it.send(ask("other", "app-2", vcore=3000))
+    it.expect()
+    it.send(*answer("gpu", "n1", no="no gpu"))
+    it.expect("t1 leaves n1", "other on n1")
+
+
+def test_a_required_node_that_refuses_is_not_kept(it):
+    """Else an ask whose answer never comes would keep the node from everybody (SC-76 keeps it for want of room only)."""
+    it.send(gpu("t1", requires="n1", vcore=4000))
+    it.expect("app-1 Accepted", "gpu on n1?")
+    it.send(*answer("gpu", "n1", no="no gpu"))
+    it.wait(60)
+    assert kept_for(it) == []
+    it.given(ask("f1", "app-2", vcore=1000, requires="n1"))
+    assert it.node("n1")["allocations"] == ["f1"]
+    it.send(node("n2", "UPDATE", vcore=5000))
+    assert kept_for(it) == ["n1"]
+    it.send(release("f1", "app-2"))
+    assert kept_for(it) == []
+
+
 # ---- what is not answered
 
 

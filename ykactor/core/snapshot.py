@@ -16,6 +16,7 @@ from ykactor.core.limits import Tracker
 from ykactor.core.messages import Ask
 from ykactor.core.partition import PartitionCore
 from ykactor.core.planner import explain
+from ykactor.core.predicates import TAG, Predicates
 from ykactor.core.priorities import PRIORITY_MIN
 from ykactor.core.reservations import Reservation
 from ykactor.core.resources import Resource, min_union, pruned, saturated
@@ -91,7 +92,18 @@ def partition_state(partition: PartitionCore, indexes: Indexes) -> dict[str, Any
     for _, waiting in indexes.waiting.values():
         state["applications"][waiting.application_id]["pending"] = _pending(indexes, waiting)
     limits = [_limit_state(tracker) for _, tracker in sorted(indexes.trackers.held.items())]
-    return {"name": partition.name, **state, "limits": limits}
+    return {"name": partition.name, **state, "limits": limits, "predicates": _predicates_state(indexes.nodes.predicates)}
+
+
+def _predicates_state(predicates: Predicates) -> dict[str, Any]:
+    """On how many nodes the resource manager has let each class run, or not; ``allocate`` as in section 10 of SC."""
+    return {
+        "isAnswered": predicates.is_answered,
+        "classes": [
+            {"predicate": predicate, "allocate": allocate, "asked": asked, "passed": passed, "refused": refused}
+            for (predicate, allocate), asked, passed, refused in predicates.counts()
+        ],
+    }
 
 
 def _own_headroom(account: Account) -> Resource | None:
@@ -121,13 +133,13 @@ def _pending(indexes: Indexes, waiting: WaitingApplication) -> list[dict[str, An
         }
         for queue in waiting.queues.values()
     ]
-    held = [_alike(_waits_for(group), list(asks)) for group, asks in groupby(_held_asks(waiting), _group_of)]
+    held = [_alike(_waits_for(*group), list(asks)) for group, asks in groupby(_held_asks(waiting), _group_of)]
     reserved = [_alike(_keeps(reservation), [reservation.ask]) for reservation in _reservations(indexes, waiting)]
     return pending + held + reserved
 
 
-def _group_of(ask: Ask) -> str:
-    return ask.spec.task_group_name
+def _group_of(ask: Ask) -> tuple[str, str]:
+    return ask.spec.task_group_name, ask.spec.tags.get(TAG, "")
 
 
 def _held_asks(waiting: WaitingApplication) -> list[Ask]:
@@ -152,8 +164,9 @@ def _alike(reason: str, asks: list[Ask]) -> dict[str, Any]:
     }
 
 
-def _waits_for(group: str) -> str:
-    return f"waits for a placeholder of task group {group}"
+def _waits_for(group: str, predicate: str) -> str:
+    where = f" on a node where the resource manager lets class {predicate} run" if predicate else ""
+    return f"waits for a placeholder of task group {group}{where}"
 
 
 def waiting_asks(indexes: Indexes) -> list[tuple[str, str, str]]:
@@ -166,7 +179,7 @@ def waiting_asks(indexes: Indexes) -> list[tuple[str, str, str]]:
         for ask in queue.items()
     ]
     held = [
-        (ask.spec.allocation_key, leaf.path, _waits_for(_group_of(ask)))
+        (ask.spec.allocation_key, leaf.path, _waits_for(*_group_of(ask)))
         for leaf, waiting in indexes.waiting.values()
         for ask in _held_asks(waiting)
     ]

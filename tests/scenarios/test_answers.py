@@ -1,0 +1,48 @@
+"""A recorded resource manager that answers where asks of a class may run, played by the simulator and by the plain loop."""
+
+import textwrap
+
+import pytest
+
+from ykactor.core.predicates import NO_ANSWER
+from ykactor.sim.simulator import simulate, simulate_directly
+from ykactor.wire.render import decision_lines
+from ykactor.wire.scenario import load
+
+STORY = """\
+name: answers
+config: |
+  partitions: [{name: default, queues: [{name: root, submitacl: "*", queues: [{name: a}]}]}]
+until: 100
+messages:
+  - {at: 0, type: NodeRequest, nodes: [
+      {nodeID: n1, action: CREATE, schedulableResource: {vcore: "4"}},
+      {nodeID: n2, action: CREATE, schedulableResource: {vcore: "4"}}]}
+  - {at: 0, type: ApplicationRequest, new: [{applicationID: app-1, queueName: root.a, ugi: {user: alice}}]}
+  - {at: 1, type: AllocationRequest, allocations: [
+      {allocationKey: slow, applicationID: app-1, resourcePerAlloc: {vcore: "1"}, allocationTags: {ykactor.io/predicate: gpu}},
+      {allocationKey: half, applicationID: app-1, resourcePerAlloc: {vcore: "1"}, allocationTags: {ykactor.io/predicate: disk}},
+      {allocationKey: dead, applicationID: app-1, resourcePerAlloc: {vcore: "1"}, allocationTags: {ykactor.io/predicate: tape}},
+      {allocationKey: free, applicationID: app-1, resourcePerAlloc: {vcore: "1"}}]}
+  - {at: 4, type: PredicatesResponse, answers: [{predicate: gpu, nodeID: n1, error: no gpu}, {predicate: gpu, nodeID: n2}]}
+  - {at: 5, type: PredicatesResponse, answers: [{predicate: disk, nodeID: n2}]}
+  - {at: 60, type: PredicatesResponse, forget: [{predicate: gpu}], answers: [{predicate: gpu, nodeID: n1}]}
+  - {at: 61, type: AllocationRequest, allocations: [
+      {allocationKey: late, applicationID: app-1, resourcePerAlloc: {vcore: "1"}, allocationTags: {ykactor.io/predicate: gpu}}]}
+"""
+
+
+@pytest.mark.parametrize("run", [simulate, simulate_directly])
+def test_slow_half_and_dead_answerers(run, tmp_path):
+    """What is answered late is placed late, what is answered in part after 10 s, what is never answered never; the rest at once."""
+    (tmp_path / "answers.yaml").write_text(textwrap.dedent(STORY))
+    outcome = run(load(tmp_path / "answers.yaml"))
+    lines = [line for fact in outcome.facts for line in decision_lines(fact) if line["decision"] == "allocated"]
+    assert [(line["at"], line["allocationKey"], line["nodeID"]) for line in lines] == [
+        (1.0, "free", "n1"),
+        (4.0, "slow", "n2"),
+        (11.0, "half", "n2"),
+        (61.0, "late", "n1"),
+    ]
+    assert outcome.waiting == [("dead", "root.a", f"no node that has room for it may run it: {NO_ANSWER} (2x)")]
+    assert outcome.refused == []
