@@ -6,13 +6,13 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 import trio.testing
-from world import PLENTY, RELEASED, S_NS, app, ask, load, node, queue, release, spoken, tree, world
+from world import PLENTY, RELEASED, S_NS, answer, app, ask, load, node, queue, release, spoken, tree, world
 
 from ykactor.actors.clock import Clock
 from ykactor.actors.commands import Intake, PartitionSnapshot, Publication, Quiesce, RunSteps, TakeSnapshot
 from ykactor.actors.mailbox import MailboxOverflow
 from ykactor.actors.partition import INBOX_MAX, PartitionActor
-from ykactor.core.decisions import Allocated
+from ykactor.core.decisions import Allocated, PredicatesAsked
 from ykactor.core.nodes import NodeCore
 from ykactor.core.planner import Budget
 
@@ -327,3 +327,57 @@ async def test_broken_node_takes_its_partition_down(seed, autojump_clock, monkey
     assert others is None
     assert not s.actor.finished.is_set()
     assert s.placed() == []
+
+
+# ---- a resource manager that answers where asks may run
+
+
+def classed(count, **more):
+    return [ask(f"gpu-{number}", "app-1", predicate=f"class-{number}", vcore=100, **more) for number in range(count)]
+
+
+async def test_a_dead_answerer_stalls_nobody(seed, autojump_clock):
+    """While hundreds of asks wait for answers that never come, every other ask is placed in the moment in which it is sent."""
+    async with stage() as s:
+        nodes = [node(f"n{number:02}", vcore=40_000) for number in range(40)]
+        await s.send(*nodes, app("app-1"), app("app-2", "root.b"), *classed(300))
+        for second in range(100):
+            await s.until(second)
+            await s.send(ask(f"free-{second}", "app-2", vcore=1))
+            assert s.placed() == [f"free-{number}" for number in range(second + 1)]
+        assert [at for at, line in s.heard() if " on " in line and "free" in line] == list(range(100))
+        assert s.actor.cycles < 1000
+
+
+async def test_a_slow_answerer_is_asked_once_and_waited_for(seed, autojump_clock):
+    """Each answer comes 3 s after its question; what is answered is placed then, and others meanwhile."""
+    async with stage() as s:
+        nodes = [node(f"n{number}", vcore=4000) for number in range(3)]
+        await s.send(*nodes, app("app-1"), app("app-2", "root.b"), *classed(3))
+        questions = [fact for fact in s.facts if isinstance(fact, PredicatesAsked)]
+        await s.until(1)
+        await s.send(ask("free", "app-2", vcore=1))
+        await s.until(3)
+        await s.send(*(said for it in questions for said in answer(it.predicate, *it.nodes)))
+        placed = [(at, line.split()[0]) for at, line in s.heard() if " on n" in line and "?" not in line]
+        assert placed == [(1, "free"), (3, "gpu-0"), (3, "gpu-1"), (3, "gpu-2")]
+        await s.until(3600)
+        assert [fact for fact in s.facts if isinstance(fact, PredicatesAsked)] == questions
+
+
+async def test_an_answer_that_is_overdue_rings(seed, autojump_clock):
+    """After 10 s nobody is waited for; without anything else to do the partition looks again by itself, also in manual mode."""
+    async with stage() as s:
+        await s.send(node("n1", vcore=4000), node("n2", vcore=4000), app("app-1"), *classed(1))
+        await s.send(*answer("class-0", "n2"))
+        await trio.sleep(60)
+        assert s.heard()[-1] == (10, "gpu-0 on n2")
+    async with stage(manual=True) as s:
+        await s.send(node("n1", vcore=4000), node("n2", vcore=4000), app("app-1"), *classed(1))
+        await s.steps(1)
+        await s.send(*answer("class-0", "n2"))
+        cycles = s.actor.cycles
+        await trio.sleep(60)
+        assert s.actor.cycles == cycles
+        await s.steps(1)
+        assert s.placed() == ["gpu-0"]

@@ -57,9 +57,9 @@ class Talk:
             case 0 | 1 | 2 | 3:
                 return [self.ask("app-1"), self.ask("app-2")]
             case 4:
-                return [self.ask("gang", group="g", placeholder=True, predicate="")]
+                return [self.ask("gang", group="g", placeholder=True, predicate="", vcore=3) for _ in range(2)]
             case 5:
-                return [self.ask("gang", group="g")]
+                return [self.ask("gang", group="g") for _ in range(2)]
             case 6 | 7 | 8 | 9:
                 verdict = rng.choice(("", "", "no"))
                 return answer(predicate, *rng.sample(NODES, 4), no=verdict, allocate=rng.random() < 0.6)
@@ -77,7 +77,8 @@ class Talk:
         self.keys += 1
         drawn = self.rng.choice(("", *CLASSES)) if predicate is None else predicate
         requires = self.rng.choice(NODES) if self.rng.random() < 0.1 else None
-        return ask(f"t{self.keys}", application_id, predicate=drawn, requires=requires, vcore=self.rng.randint(1, 3), **more)
+        resource = {"vcore": self.rng.randint(1, 3)} | more
+        return ask(f"t{self.keys}", application_id, predicate=drawn, requires=requires, **resource)
 
 
 class Law:
