@@ -212,3 +212,18 @@ def test_reading_lists_in_order_gives_the_facts_in_order():
     ]
     assert told == ["updated", "new", "updated", "new", "new", "released", "released", "new"]
     assert len(responses(facts, "default")) == 5
+
+
+def test_a_question_about_nodes_is_a_message_of_its_own():
+    """In the order of the facts, with a check for each node and an example of the asks."""
+    asked = fact.PredicatesAsked(S, "gpu", ASK, ("n1", "n2"), True)
+    before, question, after = responses([ALLOCATED, asked, ALLOCATED], "default")
+    assert isinstance(before, si.AllocationResponse)
+    assert isinstance(after, si.AllocationResponse)
+    assert question == si.PredicatesRequest(
+        partition_name="default",
+        checks=[
+            si.PredicateCheck(predicate="gpu", node_id=name, allocate=True, allocation_key="t1", application_id="app-1")
+            for name in ("n1", "n2")
+        ],
+    )

@@ -249,3 +249,37 @@ def test_administrators() -> None:
     moved = administration(si.MoveApplication(application_id="a", queue_name="root.b"))
     assert moved == ("default", messages.MoveApplication("a", "root.b", None))
     assert running(PartitionName("GPU"), [PartitionName("default"), PartitionName("gpu")]) == "gpu"
+
+
+def test_answers_about_nodes_arrive_behind_what_is_forgotten():
+    """All of a ``PredicatesResponse`` goes to its partition, what is to be forgotten first; "allocate" is true if left out."""
+    request = si.PredicatesResponse(
+        partition_name="gpu",
+        answers=[
+            si.PredicateAnswer(predicate="a", node_id="n1"),
+            si.PredicateAnswer(predicate="a", node_id="n2", allocate=False, error="no"),
+        ],
+        forget=[si.PredicateScope(node_id="n3")],
+    )
+    assert submissions(request) == {
+        PartitionName("gpu"): [
+            messages.ForgetPredicates("", "n3"),
+            messages.AnswerPredicate("a", "n1", True, ""),
+            messages.AnswerPredicate("a", "n2", False, "no"),
+        ]
+    }
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "path"),
+    [
+        ({"predicate": "", "node_id": "n1"}, "EMPTY_ID", "answers[0].predicate"),
+        ({"predicate": "a", "node_id": ""}, "EMPTY_ID", "answers[0].nodeID"),
+        ({"predicate": "a" * 254, "node_id": "n1"}, "OUT_OF_RANGE", "answers[0].predicate"),
+    ],
+)
+def test_wrong_answers_about_nodes(fields, code, path):
+    """Nothing of the message takes effect."""
+    with pytest.raises(ProtocolError) as caught:
+        submissions(si.PredicatesResponse(answers=[si.PredicateAnswer(**fields)]))
+    assert (caught.value.code, caught.value.path) == (code, path)

@@ -1,0 +1,120 @@
+"""A resource manager that answers where asks of a class may run, over the socket of the real daemon: prompt, slow, dead, gone."""
+
+import pytest
+import trio
+from daemon import application, asks, next_allocated, next_event, node, real_daemon
+
+from ykactor.client import connect, follow
+from ykactor.core.inquiry import NOBODY, WAITS
+from ykactor.wire import si
+
+
+def classed(key, predicate):
+    tags = {"ykactor.io/predicate": predicate}
+    wanted = si.Allocation(
+        allocation_key=key, application_id="app-1", resource_per_alloc={"vcore": 1000}, allocation_tags=tags
+    )
+    return si.AllocationRequest(allocations=[wanted])
+
+
+async def prepare(rm):
+    for request in (node("n1"), node("n2"), application()):
+        await rm.request(request)
+
+
+async def next_question(rm):
+    while not isinstance(response := await rm.__anext__(), si.PredicatesRequest):
+        pass
+    return response
+
+
+async def reason(daemon, key):
+    """Why an ask waits, as a follower sees it."""
+    state = await daemon.state()
+    (found,) = [it["reason"] for it in state["applications"]["app-1"]["pending"] if key in it["allocationKeys"]]
+    return found
+
+
+async def until_reason(daemon, key, words):
+    while words not in await reason(daemon, key):
+        await trio.lowlevel.checkpoint()
+
+
+@pytest.mark.parametrize("encoding", ["json", "msgpack"])
+async def test_asked_and_answered(encoding):
+    """The question names the class, an ask of it and the nodes in order; the ask runs where it may; refusals are told."""
+    async with (
+        real_daemon() as daemon,
+        connect(daemon.url, rm_id="rm-1", encoding=encoding, answers_predicates=True) as rm,
+        follow(daemon.url) as feed,
+    ):
+        await prepare(rm)
+        await rm.request(classed("t1", "gpu"))
+        asked = await next_question(rm)
+        assert [(it.predicate, it.node_id, it.allocate, it.allocation_key) for it in asked.checks] == [
+            ("gpu", "n1", True, "t1"),
+            ("gpu", "n2", True, "t1"),
+        ]
+        await rm.answer(asked, lambda check: "" if check.node_id == "n2" else "no gpu")
+        assert await next_allocated(rm) == [("t1", "n2")]
+        await rm.request(classed("t2", "gpu"))  # of the same class: nobody is asked again
+        assert await next_allocated(rm) == [("t2", "n2")]
+        await rm.request(classed("t3", "tape"))
+        await rm.answer(await next_question(rm), lambda check: "no tape drive")
+        event = await next_event(feed, "REQUEST")
+        assert (event.object_id, event.message) == ("t3", "Unschedulable request 't3': no tape drive (2x); ")
+        assert await reason(daemon, "t3") == "no node that has room for it may run it: no tape drive (2x)"
+        forget = [si.PredicateScope(predicate="tape", node_id="n1")]
+        await rm.request(si.PredicatesResponse(forget=forget, answers=[si.PredicateAnswer(predicate="tape", node_id="n1")]))
+        assert await next_allocated(rm) == [("t3", "n1")]
+        assert await daemon.stop() == 0
+        assert daemon.noise == ""
+
+
+async def test_slow_and_dead_answerers_stall_nobody():
+    """Asks without a class and asks of an answered class are placed while others wait; each when its own answer is there."""
+    async with real_daemon() as daemon, connect(daemon.url, rm_id="rm-1", answers_predicates=True) as rm:
+        await prepare(rm)
+        await rm.request(classed("dead", "dead"))
+        await rm.request(classed("slow", "slow"))
+        await next_question(rm)
+        asked = await next_question(rm)
+        for number in range(3):
+            await rm.request(asks(f"free-{number}"))
+            assert [key for key, _ in await next_allocated(rm)] == [f"free-{number}"]
+        assert await reason(daemon, "slow") == await reason(daemon, "dead") == WAITS
+        await rm.answer(asked, lambda check: "")
+        assert [key for key, _ in await next_allocated(rm)] == ["slow"]
+        assert await reason(daemon, "dead") == WAITS
+
+
+async def test_nobody_answers():
+    """Who does not say that it answers is not asked; who goes is not waited for; who comes back is asked."""
+    async with real_daemon() as daemon:
+        async with connect(daemon.url, rm_id="rm-1") as rm:
+            await prepare(rm)
+            await rm.request(classed("t1", "gpu"))
+            assert NOBODY in await reason(daemon, "t1")
+            sequence = rm.sequence
+        async with connect(daemon.url, rm_id="rm-1", resume_from=sequence, answers_predicates=True) as rm:
+            await next_question(rm)
+            assert await reason(daemon, "t1") == WAITS
+        await until_reason(daemon, "t1", NOBODY)
+        async with connect(daemon.url, rm_id="rm-1", resume_from=rm.sequence, answers_predicates=True) as rm:
+            await rm.answer(await next_question(rm), lambda check: "")
+            assert await next_allocated(rm) == [("t1", "n1")]
+
+
+async def test_answers_that_make_no_sense():
+    """Empty and endless classes are refused; an unknown node or class is none of our business."""
+    async with real_daemon() as daemon, connect(daemon.url, rm_id="rm-1", answers_predicates=True) as rm:
+        await prepare(rm)
+        for predicate, code in (("", "EMPTY_ID"), ("x" * 300, "OUT_OF_RANGE")):
+            await rm.send(si.PredicatesResponse(id="bad", answers=[si.PredicateAnswer(predicate=predicate, node_id="n1")]))
+            response = await rm.__anext__()
+            while not isinstance(response, si.ErrorResponse):
+                response = await rm.__anext__()
+            assert (response.code, response.path) == (code, "answers[0].predicate")
+        await rm.request(si.PredicatesResponse(answers=[si.PredicateAnswer(predicate="gpu", node_id="n9")]))
+        await rm.request(asks("t1"))
+        assert await next_allocated(rm) == [("t1", "n1")]
