@@ -1,8 +1,9 @@
 """A resource manager that answers where asks of a class may run, over the socket of the real daemon: prompt, slow, dead, gone."""
 
+import msgspec
 import pytest
 import trio
-from daemon import application, asks, next_allocated, next_event, node, real_daemon
+from daemon import application, asks, next_allocated, next_event, node, real_daemon, run_command
 
 from ykactor.client import connect, follow
 from ykactor.core.inquiry import NOBODY, WAITS
@@ -118,3 +119,20 @@ async def test_answers_that_make_no_sense():
         await rm.request(si.PredicatesResponse(answers=[si.PredicateAnswer(predicate="gpu", node_id="n9")]))
         await rm.request(asks("t1"))
         assert await next_allocated(rm) == [("t1", "n1")]
+
+
+async def test_a_scenario_answers(tmp_path):
+    """``submit`` registers as somebody who answers if the scenario does, and prints what it is asked."""
+    story = tmp_path / "story.jsonl"
+    messages = [
+        {"at": 0, "type": "NodeRequest", "nodes": [{"nodeID": "n1", "action": "CREATE", "schedulableResource": {"vcore": 1000}}]},
+        {"at": 0, **msgspec.to_builtins(application())},
+        {"at": 0, **msgspec.to_builtins(classed("t1", "gpu"))},
+        {"at": 1, "type": "PredicatesResponse", "answers": [{"predicate": "gpu", "nodeID": "n1"}]},
+    ]
+    header = {"name": "story", "config": "", "until": 2}
+    story.write_bytes(b"\n".join(map(msgspec.json.encode, [header, *messages])))
+    async with real_daemon() as daemon:
+        printed, _ = await run_command("submit", story, "--url", daemon.url, "--speed", "5")
+    asked, allocated = (printed.index(text) for text in ("asked whether gpu may run on n1", "allocated t1 of app-1 on n1"))
+    assert asked < allocated

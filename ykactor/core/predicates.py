@@ -68,7 +68,8 @@ class Predicates:
     """All answers of one partition, and the questions that are open.
 
     Attributes:
-        is_answered: somebody is there who answers. While nobody is, only what is known to pass does.
+        is_answered: somebody is there who answers, which is assumed until somebody else says so. While nobody is, only what is
+            known to pass does.
         readmissions: one higher whenever a node that did not pass may do so after all: whoever kept the others has to look anew.
     """
 
