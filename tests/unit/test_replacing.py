@@ -182,3 +182,20 @@ def test_many_held_asks_cost_one_look():
     it = room()
     it.send(*(real(f"t{number}") for number in range(50)))
     it.expect("gpu instead on n1?")
+
+
+def test_a_task_that_is_resized_on_its_way(it):
+    """AP-110: its place on the other node was for another size: it gives it up and waits again; the same size changes nothing."""
+    it.send(real("t1"))
+    assert used(it) == ([2, 1], 2)
+    it.send(*answer("gpu", "n2", no="full"), real("t1", vcore=2))
+    assert used(it) == ([2, 0], 2)
+    assert it.queue("root.g")["pending"] == {"vcore": 2}
+
+
+def test_a_task_that_runs_already(it):
+    """AP-112: the resource manager has placed it itself; its place on the other node is free again."""
+    it.send(ask("t1", "gang", group="g", on="n1", vcore=1))
+    assert used(it) == ([3, 0], 3)
+    it.send(release("p1", "gang", CONFIRM))
+    assert used(it) == ([2, 0], 2)
