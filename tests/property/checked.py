@@ -66,7 +66,7 @@ class World(DirectPartition):
         expected = self.reference.next_step(now_ns, self.facts) if self.compare else []
         result = yield from cycle
         found = events(result.facts)
-        if self.compare and (not found or sorted(found) != sorted(cancelled(expected))):
+        if self.compare and (not found or found != cancelled(expected)[: len(found)]):  # un-reserving may end a pass (SC-11)
             assert sorted(found) == sorted(expected), f"decided {found}, expected {expected}"
         self.reference.follow(result.facts)
         return result

@@ -98,18 +98,15 @@ class Fragments(Drawer):
         (application_id, key), tags = self.name(), {self.rng.choice(REQUIRED): self.node_id()}
         return SubmitAllocation(AllocationSpec(key, application_id, self.resource(), self.rng.choice((0, 1, 9)), None, tags))
 
-    def other_size(self) -> dict[str, int]:
-        return {name: quantity for name, quantity in self.resource().items() if quantity}
-
     def resized(self) -> Submission:
         """A known key with another size."""
         application_id, key = self.recent() if self.submitted else self.name()
-        return SubmitAllocation(AllocationSpec(key, application_id, self.other_size()))
+        return SubmitAllocation(AllocationSpec(key, application_id, self.resource()))
 
     def placed(self) -> Submission:
         """A known key runs already, says the resource manager."""
         application_id, key = self.recent() if self.submitted else self.name()
-        return SubmitAllocation(AllocationSpec(key, application_id, self.other_size(), 0, self.node_id()))
+        return SubmitAllocation(AllocationSpec(key, application_id, self.resource(), 0, self.node_id()))
 
     def release(self) -> Submission:
         if not self.submitted:

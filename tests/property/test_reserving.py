@@ -11,7 +11,6 @@ from world import app, ask, configure, limit, load, node, queue, release, remove
 
 from ykactor.core.decisions import Allocated, Decision, Reserved, Unreserved
 from ykactor.core.messages import Submission
-from ykactor.core.scheduler import SchedulerCore
 
 SEEDS = range(150)
 #: Every way in which a reservation is made or ends and a placeholder is used, and how often the histories below must get there.
@@ -94,12 +93,6 @@ class Story:
         found = [line for fact in self.world.facts[self.seen :] if (line := told(fact))]
         self.seen = len(self.world.facts)
         assert found == list(expected)
-
-
-def expect_failure(request: pytest.FixtureRequest, story: Story, reason: str) -> None:
-    """What the scheduler, unlike the reference, does not do yet."""
-    if isinstance(story.world.scheduler, SchedulerCore):
-        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
 
 
 TEN = {"vcore": 10, "memory": 10}
@@ -198,9 +191,8 @@ def test_shrunk(it: Story) -> None:
     it.at(3, node("n2", "UPDATE", vcore=7, memory=10)).expect("k leaves n2", "k keeps n1")
 
 
-def test_shrunk_and_resized_at_once(it: Story, request: pytest.FixtureRequest) -> None:
+def test_shrunk_and_resized_at_once(it: Story) -> None:
     """SC-104: each by itself would leave the reservation alone."""
-    expect_failure(request, it, "a resized ask is measured by the size that its node had before the batch")
     it.at(3, node("n2", "UPDATE", vcore=9, memory=10), ask("k", "one", vcore=10)).expect("k leaves n2", "k keeps n1")
 
 
@@ -258,10 +250,9 @@ def test_a_reservation_takes_a_slot(scheduled_by: str) -> None:
 
 
 @pytest.mark.parametrize("scheduled_by", ["scheduler", "reference"])
-def test_a_reservation_does_not_count_for_its_user(scheduled_by: str, request: pytest.FixtureRequest) -> None:
+def test_a_reservation_does_not_count_for_its_user(scheduled_by: str) -> None:
     """QU-73, QU-74: a user's applications count from their first allocation on, so another one may take the place of this one."""
     it = Story(scheduled_by, tree(queue("a", limits=[limit("alice", applications=1)]), queue("b")))
-    expect_failure(request, it, "whoever has reserved is served without a look at the application limits of its user")
     it.at(0, node("n1", **TEN), node("n2", **TEN), app("one"), app("two"), app("u", "root.b", user="bob"))
     it.at(0, ask("u1", "u", on="n1", vcore=6), ask("u2", "u", on="n2", vcore=6)).expect("u1 on n1", "u2 on n2")
     it.at(0, ask("k", "one", vcore=8)).at(2).expect("k keeps n1")

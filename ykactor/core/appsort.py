@@ -39,9 +39,9 @@ def usage_key(allocated: Resource, guaranteed: Resource | None) -> tuple[float, 
     return *usage, 0.0
 
 
-#: What an application's asks must share with those of others to fare as they do: their shape, whether the application
-#: is Accepted and so needs a slot to start (QU-51), and the limits that it counts against (QU-64).
-LineKey = tuple[Shape, bool, TrackerTuple]
+#: What an application's asks must share with those of others to fare as they do: their shape, the slots that the application has
+#: to find before it may begin (QU-51, QU-73), and the limits that it counts against (QU-64).
+LineKey = tuple[Shape, int, TrackerTuple]
 
 
 class Line:
@@ -276,8 +276,8 @@ class LeafOrder:
         for queue in application.closed:
             self._leave(application, queue)
         application.closed.clear()
-        wanted = None if key is None else application.needs_slot()
-        if application.in_lines is not wanted:
+        wanted = None if key is None else application.slots_needed()
+        if application.in_lines != wanted:
             for queue in application.queues.values():
                 self._leave(application, queue)
                 if wanted is not None:
@@ -293,8 +293,8 @@ class LeafOrder:
                     self._join(application, queue, wanted)
         application.opened.clear()
 
-    def _join(self, application: WaitingApplication, queue: AskQueue, accepted: bool) -> None:
-        key = queue.shape, accepted, application.trackers
+    def _join(self, application: WaitingApplication, queue: AskQueue, slots_needed: int) -> None:
+        key = queue.shape, slots_needed, application.trackers
         line = self.lines.get(key)
         if line is None:
             self._lines_made += 1

@@ -26,6 +26,9 @@ from ykactor.core.taskgroups import WaitingGang
 if TYPE_CHECKING:
     from ykactor.core.appsort import Line
 
+#: Running slots, see ``WaitingApplication.slots_needed``.
+QUEUE_SLOT, USER_SLOT = 1, 2
+
 #: Tags that pin an ask to one node; the first wins (AP-54).
 _REQUIRED_NODE_TAGS = ("kubernetes.io/meta/requiredNode", "yunikorn.apache.org/requiredNode")
 
@@ -82,7 +85,7 @@ class WaitingApplication:
         shown_priority: the priority that the leaf's own bag holds of this application.
         sort_key: its place by the leaf's policy; None while it is in no line. Written by the leaf's order.
         changed: whether its state or age changed since the leaf's order looked last; ``used``: whether its usage did.
-        in_lines: whether these are lines of Accepted applications; None while it is in no line.
+        in_lines: the ``slots_needed`` of these lines; None while it is in no line.
         enrolled: whether it holds its ``trackers`` yet (see ``limits``), which it does from its first ask or allocation on.
         group: what it counts against beside its user; None is no group.
         counted: whether its trackers count it as an application (QU-74).
@@ -142,7 +145,7 @@ class WaitingApplication:
         self.priorities = PriorityBag()
         self.shown_priority: Priority = None
         self.sort_key: SortKey | None = None
-        self.in_lines: bool | None = None
+        self.in_lines: int | None = None
         self.changed = True
         self.used = False
         self.enrolled = False
@@ -270,13 +273,13 @@ class WaitingApplication:
 
     def count(self) -> None:
         """Be one of the applications of its trackers."""
-        self.counted = True
+        self.counted = self.changed = True
         for tracker in self.trackers:
             tracker.applications[self.application_id] = None
 
     def uncount(self) -> None:
         """Nothing of it waits or runs any more."""
-        self.counted = False
+        self.counted, self.changed = False, True
         for tracker in self.trackers:
             tracker.applications.pop(self.application_id, None)
 
@@ -302,9 +305,11 @@ class WaitingApplication:
         gang = self.gang
         return gang is not None and self.state is ApplicationState.ACCEPTED and not gang.is_over and gang.is_complete()
 
-    def needs_slot(self) -> bool:
-        """Whether it may begin only where a running slot is free (QU-51)."""
-        return self.state is ApplicationState.ACCEPTED and not self.holds_slot
+    def slots_needed(self) -> int:
+        """Which running slots it has to find before it may begin: of its queues (QU-51), of its user and group (QU-73)."""
+        if self.state is not ApplicationState.ACCEPTED:
+            return 0
+        return (0 if self.holds_slot else QUEUE_SLOT) | (0 if self.counted else USER_SLOT)
 
     def real_usage(self) -> Resource:
         """What runs without what placeholders hold (section 6.2 of PR)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ykactor.core.backlog import Shape, WaitingApplication
+from ykactor.core.backlog import QUEUE_SLOT, USER_SLOT, Shape, WaitingApplication
 from ykactor.core.ledger import Account, Ledger
 from ykactor.core.limits import Tracker
 
@@ -11,11 +11,12 @@ Shortage = tuple[Account | Tracker, str]
 
 
 def lacks_slot(ledger: Ledger, leaf: Account, application: WaitingApplication) -> Shortage | None:
-    """Where an application that needs one finds no running slot (QU-51 and QU-73)."""
-    full = ledger.lacks_slot(leaf, application.application_id)
+    """Where an application finds no running slot, of those that it needs (QU-51 and QU-73)."""
+    needed = application.slots_needed()
+    full = ledger.lacks_slot(leaf, application.application_id) if needed & QUEUE_SLOT else None
     if full is not None:
         return full, ""
-    for tracker in application.trackers:
+    for tracker in application.trackers if needed & USER_SLOT else ():
         if tracker.lacks_slot(application.application_id):
             return tracker, ""
     return None

@@ -169,6 +169,8 @@ class Indexes:
             case NodeCapacityChanged(at_ns, node_id, capacity):
                 self._touch_node(node_id)
                 self.nodes.predicates.forget("", node_id)
+                if node_id in self.nodes.nodes:
+                    self.nodes.set_capacity(self.nodes.nodes[node_id], capacity)
                 reservations = self.reservations.on(node_id)
                 self._cancel(at_ns, [it for it in reservations if not fits(capacity, it.ask.spec.resource)])  # SC-104
             case PredicateAnswered() | PredicatesForgotten() | AnswererChanged() | LookAgain():

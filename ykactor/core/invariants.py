@@ -244,7 +244,7 @@ def _gang(where: str, application: Application, waiting: WaitingApplication) -> 
     running = application.allocations
     placeholders = {key: ask for key, (ask, _) in running.items() if ask.spec.placeholder}
     reserved = _sum(ask.spec.resource for ask in placeholders.values())
-    yield from _differs(where, "what placeholders hold", waiting.reserved, reserved)
+    yield from _differs(where, "what placeholders hold", pruned(waiting.reserved), reserved)
     yield from _differs(where, "the number of placeholders", application.placeholder_count, len(placeholders))
     yield from _differs(where, "the number of real allocations", application.real_count, len(running) - len(placeholders))
     gang = waiting.gang
@@ -414,7 +414,7 @@ def _leaf_order(account: Account, applications: list[WaitingApplication]) -> Ite
         where = f"waiting application {application.application_id}"
         yield from _differs(where, "the place", application.sort_key, key)
         for shape, queue in application.queues.items():
-            line_key = shape, application.needs_slot(), application.trackers
+            line_key = shape, application.slots_needed(), application.trackers
             yield from _differs(where, f"its line for {shape}", queue.line, order.lines.get(line_key) if key else None)
             if key is not None:
                 standing.setdefault(line_key, set()).add(application.application_id)

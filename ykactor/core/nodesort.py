@@ -142,17 +142,22 @@ class NodeIndex:
             node = self.nodes[core.node_id] = IndexedNode(core.node_id)
         elif node.offered:
             self._take_out(node)
-        if node.capacity is not core.capacity or node.schedulable is not core.schedulable:
+        if node.schedulable is not core.schedulable:
             self._too_large.clear()
         if node.capacity is not core.capacity:
-            node.capacity = core.capacity
-            self._weigh(node)
+            self.set_capacity(node, core.capacity)
         node.available = dict(core.available)
         node.attributes = core.attributes
         node.schedulable = core.schedulable
         node.offered = core.schedulable and not node.reserved
         node.revision = core.revision
         self._put_in(node)
+
+    def set_capacity(self, node: IndexedNode, capacity: Resource) -> None:
+        """The node has another size; what is available, and its place, are brought up to date by ``sync``."""
+        self._too_large.clear()
+        node.capacity = capacity
+        self._weigh(node)
 
     def remove(self, node_id: NodeID) -> None:
         """The node is gone."""

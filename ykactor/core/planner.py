@@ -164,7 +164,7 @@ class Planner:
             application.lineup.park(queue)
 
     def _lacks(self, leaf: Account, application: WaitingApplication, queue: AskQueue) -> headroom.Shortage | None:
-        if application.needs_slot():
+        if application.slots_needed():
             full = headroom.lacks_slot(self.ledger, leaf, application)
             if full is not None:
                 return full

@@ -88,7 +88,7 @@ class ReservedStep:
 
     def _serve(self, now_ns: int, leaf: Account, application: WaitingApplication) -> bool:
         """The reservations of one application, in ask order: first each on its own node, then the normal ones anywhere."""
-        if application.needs_slot() and headroom.lacks_slot(self._indexes.ledger, leaf, application) is not None:
+        if application.slots_needed() and headroom.lacks_slot(self._indexes.ledger, leaf, application) is not None:
             return False
         served = []
         for ask in sorted(application.reserving.values(), key=order_of):
@@ -96,12 +96,14 @@ class ReservedStep:
             if self._lacks(reservation):
                 if reservation.made_ns <= now_ns - RESERVATION_MAX_NS:  # SC-60
                     self._let_go(now_ns, leaf, reservation)
+                    return True  # somebody who comes earlier may want the node
                 continue
             needs, _, selector, _ = reservation.shape
             if not reservation.node.fits(needs, selector):
                 served.append(reservation)
             elif self._inquiry.may_run(ask, reservation.node.node_id, allocate=True) is False:  # it was kept in vain
                 self._let_go(now_ns, leaf, reservation)
+                return True
             elif self._place(now_ns, leaf, reservation, reservation.node):
                 return True
         for reservation in served:

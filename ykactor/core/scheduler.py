@@ -91,7 +91,7 @@ class SchedulerCore:
         answers = yield [
             (cores[node.node_id], PlaceBatch(node.revision, [_ask_of(step) for step in batch])) for node, batch in batches.items()
         ]
-        begun = {step.application for step in steps if type(step) is Placement and step.is_first}
+        begun = {step.application: step.leaf for step in steps if type(step) is Placement and step.is_first}
         refused: set[IndexedNode] = set()
         for (node, batch), answer in zip(batches.items(), answers, strict=True):
             if isinstance(answer, Placed):
@@ -101,9 +101,10 @@ class SchedulerCore:
                 refused.add(node)
         if not refused:
             return steps
-        for application in begun:
+        for application, leaf in begun.items():
             if not application.allocated:  # nothing of it came to run: it does not count after all (QU-74)
                 application.uncount()
+                self.indexes.requeue(leaf, application)
         return [step for step in steps if not isinstance(step, Placement | GangStep) or step.node not in refused]
 
     def _take_back(self, node: IndexedNode, batch: list[Placement | GangStep], refusal: Refused) -> None:
