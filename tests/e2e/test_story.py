@@ -28,7 +28,10 @@ async def test_story_of_each_kind() -> None:
         assert lines[-2] == "now: application app-1 is Running in root.default"
         reason = "not enough vcore in the cluster: wants 1000, has 0 of 2000"
         assert lines[-1] == f"now: 1 waiting, each vcore 1 (t3): {reason}"
-        assert (await story("t3"))[-1] == lines[-1]
+        about_t3 = await story("t3")
+        assert about_t3[-1] == lines[-1]
+        assert about_t3[-2].endswith("does not fit in queue 'root.default' (requested map[vcore:1000], available map[vcore:0])")
+        assert [line.split()[4] for line in await story("alice")] == ["UG_USER_RESOURCE"] * 2
         assert (await story("t1"))[-1] == "now: t1 runs on n1"
         assert "now: node n1, schedulable, uses vcore 2 of vcore 2" in await story("n1")
         assert "now: queue root.default Active, uses vcore 2, has room for vcore 0" in await story("root.default")

@@ -9,7 +9,7 @@ from ykactor.wire.events import events
 S = 10**9
 SPEC = AllocationSpec("t1", "app-1", {"vcore": 1000}, priority=3, tags={"k": "v"}, allow_preempt_other=True)
 ASK = Ask(SPEC, created_ns=0, arrival=1)
-ALLOCATED = fact.Allocated(S, ASK, "root.a", "n1")
+ALLOCATED = fact.Allocated(S, ASK, "root.a", "n1", payer=fact.Payer("alice"))
 
 
 def released(kind: str = "STOPPED_BY_RM", message: str = "m", node_id: str = "n1", key: str = "t1") -> fact.Released:
@@ -95,8 +95,55 @@ NODE_ALLOC_REMOVE = ("NODE", "n1", "REMOVE", "NODE_ALLOC", "t1", "", RES)
         (fact.AskAdded(S, ASK, "root.a"), [("APP", "app-1", "ADD", "APP_REQUEST", "t1", "", RES)]),
         (fact.AskRemoved(S, ASK, "root.a", True), [("APP", "app-1", "REMOVE", "REQUEST_CANCEL", "t1", "", RES)]),
         (fact.AskRemoved(S, ASK, "root.a", False), [("APP", "app-1", "REMOVE", "REQUEST_CANCEL", "t1", "", RES)]),
-        (ALLOCATED, [NODE_ALLOC_ADD, ("APP", "app-1", "ADD", "APP_ALLOC", "t1", "", RES)]),
-        (released(node_id=""), [("APP", "app-1", "REMOVE", "ALLOC_CANCEL", "t1", "", RES)]),
+        (fact.AskRemoved(S, ASK, "root.a", True, True), [("APP", "app-1", "REMOVE", "REQUEST_TIMEOUT", "t1", "", RES)]),
+        (
+            ALLOCATED,
+            [
+                NODE_ALLOC_ADD,
+                ("USERGROUP", "alice", "ADD", "UG_USER_RESOURCE", "root.a", "", RES),
+                ("APP", "app-1", "ADD", "APP_ALLOC", "t1", "", RES),
+            ],
+        ),
+        (
+            fact.Allocated(S, ASK, "root.a", "n1", payer=fact.Payer("alice", "dev")),
+            [
+                NODE_ALLOC_ADD,
+                ("USERGROUP", "alice", "ADD", "UG_USER_RESOURCE", "root.a", "", RES),
+                ("USERGROUP", "dev", "ADD", "UG_GROUP_RESOURCE", "root.a", "", RES),
+                ("APP", "app-1", "ADD", "APP_ALLOC", "t1", "", RES),
+            ],
+        ),
+        (fact.Allocated(S, ASK, "root.a", "n1"), [("APP", "app-1", "ADD", "APP_ALLOC", "t1", "", RES)]),
+        (fact.NodeUseChanged(S, ASK, "root.a", "n1", "REMOVE"), [NODE_ALLOC_REMOVE]),
+        (
+            fact.UsageChanged(S, fact.Payer("", "dev"), "root.a", "REMOVE", RES),
+            [("USERGROUP", "dev", "REMOVE", "UG_GROUP_RESOURCE", "root.a", "", RES)],
+        ),
+        (
+            fact.GroupLinkChanged(S, "app-1", "root.a", "dev", "SET"),
+            [("USERGROUP", "dev", "SET", "UG_APP_LINK", "app-1", "", None)],
+        ),
+        (
+            fact.LimitChanged(S, "root.a", "user alice", "SET"),
+            [("USERGROUP", "alice", "SET", "UG_USER_LIMIT", "root.a", "", None)],
+        ),
+        (
+            fact.LimitChanged(S, "root", "group dev", "REMOVE"),
+            [("USERGROUP", "dev", "REMOVE", "UG_GROUP_LIMIT", "root", "", None)],
+        ),
+        (
+            fact.RunnableChanged(S, "app-1", "root.a", "QUEUE", False),
+            [("APP", "app-1", "NONE", "APP_CANNOTRUN_QUEUE", "", "", None)],
+        ),
+        (
+            fact.RunnableChanged(S, "app-1", "root.a", "QUOTA", True),
+            [("APP", "app-1", "NONE", "APP_RUNNABLE_QUOTA", "", "", None)],
+        ),
+        (fact.AskRemark(S, ASK, "root.a", "so"), [("REQUEST", "t1", "NONE", "DETAILS_NONE", "app-1", "so", RES)]),
+        (
+            fact.AskRemark(S, ASK, "root.a", "so", {"vcore": 9}),
+            [("REQUEST", "t1", "NONE", "DETAILS_NONE", "app-1", "so", {"vcore": 9})],
+        ),
         (fact.AllocationRejected(S, "t1", "app-1", "why"), []),
         (fact.QueueAdded(S, "root.a"), [("QUEUE", "root.a", "ADD", "DETAILS_NONE", "", "", None)]),
         (fact.QueueRemoved(S, "root.a"), [("QUEUE", "root.a", "REMOVE", "DETAILS_NONE", "", "", None)]),
@@ -134,8 +181,8 @@ def test_events_of_a_fact(decision, expected):
     ],
 )
 def test_events_of_a_release(decision, detail):
-    """Section 2 of EV: the detail tells the cause; the application's record comes first."""
-    assert rows(decision) == [("APP", "app-1", "REMOVE", detail, "t1", "", RES), NODE_ALLOC_REMOVE]
+    """Section 2 of EV: the detail tells the cause."""
+    assert rows(decision) == [("APP", "app-1", "REMOVE", detail, "t1", "", RES)]
 
 
 @pytest.mark.parametrize(
@@ -160,9 +207,9 @@ def test_every_state_has_its_detail(state, detail):
 
 def test_records_are_numbered_and_say_where():
     """Records of a fact have consecutive numbers, its time, and the partition and queue that subscribers filter by."""
-    first, second = events(ALLOCATED, "gpu", 41)
-    assert (first.sequence, second.sequence) == (41, 42)
-    for record in (first, second):
+    records = events(ALLOCATED, "gpu", 41)
+    assert [record.sequence for record in records] == [41, 42, 43]
+    for record in records:
         assert (record.partition, record.queue_name, record.timestamp_nano) == ("gpu", "root.a", S)
 
 

@@ -3,7 +3,7 @@
 import pytest
 from world import World, app, ask, node, queue, tree, world
 
-from ykactor.core.decisions import Allocated
+from ykactor.core.decisions import Allocated, AskRemark
 from ykactor.core.ids import NodeID
 from ykactor.core.invariants import violations
 from ykactor.core.nodes import NodeCore, PlaceBatch, Placed, Refused, SetCapacity
@@ -104,8 +104,10 @@ def test_refused_without_a_reason_is_our_mistake() -> None:
 
 
 def test_nothing_to_do() -> None:
-    """A cycle without placements sends nothing and is at rest."""
+    """A cycle without placements sends nothing and is at rest; what it has to say of an ask that waits, it says once."""
     it = waiting(9)
+    result = cycle(it)
+    assert ([type(fact) for fact in result.facts], result.at_rest) == ([AskRemark], True)
     result = cycle(it)
     assert (result.facts, result.at_rest) == ([], True)
     assert cycle(it).work == 0

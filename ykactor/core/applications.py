@@ -282,7 +282,8 @@ class Application(Lifecycle):
 def _ended(
     now_ns: int, ask: Ask, queue: QueuePath, node_id: NodeID, termination_type: str, message: str
 ) -> list[Decision]:
-    return [Released(now_ns, ask, queue, node_id, termination_type, message), AskRemoved(now_ns, ask, queue, False)]
+    released = Released(now_ns, ask, queue, node_id, termination_type, message)
+    return [released, AskRemoved(now_ns, ask, queue, False, termination_type == "TIMEOUT")]
 
 
 def _refusal(spec: AllocationSpec) -> str:

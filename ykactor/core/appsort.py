@@ -55,11 +55,12 @@ class Line:
 
     Attributes:
         stuck: see above.
+        told: what ``remarks`` concluded when it was parked last; None before that.
         speaker: whose turn it is in a stuck line, if it is not the first one's.
         oldest_ns: no ask in the line has waited since before this time.
     """
 
-    __slots__ = ("_order", "_places", "key", "number", "oldest_ns", "parked", "reason", "sort_key", "speaker", "stuck")
+    __slots__ = ("_order", "_places", "key", "number", "oldest_ns", "parked", "reason", "sort_key", "speaker", "stuck", "told")
 
     def __init__(self, key: LineKey, number: int) -> None:
         self.key = key
@@ -70,6 +71,7 @@ class Line:
         self.parked = self.stuck = False
         self.speaker: WaitingApplication | None = None
         self.oldest_ns = sys.maxsize
+        self.told: int | None = None
         #: Why it was parked last: a sentence, or the queue or tracker that is short of a type, or of a running slot (type "").
         self.reason: str | tuple[Account | Tracker, str] = "not yet considered"
 

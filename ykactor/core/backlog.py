@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ykactor.core import predicates, selector
 from ykactor.core.access import UserGroups
-from ykactor.core.decisions import ApplicationAdded
+from ykactor.core.decisions import ApplicationAdded, Payer
 from ykactor.core.ids import AllocationKey, NodeID
 from ykactor.core.limits import GroupChoice, TrackerTuple, charge, credit
 from ykactor.core.messages import AllocationSpec, Ask
@@ -22,6 +22,7 @@ from ykactor.core.resources import Resource, add_to, subtract_from, subtracted
 from ykactor.core.selector import Selector
 from ykactor.core.states import COUNTED_AS_RUNNING, ApplicationState
 from ykactor.core.taskgroups import WaitingGang
+from ykactor.core.told import Told
 
 if TYPE_CHECKING:
     from ykactor.core.appsort import Line
@@ -56,7 +57,7 @@ def order_of(ask: Ask) -> tuple[int, int, int]:
 class AskQueue(Ranking[Ask]):
     """The waiting asks of one shape of one application, in order."""
 
-    __slots__ = ("line", "needs", "parked", "predicate", "required_node", "selector", "shape", "sort_key")
+    __slots__ = ("line", "needs", "parked", "predicate", "required_node", "selector", "shape", "sort_key", "told")
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -66,6 +67,8 @@ class AskQueue(Ranking[Ask]):
         self.parked = False
         #: Where the application stands with these asks; None while it is kept back. Written by the leaf's order.
         self.line: Line | None = None
+        #: None while none of them was told that it does not fit.
+        self.told: Told | None = None
 
     def first_since(self, since_ns: int) -> Ask | None:
         """The first ask that has waited since ``since_ns`` or longer. Usually O(1): within a priority the oldest comes first."""
@@ -87,9 +90,10 @@ class WaitingApplication:
         changed: whether its state or age changed since the leaf's order looked last; ``used``: whether its usage did.
         in_lines: the ``slots_needed`` of these lines; None while it is in no line.
         enrolled: whether it holds its ``trackers`` yet (see ``limits``), which it does from its first ask or allocation on.
-        group: what it counts against beside its user; None is no group.
+        group: what it counts against beside its user; None is no group. ``payer`` has both.
         counted: whether its trackers count it as an application (QU-74).
         gang: its task groups; None while it has none.
+        held: what keeps it from starting, as far as it was told (``told.HELD_BY_QUEUE``, ``HELD_BY_LIMIT``).
         reserving: the asks that a node is kept for; they stand in no line.
         reserved: the part of ``allocated`` that placeholders hold.
         holds_slot: whether a running slot is kept for it while it is Accepted (QU-54).
@@ -106,10 +110,12 @@ class WaitingApplication:
         "enrolled",
         "gang",
         "group",
+        "held",
         "holds_slot",
         "in_lines",
         "lineup",
         "opened",
+        "payer",
         "priorities",
         "queues",
         "reserved",
@@ -129,11 +135,13 @@ class WaitingApplication:
         self.arrival = fact.arrival
         self.stateaware = fact.stateaware
         self.who = UserGroups(fact.user, fact.groups)
+        self.payer = Payer(fact.user)
         self.submission_ns = fact.submission_ns
         self.state = ApplicationState.NEW
         self.allocated: Resource = {}
         self.reserved: Resource = {}
         self.holds_slot = False
+        self.held = 0
         self.gang = WaitingGang(fact.placeholder_ask) if fact.placeholder_ask else None
         #: With the queue in which each waits; None for those that wait for placeholders or have a node kept for them.
         self.asks: dict[AllocationKey, tuple[Ask, AskQueue | None]] = {}
@@ -179,6 +187,8 @@ class WaitingApplication:
             queue = self.queues[shape] = AskQueue(shape)
             self.opened.append(queue)
         queue.add(order_of(ask), ask)
+        if queue.told is not None:
+            queue.told.add(ask)
         line = queue.line
         if line is not None and ask.since_ns < line.oldest_ns:
             line.oldest_ns = ask.since_ns
@@ -205,6 +215,8 @@ class WaitingApplication:
         _, queue = self.asks.pop(ask.spec.allocation_key)
         if queue is not None:
             queue.remove(order_of(ask))
+            if queue.told is not None:
+                queue.told.drop(ask)
             first_key = queue.first_key()
             self.lineup.put(queue, first_key)
             if first_key is None:
@@ -255,6 +267,11 @@ class WaitingApplication:
         self.used = True
         if self.trackers:
             credit(self.trackers, resource)
+
+    def choose(self, group: GroupChoice | None) -> None:
+        """Count against this group; its trackers are another matter."""
+        self.group = group
+        self.payer = Payer(self.who.user, group.group if group is not None else "")
 
     def hold(self, trackers: TrackerTuple) -> None:
         """Count against these trackers from now on, with what runs already."""

@@ -12,6 +12,13 @@ from ykactor.core.messages import Ask
 from ykactor.core.resources import Resource
 
 
+class Payer(Struct, frozen=True, gc=False):
+    """Who is charged for what an application uses; a name that is empty is nobody's (QU-67)."""
+
+    user: str
+    group: str = ""
+
+
 class Fact(Struct, frozen=True, gc=False):
     """The common part. ``at_ns`` is Unix time in nanoseconds."""
 
@@ -168,12 +175,16 @@ class AllocationResized(Fact, frozen=True, gc=False):
 
 
 class Allocated(Fact, frozen=True, gc=False):
-    """An ask was placed, or an allocation that came with a node was accepted (``recovered``)."""
+    """An ask was placed, or an allocation that came with a node was accepted (``recovered``).
+
+    With ``payer`` it also tells the ``NodeUseChanged`` and the ``UsageChanged`` that go with it, in the order of section 7 of EV.
+    """
 
     ask: Ask
     queue: QueuePath
     node_id: NodeID
     recovered: bool = False
+    payer: Payer | None = None
 
 
 class Released(Fact, frozen=True, gc=False):
@@ -184,6 +195,54 @@ class Released(Fact, frozen=True, gc=False):
     node_id: NodeID
     termination_type: str
     message: str
+
+    def is_with_node(self) -> bool:
+        """Whether its node left. It is told to the resource manager as STOPPED_BY_RM; only the message says it (SC-112)."""
+        return self.message == f"Node {self.node_id} Removed"
+
+
+class NodeUseChanged(Fact, frozen=True, gc=False):
+    """An allocation was put on its node (``change`` ADD) or taken off (REMOVE)."""
+
+    ask: Ask
+    queue: QueuePath
+    node_id: NodeID
+    change: str
+
+
+class UsageChanged(Fact, frozen=True, gc=False):
+    """A user, and the group that the application counts against, use more (``change`` ADD) or less (REMOVE) in a leaf (EV-28)."""
+
+    payer: Payer
+    queue: QueuePath
+    change: str
+    resource: Resource
+
+
+class GroupLinkChanged(Fact, frozen=True, gc=False):
+    """An application counts against a group from now on (``change`` SET) or no more (REMOVE)."""
+
+    application_id: ApplicationID
+    queue: QueuePath
+    group: str
+    change: str
+
+
+class LimitChanged(Fact, frozen=True, gc=False):
+    """A limit of ``whose`` (as of ``limits.Tracker``) holds in ``queue`` from now on (``change`` SET) or no more (REMOVE)."""
+
+    queue: QueuePath
+    whose: str
+    change: str
+
+
+class RunnableChanged(Fact, frozen=True, gc=False):
+    """An application is held back, or no more, by ``maxapplications`` (``gate`` QUEUE) or by limits (QUOTA) (EV-12)."""
+
+    application_id: ApplicationID
+    queue: QueuePath
+    gate: str
+    can_run: bool
 
 
 class ReleaseStarted(Fact, frozen=True, gc=False):
@@ -200,11 +259,15 @@ class ReleaseStarted(Fact, frozen=True, gc=False):
 
 
 class AskRemark(Fact, frozen=True, gc=False):
-    """Something that the owner of an ask or allocation wants to know, in a sentence (section 3 of EV)."""
+    """Something that the owner of an ask or allocation wants to know, in a sentence (section 3 of EV).
+
+    ``resource`` is what it is about if that is not the ask's own.
+    """
 
     ask: Ask
     queue: QueuePath
     message: str
+    resource: Resource | None = None
 
 
 class PredicatesAsked(Fact, frozen=True, gc=False):
@@ -344,6 +407,11 @@ Decision = (
     | AllocationResized
     | Allocated
     | Released
+    | NodeUseChanged
+    | UsageChanged
+    | GroupLinkChanged
+    | LimitChanged
+    | RunnableChanged
     | ReleaseStarted
     | AskRemark
     | PredicatesAsked

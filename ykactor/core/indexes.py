@@ -35,11 +35,15 @@ from ykactor.core.decisions import (
     ConfigurationChanged,
     Decision,
     ForeignChanged,
+    GroupLinkChanged,
+    LimitChanged,
     LookAgain,
     NodeAdded,
     NodeCapacityChanged,
     NodeRemoved,
     NodeSchedulable,
+    NodeUseChanged,
+    Payer,
     PlaceGivenUp,
     PredicateAnswered,
     PredicatesForgotten,
@@ -52,18 +56,21 @@ from ykactor.core.decisions import (
     Reserved,
     TaskGroupChanged,
     Unreserved,
+    UsageChanged,
 )
 from ykactor.core.ids import ApplicationID, NodeID, QueuePath
 from ykactor.core.ledger import Account, Ledger
-from ykactor.core.limits import Trackers, choose_group, keep_group, still_holds
+from ykactor.core.limits import GroupChoice, QueueLimits, Trackers, choose_group, in_force, keep_group, still_holds
 from ykactor.core.messages import Ask
 from ykactor.core.nodesort import IndexedNode, NodeIndex
 from ykactor.core.queues import LeafCore
+from ykactor.core.remarks import Remarks
 from ykactor.core.reservations import RESERVATION_DELAY_NS, Reservation, Reservations
-from ykactor.core.resources import Resource, fits
+from ykactor.core.resources import Resource, fits, positive, saturated, subtracted
 from ykactor.core.roster import Roster
 from ykactor.core.states import COUNTED_AS_RUNNING, WINDING_UP, ApplicationState
 from ykactor.core.taskgroups import WaitingGang
+from ykactor.core.telling import in_order
 
 #: Facts and applications worked in before other tasks get their turn.
 BREATH = 1000
@@ -77,6 +84,7 @@ class Indexes:
     Attributes:
         waiting: every live application with its leaf's account.
         trackers: the limits of users and groups that somebody counts against.
+        remarks: what those who wait are to be told.
         reservations: the nodes that are kept for asks.
         generation: one higher whenever something grew.
     """
@@ -90,6 +98,7 @@ class Indexes:
         #: Applications in which a real ask can take the place of a placeholder, by leaf.
         self.replaceable: dict[Account, dict[WaitingApplication, None]] = {}
         self.reservations = Reservations(self.nodes)
+        self.remarks = Remarks(self.ledger)
         #: When an ask becomes old enough to reserve, as far as that matters: None while no ask has failed to find a node.
         self.ripe_ns: int | None = None
         #: Those of which nobody could until something grows, and the generation at which they were offered again last.
@@ -103,15 +112,19 @@ class Indexes:
         self._touched_leaves: dict[Account, None] = {}
         self._touched_nodes: dict[NodeID, None] = {}
         self._tree_is_stale = False
+        #: Whether there are steps in this observation whose facts have to be put in order.
+        self._is_out_of_order = False
         #: Facts that follow from the one in work and are to be told with it.
         self._consequences: list[Decision] = []
 
     def observe(self, facts: list[Decision]) -> Generator[None, None, list[Decision]]:
         """Work in what happened, in order; answers it with its consequences. Breathes."""
         told: list[Decision] = []
+        self._is_out_of_order = False
         for start in range(0, len(facts), BREATH):
             for fact in facts[start : start + BREATH]:
                 if type(fact) is NodeRemoved:
+                    self._is_out_of_order = True
                     self._cancel(fact.at_ns, self.reservations.on(fact.node_id))
                     told += self._take_consequences()
                 told.append(fact)
@@ -123,9 +136,16 @@ class Indexes:
                     self._observe(fact)
                 if self._consequences:
                     told += self._take_consequences()
-            yield from self._work_in()
+            yield from self._work_in(facts[start].at_ns)
+            told += self._take_consequences()
             yield
-        return told
+        if not self._is_out_of_order:
+            return told
+        ordered: list[Decision] = []
+        for some in in_order(told):
+            ordered += some
+            yield
+        return ordered
 
     def _take_consequences(self) -> list[Decision]:
         taken, self._consequences = self._consequences, []
@@ -136,8 +156,8 @@ class Indexes:
             case AskRemoved(at_ns, ask, _, True):
                 self._discard(at_ns, ask)
                 self._uncount_idle(ask.spec.application_id)
-            case Released(_, ask, _, node_id):
-                self._change_usage(ask, None, node_id)
+            case Released(at_ns, ask, _, node_id):
+                self._change_usage(at_ns, ask, None, node_id)
                 self._uncount_idle(ask.spec.application_id)
             case ReleaseStarted():
                 self._on_release_started(fact.ask)
@@ -150,16 +170,16 @@ class Indexes:
             case ApplicationAdded(_, application_id, path):
                 self.waiting[application_id] = self.ledger.accounts[path], WaitingApplication(fact)
                 self._adopt_quotas(path)
-            case ApplicationMoved(_, application_id, _, path):
-                self._on_application_moved(application_id, self.ledger.accounts[path])
-            case ApplicationLeft(_, application_id, _):
-                self._on_application_left(application_id)
+            case ApplicationMoved(at_ns, application_id, _, path):
+                self._on_application_moved(at_ns, application_id, self.ledger.accounts[path])
+            case ApplicationLeft(at_ns, application_id, _):
+                self._on_application_left(at_ns, application_id)
             case Allocated(at_ns, ask, _, node_id):
                 self._on_recovered(at_ns, ask, node_id)
             case AskResized(at_ns, before, after, _):
                 self._on_ask_resized(at_ns, before, after)
-            case AllocationResized(_, before, after, _, node_id):
-                self._change_usage(before, after, node_id)
+            case AllocationResized(at_ns, before, after, _, node_id):
+                self._change_usage(at_ns, before, after, node_id)
             case NodeAdded() | ForeignChanged() | PlaceGivenUp():
                 self._touch_node(fact.node_id)
             case NodeSchedulable(at_ns, node_id, schedulable):
@@ -185,21 +205,24 @@ class Indexes:
                 self.generation += 1
             case QueueAdded(_, path, False):
                 self._on_dynamic_queue_added(path)
-            case QueueRemoved(_, path):
-                self.ledger.remove(path)
+            case QueueRemoved(at_ns, path):
+                self._on_queue_removed(at_ns, path)
             case QueueTypeChanged():
                 self._tree_is_stale = True  # of very few
 
-    def _work_in(self) -> Iterator[None]:
+    def _work_in(self, at_ns: int) -> Iterator[None]:
         if self._tree_is_stale:
-            yield from self._reconfigure()
+            yield from self._reconfigure(at_ns)
         for leaf, change in self._pending_changes.items():
             self.ledger.change_pending(leaf, change)
         self._pending_changes.clear()
         yield from self.ledger.refresh_shares()
         for number, (application, leaf) in enumerate(self._touched.items(), 1):
-            self._enroll(leaf, application)
+            if not application.enrolled:
+                self._enroll(at_ns, leaf, application)
             self._replace(leaf, application)
+            if application.queues:
+                self.remarks.note(leaf, application)
             if number % BREATH == 0:
                 yield
         self._touched.clear()
@@ -272,13 +295,16 @@ class Indexes:
         application.enter(state)
         if state in COUNTED_AS_RUNNING:
             self.ledger.take_slot(leaf, application_id)
+            self.remarks.is_stale = True
         if state is ApplicationState.RESUMING and application.gang is not None:
             application.gang.is_over = True
         self._touch(leaf, application)
 
-    def _on_application_left(self, application_id: ApplicationID) -> None:
+    def _on_application_left(self, at_ns: int, application_id: ApplicationID) -> None:
         leaf, application = self.waiting.pop(application_id)
+        self._tell_link(at_ns, leaf, application, application.group, "REMOVE")
         self._touched.pop(application, None)
+        self.remarks.forget(application)
         if application.counted:
             application.uncount()
         self.trackers.let_go(application.trackers)
@@ -289,10 +315,11 @@ class Indexes:
         self.generation += 1
         self._touched_leaves[leaf] = None
 
-    def _on_application_moved(self, application_id: ApplicationID, leaf: Account) -> None:
+    def _on_application_moved(self, at_ns: int, application_id: ApplicationID, leaf: Account) -> None:
         """All that counts in its old leaf counts in the new one instead; its limits are those of the new path."""
         old, application = self.waiting[application_id]
         self.waiting[application_id] = leaf, application
+        self._tell_usage(at_ns, application.payer, old, "REMOVE", application.allocated)
         for ask, _ in application.asks.values():
             self._change_pending(old, ask.spec.resource, -1)
             self._change_pending(leaf, ask.spec.resource, 1)
@@ -301,8 +328,10 @@ class Indexes:
         if application.enrolled:
             self.trackers.let_go(application.trackers)
             application.let_go()
-            application.group = keep_group(leaf.limits_up(), application.who, application.group)
+            self._change_group(at_ns, leaf, application, keep_group(leaf.limits_up(), application.who, application.group))
+            self._tell_first_sights(at_ns, leaf, application)
             self._hold_trackers(leaf, application)
+        self._tell_usage(at_ns, application.payer, leaf, "ADD", application.allocated)
         self._touch(leaf, application)
         self._touched_leaves[old] = None
         self.generation += 1
@@ -315,13 +344,15 @@ class Indexes:
             self._discard(at_ns, ask)
         application.submission_ns = min(application.submission_ns, ask.created_ns)  # PR-40
         application.changed = True
-        self._change_usage(None, ask, node_id)
+        self._change_usage(at_ns, None, ask, node_id)
 
-    def _change_usage(self, ended: Ask | None, begun: Ask | None, node_id: NodeID) -> None:
+    def _change_usage(self, at_ns: int, ended: Ask | None, begun: Ask | None, node_id: NodeID) -> None:
         either = ended or begun
         assert either is not None
         leaf, application = self.waiting[either.spec.application_id]
+        self._tell_change(at_ns, leaf, application, ended, begun, node_id)
         if begun is not None:
+            self.remarks.is_stale = True
             self.ledger.use(leaf, begun.spec.resource)
             application.begin(begun)
             if begun.spec.placeholder and ended is None:
@@ -336,6 +367,26 @@ class Indexes:
             self.generation += 1
         self._touch_node(node_id)
         self._touch(leaf, application)
+
+    def _tell_change(
+        self, at_ns: int, leaf: Account, application: WaitingApplication, ended: Ask | None, begun: Ask | None, node_id: NodeID
+    ) -> None:
+        """What follows for node and user; a resize leaves the node's allocations as they are."""
+        payer = application.payer
+        if ended is None or begun is None:
+            self._is_out_of_order = True
+            either, change = (ended, "REMOVE") if ended else (begun, "ADD")
+            assert either is not None
+            self._consequences.append(NodeUseChanged(at_ns, either, leaf.path, node_id, change))
+            self._tell_usage(at_ns, payer, leaf, change, either.spec.resource)
+        else:
+            before, after = ended.spec.resource, begun.spec.resource
+            self._tell_usage(at_ns, payer, leaf, "ADD", positive(subtracted(after, before)))
+            self._tell_usage(at_ns, payer, leaf, "REMOVE", positive(subtracted(before, after)))
+
+    def _tell_usage(self, at_ns: int, payer: Payer, leaf: Account, change: str, resource: Resource) -> None:
+        if resource and (payer.user or payer.group):
+            self._consequences.append(UsageChanged(at_ns, payer, leaf.path, change, saturated(resource)))
 
     # ---- reservations
 
@@ -356,7 +407,9 @@ class Indexes:
         self.reservations.remove(reservation)
         reservation.application.unreserve(reservation.ask)
         self.generation += 1
-        return Unreserved(at_ns, reservation.ask, self.leaf_of(reservation.application).path, reservation.node.node_id)
+        leaf = self.leaf_of(reservation.application)
+        self.remarks.note(leaf, reservation.application)
+        return Unreserved(at_ns, reservation.ask, leaf.path, reservation.node.node_id)
 
     def _cancel(self, at_ns: int, reservations: list[Reservation]) -> None:
         for reservation in reservations:
@@ -396,6 +449,7 @@ class Indexes:
         if application.state is ApplicationState.ACCEPTED and not application.holds_slot:
             application.holds_slot = application.changed = True
             self.ledger.hold_slot(leaf, application.application_id)
+            self.remarks.is_stale = True
 
     def _on_task_group_changed(self, fact: TaskGroupChanged) -> None:
         leaf, application = self.waiting[fact.application_id]
@@ -492,11 +546,34 @@ class Indexes:
 
     # ---- limits
 
-    def _enroll(self, leaf: Account, application: WaitingApplication) -> None:
+    def _enroll(self, at_ns: int, leaf: Account, application: WaitingApplication) -> None:
         """The application holds its trackers from its first ask or allocation on (QU-70)."""
-        if not application.enrolled and (application.asks or application.allocated):
-            application.group = choose_group(leaf.limits_up(), application.who)
-            self._hold_trackers(leaf, application)
+        if not (application.asks or application.allocated):
+            return
+        application.choose(choose_group(leaf.limits_up(), application.who))
+        self._tell_link(at_ns, leaf, application, application.group, "SET")
+        self._tell_usage(at_ns, Payer("", application.payer.group), leaf, "ADD", application.allocated)
+        self._tell_first_sights(at_ns, leaf, application)
+        self._hold_trackers(leaf, application)
+
+    def _change_group(self, at_ns: int, leaf: Account, application: WaitingApplication, group: GroupChoice | None) -> None:
+        """The application counts against this group from now on, which may be the one that it had."""
+        before = application.group
+        application.choose(group)
+        if (before and before.group) != (group and group.group):
+            self._tell_link(at_ns, leaf, application, before, "REMOVE")
+            self._tell_link(at_ns, leaf, application, group, "SET")
+
+    def _tell_link(
+        self, at_ns: int, leaf: Account, application: WaitingApplication, group: GroupChoice | None, change: str
+    ) -> None:
+        if group is not None:
+            self._consequences.append(GroupLinkChanged(at_ns, application.application_id, leaf.path, group.group, change))
+
+    def _tell_first_sights(self, at_ns: int, leaf: Account, application: WaitingApplication) -> None:
+        user = application.who.user
+        for path in self.trackers.first_sights(leaf.limits_up(), user):
+            self._consequences.append(LimitChanged(at_ns, path, f"user {user}", "SET"))
 
     def _uncount_idle(self, application_id: ApplicationID) -> None:
         """At once, not when all is worked in: what is asked for next begins to count anew (QU-74)."""
@@ -508,20 +585,38 @@ class Indexes:
     def _hold_trackers(self, leaf: Account, application: WaitingApplication) -> None:
         application.hold(self.trackers.hold(leaf.limits_up(), application.who, application.group))
 
-    def _renew_trackers(self, leaf: Account, application: WaitingApplication) -> None:
+    def _renew_trackers(self, at_ns: int, leaf: Account, application: WaitingApplication) -> None:
         """Other limits hold: count what runs against them; the group stays as long as its queue limits it (QU-76, QU-77)."""
         if application.enrolled:
             limits_up = leaf.limits_up()
             if application.group is not None and not still_holds(limits_up, application.group):
-                application.group = choose_group(limits_up, application.who)
+                before = application.payer.group
+                self._change_group(at_ns, leaf, application, choose_group(limits_up, application.who))
+                if application.payer.group != before:  # what runs counts against the other group (QU-77)
+                    self._tell_usage(at_ns, Payer("", before), leaf, "REMOVE", application.allocated)
+                    self._tell_usage(at_ns, Payer("", application.payer.group), leaf, "ADD", application.allocated)
             self._hold_trackers(leaf, application)
 
     # ---- configuration
 
     def _on_configuration_changed(self, fact: ConfigurationChanged) -> Iterator[None]:
         """At once: what follows may be about new queues."""
-        if fact.state == "accepted":
-            yield from self._reconfigure()
+        if fact.state != "accepted":
+            return
+        before = in_force(self._limits(), self.trackers)
+        yield from self._reconfigure(fact.at_ns)
+        after = in_force(self._limits(), self.trackers)
+        gone = [LimitChanged(fact.at_ns, *key, "REMOVE") for key in before if key not in after]
+        self._consequences += gone + [LimitChanged(fact.at_ns, *key, "SET") for key in after if after[key] != before.get(key)]
+
+    def _limits(self) -> Iterator[QueueLimits]:
+        return (account.limits for account in self.ledger.accounts.values() if account.limits is not None)
+
+    def _on_queue_removed(self, at_ns: int, path: QueuePath) -> None:
+        limits = self.ledger.accounts[path].limits
+        if limits is not None:
+            self._consequences += [LimitChanged(at_ns, *key, "REMOVE") for key in in_force([limits], Trackers())]
+        self.ledger.remove(path)
 
     def _on_dynamic_queue_added(self, path: QueuePath) -> None:
         if path not in self.ledger.accounts:  # it is when a configuration was observed after it came
@@ -541,7 +636,7 @@ class Indexes:
             self._touch(account, application)
         self.generation += 1
 
-    def _reconfigure(self) -> Iterator[None]:
+    def _reconfigure(self, at_ns: int) -> Iterator[None]:
         """The queue tree or its settings changed: all orders and trackers begin anew."""
         self._tree_is_stale = False
         queues = self._roster.queues.values()
@@ -554,7 +649,7 @@ class Indexes:
             leaf = self.ledger.accounts[old.path]
             self.waiting[application_id] = leaf, application
             application.leave_lines()
-            self._renew_trackers(leaf, application)
+            self._renew_trackers(at_ns, leaf, application)
             self._touch(leaf, application)
             if number % BREATH == 0:
                 yield

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator
 from ykactor.core.applications import Application
 from ykactor.core.appsort import LineKey
 from ykactor.core.backlog import WaitingApplication, order_of, shape_of
-from ykactor.core.ids import ApplicationID, NodeID, QueuePath
+from ykactor.core.ids import AllocationKey, ApplicationID, NodeID, QueuePath
 from ykactor.core.indexes import Indexes
 from ykactor.core.ledger import Account, Ledger, reckon_share
 from ykactor.core.limits import Tracker
-from ykactor.core.messages import AskID, ask_id
+from ykactor.core.messages import Ask, AskID, ask_id
 from ykactor.core.nodes import NodeCore
 from ykactor.core.nodesort import NodeIndex
 from ykactor.core.partition import PartitionCore
@@ -210,6 +210,10 @@ def _applications(roster: Roster, indexes: Indexes) -> Iterator[str]:
                 yield from _application(application, waiting)
 
 
+def _key(ask: Ask) -> AllocationKey:
+    return ask.spec.allocation_key
+
+
 def _application(application: Application, waiting: WaitingApplication) -> Iterator[str]:
     where = f"waiting application {application.application_id}"
     yield from _differs(where, "the state", waiting.state, application.state)
@@ -224,6 +228,9 @@ def _application(application: Application, waiting: WaitingApplication) -> Itera
         queued += len(asks)
         if [shape_of(ask.spec) for ask in asks] != [shape] * len(asks):
             yield f"{where}: asks of several shapes wait in one line, expected {shape}"
+        if queue.told is not None:
+            told = sorted(key for some in queue.told.asks for key in some)
+            yield from _differs(f"{where}, asks of shape {shape}", "who was told something", told, sorted(map(_key, asks)))
         keys: list[object] = [order_of(ask) for ask in asks]
         if asks != sorted(asks, key=order_of) or queue.sort_key not in keys:
             yield f"{where}: the asks of shape {shape} are not in order"

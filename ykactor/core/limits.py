@@ -122,6 +122,14 @@ class Trackers:
     def _find(self, path: QueuePath, whose: str, limit: Limit) -> Tracker:
         return self.held.get((path, whose)) or Tracker(path, whose, limit)
 
+    def first_sights(self, path_up: Iterable[QueueLimits], user: str) -> list[QueuePath]:
+        """The queues in which the limit of everybody else becomes that of ``user`` now, who was not there before."""
+        return [
+            limits.path
+            for limits in path_up
+            if user not in limits.users and _OTHERS in limits.users and (limits.path, f"user {user}") not in self.held
+        ]
+
     def let_go(self, trackers: TrackerTuple) -> None:
         """The application has ended."""
         for tracker in trackers:
@@ -147,6 +155,20 @@ def keep_group(path_up: list[QueueLimits], who: UserGroups, choice: GroupChoice 
 def still_holds(path_up: Iterable[QueueLimits], choice: GroupChoice) -> bool:
     """Whether the queue where a group was found still limits it (QU-77)."""
     return any(limits.path == choice.path and choice.group in limits.groups for limits in path_up)
+
+
+#: What a limit allows: resources and applications.
+Terms = tuple[Resource | None, int]
+
+
+def in_force(every: Iterable[QueueLimits], trackers: Trackers) -> dict[tuple[QueuePath, str], Terms]:
+    """Every limit by queue and ``Tracker.whose``: of who is named, and of users that count against that of everybody else."""
+    terms: dict[tuple[QueuePath, str], Terms] = {}
+    for limits in every:
+        named = {f"user {user}": limit for user, limit in limits.users.items() if user != _OTHERS}
+        for whose, limit in (named | {f"group {group}": limit for group, limit in limits.groups.items()}).items():
+            terms[limits.path, whose] = limit.max_resources, limit.max_applications
+    return {key: (tracker.limit, tracker.max_applications) for key, tracker in trackers.held.items()} | terms
 
 
 def charge(trackers: TrackerTuple, resource: Resource) -> None:

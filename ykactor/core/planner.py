@@ -17,6 +17,7 @@ from ykactor.core.indexes import Indexes
 from ykactor.core.inquiry import WAITS, Inquiry
 from ykactor.core.ledger import Account
 from ykactor.core.limits import Tracker
+from ykactor.core.messages import Ask
 from ykactor.core.nodesort import IndexedNode
 from ykactor.core.replacing import PlaceholderStep
 from ykactor.core.reservations import RESERVATION_DELAY_NS
@@ -88,6 +89,9 @@ class Planner:
                 at_rest = not self._step(now_ns)
         except _OutOfWork:
             pass  # what was parked on the way stays parked: the next plan goes on from here
+        if at_rest and self.ledger.root_max:
+            steps += self.indexes.remarks.tell(now_ns)
+            at_rest = not self.indexes.remarks
         return Plan(steps, at_rest, self._spent())
 
     def _spend(self) -> None:
@@ -133,22 +137,22 @@ class Planner:
         while (application := order.first(self.indexes.generation)) is not None:
             queue, line = self._next_asks(application)
             self._spend()
-            short = self._lacks(leaf, application, queue)
+            short = headroom.lacks_anything(self.ledger, leaf, application, queue.shape)
             if short is not None:
                 line.reason = short
-                order.park(line)
+                self._park(leaf, line)
             elif queue.required_node is not None:
                 if self._try_required(now_ns, leaf, application, queue):
                     return True
-                order.park(line)
+                self._park(leaf, line)
             elif (node := self.nodes.first_fit(queue.shape)) is None:
                 line.reason = self._refusal(now_ns, leaf, queue) or _no_node(queue)
                 if self._try_to_reserve(now_ns, leaf, application, queue, line):
                     return True
             elif queue.predicate and self._is_held_up(now_ns, leaf, queue, node):
-                order.park(line)
+                self._park(leaf, line)
             else:
-                self._steps.append(place(self.indexes, now_ns, leaf, application, queue.first(), node))
+                self._place(now_ns, leaf, application, queue, node)
                 return True
         return False
 
@@ -163,12 +167,21 @@ class Planner:
                 return queue, line
             application.lineup.park(queue)
 
-    def _lacks(self, leaf: Account, application: WaitingApplication, queue: AskQueue) -> headroom.Shortage | None:
-        if application.slots_needed():
-            full = headroom.lacks_slot(self.ledger, leaf, application)
-            if full is not None:
-                return full
-        return headroom.lacks(self.ledger, leaf, application, queue.shape)
+    def _place(
+        self, now_ns: int, leaf: Account, application: WaitingApplication, queue: AskQueue, node: IndexedNode
+    ) -> None:
+        ask = queue.first()
+        if application.held or queue.told is not None:
+            self._steps += self.indexes.remarks.fits(now_ns, leaf, application, ask)
+        self._steps.append(place(self.indexes, now_ns, leaf, application, ask, node))
+
+    def _reserve(self, now_ns: int, leaf: Account, application: WaitingApplication, ask: Ask, node: IndexedNode) -> None:
+        self._steps += self.indexes.remarks.fits(now_ns, leaf, application, ask)
+        self._steps.append(self.indexes.reserve(now_ns, leaf, application, ask, node))
+
+    def _park(self, leaf: Account, line: Line) -> None:
+        leaf.applications.park(line)
+        self.indexes.remarks.note_line(leaf, line)
 
     # ---- what the resource manager says
 
@@ -218,9 +231,9 @@ class Planner:
                 self._steps.append(self.indexes.unreserve(now_ns, reservation))  # SC-74
                 self.indexes.requeue(self.indexes.leaf_of(reservation.application), reservation.application)
         if has_room and not node.reserved and self.ledger.shortage(leaf.path_up, queue.needs) is None:
-            self._steps.append(place(self.indexes, now_ns, leaf, application, queue.first(), node))
+            self._place(now_ns, leaf, application, queue, node)
         else:
-            self._steps.append(self.indexes.reserve(now_ns, leaf, application, queue.first(), node))  # SC-76
+            self._reserve(now_ns, leaf, application, queue.first(), node)  # SC-76
         return True
 
     def _try_to_reserve(
@@ -237,7 +250,7 @@ class Planner:
         elif not self._reservations.disabled:
             node = self.nodes.best_to_reserve(queue.shape)
         if node is None or not self._may_keep(now_ns, queue, node):
-            order.park(line)
+            self._park(leaf, line)
             return False
         order.get_stuck(line)
         self.indexes.watch_ages()
@@ -245,12 +258,12 @@ class Planner:
         if ask is None:
             if not order.pass_on(line, since_ns):
                 self.indexes.watch_ages(line.oldest_ns)
-                order.park(line)
+                self._park(leaf, line)
             return False
         if order_of(ask) != queue.sort_key:
             order.set_back(application, queue, order_of(ask))
             return False
-        self._steps.append(self.indexes.reserve(now_ns, leaf, application, ask, node))
+        self._reserve(now_ns, leaf, application, ask, node)
         return True
 
 

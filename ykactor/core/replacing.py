@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from ykactor.core.backlog import Shape, WaitingApplication, shape_of
+from ykactor.core.decisions import AskRemark
 from ykactor.core.indexes import Indexes
 from ykactor.core.inquiry import Inquiry
 from ykactor.core.ledger import Account
 from ykactor.core.messages import Ask
 from ykactor.core.nodesort import IndexedNode
 from ykactor.core.queues import Cancellation, Replacement
-from ykactor.core.resources import fits
+from ykactor.core.resources import fits, text
 from ykactor.core.steps import GangStep, Step
 from ykactor.core.taskgroups import Holder
 
@@ -54,6 +55,8 @@ class PlaceholderStep:
                 if not fits(placeholder.spec.resource, ask.spec.resource):
                     gang.withdraw(placeholder.spec.allocation_key)
                     cancellation = Cancellation(ask, placeholder.spec.allocation_key)
+                    remark = _too_small(placeholder, ask)
+                    self._steps.append(AskRemark(now_ns, placeholder, leaf.path, remark, ask.spec.resource))
                     self._steps.append(GangStep(cancellation, leaf, application, holder))
                     continue
                 may_run = self._inquiry.may_run(ask, node_id, allocate=False)
@@ -103,3 +106,13 @@ class PlaceholderStep:
         self._indexes.ledger.change_pending(leaf, {name: -quantity for name, quantity in ask.spec.resource.items()})
         replacement = Replacement(ask, key, holder[1] if node is None else node.node_id)
         self._steps.append(GangStep(replacement, leaf, application, holder, node))
+
+
+def _too_small(holder: Ask, ask: Ask) -> str:
+    """Why a placeholder is cancelled (section 3 of EV)."""
+    spec = ask.spec
+    return (
+        f"Task group '{spec.task_group_name}' in application '{spec.application_id}': allocation resources "
+        f"'{text(spec.resource)}' are not matching placeholder '{text(holder.spec.resource)}' allocation with ID "
+        f"'{holder.spec.allocation_key}'"
+    )

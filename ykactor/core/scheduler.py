@@ -13,7 +13,6 @@ from msgspec import Struct
 
 from ykactor.core.decisions import ApplicationChanged, Decision
 from ykactor.core.indexes import Indexes
-from ykactor.core.lifecycle import states_first
 from ykactor.core.messages import Ask
 from ykactor.core.nodes import PlaceBatch, Placed, Refused
 from ykactor.core.nodesort import IndexedNode
@@ -22,6 +21,7 @@ from ykactor.core.queues import LeafCore, Planned, Positioned, SettleBatch
 from ykactor.core.roster import Roster, Sends
 from ykactor.core.states import COUNTED_AS_RUNNING
 from ykactor.core.steps import GangStep, Placement, Step
+from ykactor.core.telling import told_with
 
 
 class InvariantViolation(Exception):
@@ -131,6 +131,7 @@ class SchedulerCore:
             application.holds_slot = False
         application.enter(truth.state)
         self.indexes.requeue(placement.leaf, application)
+        self.indexes.remarks.note(placement.leaf, application)
 
     def _settle(self, now_ns: int, steps: list[Step]) -> Generator[Sends, list[object], list[Decision]]:
         """One batch for each leaf; answers all facts in plan order, state changes before the allocation (AP-96)."""
@@ -146,11 +147,13 @@ class SchedulerCore:
             changes.update(cast("Positioned", answer))
         facts: list[Decision] = []
         for position, step in enumerate(steps):
-            caused = changes.get(position, [])
             if type(step) is Placement:
-                facts += states_first([step.allocated, *caused]) if caused else [step.allocated]
+                if position in changes:
+                    facts += told_with(changes[position], step.allocated)
+                else:
+                    facts.append(step.allocated)
             elif type(step) is GangStep:
-                facts += caused
+                facts += changes.get(position, ())
             else:
                 facts.append(cast("Decision", step))
         self._adopt_states(facts)

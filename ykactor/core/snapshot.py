@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from ykactor.core.backlog import WaitingApplication
+from ykactor.core.headroom import left_of
 from ykactor.core.ids import QueuePath
 from ykactor.core.indexes import Indexes
 from ykactor.core.ledger import Account
@@ -70,7 +71,7 @@ def partition_state(partition: PartitionCore, indexes: Indexes) -> dict[str, Any
     guarantees: dict[QueuePath, Resource | None] = {}
     for path, account in indexes.ledger.accounts.items():  # parents before children
         config, parent = account.config, account.parent
-        headrooms[path] = min_union(_own_headroom(account), headrooms[parent.path] if parent else None)
+        headrooms[path] = min_union(left_of(account.max, account.allocated), headrooms[parent.path] if parent else None)
         guarantees[path] = min_union(config.guaranteed, guarantees[parent.path] if parent else None)
         state["queues"][path] |= {
             "isManaged": config.managed,
@@ -104,12 +105,6 @@ def _predicates_state(predicates: Predicates) -> dict[str, Any]:
             for (predicate, allocate), asked, passed, refused in predicates.counts()
         ],
     }
-
-
-def _own_headroom(account: Account) -> Resource | None:
-    """What the queue's own max leaves, never below zero (QU-37)."""
-    limit = account.max
-    return None if limit is None else {name: max(0, value - account.allocated.get(name, 0)) for name, value in limit.items()}
 
 
 def _limit_state(tracker: Tracker) -> dict[str, Any]:

@@ -56,6 +56,7 @@ def place(
 ) -> Placement:
     """Charge everything that a placement changes (section 5.3 of AP)."""
     is_first = not application.counted
+    indexes.remarks.is_stale = True
     application.discard(ask)
     application.begin(ask)
     indexes.nodes.charge(node, ask.spec.resource)
@@ -65,7 +66,8 @@ def place(
     if application.state is not ApplicationState.RUNNING:
         _predict_state(indexes, leaf, application, ask)
     indexes.requeue(leaf, application)
-    return Placement(Allocated(now_ns, ask, leaf.path, node.node_id), leaf, application, node, is_first)
+    allocated = Allocated(now_ns, ask, leaf.path, node.node_id, False, application.payer)
+    return Placement(allocated, leaf, application, node, is_first)
 
 
 def _predict_state(indexes: Indexes, leaf: Account, application: WaitingApplication, ask: Ask) -> None:
@@ -75,5 +77,6 @@ def _predict_state(indexes: Indexes, leaf: Account, application: WaitingApplicat
     entered = after_allocation(application.state, stateaware=application.stateaware)
     if entered:
         application.enter(entered[-1])
+        indexes.remarks.note(leaf, application)  # its asks stand in other lines from now on
         if application.state in COUNTED_AS_RUNNING:
             indexes.ledger.take_slot(leaf, application.application_id)

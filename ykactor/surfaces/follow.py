@@ -100,7 +100,7 @@ def event_line(event: si.EventRecord) -> str:
     told = "; ".join(event.message.splitlines())
     where = "" if event.partition == "default" else f"[{event.partition}] "
     return (
-        f"{_time_text(event.timestamp_nano)} {event.sequence:8} {event.type:5} {event.event_change_type:6} {detail:18} "
+        f"{_time_text(event.timestamp_nano)} {event.sequence:8} {event.type:9} {event.event_change_type:6} {detail:19} "
         f"{event.object_id:24} {event.reference_id:20} {resource:28} {where}{told}"
     ).rstrip()
 

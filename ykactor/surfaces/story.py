@@ -20,10 +20,10 @@ from ykactor.wire import si
 @click.argument("key")
 @click.option("--url", default="ws://127.0.0.1:9081", show_default=True)
 def command(key: str, url: str) -> None:
-    """Tell what happened to KEY, which is an application, an ask or allocation, a node, a user or a queue.
+    """Tell what happened to KEY, which is an application, an ask or allocation, a node, a queue, a user or a group.
 
     Prints the events about it that the daemon still has, oldest first, and then what it is now: state, usage, and for what waits
-    the reason. Exits 1 if nothing is known of KEY.
+    the reason. An ask is told when quotas have no room for it, and when they have again. Exits 1 if nothing is known of KEY.
     """
     try:
         lines = trio.run(_collect, key, url)

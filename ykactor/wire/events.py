@@ -37,11 +37,11 @@ _LIMIT_DETAILS = {"max": "QUEUE_MAX", "guaranteed": "QUEUE_GUARANTEED"}
 
 
 def events(decision: fact.Decision, partition: str, first_sequence: int) -> list[si.EventRecord]:
-    """The event records of one fact, numbered from ``first_sequence`` on (sections 2 to 5 of EV); often none.
+    """The event records of one fact, numbered from ``first_sequence`` on (sections 2 to 6 of EV); often none.
 
     ``queue_name`` is the queue concerned where there is one: subscribers filter by it.
 
-    Cost:    0.15 us a record of an ask, of which there are three for each allocation; 0.6 us a record of anything else.
+    Cost:    0.15 us a record of an ask, of which there are four for each allocation; 0.6 us a record of anything else.
     """
     of_ask = _ASK_EVENTS.get(type(decision))
     if of_ask is not None:
@@ -80,7 +80,7 @@ def _of_application(it: _AskFact, partition: str, sequence: int, change: str, de
     )
 
 
-def _of_node(it: fact.Allocated | fact.Released, partition: str, sequence: int, change: str) -> si.EventRecord:
+def _of_node(it: fact.Allocated | fact.NodeUseChanged, partition: str, sequence: int, change: str) -> si.EventRecord:
     """An allocation was put on its node or taken off."""
     spec, key = it.ask.spec, it.ask.spec.allocation_key
     return si.EventRecord(
@@ -88,25 +88,50 @@ def _of_node(it: fact.Allocated | fact.Released, partition: str, sequence: int, 
     )
 
 
+def _of_payer(
+    it: fact.Allocated | fact.UsageChanged, partition: str, first: int, payer: fact.Payer, change: str, resource: Resource
+) -> list[si.EventRecord]:
+    """The user uses more or less, and the group if the application counts against one."""
+    at_ns, queue, detail = it.at_ns, it.queue, "UG_USER_RESOURCE"
+    records = []
+    if payer.user:
+        records = [si.EventRecord(first, "USERGROUP", payer.user, change, detail, at_ns, queue, "", partition, queue, resource)]
+    if payer.group:
+        detail, last = "UG_GROUP_RESOURCE", first + len(records)
+        records += [si.EventRecord(last, "USERGROUP", payer.group, change, detail, at_ns, queue, "", partition, queue, resource)]
+    return records
+
+
 def _ask_added(it: fact.AskAdded, partition: str, first: int) -> list[si.EventRecord]:
     return [_of_application(it, partition, first, "ADD", "APP_REQUEST")]
 
 
 def _ask_removed(it: fact.AskRemoved, partition: str, first: int) -> list[si.EventRecord]:
-    return [_of_application(it, partition, first, "REMOVE", "REQUEST_CANCEL")]
+    return [_of_application(it, partition, first, "REMOVE", "REQUEST_TIMEOUT" if it.timed_out else "REQUEST_CANCEL")]
 
 
 def _allocated(it: fact.Allocated, partition: str, first: int) -> list[si.EventRecord]:
-    return [_of_node(it, partition, first, "ADD"), _of_application(it, partition, first + 1, "ADD", "APP_ALLOC")]
+    """With its payer, all that a placement changes; else it follows what was told of node and user already."""
+    payer = it.payer
+    if payer is None:
+        return [_of_application(it, partition, first, "ADD", "APP_ALLOC")]
+    records = [_of_node(it, partition, first, "ADD")]
+    records += _of_payer(it, partition, first + 1, payer, "ADD", it.ask.spec.resource)
+    records.append(_of_application(it, partition, first + len(records), "ADD", "APP_ALLOC"))
+    return records
 
 
 def _released(it: fact.Released, partition: str, first: int) -> list[si.EventRecord]:
-    """A node's removal is told to the resource manager as STOPPED_BY_RM; only the message tells it from a release."""
-    detail = _RELEASE_DETAILS.get(it.termination_type, "ALLOC_NODEREMOVED")
-    if it.message == f"Node {it.node_id} Removed":
-        detail = "ALLOC_NODEREMOVED"
-    removed = [_of_application(it, partition, first, "REMOVE", detail)]
-    return [*removed, _of_node(it, partition, first + 1, "REMOVE")] if it.node_id else removed
+    detail = "ALLOC_NODEREMOVED" if it.is_with_node() else _RELEASE_DETAILS.get(it.termination_type, "ALLOC_NODEREMOVED")
+    return [_of_application(it, partition, first, "REMOVE", detail)]
+
+
+def _node_use_changed(it: fact.NodeUseChanged, partition: str, first: int) -> list[si.EventRecord]:
+    return [_of_node(it, partition, first, it.change)]
+
+
+def _usage_changed(it: fact.UsageChanged, partition: str, first: int) -> list[si.EventRecord]:
+    return _of_payer(it, partition, first, it.payer, it.change, it.resource)
 
 
 _ASK_EVENTS: dict[type, Callable[[Any, str, int], list[si.EventRecord]]] = {
@@ -114,6 +139,8 @@ _ASK_EVENTS: dict[type, Callable[[Any, str, int], list[si.EventRecord]]] = {
     fact.AskRemoved: _ask_removed,
     fact.Allocated: _allocated,
     fact.Released: _released,
+    fact.NodeUseChanged: _node_use_changed,
+    fact.UsageChanged: _usage_changed,
 }
 
 
@@ -202,7 +229,21 @@ def _reservation(it: fact.Reserved | fact.Unreserved, change: str) -> list[_Even
 def _ask_remark(it: fact.AskRemark) -> list[_Event]:
     spec = it.ask.spec
     about = spec.allocation_key, "NONE", "DETAILS_NONE", spec.application_id
-    return [_Event("REQUEST", *about, it.message, it.queue, spec.resource)]
+    return [_Event("REQUEST", *about, it.message, it.queue, spec.resource if it.resource is None else it.resource)]
+
+
+def _group_link_changed(it: fact.GroupLinkChanged) -> list[_Event]:
+    return [_Event("USERGROUP", it.group, it.change, "UG_APP_LINK", it.application_id, queue=it.queue)]
+
+
+def _limit_changed(it: fact.LimitChanged) -> list[_Event]:
+    kind, _, name = it.whose.partition(" ")
+    return [_Event("USERGROUP", name, it.change, f"UG_{kind.upper()}_LIMIT", it.queue, queue=it.queue)]
+
+
+def _runnable_changed(it: fact.RunnableChanged) -> list[_Event]:
+    answer = "RUNNABLE" if it.can_run else "CANNOTRUN"
+    return [_Event("APP", it.application_id, "NONE", f"APP_{answer}_{it.gate}", queue=it.queue)]
 
 
 def _queue_limit_changed(it: fact.QueueLimitChanged) -> list[_Event]:
@@ -234,6 +275,9 @@ _EVENTS: dict[type, Callable[[Any], list[_Event]]] = {
     fact.Reserved: lambda it: _reservation(it, "ADD"),
     fact.Unreserved: lambda it: _reservation(it, "REMOVE"),
     fact.AskRemark: _ask_remark,
+    fact.GroupLinkChanged: _group_link_changed,
+    fact.LimitChanged: _limit_changed,
+    fact.RunnableChanged: _runnable_changed,
     fact.ApplicationAdded: _application_added,
     fact.ApplicationRejected: _application_rejected,
     fact.ApplicationChanged: _application_changed,

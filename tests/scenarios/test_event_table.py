@@ -1,0 +1,487 @@
+"""Every row of the table of events (sections 2 to 6 of EV) has a scenario that produces its records, each as often as it should.
+
+``ROWS`` is the table. A row without a scenario fails, and so does a scenario in which a record is missing, doubled or has another
+object, reference, message or resource. What the scheduler does not do yet is named in ``LATER``.
+"""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from world import (
+    World,
+    app,
+    ask,
+    configure,
+    foreign,
+    limit,
+    move,
+    node,
+    queue,
+    release,
+    remove,
+    template,
+    terminate,
+    tree,
+    world,
+)
+
+from ykactor.core.messages import RemovePartition, Submission
+from ykactor.wire.events import events
+
+REFERENCE = Path(__file__).resolve().parents[3] / "shared" / "reference" / "events.md"
+
+#: Type, object, change, detail, reference, message, resource of a record.
+Record = tuple[str, str, str, str, str, str, dict[str, int] | None]
+Scenario = Callable[[], World]
+Case = tuple[Scenario, list[Record]]
+
+PLAIN = tree(queue("a"))
+N1 = node("n1", vcore=4)
+ONE, TWO, FOUR = {"vcore": 1}, {"vcore": 2}, {"vcore": 4}
+
+
+def of_app(change: str, detail: str, key: str = "", resource: dict[str, int] | None = None, *, message: str = "") -> Record:
+    return "APP", "app-1", change, detail, key, message, resource
+
+
+def of_state(detail: str, message: str = "") -> Record:
+    return of_app("SET", detail, message=message)
+
+
+def of_node(
+    change: str, detail: str, key: str = "", resource: dict[str, int] | None = None, *, message: str = "", at: str = "n1"
+) -> Record:
+    return "NODE", at, change, detail, key, message, resource
+
+
+def of_queue(
+    path: str, change: str, detail: str, reference: str = "", *, message: str = "", resource: dict[str, int] | None = None
+) -> Record:
+    return "QUEUE", path, change, detail, reference, message, resource
+
+
+def of_name(name: str, change: str, detail: str, reference: str, resource: dict[str, int] | None = None) -> Record:
+    return "USERGROUP", name, change, detail, reference, "", resource
+
+
+def of_request(key: str, message: str, resource: dict[str, int]) -> Record:
+    return "REQUEST", key, "NONE", "DETAILS_NONE", "app-1", message, resource
+
+
+def records(it: World, start: int = 0) -> list[Record]:
+    """Everything that was told since the ``start``-th fact, in order."""
+    return [
+        (
+            record.type,
+            record.object_id,
+            record.event_change_type,
+            record.event_change_detail,
+            record.reference_id,
+            record.message,
+            record.resource,
+        )
+        for fact in it.facts[start:]
+        for record in events(fact, "default", 1)
+    ]
+
+
+# ---- scenarios
+
+
+def played(text: str, *steps: tuple[float, Submission]) -> Scenario:
+    """One node of 4 and these submissions at their seconds."""
+
+    def play() -> World:
+        it = world(text, [N1])
+        for at, submission in steps:
+            it.send(submission, at=at)
+        return it
+
+    return play
+
+
+def on_plain(*submissions: Submission, text: str = PLAIN) -> Scenario:
+    """Submissions second by second."""
+    return played(text, *enumerate(submissions))
+
+
+APP, T1, T2 = app("app-1"), ask("t1", "app-1", vcore=1), ask("t2", "app-1", vcore=2)
+runs = on_plain(APP, T1)
+ends = played(PLAIN, (0, APP), (0, T1), (1, ask("t2", "app-1", vcore=2)), (2, release("t1")), (3, release("t2")), (40, N1))
+expires = played(PLAIN, (0, APP), (0, T1), (1, release("t1")), (300_000, N1))
+rejected = on_plain(app("app-1", "root.x", user="a b"))
+recovers = on_plain(APP, ask("t1", "app-1", on="n1", vcore=1))
+waits = on_plain(APP, ask("t1", "app-1", vcore=9))
+
+
+def gang(style: str, **total: int) -> Submission:
+    return app("app-1", style=style, placeholders=total, timeout_ms=10_000)
+
+
+def placeholder(key: str, **resource: int) -> Submission:
+    return ask(key, "app-1", group="g", placeholder=True, **resource)
+
+
+def real(key: str, **resource: int) -> Submission:
+    return ask(key, "app-1", group="g", **resource)
+
+
+replaces = on_plain(gang("Soft", vcore=1), placeholder("p1", vcore=1), real("t1", vcore=1))
+placed_by_rm = on_plain(APP, ask("t1", "app-1", vcore=9), ask("t1", "app-1", on="n1", vcore=9))
+grows = on_plain(gang("Soft", vcore=1), placeholder("p1", vcore=1), real("t1", vcore=2))
+soft = played(PLAIN, (0, gang("Soft", vcore=9)), (0, placeholder("p1", vcore=1)), (0, placeholder("p2", vcore=8)), (20, N1))
+hard = played(PLAIN, (0, gang("Hard", vcore=9)), (0, placeholder("p1", vcore=1)), (0, placeholder("p2", vcore=8)), (20, N1))
+overruns = played(PLAIN, (0, app("app-1", timeout_ms=10_000)), (0, T1), (0, ask("t2", "app-1", vcore=9)), (20, N1))
+
+
+def reserves() -> World:
+    """Two nodes of 4 run 3 each; 2 more fit in the cluster but on no node, until t1 ends (SC-50 to SC-54, row 4 of 6.3)."""
+    it = world(PLAIN, [N1, node("n2", vcore=4)])
+    it.send(APP, ask("t1", "app-1", vcore=3), ask("t2", "app-1", vcore=3), ask("t3", "app-1", vcore=2))
+    it.wait(5)
+    it.send(release("t1"), at=6)
+    return it
+
+
+def loses_partition() -> World:
+    it = world(PLAIN, [N1])
+    it.send(APP, T1)
+    it.direct.ingest(it.now_ns, [RemovePartition()])
+    return it
+
+
+def drains_queue() -> World:
+    """A managed queue leaves the configuration, and a dynamic one its last application."""
+    text = tree(queue("a"), queue("b"), placementrules=[{"name": "provided", "create": True}])
+    it = world(text, [N1])
+    it.send(app("app-1", "root.new"))
+    it.send(remove("app-1"), configure(tree(queue("a"), placementrules=[{"name": "provided", "create": True}])))
+    it.wait(30)
+    return it
+
+
+def configured(*texts: str) -> Scenario:
+    def play() -> World:
+        it = world(texts[0])
+        for text in texts[1:]:
+            it.send(configure(text))
+        return it
+
+    return play
+
+
+def quotas_by_template() -> World:
+    parent = queue("p", parent=True, childtemplate=template(max={"vcore": 2}, guaranteed={"vcore": 1}))
+    it = world(tree(parent, placementrules=[{"name": "provided", "create": True}]))
+    it.send(app("app-1", "root.p.new"))
+    return it
+
+
+def held_by(**limits: object) -> Scenario:
+    """app-1 waits until app-0, which runs, has ended."""
+    text = tree(queue("a", **limits))
+    first = [app("app-0"), ask("t0", "app-0", vcore=1), APP, T1]
+    return played(text, *((0, it) for it in first), (1, N1), (2, ask("t2", "app-1", vcore=1)), (3, remove("app-0")))
+
+
+LIMITED = tree(queue("a", max={"vcore": 1}))
+ENLARGED = tree(queue("a", max={"vcore": 3}))
+USER_LIMIT = tree(queue("a", limits=[limit("alice", vcore=1)]))
+USER_ENLARGED = tree(queue("a", limits=[limit("alice", vcore=3)]))
+over_queue = on_plain(APP, T2, node("n2", vcore=4), node("n3", vcore=4), configure(ENLARGED), text=LIMITED)
+over_limit = on_plain(APP, T2, node("n2", vcore=4), node("n3", vcore=4), configure(USER_ENLARGED), text=USER_LIMIT)
+
+GROUPS = tree(queue("a", limits=[limit(groups=("dev",), vcore=3)]))
+counts_group = on_plain(app("app-1", groups=("dev",)), T1, release("t1"), remove("app-1"), text=GROUPS)
+
+
+def resizes() -> World:
+    it = runs()
+    it.send(ask("t1", "app-1", vcore=3))
+    it.send(ask("t1", "app-1", vcore=1))
+    return it
+
+
+def moves() -> World:
+    it = world(tree(queue("a"), queue("b")), [N1])
+    it.send(APP, T1)
+    assert it.administer(move("app-1", "root.b")) == ""
+    return it
+
+
+def ended_by(termination_type: str) -> Scenario:
+    return on_plain(APP, T1, release("t1", termination_type=termination_type))
+
+
+def administrated() -> World:
+    it = waits()
+    assert it.administer(terminate("app-1")) == ""
+    return it
+
+
+# ---- the table
+
+ENTERED = (
+    "state entered: Accepted 204, Starting 205, Running 206, Completing 207, Completed 208, Failing 209, Failed 210, "
+    "Resuming 211, Expired 212, Rejected 202"
+)
+AMOUNTS = "(requested map[vcore:2], available map[vcore:1])"
+TOO_SMALL = (
+    "Task group 'g' in application 'app-1': allocation resources 'map[vcore:2]' are not matching placeholder "
+    "'map[vcore:1]' allocation with ID 'p1'"
+)
+
+ROWS: dict[tuple[str, str], list[Case]] = {
+    ("APP", "record created (also when rejected right after)"): [
+        (runs, [of_app("ADD", "APP_NEW")]),
+        (rejected, [of_app("ADD", "APP_NEW")]),
+    ],
+    ("APP", ENTERED): [
+        (ends, [of_state(f"APP_{it}") for it in ("ACCEPTED", "STARTING", "RUNNING", "COMPLETING", "COMPLETED")]),
+        (hard, [of_state("APP_FAILING", "ResourceReservationTimeout"), of_state("APP_FAILED")]),
+        (soft, [of_state("APP_RESUMING", "ResourceReservationTimeout")]),
+        (overruns, [of_state("APP_FAILING", "ExecutionTimeout")]),
+        (loses_partition, [of_state("APP_FAILING", "PartitionRemoved"), of_state("APP_FAILED")]),
+        (administrated, [of_state("APP_FAILING", "Terminated")]),
+        (expires, [of_state("APP_EXPIRED")]),
+        (rejected, [of_state("APP_REJECT", "invalid username, it contains invalid characters")]),
+    ],
+    ("APP", "ask added"): [(runs, [of_app("ADD", "APP_REQUEST", "t1", ONE)])],
+    ("APP", "allocation added (regular, reserved, replacement confirmed, recovered, placed)"): [
+        (runs, [of_app("ADD", "APP_ALLOC", "t1", ONE)]),
+        (reserves, [of_app("ADD", "APP_ALLOC", "t3", TWO)]),
+        (replaces, [of_app("ADD", "APP_ALLOC", "p1", ONE), of_app("ADD", "APP_ALLOC", "t1", ONE)]),
+        (recovers, [of_app("ADD", "APP_ALLOC", "t1", ONE)]),
+        (placed_by_rm, [of_app("ADD", "APP_ALLOC", "t1", {"vcore": 9})]),
+    ],
+    ("APP", "ask record removed by release, application end or removal"): [
+        (on_plain(APP, ask("t1", "app-1", vcore=9), release("t1")), [of_app("REMOVE", "REQUEST_CANCEL", "t1", {"vcore": 9})]),
+        (ends, [of_app("REMOVE", "REQUEST_CANCEL", "t1", ONE), of_app("REMOVE", "REQUEST_CANCEL", "t2", TWO)]),
+        (
+            on_plain(APP, T1, ask("t2", "app-1", vcore=9), remove("app-1")),
+            [of_app("REMOVE", "REQUEST_CANCEL", "t1", ONE), of_app("REMOVE", "REQUEST_CANCEL", "t2", {"vcore": 9})],
+        ),
+    ],
+    ("APP", "ask record removed by placeholder or execution timeout"): [
+        (soft, [of_app("REMOVE", "REQUEST_TIMEOUT", "p1", ONE), of_app("REMOVE", "REQUEST_TIMEOUT", "p2", {"vcore": 8})]),
+        (overruns, [of_app("REMOVE", "REQUEST_TIMEOUT", "t1", ONE), of_app("REMOVE", "REQUEST_TIMEOUT", "t2", {"vcore": 9})]),
+    ],
+    ("APP", "allocation removed"): [
+        (ends, [of_app("REMOVE", "ALLOC_CANCEL", "t1", ONE), of_app("REMOVE", "ALLOC_CANCEL", "t2", TWO)]),
+    ],
+    ("APP", "application left its queue"): [
+        (ends, [of_app("REMOVE", "DETAILS_NONE")]),
+        (on_plain(APP, remove("app-1")), [of_app("REMOVE", "DETAILS_NONE")]),
+    ],
+    ("APP", "held back by / released from queue maxapplications"): [
+        (held_by(maxapplications=1), [of_app("NONE", "APP_CANNOTRUN_QUEUE"), of_app("NONE", "APP_RUNNABLE_QUEUE")]),
+    ],
+    ("APP", "held back by / released from user or group limit"): [
+        (
+            held_by(limits=[limit("alice", applications=1)]),
+            [of_app("NONE", "APP_CANNOTRUN_QUOTA"), of_app("NONE", "APP_RUNNABLE_QUOTA")],
+        ),
+    ],
+    ("cause", "STOPPED_BY_RM, also application removal"): [
+        (ended_by("STOPPED_BY_RM"), [of_app("REMOVE", "ALLOC_CANCEL", "t1", ONE)]),
+        (on_plain(APP, T1, remove("app-1")), [of_app("REMOVE", "ALLOC_CANCEL", "t1", ONE)]),
+    ],
+    ("cause", "PREEMPTED_BY_SCHEDULER"): [(ended_by("PREEMPTED_BY_SCHEDULER"), [of_app("REMOVE", "ALLOC_PREEMPT", "t1", ONE)])],
+    ("cause", "TIMEOUT"): [
+        (ended_by("TIMEOUT"), [of_app("REMOVE", "ALLOC_TIMEOUT", "t1", ONE)]),
+        (soft, [of_app("REMOVE", "ALLOC_TIMEOUT", "p1", ONE)]),
+    ],
+    ("cause", "PLACEHOLDER_REPLACED (the placeholder)"): [(replaces, [of_app("REMOVE", "ALLOC_REPLACED", "p1", ONE)])],
+    ("cause", "node decommissioned, unknown type"): [
+        (on_plain(APP, T1, node("n1", "DECOMISSION")), [of_app("REMOVE", "ALLOC_NODEREMOVED", "t1", ONE)]),
+    ],
+    ("REQUEST", "queue headroom fails"): [
+        (over_queue, [of_request("t2", f"Request 't2' does not fit in queue 'root.a' {AMOUNTS}", TWO)]),
+    ],
+    ("REQUEST", "fits again"): [
+        (over_queue, [of_request("t2", "Request 't2' has become schedulable in queue 'root.a'", TWO)]),
+        (over_limit, [of_request("t2", "Request 't2' fits in the available user quota", TWO)]),
+    ],
+    ("REQUEST", "user/group headroom fails"): [
+        (over_limit, [of_request("t2", f"Request 't2' exceeds the available user quota {AMOUNTS}", TWO)]),
+    ],
+    ("REQUEST", "no node passed the hook"): [],
+    ("REQUEST", "required node, no victim"): [],
+    ("REQUEST", "chosen as victim"): [],
+    ("REQUEST", "chosen as quota victim"): [],
+    ("REQUEST", "real ask larger than placeholder"): [
+        (grows, [of_request("p1", TOO_SMALL, TWO)]),
+    ],
+    ("NODE", "added"): [(runs, [of_node("ADD", "DETAILS_NONE", resource=FOUR, message="Node added to the scheduler")])],
+    ("NODE", "removed"): [
+        (on_plain(node("n1", "DECOMISSION")), [of_node("REMOVE", "NODE_DECOMISSION", message="Node removed from the scheduler")]),
+    ],
+    (
+        "NODE",
+        "schedulable flag set: at creation (true for CREATE, false for CREATE_DRAIN) and on each change",
+    ): [
+        (runs, [of_node("SET", "NODE_SCHEDULABLE", message="schedulable: true")]),
+        (on_plain(node("n2", "CREATE_DRAIN")), [of_node("SET", "NODE_SCHEDULABLE", message="schedulable: false", at="n2")]),
+        (
+            on_plain(node("n1", "DRAIN_NODE"), node("n1", "DRAIN_NODE")),
+            [of_node("SET", "NODE_SCHEDULABLE", message="schedulable: false")],
+        ),
+    ],
+    ("NODE", "allocation put on the node (also waiting replacement on another node, recovery, foreign)"): [
+        (runs, [of_node("ADD", "NODE_ALLOC", "t1", ONE)]),
+        (replaces, [of_node("ADD", "NODE_ALLOC", "p1", ONE), of_node("ADD", "NODE_ALLOC", "t1", ONE)]),
+        (recovers, [of_node("ADD", "NODE_ALLOC", "t1", ONE)]),
+        (on_plain(foreign("f1", "n1", vcore=1)), [of_node("ADD", "NODE_ALLOC", "f1", ONE)]),
+    ],
+    ("NODE", "allocation taken off"): [
+        (ends, [of_node("REMOVE", "NODE_ALLOC", "t1", ONE), of_node("REMOVE", "NODE_ALLOC", "t2", TWO)]),
+        (replaces, [of_node("REMOVE", "NODE_ALLOC", "p1", ONE)]),
+        (on_plain(APP, T1, node("n1", "DECOMISSION")), [of_node("REMOVE", "NODE_ALLOC", "t1", ONE)]),
+        (on_plain(foreign("f1", "n1", vcore=1), release("f1", "")), [of_node("REMOVE", "NODE_ALLOC", "f1", ONE)]),
+    ],
+    ("NODE", "capacity changed"): [
+        (on_plain(node("n1", "UPDATE", vcore=2), node("n1", "UPDATE", vcore=2)), [of_node("SET", "NODE_CAPACITY", resource=TWO)]),
+    ],
+    ("NODE", "occupied changed"): [
+        (
+            on_plain(foreign("f1", "n1", vcore=1), foreign("f1", "n1", vcore=2), release("f1", "")),
+            [of_node("SET", "NODE_OCCUPIED", resource=it) for it in (ONE, TWO, {})],
+        ),
+    ],
+    ("NODE", "reserved"): [(reserves, [of_node("ADD", "NODE_RESERVATION", "t3", TWO)])],
+    ("NODE", "un-reserved"): [(reserves, [of_node("REMOVE", "NODE_RESERVATION", "t3", TWO)])],
+    ("QUEUE", "managed queue created (root too)"): [
+        (configured(PLAIN), [of_queue("root", "ADD", "DETAILS_NONE"), of_queue("root.a", "ADD", "DETAILS_NONE")]),
+    ],
+    ("QUEUE", "dynamic queue created"): [(drains_queue, [of_queue("root.new", "ADD", "QUEUE_DYNAMIC")])],
+    ("QUEUE", "queue removed: managed / dynamic"): [
+        (drains_queue, [of_queue("root.b", "REMOVE", "DETAILS_NONE"), of_queue("root.new", "REMOVE", "QUEUE_DYNAMIC")]),
+    ],
+    ("QUEUE", "application placed in / left the leaf"): [
+        (ends, [of_queue("root.a", "ADD", "QUEUE_APP", "app-1"), of_queue("root.a", "REMOVE", "QUEUE_APP", "app-1")]),
+    ],
+    ("QUEUE", "max changed by configuration, tags, or (root) nodes"): [
+        (runs, [of_queue("root", "SET", "QUEUE_MAX", resource=FOUR)]),
+        (
+            configured(LIMITED, ENLARGED, ENLARGED, PLAIN),
+            [of_queue("root.a", "SET", "QUEUE_MAX", resource=it) for it in (ONE, {"vcore": 3}, None)],
+        ),
+        (quotas_by_template, [of_queue("root.p.new", "SET", "QUEUE_MAX", resource=TWO)]),
+    ],
+    ("QUEUE", "guaranteed changed"): [
+        (configured(PLAIN, tree(queue("a", guaranteed=ONE))), [of_queue("root.a", "SET", "QUEUE_GUARANTEED", resource=ONE)]),
+        (quotas_by_template, [of_queue("root.p.new", "SET", "QUEUE_GUARANTEED", resource=ONE)]),
+    ],
+    ("QUEUE", "leaf ↔ parent changed by configuration"): [
+        (configured(PLAIN, tree(queue("a", queue("b")))), [of_queue("root.a", "SET", "QUEUE_TYPE", message="leaf queue: false")]),
+        (
+            configured(tree(queue("a", parent=True)), PLAIN),
+            [of_queue("root.a", "SET", "QUEUE_TYPE", message="leaf queue: true")],
+        ),
+    ],
+    ("QUEUE", "quota preemption ran with candidates"): [],
+    ("USERGROUP", "usage up"): [
+        (runs, [of_name("alice", "ADD", "UG_USER_RESOURCE", "root.a", ONE)]),
+        (recovers, [of_name("alice", "ADD", "UG_USER_RESOURCE", "root.a", ONE)]),
+        (resizes, [of_name("alice", "ADD", "UG_USER_RESOURCE", "root.a", TWO)]),
+        (moves, [of_name("alice", "ADD", "UG_USER_RESOURCE", "root.b", ONE)]),
+    ],
+    ("USERGROUP", "usage down"): [
+        (ends, [of_name("alice", "REMOVE", "UG_USER_RESOURCE", "root.a", it) for it in (ONE, TWO)]),
+        (resizes, [of_name("alice", "REMOVE", "UG_USER_RESOURCE", "root.a", TWO)]),
+        (moves, [of_name("alice", "REMOVE", "UG_USER_RESOURCE", "root.a", ONE)]),
+    ],
+    ("USERGROUP", "group usage up / down"): [
+        (counts_group, [of_name("dev", it, "UG_GROUP_RESOURCE", "root.a", ONE) for it in ("ADD", "REMOVE")]),
+    ],
+    ("USERGROUP", "limit set (start, reload, first sight of a * user)"): [
+        (configured(GROUPS), [of_name("dev", "SET", "UG_GROUP_LIMIT", "root.a")]),
+        (configured(PLAIN, USER_LIMIT, USER_LIMIT), [of_name("alice", "SET", "UG_USER_LIMIT", "root.a")]),
+        (
+            on_plain(APP, T1, app("app-2"), ask("u1", "app-2", vcore=1), text=tree(queue("a", limits=[limit("*", vcore=3)]))),
+            [of_name("alice", "SET", "UG_USER_LIMIT", "root.a")],
+        ),
+    ],
+    ("USERGROUP", "limit removed"): [
+        (configured(USER_LIMIT, PLAIN), [of_name("alice", "REMOVE", "UG_USER_LIMIT", "root.a")]),
+        (configured(GROUPS, PLAIN), [of_name("dev", "REMOVE", "UG_GROUP_LIMIT", "root.a")]),
+        (
+            on_plain(APP, T1, configure(PLAIN), text=tree(queue("a", limits=[limit("*", vcore=3)]))),
+            [of_name("alice", "REMOVE", "UG_USER_LIMIT", "root.a")],
+        ),
+    ],
+    ("USERGROUP", "application counted against a group"): [(counts_group, [of_name("dev", "SET", "UG_APP_LINK", "app-1")])],
+    ("USERGROUP", "link ended"): [
+        (counts_group, [of_name("dev", "REMOVE", "UG_APP_LINK", "app-1")]),
+        (
+            on_plain(app("app-1", groups=("dev",)), T1, configure(PLAIN), text=GROUPS),
+            [of_name("dev", "REMOVE", "UG_APP_LINK", "app-1"), of_name("dev", "REMOVE", "UG_GROUP_RESOURCE", "root.a", ONE)],
+        ),
+    ],
+}
+
+#: Rows of preemption, which does not exist yet.
+OF_PREEMPTION = {
+    ("REQUEST", "required node, no victim"),
+    ("REQUEST", "chosen as victim"),
+    ("REQUEST", "chosen as quota victim"),
+    ("QUEUE", "quota preemption ran with candidates"),
+}
+#: The row of the constraint hook (section 10 of SC), which does not exist yet.
+OF_THE_HOOK = {("REQUEST", "no node passed the hook")}
+LATER = OF_PREEMPTION | OF_THE_HOOK
+
+CASES = [
+    pytest.param(*case, id=f"{kind}: {when} {number}")
+    for (kind, when), row in ROWS.items()
+    for number, case in enumerate(row, 1)
+]
+
+
+@pytest.mark.parametrize(("scenario", "expected"), CASES)
+def test_row(scenario: Scenario, expected: list[Record]) -> None:
+    """The records of a row come with their object, reference, message and resource, and each once (EV-12, EV-23, EV-25)."""
+    found = records(scenario())
+    assert [(found.count(it), it) for it in expected] == [(1, it) for it in expected]
+
+
+def test_every_row_has_a_scenario() -> None:
+    """A row of the table that nothing produces is named in ``LATER``, and nothing else is."""
+    assert {row for row, cases in ROWS.items() if not cases} == LATER
+
+
+def test_nothing_else_is_told() -> None:
+    """Whatever type, change and detail a scenario produces is in the table; a configuration that is in force is our addition."""
+    rows = {(it[0], it[2], it[3]) for row in ROWS.values() for _, expected in row for it in expected}
+    told = {(it[0], it[2], it[3]) for row in ROWS.values() for scenario, _ in row for it in records(scenario())}
+    assert told - rows == {("QUEUE", "SET", "QUEUE_CONFIG")}
+
+
+@pytest.mark.skipif(not REFERENCE.exists(), reason="no reference beside the checkout")
+def test_the_table_is_whole() -> None:
+    """Every row of the reference's tables is one of ours, and the reverse."""
+    assert set(_rows_of(REFERENCE.read_text())) == set(ROWS)
+
+
+def _rows_of(text: str) -> list[tuple[str, str]]:
+    found, kind = [], ""
+    sections = dict(zip("23456", ("APP", "REQUEST", "NODE", "QUEUE", "USERGROUP"), strict=True))
+    section = ""
+    for line in text.splitlines():
+        if heading := re.match(r"## (\d)", line):
+            section = sections.get(heading[1], "")
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if not section or not line.startswith("|"):
+            kind = ""
+        elif cells[0] in ("when", "cause (termination type)"):
+            kind = "cause" if cells[0].startswith("cause") else section
+        elif kind and not cells[0].startswith("---"):
+            found.append((kind, _plain(cells[0])))
+    return found
+
+
+def _plain(cell: str) -> str:
+    """The text without marks and emphasis."""
+    return re.sub(r"\s*\(\[\w\]→[^)]*\)|\s*\[\w\]|\*\*|`", "", cell)
