@@ -5,7 +5,7 @@ import random
 import pytest
 from world import app, ask, foreign, node, queue, tree, world
 
-from ykactor.core.backlog import AskQueue, WaitingApplication, order_of, shape_of
+from ykactor.core.backlog import RESERVES, AskQueue, WaitingApplication, order_of, shape_of
 from ykactor.core.decisions import ApplicationAdded
 from ykactor.core.messages import AllocationSpec, Ask
 
@@ -86,7 +86,7 @@ def test_ask_queue_against_sorting() -> None:
     """Thousands of random additions, removals and turns agree with a sorted list."""
     chance = random.Random(3)
     first = waiting("t0", 0)
-    asks, present = AskQueue(shape_of(first.spec)), [first]
+    asks, present = AskQueue((shape_of(first.spec), RESERVES)), [first]
     asks.add(order_of(first), first)
     for arrival in range(1, 5000):
         match chance.randrange(5):

@@ -1,6 +1,6 @@
 import pytest
 
-from ykactor.core.quantities import QuantityError, is_queue_name, parse_int32, parse_quantity, parse_uint64, shown
+from ykactor.core.quantities import QuantityError, is_queue_name, parse_duration, parse_int32, parse_quantity, parse_uint64, shown
 
 #: CF section 5: input, as vcore, as another type; None is an error.
 TABLE = [
@@ -134,3 +134,33 @@ def test_shown_is_short_and_on_one_line() -> None:
     assert shown("") == "nothing"
     assert shown("a\nb") == r"'a\nb'"
     assert len(shown("x" * 1000)) < 70
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("30s", 30 * 10**9),
+        ("1h30m", 5400 * 10**9),
+        ("1.5s", 1_500_000_000),
+        (".5ms", 500_000),
+        ("2us3ns", 2003),
+        ("1µs", 1000),
+        ("-1s", -(10**9)),
+        ("+2m", 120 * 10**9),
+        ("0", 0),
+        ("0s", 0),
+        ("30", None),
+        ("5 s", None),
+        ("1d", None),
+        ("s", None),
+        (".s", None),
+        ("", None),
+        ("-", None),
+        ("9" * 90 + "h", None),
+        ("1" * 200 + "s", None),
+        ("2562048h", None),
+    ],
+)
+def test_durations(text: str, expected: int | None) -> None:
+    """CF-25: Go's form, no spaces, 64 bits."""
+    assert parse_duration(text) == expected

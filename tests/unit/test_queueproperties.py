@@ -63,7 +63,12 @@ def warnings_of(properties: str) -> SchedulerConfig:
         ("priority.offset", "1.5", "found '1.5', expected a whole number from -2147483648 to 2147483647; 0 is used"),
         ("priority.offset", "2147483648",
          "found '2147483648', expected a whole number from -2147483648 to 2147483647; 0 is used"),
-        ("preemption.delay", "5s", "this property has no effect in this version"),
+        ("preemption.policy", "off", "found 'off', expected default or fence or disabled; default is used"),
+        ("preemption.delay", "5 s", "found '5 s', expected a duration above 0 such as 30s or 1m30s; 30s is used"),
+        ("quota.preemption.delay", "-1s", "found '-1s', expected a duration above 0 such as 30s or 1m30s; never is used"),
+        ("application.unschedasks.backoff", "-1", "found '-1', expected a whole number of asks; 0 (never) is used"),
+        ("application.unschedasks.backoff.delay", "0",
+         "found '0', expected a duration above 0 such as 30s or 1m30s; 30s is used"),
     ],
 )  # fmt: skip
 def test_bad_property_values_are_warnings(key: str, value: str, text: str) -> None:

@@ -209,7 +209,7 @@ def test_t6_an_ask_that_requires_the_node() -> None:
 def test_t15_drained() -> None:
     """T15: a node that becomes unschedulable is kept for nobody but asks that require it (SC-61)."""
     it = reserved()
-    it.given(app("app-2"), ask("pinned", "app-2", vcore=11 - 3, requires="n1"))
+    it.given(app("app-2"), ask("pinned", "app-2", vcore=8, requires="n1", priority=-1))  # nobody goes for it
     it.send(node("n2", "DRAIN_NODE"))
     expect(it, "big leaves n2")
     it.send(node("n1", "DRAIN_NODE"))

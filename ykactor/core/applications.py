@@ -46,12 +46,23 @@ class Application(Lifecycle):
         submission_ns: arrival, moved back to the earliest creation time of any ask or allocation (PR-40).
         arrival: registration number, the last word in any order (PR-31).
         asks, allocations: what waits, and what runs with its node; placeholders among them.
+        began_ns: since when each allocation runs.
         real_count, placeholder_count: how many of the allocations are real, and how many hold space only.
         gang: what is remembered of placeholders and what takes their place.
         ending: the message of what is released because it came to run when the application was failing already (GA-47).
     """
 
-    __slots__ = ("allocations", "arrival", "asks", "ending", "gang", "placeholder_count", "real_count", "submission_ns")
+    __slots__ = (
+        "allocations",
+        "arrival",
+        "asks",
+        "began_ns",
+        "ending",
+        "gang",
+        "placeholder_count",
+        "real_count",
+        "submission_ns",
+    )
 
     def __init__(self, spec: AddApplication, queue: QueuePath, arrival_ns: int, arrival: int) -> None:
         self.gang = Gang(spec)
@@ -63,6 +74,7 @@ class Application(Lifecycle):
         self.ending = placeholders.ON_TIMEOUT
         self.asks: dict[AllocationKey, Ask] = {}
         self.allocations: dict[AllocationKey, tuple[Ask, NodeID]] = {}
+        self.began_ns: dict[AllocationKey, int] = {}
         self.real_count = self.placeholder_count = 0
 
     # ---- timers and the end
@@ -149,6 +161,7 @@ class Application(Lifecycle):
         """Record a placement; only what it causes is answered: state changes, and its end where it comes too late."""
         self.asks.pop(ask.spec.allocation_key, None)
         self.allocations[ask.spec.allocation_key] = ask, node_id
+        self.began_ns[ask.spec.allocation_key] = now_ns
         if ask.spec.placeholder:
             self.placeholder_count += 1
             facts = placeholders.secure(self, now_ns, ask)
@@ -187,6 +200,7 @@ class Application(Lifecycle):
     def end_allocation(self, now_ns: int, key: AllocationKey, termination_type: str, message: str) -> list[Decision]:
         """An allocation is over; when it was the last thing of the application that completes it (AP-41, AP-42)."""
         ask, node_id = self.allocations.pop(key)
+        del self.began_ns[key]
         self.gang.released.discard(key)
         facts = _ended(now_ns, ask, self.queue, node_id, termination_type, message)
         if ask.spec.placeholder:
@@ -268,14 +282,20 @@ class Application(Lifecycle):
         facts += self.start_release(now_ns, list(self.allocations), message)
         return facts + self.after_failing(now_ns)
 
-    def start_release(self, now_ns: int, keys: list[AllocationKey], message: str) -> list[Decision]:
+    def evict(self, now_ns: int, key: AllocationKey, message: str) -> list[Decision]:
+        """A task has to go for another one (section 8 of PE)."""
+        return self.start_release(now_ns, [key], message, "PREEMPTED_BY_SCHEDULER")
+
+    def start_release(
+        self, now_ns: int, keys: list[AllocationKey], message: str, termination_type: str = "TIMEOUT"
+    ) -> list[Decision]:
         """Ask the resource manager to end these; usage goes down when it confirms (section 6.2 of AP)."""
         facts: list[Decision] = []
         for key in keys:
             if key not in self.gang.released:
                 self.gang.released.add(key)
                 ask, node_id = self.allocations[key]
-                facts.append(ReleaseStarted(now_ns, ask, self.queue, node_id, "TIMEOUT", message))
+                facts.append(ReleaseStarted(now_ns, ask, self.queue, node_id, termination_type, message))
         return facts
 
 

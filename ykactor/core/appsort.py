@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ykactor.core.backlog import AskQueue, Shape, WaitingApplication
+from ykactor.core.backlog import AskQueue, QueueKey, WaitingApplication
 from ykactor.core.ids import ApplicationID
 from ykactor.core.limits import Tracker, TrackerTuple
 from ykactor.core.ordering import Lineup
@@ -13,10 +13,11 @@ from ykactor.core.priorities import sort_rank
 from ykactor.core.queueconfig import QueueConfig
 from ykactor.core.ranking import Ranking, SortKey
 from ykactor.core.resources import Resource
-from ykactor.core.states import ApplicationState
+from ykactor.core.states import NEVER, ApplicationState
 
 if TYPE_CHECKING:
     from ykactor.core.ledger import Account
+    from ykactor.core.messages import Ask
 
 _STARTING, _ACCEPTED, _FAILING = ApplicationState.STARTING, ApplicationState.ACCEPTED, ApplicationState.FAILING
 
@@ -40,8 +41,9 @@ def usage_key(allocated: Resource, guaranteed: Resource | None) -> tuple[float, 
 
 
 #: What an application's asks must share with those of others to fare as they do: their shape, the slots that the application has
-#: to find before it may begin (QU-51, QU-73), and the limits that it counts against (QU-64).
-LineKey = tuple[Shape, int, TrackerTuple]
+#: to find before it may begin (QU-51, QU-73), and the limits that it counts against (QU-64). Where applications are left alone
+#: when their asks fit nowhere, each has lines of its own.
+LineKey = tuple[QueueKey, int, TrackerTuple, ApplicationID | None]
 
 
 class Line:
@@ -50,8 +52,9 @@ class Line:
     A place in a line may be too early, never too late: an application that moves back (it got something, its most important
     ask is placed) is put right when it comes to the front.
 
-    A line that found no node is *stuck* until something grows: all that is left to its asks is to have a node kept for them, each
-    at its own turn and when it is old enough (SC-50). Then the line stands where the first of these has its place.
+    A line that found no room is *stuck* until something grows: all that is left to its asks is to have a node kept for them or to
+    preempt, each at its own turn and when it is old enough (SC-50, PE-14). Then the line stands where the first of these has its
+    place.
 
     Attributes:
         stuck: see above.
@@ -60,7 +63,20 @@ class Line:
         oldest_ns: no ask in the line has waited since before this time.
     """
 
-    __slots__ = ("_order", "_places", "key", "number", "oldest_ns", "parked", "reason", "sort_key", "speaker", "stuck", "told")
+    __slots__ = (
+        "_order",
+        "_places",
+        "attempt",
+        "key",
+        "number",
+        "oldest_ns",
+        "parked",
+        "reason",
+        "sort_key",
+        "speaker",
+        "stuck",
+        "told",
+    )
 
     def __init__(self, key: LineKey, number: int) -> None:
         self.key = key
@@ -70,10 +86,12 @@ class Line:
         self.sort_key: SortKey | None = None
         self.parked = self.stuck = False
         self.speaker: WaitingApplication | None = None
-        self.oldest_ns = sys.maxsize
+        self.oldest_ns = NEVER
         self.told: int | None = None
         #: Why it was parked last: a sentence, or the queue or tracker that is short of a type, or of a running slot (type "").
         self.reason: str | tuple[Account | Tracker, str] = "not yet considered"
+        #: What came of the last attempt to preempt, if any.
+        self.attempt = ""
 
     def __len__(self) -> int:
         return len(self._order)
@@ -100,17 +118,19 @@ class Line:
         """Asks came in line; of several it is found out when it matters how old they are."""
         self.oldest_ns = min(self.oldest_ns, queue.first().since_ns) if len(queue) == 1 else 0
 
-    def find_speaker(self, since_ns: int) -> AskQueue | None:
-        """Make the first application speak that has an ask which waits since ``since_ns`` or longer; answers its asks."""
-        oldest_ns = sys.maxsize
-        for application in self._order.items():
+    def find_speaker(self, now_ns: int, acts_ns: Callable[[Ask], int]) -> int:
+        """Make the first application speak that has an ask which may act by now; answers when the first ask may."""
+        soonest_ns, oldest_ns = NEVER, NEVER
+        for application in self._order:
             queue = application.queues[self.key[0]]
-            if queue.first_since(since_ns) is not None:
+            ask, at_ns = queue.first_acting(now_ns, acts_ns)
+            if ask is not None:
                 self.speaker = application
-                return queue
-            oldest_ns = min(oldest_ns, *(ask.since_ns for ask in queue.items()))
+                return at_ns
+            soonest_ns = min(soonest_ns, at_ns)
+            oldest_ns = min(oldest_ns, *(ask.since_ns for ask in queue))
         self.oldest_ns = oldest_ns
-        return None
+        return soonest_ns
 
     def head(self) -> WaitingApplication:
         """The first application, or who speaks; there must be one."""
@@ -135,6 +155,7 @@ class LeafOrder:
     """
 
     __slots__ = (
+        "_backs_off",
         "_chosen",
         "_generation",
         "_guaranteed",
@@ -154,6 +175,7 @@ class LeafOrder:
 
     def __init__(self, config: QueueConfig) -> None:
         self._guaranteed = config.guaranteed
+        self._backs_off = config.properties.backoff_count > 0
         self._sorts_by_usage = config.properties.sort_policy == "fair"
         self._sorts_by_priority = config.properties.sort_by_priority
         self._keeps_back = config.properties.sort_policy == "stateaware"
@@ -206,13 +228,12 @@ class LeafOrder:
             line.stuck = True
             self._stuck.append(line)
 
-    def pass_on(self, line: Line, since_ns: int) -> bool:
-        """Let the line stand where its first ask stands that waits since ``since_ns`` or longer; False if there is none."""
-        queue = line.find_speaker(since_ns)
-        if queue is None:
-            return False
-        self._lineup.put(line, line.head_key())
-        return True
+    def pass_on(self, line: Line, now_ns: int, acts_ns: Callable[[Ask], int]) -> int:
+        """Let the line stand where its first ask stands that may act by now, if there is one; answers when the first may."""
+        at_ns = line.find_speaker(now_ns, acts_ns)
+        if at_ns <= now_ns:
+            self._lineup.put(line, line.head_key())
+        return at_ns
 
     def set_back(self, application: WaitingApplication, queue: AskQueue, key: SortKey) -> None:
         """Of these asks of a stuck line it is the turn of the one at ``key``, behind others of the application."""
@@ -278,7 +299,7 @@ class LeafOrder:
         for queue in application.closed:
             self._leave(application, queue)
         application.closed.clear()
-        wanted = None if key is None else application.slots_needed()
+        wanted = None if key is None or application.backoff_ns else application.slots_needed()
         if application.in_lines != wanted:
             for queue in application.queues.values():
                 self._leave(application, queue)
@@ -288,7 +309,7 @@ class LeafOrder:
             application.lineup.wake_all()
         elif wanted is not None:
             for queue in application.opened:
-                if application.queues.get(queue.shape) is queue:
+                if application.queues.get(queue.key) is queue:
                     self._join(application, queue, wanted)
             if before is not None and key is not None and key < before:
                 for queue in application.queues.values():
@@ -296,7 +317,7 @@ class LeafOrder:
         application.opened.clear()
 
     def _join(self, application: WaitingApplication, queue: AskQueue, slots_needed: int) -> None:
-        key = queue.shape, slots_needed, application.trackers
+        key = self.line_key(application, queue, slots_needed)
         line = self.lines.get(key)
         if line is None:
             self._lines_made += 1
@@ -306,6 +327,10 @@ class LeafOrder:
             line.note_age(queue)
         line.put(application)
         self._lineup.put(line, line.head_key())
+
+    def line_key(self, application: WaitingApplication, queue: AskQueue, slots_needed: int) -> LineKey:
+        """Which line the asks of ``queue`` belong to."""
+        return queue.key, slots_needed, application.trackers, application.application_id if self._backs_off else None
 
     def _leave(self, application: WaitingApplication, queue: AskQueue) -> None:
         line, queue.line = queue.line, None

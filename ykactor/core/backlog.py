@@ -7,6 +7,7 @@ with the same shape fare alike, so they wait in one ``AskQueue`` and are parked 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ykactor.core import predicates, selector
@@ -20,7 +21,7 @@ from ykactor.core.priorities import Priority, PriorityBag
 from ykactor.core.ranking import Ranking, SortKey
 from ykactor.core.resources import Resource, add_to, subtract_from, subtracted
 from ykactor.core.selector import Selector
-from ykactor.core.states import COUNTED_AS_RUNNING, ApplicationState
+from ykactor.core.states import COUNTED_AS_RUNNING, NEVER, ApplicationState
 from ykactor.core.taskgroups import WaitingGang
 from ykactor.core.told import Told
 
@@ -36,6 +37,13 @@ _REQUIRED_NODE_TAGS = ("kubernetes.io/meta/requiredNode", "yunikorn.apache.org/r
 #: What decides whether an ask fits: its resources, the node it must run on, what it wants of a node's attributes, and its class,
 #: about which the resource manager decides ("" is none).
 Shape = tuple[tuple[tuple[str, int], ...], NodeID | None, Selector, str]
+
+
+#: What asks can do for themselves where nothing has room for them: reserve a node; that or preempt; preempt only, for they have a
+#: node.
+RESERVES, PREEMPTS, HAS_NODE = range(3)
+#: What the asks of one queue have in common.
+QueueKey = tuple[Shape, int]
 
 
 def shape_of(spec: AllocationSpec) -> Shape:
@@ -55,13 +63,14 @@ def order_of(ask: Ask) -> tuple[int, int, int]:
 
 
 class AskQueue(Ranking[Ask]):
-    """The waiting asks of one shape of one application, in order."""
+    """The waiting asks of one application that have one shape and can do the same for themselves, in order."""
 
-    __slots__ = ("line", "needs", "parked", "predicate", "required_node", "selector", "shape", "sort_key", "told")
+    __slots__ = ("key", "line", "needs", "parked", "predicate", "required_node", "selector", "shape", "sort_key", "told")
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, key: QueueKey) -> None:
         super().__init__()
-        self.shape = shape
+        self.key = key
+        self.shape = shape = key[0]
         self.needs, self.required_node, self.selector, self.predicate = shape
         self.sort_key: SortKey | None = None
         self.parked = False
@@ -70,10 +79,15 @@ class AskQueue(Ranking[Ask]):
         #: None while none of them was told that it does not fit.
         self.told: Told | None = None
 
-    def first_since(self, since_ns: int) -> Ask | None:
-        """The first ask that has waited since ``since_ns`` or longer. Usually O(1): within a priority the oldest comes first."""
-        first = self.first()
-        return first if first.since_ns <= since_ns else next((ask for ask in self.items() if ask.since_ns <= since_ns), None)
+    def first_acting(self, now_ns: int, acts_ns: Callable[[Ask], int]) -> tuple[Ask | None, int]:
+        """The first ask that may act by now, or None and when the first of them may."""
+        soonest_ns = NEVER
+        for ask in self:
+            at_ns = acts_ns(ask)
+            if at_ns <= now_ns:
+                return ask, at_ns
+            soonest_ns = min(soonest_ns, at_ns)
+        return None, soonest_ns
 
 
 class WaitingApplication:
@@ -89,12 +103,13 @@ class WaitingApplication:
         sort_key: its place by the leaf's policy; None while it is in no line. Written by the leaf's order.
         changed: whether its state or age changed since the leaf's order looked last; ``used``: whether its usage did.
         in_lines: the ``slots_needed`` of these lines; None while it is in no line.
+        backoff_ns: until when it is left alone (SC-38); 0 while it is not.
         enrolled: whether it holds its ``trackers`` yet (see ``limits``), which it does from its first ask or allocation on.
         group: what it counts against beside its user; None is no group. ``payer`` has both.
         counted: whether its trackers count it as an application (QU-74).
         gang: its task groups; None while it has none.
         held: what keeps it from starting, as far as it was told (``told.HELD_BY_QUEUE``, ``HELD_BY_LIMIT``).
-        reserving: the asks that a node is kept for; they stand in no line.
+        reserving: the asks that a node is kept for.
         reserved: the part of ``allocated`` that placeholders hold.
         holds_slot: whether a running slot is kept for it while it is Accepted (QU-54).
     """
@@ -104,6 +119,7 @@ class WaitingApplication:
         "application_id",
         "arrival",
         "asks",
+        "backoff_ns",
         "changed",
         "closed",
         "counted",
@@ -146,7 +162,7 @@ class WaitingApplication:
         #: With the queue in which each waits; None for those that wait for placeholders or have a node kept for them.
         self.asks: dict[AllocationKey, tuple[Ask, AskQueue | None]] = {}
         self.reserving: dict[AllocationKey, Ask] = {}
-        self.queues: dict[Shape, AskQueue] = {}
+        self.queues: dict[QueueKey, AskQueue] = {}
         self.lineup: Lineup[AskQueue] = Lineup()
         self.opened: list[AskQueue] = []
         self.closed: list[AskQueue] = []
@@ -156,6 +172,7 @@ class WaitingApplication:
         self.in_lines: int | None = None
         self.changed = True
         self.used = False
+        self.backoff_ns = 0
         self.enrolled = False
         self.group: GroupChoice | None = None
         self.trackers: TrackerTuple = ()
@@ -180,11 +197,13 @@ class WaitingApplication:
         self.gang.keep(order_of(ask), ask)
         self.asks[ask.spec.allocation_key] = ask, None
 
-    def _line_up(self, ask: Ask) -> None:
+    def _line_up(self, ask: Ask, *, has_node: bool = False) -> None:
         shape = shape_of(ask.spec)
-        queue = self.queues.get(shape)
+        may_preempt = ask.spec.allow_preempt_other and shape[1] is None  # PE-11, PE-13
+        key = shape, HAS_NODE if has_node else PREEMPTS if may_preempt else RESERVES
+        queue = self.queues.get(key)
         if queue is None:
-            queue = self.queues[shape] = AskQueue(shape)
+            queue = self.queues[key] = AskQueue(key)
             self.opened.append(queue)
         queue.add(order_of(ask), ask)
         if queue.told is not None:
@@ -195,11 +214,14 @@ class WaitingApplication:
         self.asks[ask.spec.allocation_key] = ask, queue
         self.lineup.put(queue, queue.first_key())
 
-    def reserve(self, ask: Ask) -> None:
-        """A node is kept for an ask: it leaves its line, and still waits."""
+    def reserve(self, ask: Ask, *, contends: bool) -> None:
+        """A node is kept for an ask: it leaves its line, and stands in another one only if it goes on trying to preempt."""
         self._step_out(ask)
         self.reserving[ask.spec.allocation_key] = ask
-        self.asks[ask.spec.allocation_key] = ask, None
+        if contends:
+            self._line_up(ask, has_node=True)
+        else:
+            self.asks[ask.spec.allocation_key] = ask, None
 
     def unreserve(self, ask: Ask) -> None:
         """The ask stands in line again."""
@@ -213,6 +235,7 @@ class WaitingApplication:
 
     def _step_out(self, ask: Ask) -> None:
         _, queue = self.asks.pop(ask.spec.allocation_key)
+        has_node = bool(self.reserving) and self.reserving.pop(ask.spec.allocation_key, None) is not None
         if queue is not None:
             queue.remove(order_of(ask))
             if queue.told is not None:
@@ -220,9 +243,9 @@ class WaitingApplication:
             first_key = queue.first_key()
             self.lineup.put(queue, first_key)
             if first_key is None:
-                del self.queues[queue.shape]
+                del self.queues[queue.key]
                 self.closed.append(queue)
-        elif self.reserving.pop(ask.spec.allocation_key, None) is None:
+        elif not has_node:
             assert self.gang is not None
             self.gang.let_go(order_of(ask), ask)
 
@@ -236,10 +259,7 @@ class WaitingApplication:
             self.gang.open_groups.discard(name)
         for ask in [ask for ask, _ in self.asks.values() if ask.spec.task_group_name == name and not ask.spec.placeholder]:
             self._step_out(ask)
-            if is_open:
-                self._keep(ask)
-            else:
-                self._line_up(ask)
+            self._wait(ask)
 
     def put_back(self, ask: Ask) -> None:
         """A placement was refused: the ask waits again."""

@@ -331,6 +331,29 @@ class Unreserved(Fact, frozen=True, gc=False):
     node_id: NodeID
 
 
+class Preempted(Fact, frozen=True, gc=False):
+    """Others are told to go for an ask: the entry of this decision in the ledger of preemptions.
+
+    Attributes:
+        ask, queue, node_id: who preempts, and where it will run.
+        why: the law that allows it, in a sentence.
+        victims: (queue, application, task) of each.
+        shares_before, shares_after: by queue the largest used part of its guarantee, as it will be when all has happened.
+        rejected: other nodes that were looked at, the best first, and why not; only the first few.
+        work_lost: what the victims used, in base units times seconds.
+    """
+
+    ask: Ask
+    queue: QueuePath
+    node_id: NodeID
+    why: str
+    victims: tuple[tuple[QueuePath, ApplicationID, AllocationKey], ...]
+    shares_before: dict[str, float]
+    shares_after: dict[str, float]
+    rejected: tuple[tuple[NodeID, str], ...]
+    work_lost: Resource
+
+
 class AllocationRejected(Fact, frozen=True, gc=False):
     """An ask or allocation was refused (AP-100 to AP-107)."""
 
@@ -422,6 +445,7 @@ Decision = (
     | PlaceGivenUp
     | Reserved
     | Unreserved
+    | Preempted
     | AllocationRejected
     | QueueAdded
     | QueueRemoved

@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 
 from ykactor.core.ids import QueuePath
 from ykactor.core.placementrules import RECOVERY_QUEUE, tag_value
-from ykactor.core.properties import SORT_POLICY, SORT_PRIORITY, interpret
+from ykactor.core.properties import PREEMPTION_POLICY, SORT_POLICY, SORT_PRIORITY, interpret
 from ykactor.core.quantities import parse_uint64
 from ykactor.core.queueconfig import ChildTemplate, QueueConfig
 from ykactor.core.resources import QUANTITY_MAX, Resource
@@ -52,6 +52,8 @@ def _config_of(path: QueuePath, parent: QueueConfig, template: ChildTemplate | N
         properties[SORT_POLICY] = parent.property_map[SORT_POLICY]
     if not parent.properties.sort_by_priority:  # meant for the whole subtree (CF-37)
         properties.setdefault(SORT_PRIORITY, "disabled")
+    if parent.properties.preemption_policy == "disabled":
+        properties.setdefault(PREEMPTION_POLICY, "disabled")
     return QueueConfig(
         path,
         is_parent=is_parent,

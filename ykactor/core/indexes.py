@@ -19,7 +19,8 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 
-from ykactor.core.backlog import WaitingApplication
+from ykactor.core.appsort import Line
+from ykactor.core.backlog import WaitingApplication, shape_of
 from ykactor.core.decisions import (
     Allocated,
     AllocationResized,
@@ -61,21 +62,21 @@ from ykactor.core.decisions import (
 from ykactor.core.ids import ApplicationID, NodeID, QueuePath
 from ykactor.core.ledger import Account, Ledger
 from ykactor.core.limits import GroupChoice, QueueLimits, Trackers, choose_group, in_force, keep_group, still_holds
-from ykactor.core.messages import Ask
+from ykactor.core.messages import Ask, ask_id
+from ykactor.core.nodes import NodeCore
 from ykactor.core.nodesort import IndexedNode, NodeIndex
+from ykactor.core.preemptions import Preemptions
 from ykactor.core.queues import LeafCore
 from ykactor.core.remarks import Remarks
 from ykactor.core.reservations import RESERVATION_DELAY_NS, Reservation, Reservations
 from ykactor.core.resources import Resource, fits, positive, saturated, subtracted
 from ykactor.core.roster import Roster
-from ykactor.core.states import COUNTED_AS_RUNNING, WINDING_UP, ApplicationState
+from ykactor.core.states import COUNTED_AS_RUNNING, NEVER, WINDING_UP, ApplicationState
 from ykactor.core.taskgroups import WaitingGang
 from ykactor.core.telling import in_order
 
 #: Facts and applications worked in before other tasks get their turn.
 BREATH = 1000
-#: Later than any time.
-NEVER = 2**63
 
 
 class Indexes:
@@ -99,11 +100,14 @@ class Indexes:
         self.replaceable: dict[Account, dict[WaitingApplication, None]] = {}
         self.reservations = Reservations(self.nodes)
         self.remarks = Remarks(self.ledger)
+        self.preemptions = Preemptions()
         #: When an ask becomes old enough to reserve, as far as that matters: None while no ask has failed to find a node.
         self.ripe_ns: int | None = None
         #: Those of which nobody could until something grows, and the generation at which they were offered again last.
         self.aside: dict[WaitingApplication, Account] = {}
         self._recalled = 0
+        #: Applications that are left alone, and until when.
+        self.backoffs: dict[WaitingApplication, int] = {}
         self.generation = 0
         #: What ``observe`` has seen and works in at its end, once for each: applications, changes of pending amounts by leaf,
         #: leaves, nodes.
@@ -157,6 +161,8 @@ class Indexes:
                 self._discard(at_ns, ask)
                 self._uncount_idle(ask.spec.application_id)
             case Released(at_ns, ask, _, node_id):
+                if self.preemptions.victims:
+                    self.preemptions.confirm(at_ns, self.waiting[ask.spec.application_id][0], ask)
                 self._change_usage(at_ns, ask, None, node_id)
                 self._uncount_idle(ask.spec.application_id)
             case ReleaseStarted():
@@ -180,6 +186,8 @@ class Indexes:
                 self._on_ask_resized(at_ns, before, after)
             case AllocationResized(at_ns, before, after, _, node_id):
                 self._change_usage(at_ns, before, after, node_id)
+                if ask_id(after) in self.preemptions.victims:
+                    self.preemptions.resize_victim(self.waiting[after.spec.application_id][0], after)
             case NodeAdded() | ForeignChanged() | PlaceGivenUp():
                 self._touch_node(fact.node_id)
             case NodeSchedulable(at_ns, node_id, schedulable):
@@ -244,7 +252,8 @@ class Indexes:
         leaf, application = self.waiting[ask.spec.application_id]
         application.add(ask)
         if self.ripe_ns is not None:
-            self.watch_ages(ask.since_ns)
+            delay_ns = leaf.config.properties.preemption_delay_ns if ask.spec.allow_preempt_other else RESERVATION_DELAY_NS
+            self.watch(ask.since_ns + min(delay_ns, RESERVATION_DELAY_NS))
         self._change_pending(leaf, ask.spec.resource, 1)
         self._touch(leaf, application)
 
@@ -252,6 +261,7 @@ class Indexes:
         leaf, application = self.waiting[ask.spec.application_id]
         if ask.spec.allocation_key in application.reserving:
             self._cancel(at_ns, [self.reservations.of(ask)])
+        self.preemptions.forget(ask)
         application.discard(ask)
         self._change_pending(leaf, ask.spec.resource, -1)
         self._touch(leaf, application)
@@ -260,6 +270,8 @@ class Indexes:
         """The node that is kept for it stays so, if it is large enough."""
         leaf, application = self.waiting[after.spec.application_id]
         is_kept = False
+        if ask_id(before) in self.preemptions.by_ask:  # it fought for something else
+            self.preemptions.end(leaf, before)
         if before.spec.allocation_key in application.reserving:
             reservation = self.reservations.of(before)
             is_kept = fits(reservation.node.capacity, after.spec.resource)
@@ -269,7 +281,7 @@ class Indexes:
         self._change_pending(leaf, before.spec.resource, -1)
         self._on_ask_added(after)
         if is_kept:
-            application.reserve(after)
+            application.reserve(after, contends=self._contends(after))
             self.reservations.resize(after)
 
     def _change_pending(self, leaf: Account, resource: Resource, sign: int) -> None:
@@ -305,6 +317,7 @@ class Indexes:
         self._tell_link(at_ns, leaf, application, application.group, "REMOVE")
         self._touched.pop(application, None)
         self.remarks.forget(application)
+        self.backoffs.pop(application, None)
         if application.counted:
             application.uncount()
         self.trackers.let_go(application.trackers)
@@ -325,6 +338,7 @@ class Indexes:
             self._change_pending(leaf, ask.spec.resource, 1)
         self._forget_pairs(old, application)
         self.ledger.move(old, leaf, application)
+        self.preemptions.move(old, leaf, application)
         if application.enrolled:
             self.trackers.let_go(application.trackers)
             application.let_go()
@@ -390,22 +404,60 @@ class Indexes:
 
     # ---- reservations
 
+    def preempts(self) -> bool:
+        """Whether asks may preempt at all."""
+        return self._roster.config.preemption.enabled
+
+    def evict(self, leaf: Account, task: Ask, preemptor: Ask | None) -> None:
+        """A task will be told to go; if it is a placeholder nobody takes its place any more."""
+        self.preemptions.add_victim(leaf, task, preemptor)
+        gang = self.waiting[task.spec.application_id][1].gang
+        if gang is not None:
+            gang.withdraw(task.spec.allocation_key)
+
+    def tasks_of(self, node_id: NodeID) -> NodeCore:
+        """The owner of what runs on a node; only for a plan that has decided nothing yet."""
+        return self._roster.nodes[node_id]
+
+    def began_ns(self, task: Ask) -> int:
+        """When a task began to run; only for a plan that has decided nothing yet."""
+        application_id, key = ask_id(task)
+        return self._roster.leaf(self.waiting[application_id][0].path).applications[application_id].began_ns[key]
+
+    def free_to_go(self, task: Ask) -> Account | None:
+        """The queue of a task that may have to go for others: it runs, and nobody has told it to end (PE-30). Else None.
+
+        Reads the owners: only for a plan that has decided nothing yet.
+        """
+        application_id, key = ask_id(task)
+        leaf = self.waiting[application_id][0]
+        truth = self._roster.leaf(leaf.path).applications[application_id]
+        is_free = key in truth.allocations and key not in truth.gang.released and shape_of(task.spec)[1] is None
+        return leaf if is_free else None
+
     def leaf_of(self, application: WaitingApplication) -> Account:
         """Where the application waits."""
         return self.waiting[application.application_id][0]
 
     def reserve(self, now_ns: int, leaf: Account, application: WaitingApplication, ask: Ask, node: IndexedNode) -> Reserved:
         """Keep ``node`` for an ask that waits. No amount changes (SC-55), but its application has begun (SC-24)."""
-        application.reserve(ask)
+        application.reserve(ask, contends=self._contends(ask))
         self.reservations.add(now_ns, application, ask, node)
         self._keep_slot(leaf, application)
         self.requeue(leaf, application)
         return Reserved(now_ns, ask, leaf.path, node.node_id)
 
+    def _contends(self, ask: Ask) -> bool:
+        """Whether an ask that has a node goes on trying to preempt (PE-70)."""
+        may_preempt = ask.spec.allow_preempt_other and shape_of(ask.spec)[1] is None
+        return may_preempt and ask_id(ask) not in self.preemptions.by_ask
+
     def unreserve(self, at_ns: int, reservation: Reservation) -> Unreserved:
         """The node is offered to everybody again, and the ask stands in line; the caller brings the places up to date."""
         self.reservations.remove(reservation)
         reservation.application.unreserve(reservation.ask)
+        if ask_id(reservation.ask) in self.preemptions.by_ask:
+            self.preemptions.end(self.leaf_of(reservation.application), reservation.ask)
         self.generation += 1
         leaf = self.leaf_of(reservation.application)
         self.remarks.note(leaf, reservation.application)
@@ -416,23 +468,46 @@ class Indexes:
             self._consequences.append(self.unreserve(at_ns, reservation))
             self._touch(self.leaf_of(reservation.application), reservation.application)
 
-    def watch_ages(self, since_ns: int = NEVER) -> None:
-        """Asks found no node: it matters when those that wait ``since_ns``, and those to come, are old enough to reserve one."""
-        if not self.reservations.disabled:
-            ripe_ns = since_ns + RESERVATION_DELAY_NS
-            self.ripe_ns = ripe_ns if self.ripe_ns is None else min(self.ripe_ns, ripe_ns)
+    def watch(self, at_ns: int = NEVER) -> None:
+        """Asks found no room: some may act at ``at_ns``, and those to come matter too."""
+        self.ripe_ns = at_ns if self.ripe_ns is None else min(self.ripe_ns, at_ns)
 
     def come_of_age(self, now_ns: int) -> None:
-        """Try everything again if somebody has become old enough."""
+        """Try everything again if somebody has become old enough, or if a contest was won for nothing."""
+        for contest in self.preemptions.overdue(now_ns):
+            leaf = self.leaf_of(contest.application)
+            self.preemptions.end(leaf, contest.ask)
+            contest.application.reserve(contest.ask, contends=self._contends(contest.ask))
+            self.requeue(leaf, contest.application)
+            self.ripe_ns = now_ns
+        for application in [it for it, until_ns in self.backoffs.items() if until_ns <= now_ns]:
+            self._end_backoff(application)
         if self.ripe_ns is not None and self.ripe_ns <= now_ns:
             self.ripe_ns = None
             self.generation += 1
 
+    def back_off(self, leaf: Account, application: WaitingApplication, until_ns: int) -> None:
+        """Leave an application alone; new asks do not change that."""
+        application.backoff_ns = self.backoffs[application] = until_ns
+        application.changed = True
+        self.requeue(leaf, application)
+
+    def _end_backoff(self, application: WaitingApplication) -> None:
+        del self.backoffs[application]
+        application.backoff_ns, application.changed = 0, True
+        leaf = self.leaf_of(application)
+        self.requeue(leaf, application)
+        self._wake(leaf)
+
     def next_ns(self, after_ns: int) -> int | None:
         """When time alone may change what is decided, if a plan was made at ``after_ns`` and nothing happens; None is never."""
-        old_ns = self.reservations.next_old_ns(after_ns)
-        times = [at_ns for at_ns in (old_ns, self.ripe_ns) if at_ns is not None and at_ns < NEVER]
-        return min(times, default=None)
+        times = [
+            self.ripe_ns,
+            self.reservations.next_old_ns(after_ns),
+            self.preemptions.next_ns(),
+            min(self.backoffs.values(), default=None),
+        ]
+        return min((at_ns for at_ns in times if at_ns is not None and at_ns < NEVER), default=None)
 
     # ---- placeholders
 
@@ -537,6 +612,11 @@ class Indexes:
         for account in leaf.path_up:
             if account.parent is not None:
                 account.parent.children.update(account)
+
+    def park(self, leaf: Account, line: Line) -> None:
+        """Nothing in the line can be placed until something grows."""
+        leaf.applications.park(line)
+        self.remarks.note_line(leaf, line)
 
     def _wake(self, leaf: Account) -> None:
         """Something in ``leaf`` may be placeable now: offer it and its ancestors again."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from ykactor.core.applications import Application
 from ykactor.core.appsort import LineKey
-from ykactor.core.backlog import WaitingApplication, order_of, shape_of
+from ykactor.core.backlog import HAS_NODE, WaitingApplication, order_of, shape_of
 from ykactor.core.ids import AllocationKey, ApplicationID, NodeID, QueuePath
 from ykactor.core.indexes import Indexes
 from ykactor.core.ledger import Account, Ledger, reckon_share
@@ -223,9 +223,11 @@ def _application(application: Application, waiting: WaitingApplication) -> Itera
     yield from _differs(where, "allocated", pruned(waiting.allocated), allocated)
     yield from _differs(where, "the set of asks", sorted(waiting.asks), sorted(application.asks))
     queued = 0
-    for shape, queue in waiting.queues.items():
+    for (shape, kind), queue in waiting.queues.items():
         asks = queue.items()
         queued += len(asks)
+        if any((ask.spec.allocation_key in waiting.reserving) is not (kind == HAS_NODE) for ask in asks):
+            yield f"{where}: asks with a node and without stand in one line, expected kind {kind}"
         if [shape_of(ask.spec) for ask in asks] != [shape] * len(asks):
             yield f"{where}: asks of several shapes wait in one line, expected {shape}"
         if queue.told is not None:
@@ -239,7 +241,8 @@ def _application(application: Application, waiting: WaitingApplication) -> Itera
             if application.asks.get(key) is not ask or waiting.asks.get(key) != (ask, queue):
                 yield f"{where}: ask {key} in line is not the ask that waits"
     held = waiting.gang.held.items() if waiting.gang is not None else []
-    somewhere = queued + len(held) + len(waiting.reserving)
+    aside = [key for key in waiting.reserving if waiting.asks[key][1] is None]
+    somewhere = queued + len(held) + len(aside)
     yield from _differs(where, "the number of asks that wait somewhere", somewhere, len(application.asks))
     yield from _gang(where, application, waiting)
     yield from _differs(where, "the priority", waiting.priorities.highest, _priority(application))
@@ -421,9 +424,10 @@ def _leaf_order(account: Account, applications: list[WaitingApplication]) -> Ite
         where = f"waiting application {application.application_id}"
         yield from _differs(where, "the place", application.sort_key, key)
         for shape, queue in application.queues.items():
-            line_key = shape, application.slots_needed(), application.trackers
-            yield from _differs(where, f"its line for {shape}", queue.line, order.lines.get(line_key) if key else None)
-            if key is not None:
+            line_key = order.line_key(application, queue, application.slots_needed())
+            stands = key is not None and not application.backoff_ns
+            yield from _differs(where, f"its line for {shape}", queue.line, order.lines.get(line_key) if stands else None)
+            if stands:
                 standing.setdefault(line_key, set()).add(application.application_id)
     yield from _differs(f"account {account.path}", "the set of lines", set(order.lines), set(standing))
     for line_key, line in order.lines.items():

@@ -30,6 +30,8 @@ class Account:
         path_up: this account and its ancestors, root last.
         allocated, pending: base units; parents hold the sum of their children (QU-47).
         running: the applications that hold a running slot here (QU-53, QU-55).
+        preempting: the part of ``allocated`` that was told to go for others and has not gone yet.
+        claims: what waiting asks have fought for: a node is kept for each, and its victims go (PE-19).
         accepted: those that hold one although they have only placeholders so far (QU-54).
         priorities: of the children, or of the leaf's applications; ``priority`` is what the parent sees (PR-11).
         share: fair share, see ``reckon_share``; of ``denominators``, which come from ``fair_max`` (section 3 of QU).
@@ -41,6 +43,7 @@ class Account:
         "allocated",
         "applications",
         "children",
+        "claims",
         "config",
         "denominators",
         "fair_max",
@@ -53,6 +56,7 @@ class Account:
         "path_up",
         "pending",
         "place",
+        "preempting",
         "priorities",
         "priority",
         "running",
@@ -66,6 +70,8 @@ class Account:
         self.path_up: tuple[Account, ...] = (self, *(parent.path_up if parent else ()))
         self.allocated: Resource = {}
         self.pending: Resource = {}
+        self.preempting: Resource = {}
+        self.claims: Resource = {}
         self.running: dict[ApplicationID, None] = {}
         self.accepted: dict[ApplicationID, None] = {}
         self.priorities = PriorityBag()
@@ -111,6 +117,8 @@ class Ledger:
         #: Charges that are not yet settled, as (leaf, resource).
         self.unconfirmed: list[tuple[Account, Resource]] = []
         self._shares_are_stale = True
+        #: One higher whenever an amount in use changes.
+        self.changes = 0
 
     # ---- the tree
 
@@ -272,6 +280,7 @@ class Ledger:
                     if ratio > account.share:
                         account.share = ratio
         self.unconfirmed.append((leaf, resource))
+        self.changes += 1
 
     def confirm(self) -> None:
         """All charges are settled."""
@@ -285,12 +294,14 @@ class Ledger:
 
     def use(self, leaf: Account, resource: Resource) -> None:
         """Usage that is there whether it fits or not: recovered allocations (QU-41)."""
+        self.changes += 1
         for account in leaf.path_up:
             add_to(account.allocated, resource)
             account.share = reckon_share(account.allocated, account.denominators)
 
     def free(self, leaf: Account, resource: Resource) -> None:
         """Usage that ended (QU-42)."""
+        self.changes += 1
         for account in leaf.path_up:
             subtract_from(account.allocated, resource)
             account.share = reckon_share(account.allocated, account.denominators)

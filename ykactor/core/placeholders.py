@@ -142,6 +142,7 @@ def _take_place(it: Application, now_ns: int, real: Ask, node_id: NodeID) -> lis
     """GA-31; the first real allocation of a gang that is complete does not move the state (AP-37)."""
     is_first = not it.real_count
     it.allocations[real.spec.allocation_key] = real, node_id
+    it.began_ns[real.spec.allocation_key] = now_ns
     it.real_count += 1
     changes = [] if is_first and it.state is not ApplicationState.COMPLETING else it.run(now_ns)
     return [*changes, Allocated(now_ns, real, it.queue, node_id), *it.dismiss(now_ns, real)]

@@ -12,17 +12,18 @@ from msgspec import Struct
 
 from ykactor.core import headroom
 from ykactor.core.appsort import Line
-from ykactor.core.backlog import AskQueue, WaitingApplication, order_of
+from ykactor.core.backlog import HAS_NODE, RESERVES, AskQueue, WaitingApplication
+from ykactor.core.backoff import has_enough
 from ykactor.core.indexes import Indexes
 from ykactor.core.inquiry import WAITS, Inquiry
+from ykactor.core.lastresorts import LastResorts
 from ykactor.core.ledger import Account
 from ykactor.core.limits import Tracker
-from ykactor.core.messages import Ask
 from ykactor.core.nodesort import IndexedNode
+from ykactor.core.preempting import Preemptor
 from ykactor.core.replacing import PlaceholderStep
-from ykactor.core.reservations import RESERVATION_DELAY_NS
 from ykactor.core.reserving import ReservedStep
-from ykactor.core.steps import Step, place
+from ykactor.core.steps import PlanEnds, Step, place
 
 #: What trying one candidate costs, in looks at a node (about 4 us against 0.2).
 TRY_WORK = 20
@@ -63,8 +64,10 @@ class Planner:
         self.nodes = indexes.nodes
         self._reservations = indexes.reservations
         self._inquiry = Inquiry(indexes.nodes)
-        self._reserved = ReservedStep(indexes, self._inquiry)
+        preemptor = Preemptor(indexes, self._spend_on_search)
+        self._reserved = ReservedStep(indexes, self._inquiry, preemptor)
         self._placeholders = PlaceholderStep(indexes, self._inquiry)
+        self._resorts = LastResorts(indexes, self._inquiry, preemptor)
         self._steps: list[Step] = []
         self._work = 0
         self._work_max = 0
@@ -87,7 +90,7 @@ class Planner:
                     if steps:
                         break
                 at_rest = not self._step(now_ns)
-        except _OutOfWork:
+        except (_OutOfWork, PlanEnds):
             pass  # what was parked on the way stays parked: the next plan goes on from here
         if at_rest and self.ledger.root_max:
             steps += self.indexes.remarks.tell(now_ns)
@@ -100,6 +103,12 @@ class Planner:
             raise _OutOfWork
         self._work += TRY_WORK
 
+    def _spend_on_search(self, work: int) -> None:
+        """Called before a search does something that it will not have to do again."""
+        if self._spent() > self._work_max:
+            raise _OutOfWork
+        self._work += work
+
     def _spent(self) -> int:
         return self._work + self.nodes.visited + self.ledger.effort.spent
 
@@ -108,6 +117,7 @@ class Planner:
         queue = self.ledger.root
         if not self.ledger.root_max:  # no node resources (SC step 0)
             return False
+        self._resorts.begin_pass()
         while True:
             if queue.is_leaf:
                 if self._try_leaf(now_ns, queue):
@@ -126,7 +136,7 @@ class Planner:
         """Step 1 of a pass."""
         if not self.ledger.root_max:
             return False
-        steps = self._reserved.run(now_ns)
+        steps = self._reserved.run(now_ns, may_preempt=not self._steps)
         self._work += TRY_WORK * len(steps)
         self._steps += steps
         return bool(steps)
@@ -135,22 +145,28 @@ class Planner:
         """The applications of a leaf in their order, their asks in theirs (SC-21 to SC-24, section 4 of SC)."""
         order = leaf.applications
         while (application := order.first(self.indexes.generation)) is not None:
-            queue, line = self._next_asks(application)
             self._spend()
+            if self._backs_off(now_ns, leaf, application):
+                continue
+            queue, line = self._next_asks(application)
             short = headroom.lacks_anything(self.ledger, leaf, application, queue.shape)
             if short is not None:
                 line.reason = short
-                self._park(leaf, line)
+                if queue.key[1] == RESERVES or not short[1] or isinstance(short[0], Tracker):  # PE-73
+                    self.indexes.park(leaf, line)
+                elif self._resorts.run(now_ns, leaf, application, queue, self._steps, is_without_node=False):
+                    return True
             elif queue.required_node is not None:
                 if self._try_required(now_ns, leaf, application, queue):
                     return True
-                self._park(leaf, line)
-            elif (node := self.nodes.first_fit(queue.shape)) is None:
+                self.indexes.park(leaf, line)
+            elif queue.key[1] == HAS_NODE or (node := self.nodes.first_fit(queue.shape)) is None:
                 line.reason = self._refusal(now_ns, leaf, queue) or _no_node(queue)
-                if self._try_to_reserve(now_ns, leaf, application, queue, line):
+                if self._resorts.run(now_ns, leaf, application, queue, self._steps, is_without_node=True):
                     return True
+                self._backs_off(now_ns, leaf, application)
             elif queue.predicate and self._is_held_up(now_ns, leaf, queue, node):
-                self._park(leaf, line)
+                self.indexes.park(leaf, line)
             else:
                 self._place(now_ns, leaf, application, queue, node)
                 return True
@@ -175,13 +191,13 @@ class Planner:
             self._steps += self.indexes.remarks.fits(now_ns, leaf, application, ask)
         self._steps.append(place(self.indexes, now_ns, leaf, application, ask, node))
 
-    def _reserve(self, now_ns: int, leaf: Account, application: WaitingApplication, ask: Ask, node: IndexedNode) -> None:
-        self._steps += self.indexes.remarks.fits(now_ns, leaf, application, ask)
-        self._steps.append(self.indexes.reserve(now_ns, leaf, application, ask, node))
-
-    def _park(self, leaf: Account, line: Line) -> None:
-        leaf.applications.park(line)
-        self.indexes.remarks.note_line(leaf, line)
+    def _backs_off(self, now_ns: int, leaf: Account, application: WaitingApplication) -> bool:
+        """Leave the application alone from now on if too many of its asks fit nowhere (SC-38)."""
+        properties = leaf.config.properties
+        is_enough = bool(properties.backoff_count) and has_enough(application, properties.backoff_count)
+        if is_enough:
+            self.indexes.back_off(leaf, application, now_ns + properties.backoff_delay_ns)
+        return is_enough
 
     # ---- what the resource manager says
 
@@ -205,14 +221,6 @@ class Planner:
             queue.line.reason = self._refusal(now_ns, leaf, queue)
         return True
 
-    def _may_keep(self, now_ns: int, queue: AskQueue, node: IndexedNode) -> bool:
-        """Whether the node may be kept for the asks (SC-53)."""
-        may_run = self._inquiry.may_run(queue.first(), node.node_id, allocate=False)
-        if not may_run:
-            self._inquiry.about(now_ns, queue.first(), [node.node_id] if may_run is None else [], allocate=False)
-            self._steps += self._inquiry.take()
-        return bool(may_run)
-
     # ---- reservations
 
     def _try_required(self, now_ns: int, leaf: Account, application: WaitingApplication, queue: AskQueue) -> bool:
@@ -233,37 +241,8 @@ class Planner:
         if has_room and not node.reserved and self.ledger.shortage(leaf.path_up, queue.needs) is None:
             self._place(now_ns, leaf, application, queue, node)
         else:
-            self._reserve(now_ns, leaf, application, queue.first(), node)  # SC-76
-        return True
-
-    def _try_to_reserve(
-        self, now_ns: int, leaf: Account, application: WaitingApplication, queue: AskQueue, line: Line
-    ) -> bool:
-        """Keep a node for the first ask of a line that finds none and is old enough (section 6.1 of SC).
-
-        Each ask has its own turn. Where it is another one's than that which we came for, the line takes its place.
-        """
-        order, since_ns = leaf.applications, now_ns - RESERVATION_DELAY_NS
-        node = None
-        if line.oldest_ns > since_ns:
-            self.indexes.watch_ages(line.oldest_ns)
-        elif not self._reservations.disabled:
-            node = self.nodes.best_to_reserve(queue.shape)
-        if node is None or not self._may_keep(now_ns, queue, node):
-            self._park(leaf, line)
-            return False
-        order.get_stuck(line)
-        self.indexes.watch_ages()
-        ask = queue.first_since(since_ns)
-        if ask is None:
-            if not order.pass_on(line, since_ns):
-                self.indexes.watch_ages(line.oldest_ns)
-                self._park(leaf, line)
-            return False
-        if order_of(ask) != queue.sort_key:
-            order.set_back(application, queue, order_of(ask))
-            return False
-        self._reserve(now_ns, leaf, application, ask, node)
+            self._steps += self.indexes.remarks.fits(now_ns, leaf, application, queue.first())
+            self._steps.append(self.indexes.reserve(now_ns, leaf, application, queue.first(), node))  # SC-76
         return True
 
 
@@ -273,13 +252,20 @@ def _no_node(queue: AskQueue) -> str:
     return f"required node {queue.required_node} has no room for it or is not registered"
 
 
-def explain(queue: AskQueue) -> str:
-    """Why the asks of ``queue`` wait, in words and with present numbers, for people."""
+def explain(application: WaitingApplication, queue: AskQueue) -> str:
+    """Why the asks of ``queue`` of ``application`` wait, in words and with present numbers, for people."""
+    if application.backoff_ns:
+        return "too many asks of the application fit nowhere: it is left alone for a while (application.unschedasks.backoff)"
     if queue.line is None:
         return "another application of the queue starts first (stateaware)"
-    if isinstance(queue.line.reason, str):
-        return queue.line.reason
-    short, name = queue.line.reason
+    shortage = _shortage(queue, queue.line)
+    return f"{shortage}; {queue.line.attempt}" if queue.line.attempt else shortage
+
+
+def _shortage(queue: AskQueue, line: Line) -> str:
+    if isinstance(line.reason, str):
+        return line.reason
+    short, name = line.reason
     if isinstance(short, Tracker):
         where, limits, applications_max = f"the limit of {short.whose} in queue {short.path}", short.limit, short.max_applications
         runs = f"{short.whose} runs in queue {short.path} its"

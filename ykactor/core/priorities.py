@@ -17,7 +17,12 @@ def queue_priority(raw: Priority, properties: QueueProperties) -> Priority:
         return None
     if properties.priority_fence:
         return properties.priority_offset
-    return max(PRIORITY_MIN, min(PRIORITY_MAX, raw + properties.priority_offset))
+    return clamp(raw + properties.priority_offset)
+
+
+def clamp(priority: int) -> int:
+    """Cut to int32."""
+    return max(PRIORITY_MIN, min(PRIORITY_MAX, priority))
 
 
 def sort_rank(priority: Priority) -> int:

@@ -3,20 +3,29 @@
 A bad value never refuses a configuration: it counts as the default (``wire.queueproperties`` warns of it).
 """
 
-from ykactor.core.quantities import parse_int32
+from ykactor.core.quantities import parse_duration, parse_int32, parse_uint64
 from ykactor.core.queueconfig import QueueProperties
+from ykactor.core.states import S_NS
 
 SORT_POLICY = "application.sort.policy"
 SORT_PRIORITY = "application.sort.priority"
 PRIORITY_POLICY = "priority.policy"
 PRIORITY_OFFSET = "priority.offset"
 PREEMPTION_POLICY = "preemption.policy"
+PREEMPTION_DELAY = "preemption.delay"
+QUOTA_PREEMPTION_DELAY = "quota.preemption.delay"
+BACKOFF = "application.unschedasks.backoff"
+BACKOFF_DELAY = "application.unschedasks.backoff.delay"
+
+#: Property -> its default in words; the values are durations above 0.
+DURATIONS = {PREEMPTION_DELAY: "30s", QUOTA_PREEMPTION_DELAY: "never", BACKOFF_DELAY: "30s"}
 
 #: Property -> legal values in lower case; the first is the default, empty counts as the default too (CF-32).
 CHOICES = {
     SORT_POLICY: ("fifo", "fair", "stateaware"),
     SORT_PRIORITY: ("enabled", "disabled"),
     PRIORITY_POLICY: ("default", "fence"),
+    PREEMPTION_POLICY: ("default", "fence", "disabled"),
 }
 
 
@@ -39,7 +48,18 @@ def interpret(properties: dict[str, str]) -> QueueProperties:
         sort_by_priority=choice(properties, SORT_PRIORITY) == "enabled",
         priority_fence=choice(properties, PRIORITY_POLICY) == "fence",
         priority_offset=parse_int32(properties.get(PRIORITY_OFFSET, "0")) or 0,
+        preemption_policy=choice(properties, PREEMPTION_POLICY),
+        preemption_delay_ns=_duration_ns(properties, PREEMPTION_DELAY) or 30 * S_NS,
+        quota_preemption_delay_ns=_duration_ns(properties, QUOTA_PREEMPTION_DELAY) or 0,
+        backoff_count=parse_uint64(properties.get(BACKOFF, "")) or 0,
+        backoff_delay_ns=_duration_ns(properties, BACKOFF_DELAY) or 30 * S_NS,
     )
+
+
+def _duration_ns(properties: dict[str, str], name: str) -> int | None:
+    """The value of a duration; None for what is not above 0."""
+    value = parse_duration(properties.get(name, ""))
+    return value if value is not None and value > 0 else None
 
 
 def choice(properties: dict[str, str], name: str) -> str:

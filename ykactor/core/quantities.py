@@ -4,6 +4,7 @@ Text flows in, numbers and verdicts flow out. Every pattern matches the whole st
 """
 
 import re
+from fractions import Fraction
 
 from ykactor.core.resources import QUANTITY_MAX
 
@@ -18,6 +19,9 @@ _QUANTITY = re.compile(r"([0-9]+) *([A-Za-z]*)")
 _THOUSANDTHS = re.compile(r"([0-9]{0,9})\.([0-9]{1,3})0*")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _DIGITS = re.compile(r"[0-9]+")
+_DURATION = re.compile(r"([+-]?)(?:0|((?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+))")
+_DURATION_PART = re.compile(r"([0-9]*\.?[0-9]*)(ns|us|µs|μs|ms|s|m|h)")
+_NS_PER = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 _QUEUE_NAME = re.compile(r"[a-zA-Z0-9_:#/@-]{1,64}")
 
 
@@ -69,6 +73,17 @@ def parse_uint64(text: str) -> int | None:
         return None
     value = _decimal(text)
     return value if value < 2**64 else None
+
+
+def parse_duration(text: str) -> int | None:
+    """Nanoseconds of a duration in Go's form (``1h30m``, ``1.5s``), None if ``text`` is none or too long for 64 bits (CF-25)."""
+    match = _DURATION.fullmatch(text) if len(text) <= 100 else None
+    if match is None:
+        return None
+    total = sum(Fraction(number) * _NS_PER[unit] for number, unit in _DURATION_PART.findall(match[2] or ""))
+    if total > QUANTITY_MAX:
+        return None
+    return -int(total) if match[1] == "-" else int(total)
 
 
 def is_queue_name(text: str) -> bool:

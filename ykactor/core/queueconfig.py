@@ -42,6 +42,15 @@ class QueueProperties(Struct, frozen=True):
     priority_fence: bool = False
     #: ``priority.offset``, int32.
     priority_offset: int = 0
+    #: ``default``, ``fence`` (victims are looked for inside only) or ``disabled`` (nothing in here is a victim).
+    preemption_policy: str = "default"
+    #: How long an ask waits before it may preempt; of use on leaves only.
+    preemption_delay_ns: int = 30_000_000_000
+    #: How long a lowered ``max`` waits before it is enforced; 0 is "never".
+    quota_preemption_delay_ns: int = 0
+    #: After so many asks that fit nowhere an application is left alone for a while; 0 is "never". Of use on leaves only.
+    backoff_count: int = 0
+    backoff_delay_ns: int = 30_000_000_000
 
 
 class ChildTemplate(Struct, frozen=True):

@@ -52,8 +52,15 @@ class Cancellation(Struct, frozen=True, gc=False):
     placeholder: AllocationKey
 
 
+class Eviction(Struct, frozen=True, gc=False):
+    """A running task, ``ask``, is told to go for another; ``message`` says for which (section 8 of PE)."""
+
+    ask: Ask
+    message: str
+
+
 #: What a plan decides; a placement has been committed by its node.
-Planned = Allocated | Replacement | Cancellation
+Planned = Allocated | Replacement | Cancellation | Eviction
 
 
 class SettleBatch(Struct, frozen=True, gc=False):
@@ -317,6 +324,8 @@ def _settle(application: Application, now_ns: int, decision: Planned) -> list[De
             return placeholders.start_replacement(application, now_ns, decision.ask, decision.placeholder, decision.node_id)
         case Cancellation():
             return placeholders.cancel(application, now_ns, decision.placeholder)
+        case Eviction():
+            return application.evict(now_ns, decision.ask.spec.allocation_key, decision.message)
 
 
 class ParentCore:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
 #: Compared as a whole; unique in its ranking because its last part is a number of arrival.
@@ -72,6 +72,11 @@ class Ranking(Generic[T]):
             return False
         entries[start] = key, entries[start][1]
         return True
+
+    def __iter__(self) -> Iterator[T]:
+        """The items in order; nothing may change meanwhile."""
+        for index in range(self._start, len(self._entries)):
+            yield self._entries[index][1]
 
     def items(self, count: int | None = None) -> list[T]:
         """The first ``count`` items, or all, in order."""

@@ -79,7 +79,7 @@ class Remarks:
         self.is_stale = False
         for line, leaf in list(self._watched.items()):
             if line and line.parked:
-                line.reason = headroom.lacks_anything(self._ledger, leaf, line.head(), line.key[0]) or line.reason
+                line.reason = headroom.lacks_anything(self._ledger, leaf, line.head(), line.key[0][0]) or line.reason
                 self._note_answer(leaf, line)
             if not line or not _may_worsen(leaf, line):
                 del self._watched[line]
@@ -136,7 +136,7 @@ class Remarks:
 
 def _may_worsen(leaf: Account, line: Line) -> bool:
     """Whether there is a quota that does not hold the line back yet, and comes before the one that does."""
-    answer, (_, slots_needed, trackers) = line.told or 0, line.key
+    answer, (_, slots_needed, trackers, _) = line.told or 0, line.key
     if not answer or (answer == OVER_QUOTA and trackers):
         return True
     slots = (account.config.max_applications for account in leaf.path_up)

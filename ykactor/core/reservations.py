@@ -55,6 +55,10 @@ class Reservations:
         """The reservation of an ask; it must have one."""
         return self.by_ask[ask_id(ask)]
 
+    def find(self, ask: Ask) -> Reservation | None:
+        """The reservation of an ask, if it has one."""
+        return self.by_ask.get(ask_id(ask))
+
     def on(self, node_id: NodeID) -> list[Reservation]:
         """The reservations of a node, the oldest first."""
         return list(self._by_node.get(node_id, {}).values())

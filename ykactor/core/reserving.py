@@ -11,9 +11,11 @@ from ykactor.core.backlog import Shape, WaitingApplication, order_of
 from ykactor.core.indexes import Indexes
 from ykactor.core.inquiry import Inquiry
 from ykactor.core.ledger import Account
+from ykactor.core.messages import ask_id
 from ykactor.core.nodesort import IndexedNode
+from ykactor.core.preempting import Preemptor
 from ykactor.core.reservations import RESERVATION_MAX_NS, Reservation
-from ykactor.core.steps import Step, place
+from ykactor.core.steps import PlanEnds, Step, place
 
 #: Applications with a reservation about which something can be decided, by leaf.
 Candidates = dict[Account, dict[WaitingApplication, None]]
@@ -22,19 +24,26 @@ Candidates = dict[Account, dict[WaitingApplication, None]]
 class ReservedStep:
     """Places what has a node kept for it, best first."""
 
-    def __init__(self, indexes: Indexes, inquiry: Inquiry) -> None:
+    def __init__(self, indexes: Indexes, inquiry: Inquiry, preemptor: Preemptor) -> None:
         self._indexes = indexes
+        self._preemptor = preemptor
         self._inquiry = inquiry
         self._reservations = indexes.reservations
         self._steps: list[Step] = []
         #: Generation and changes of reservations when nothing could be placed the last time.
         self._seen = (-1, -1)
+        self._may_preempt = False
         #: Whether somebody was passed over only because it is not its turn in its leaf.
         self._is_kept_back = False
 
-    def run(self, now_ns: int) -> list[Step]:
-        """What one pass decides; empty when there is nothing."""
+    def run(self, now_ns: int, *, may_preempt: bool) -> list[Step]:
+        """What one pass decides; empty when there is nothing.
+
+        Raises:
+            PlanEnds: others would have to go, and the plan has decided something already (not ``may_preempt``).
+        """
         self._steps = []
+        self._may_preempt = may_preempt
         candidates = self._candidates(now_ns)
         while candidates:
             leaf = self._indexes.ledger.first_of(candidates)
@@ -65,8 +74,8 @@ class ReservedStep:
         needs, _, selector, _ = reservation.shape
         if reservation.node.fits(needs, selector):
             return True
-        if reservation.is_pinned():
-            return False
+        if reservation.is_pinned():  # others may have to go for it
+            return ask_id(reservation.ask) not in self._indexes.preemptions.by_ask
         if reservation.shape not in places:
             places[reservation.shape] = self._indexes.nodes.first_fit(reservation.shape)
         return places[reservation.shape] is not None
@@ -100,6 +109,8 @@ class ReservedStep:
                 continue
             needs, _, selector, _ = reservation.shape
             if not reservation.node.fits(needs, selector):
+                if reservation.is_pinned() and self._preempt(now_ns, leaf, reservation):
+                    return True
                 served.append(reservation)
             elif self._inquiry.may_run(ask, reservation.node.node_id, allocate=True) is False:  # it was kept in vain
                 self._let_go(now_ns, leaf, reservation)
@@ -111,6 +122,15 @@ class ReservedStep:
             if node is not None and self._place(now_ns, leaf, reservation, node):
                 return True
         return False
+
+    def _preempt(self, now_ns: int, leaf: Account, reservation: Reservation) -> bool:
+        """Row 3: others go for an ask that requires its node."""
+        if ask_id(reservation.ask) in self._indexes.preemptions.by_ask:
+            return False
+        if self._steps or not self._may_preempt:
+            raise PlanEnds
+        self._steps += self._preemptor.attempt_on_node(now_ns, leaf, reservation)
+        return ask_id(reservation.ask) in self._indexes.preemptions.by_ask
 
     def _let_go(self, now_ns: int, leaf: Account, reservation: Reservation) -> None:
         self._steps.append(self._indexes.unreserve(now_ns, reservation))

@@ -20,7 +20,7 @@ from ykactor.core.planner import Budget, Planner
 from ykactor.core.queues import LeafCore, Planned, Positioned, SettleBatch
 from ykactor.core.roster import Roster, Sends
 from ykactor.core.states import COUNTED_AS_RUNNING
-from ykactor.core.steps import GangStep, Placement, Step
+from ykactor.core.steps import EvictionStep, GangStep, Placement, Step
 from ykactor.core.telling import told_with
 
 
@@ -139,7 +139,7 @@ class SchedulerCore:
         for position, step in enumerate(steps):
             if type(step) is Placement:
                 batches.setdefault(self._roster.leaf(step.leaf.path), []).append((position, step.allocated))
-            elif type(step) is GangStep:
+            elif isinstance(step, GangStep | EvictionStep):
                 batches.setdefault(self._roster.leaf(step.leaf.path), []).append((position, step.decision))
         answers = yield [(leaf, SettleBatch(now_ns, batch)) for leaf, batch in batches.items()]
         changes: dict[int, list[Decision]] = {}
@@ -152,7 +152,7 @@ class SchedulerCore:
                     facts += told_with(changes[position], step.allocated)
                 else:
                     facts.append(step.allocated)
-            elif type(step) is GangStep:
+            elif isinstance(step, GangStep | EvictionStep):
                 facts += changes.get(position, ())
             else:
                 facts.append(cast("Decision", step))

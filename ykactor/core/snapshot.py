@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Any
 
-from ykactor.core.backlog import WaitingApplication
+from ykactor.core.backlog import HAS_NODE, WaitingApplication
 from ykactor.core.headroom import left_of
 from ykactor.core.ids import QueuePath
 from ykactor.core.indexes import Indexes
@@ -121,12 +121,13 @@ def _limit_state(tracker: Tracker) -> dict[str, Any]:
 def _pending(indexes: Indexes, waiting: WaitingApplication) -> list[dict[str, Any]]:
     pending: list[dict[str, Any]] = [
         {
-            "reason": explain(queue),
+            "reason": explain(waiting, queue),
             "count": len(queue),
             "resource": dict(queue.needs),
             "allocationKeys": [ask.spec.allocation_key for ask in queue.items(_EXAMPLES_MAX)],
         }
         for queue in waiting.queues.values()
+        if queue.key[1] != HAS_NODE
     ]
     held = [_alike(_waits_for(*group), list(asks)) for group, asks in groupby(_held_asks(waiting), _group_of)]
     reserved = [_alike(_keeps(reservation), [reservation.ask]) for reservation in _reservations(indexes, waiting)]
@@ -170,7 +171,8 @@ def waiting_asks(indexes: Indexes) -> list[tuple[str, str, str]]:
         (str(ask.spec.allocation_key), str(leaf.path), reason)
         for leaf, waiting in indexes.waiting.values()
         for queue in waiting.queues.values()
-        for reason in [explain(queue)]
+        if queue.key[1] != HAS_NODE
+        for reason in [explain(waiting, queue)]
         for ask in queue.items()
     ]
     held = [

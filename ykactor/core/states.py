@@ -97,6 +97,8 @@ QUEUE_MOVES: dict[tuple[QueueState, QueueEvent], QueueState] = {
 
 S_NS = 1_000_000_000
 MS_NS = 1_000_000
+#: Later than any time.
+NEVER = 2**63
 #: Starting ends after this long (AP-40).
 STARTING_TIMEOUT_NS = 300 * S_NS
 #: Completing waits this long for further work (AP-51).

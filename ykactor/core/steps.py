@@ -10,7 +10,7 @@ from ykactor.core.indexes import Indexes
 from ykactor.core.ledger import Account
 from ykactor.core.messages import Ask
 from ykactor.core.nodesort import IndexedNode
-from ykactor.core.queues import Cancellation, Replacement
+from ykactor.core.queues import Cancellation, Eviction, Replacement
 from ykactor.core.states import COUNTED_AS_RUNNING, ApplicationState, after_allocation
 from ykactor.core.taskgroups import Holder
 
@@ -47,8 +47,19 @@ class GangStep(Struct, gc=False):
         indexes.requeue(self.leaf, self.application)
 
 
+class EvictionStep(Struct, gc=False):
+    """A task that has to go for another one."""
+
+    decision: Eviction
+    leaf: Account
+
+
 #: What a plan decides, or only has to tell.
-Step = Placement | GangStep | Decision
+Step = Placement | GangStep | EvictionStep | Decision
+
+
+class PlanEnds(Exception):
+    """What is next has to be decided in a plan of its own."""
 
 
 def place(

@@ -5,19 +5,12 @@ A bad value never refuses the configuration: it counts as the default, and a war
 
 import difflib
 
-from ykactor.core.properties import CHOICES, PREEMPTION_POLICY, PRIORITY_OFFSET
-from ykactor.core.quantities import parse_int32, shown
+from ykactor.core.properties import BACKOFF, CHOICES, DURATIONS, PRIORITY_OFFSET, QUOTA_PREEMPTION_DELAY
+from ykactor.core.quantities import parse_duration, parse_int32, parse_uint64, shown
 from ykactor.wire.yamlplaces import Text, note
 from ykactor.wire.yamltext import Mistakes
 
-#: Properties of YuniKorn that are kept but that nothing in this version looks at.
-WITHOUT_EFFECT = (
-    PREEMPTION_POLICY,
-    "preemption.delay",
-    "quota.preemption.delay",
-    "application.unschedasks.backoff",
-    "application.unschedasks.backoff.delay",
-)
+_KNOWN = (*CHOICES, *DURATIONS, PRIORITY_OFFSET, BACKOFF)
 
 #: From here on an offset can clamp priorities, or lift ordinary work above system work (PR-15).
 OFFSET_WARNING = 1_000_000_000
@@ -32,13 +25,15 @@ def warn(text: Text, properties: dict[str, str], *, is_root: bool, warnings: Mis
 
 def _warning(name: str, value: str, *, is_root: bool) -> str:
     """The sentence, "" if there is nothing to say."""
-    if name in WITHOUT_EFFECT:
-        return "this property has no effect in this version"
-    if name not in (*CHOICES, PRIORITY_OFFSET):
-        close = difflib.get_close_matches(name[:60], (*CHOICES, PRIORITY_OFFSET, *WITHOUT_EFFECT), n=1, cutoff=0.8)
+    if name not in _KNOWN:
+        close = difflib.get_close_matches(name[:60], _KNOWN, n=1, cutoff=0.8)
         return f"unknown property, did you mean {close[0]}?" if close else ""
     if name in CHOICES and value and value.lower() not in CHOICES[name]:
         return f"found {shown(value)}, expected {' or '.join(CHOICES[name])}; {CHOICES[name][0]} is used"
+    if name in DURATIONS and value and (parse_duration(value) or 0) <= 0 and (name, value) != (QUOTA_PREEMPTION_DELAY, "0"):
+        return f"found {shown(value)}, expected a duration above 0 such as 30s or 1m30s; {DURATIONS[name]} is used"
+    if name == BACKOFF and value and parse_uint64(value) is None:
+        return f"found {shown(value)}, expected a whole number of asks; 0 (never) is used"
     if name == PRIORITY_OFFSET and value:
         offset = parse_int32(value)
         if offset is None:

@@ -1,0 +1,241 @@
+"""Who would have to go: the tasks that may make room for an ask, and the cheapest set of them (sections 6, 7 and 10 of PE).
+
+All of a set run on one node. The search looks at every node once for the least number of victims that it could take, and then
+solves nodes in that order until no other can be better.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable
+from functools import cached_property
+
+from msgspec import Struct
+
+from ykactor.core.ids import NodeID
+from ykactor.core.ledger import Account
+from ykactor.core.messages import Ask
+from ykactor.core.nodes import NodeCore
+from ykactor.core.nodesort import IndexedNode
+from ykactor.core.preemption import Exchange, Needs, Trigger, effective_priority, use
+from ykactor.core.resources import Resource
+
+#: How much looking through the tasks of a node costs that has changed, in looks at a node, beside one for each task.
+LIST_WORK = 5
+
+
+class Victim(Struct, frozen=True, gc=False):
+    """A task that has to go, and its queue."""
+
+    task: Ask
+    leaf: Account
+
+
+class Solution(Struct, frozen=True):
+    """Enough victims on one node, none of which could be left out (PE-42)."""
+
+    node: IndexedNode
+    victims: list[Victim]
+
+    def rank(self) -> tuple[bool, bool, int, NodeID]:
+        """Less is better (PE-44)."""
+        specs = [victim.task.spec for victim in self.victims]
+        is_last_resort = not all(spec.allow_preempt_self for spec in specs)
+        return is_last_resort, any(spec.originator for spec in specs), len(specs), self.node.node_id
+
+
+class NodeTasks:
+    """What runs on one node, in the order in which it would have to go (PE-32): newest first, the unwilling and owners last."""
+
+    def __init__(self, core: NodeCore) -> None:
+        self.revision = core.revision
+        self.tasks = sorted(core.allocations.values(), key=_order)
+
+    @cached_property
+    def largest(self) -> Resource:
+        """The most that one task uses of each type."""
+        largest: Resource = {}
+        for task in self.tasks:
+            for name, amount in task.spec.resource.items():
+                if amount > largest.get(name, 0):
+                    largest[name] = amount
+        return largest
+
+
+def _order(task: Ask) -> tuple[bool, bool, int, str, str]:
+    spec = task.spec
+    return not spec.allow_preempt_self, spec.originator, -task.created_ns, spec.allocation_key, spec.application_id
+
+
+def pinned_order(task: Ask, needs: Needs) -> tuple[bool, bool, int, int, tuple[int, ...], str, str]:
+    """The order in which tasks go for an ask that requires their node (PE-61)."""
+    spec = task.spec
+    amounts = tuple(spec.resource.get(name, 0) for name, _ in needs)  # types stand in the order of their names
+    willing = not spec.allow_preempt_self, spec.originator
+    return *willing, spec.priority, -task.created_ns, amounts, spec.allocation_key, spec.application_id
+
+
+class Tasks:
+    """The lists of all nodes, made again where a node has changed."""
+
+    def __init__(self, core_of: Callable[[NodeID], NodeCore]) -> None:
+        self._core_of = core_of
+        self._lists: dict[NodeID, NodeTasks] = {}
+
+    def on(self, node_id: NodeID, spend: Callable[[int], None]) -> NodeTasks:
+        """The tasks of a node; ``spend`` is told what it costs to look, before it is done."""
+        core = self._core_of(node_id)
+        found = self._lists.get(node_id)
+        if found is None or found.revision != core.revision:
+            spend(LIST_WORK + len(core.allocations))
+            found = self._lists[node_id] = NodeTasks(core)
+        return found
+
+    def forget(self, node_id: NodeID) -> None:
+        """The node is gone."""
+        self._lists.pop(node_id, None)
+
+
+def lacking(needs: Needs, available: Resource) -> Resource:
+    """What a node is short of, with the true, possibly negative, available amounts (PE-39 a)."""
+    return {name: wanted - available.get(name, 0) for name, wanted in needs if wanted > available.get(name, 0)}
+
+
+def choose(tasks: Iterable[Ask], needs: Resource, may_take: Callable[[Ask], bool]) -> list[Ask]:
+    """Tasks that together cover ``needs``, chosen in order and pruned (PE-40, PE-42); none if they do not suffice."""
+    left, chosen = dict(needs), []
+    for task in tasks:
+        resource = task.spec.resource
+        if any(resource.get(name, 0) > 0 for name in left) and may_take(task):
+            chosen.append(task)
+            left = {name: amount - resource.get(name, 0) for name, amount in left.items() if amount > resource.get(name, 0)}
+            if not left:
+                return _pruned(chosen, needs)
+    return []
+
+
+def _pruned(chosen: list[Ask], needs: Resource) -> list[Ask]:
+    surplus = {name: sum(task.spec.resource.get(name, 0) for task in chosen) - wanted for name, wanted in needs.items()}
+    kept = []
+    for task in reversed(chosen):
+        resource = task.spec.resource
+        if all(spare >= resource.get(name, 0) for name, spare in surplus.items()):
+            surplus = {name: spare - resource.get(name, 0) for name, spare in surplus.items()}
+        else:
+            kept.append(task)
+    return kept[::-1]
+
+
+class Search:
+    """The search of one ask for victims in other queues.
+
+    Args:
+        ask, leaf, needs: who wants what; amounts above 0.
+        fence: the queue below which victims are looked for.
+        leaf_of: the queue of a task that may go; None for one that may not, whatever it is for.
+    """
+
+    def __init__(
+        self,
+        ask: Ask,
+        leaf: Account,
+        needs: Needs,
+        trigger: Trigger,
+        fence: Account,
+        leaf_of: Callable[[Ask], Account | None],
+    ) -> None:
+        self._ask = ask
+        self._leaf = leaf
+        self._needs = needs
+        self._is_own = trigger.is_own
+        self._fence = fence
+        self._leaf_of = leaf_of
+        self._ways = set(leaf.path_up)
+        self._queue_needs = self._room_in_queues()
+        #: (queue, priority) -> whether its tasks of that priority may be victims.
+        self._allowed: dict[tuple[Account, int], bool] = {}
+        #: Nodes that were looked at and why they were not chosen, the best first.
+        self.rejected: list[tuple[NodeID, str]] = []
+
+    def _room_in_queues(self) -> Resource:
+        """How far the ask would lead queues on its way above their max (PE-39 b)."""
+        room: Resource = {}
+        for queue in self._leaf.path_up:
+            limit = queue.max or {}
+            for name, wanted in self._needs:
+                over = use(queue, name) + wanted - limit[name] if name in limit else 0
+                if over > room.get(name, 0):
+                    room[name] = over
+        return room
+
+    def run(self, nodes: Iterable[tuple[IndexedNode, NodeTasks]]) -> Solution | None:
+        """The best solution on any of ``nodes`` (PE-44); None when there is none."""
+        promising = [
+            (least, node.node_id, node, tasks, needs)
+            for node, tasks in nodes
+            if (needs := self._needs_on(node)) and (least := _least(needs, tasks.largest))
+        ]
+        heapq.heapify(promising)
+        best: Solution | None = None
+        while promising:
+            least, node_id, node, tasks, needs = heapq.heappop(promising)
+            if best is not None and best.rank() < (False, False, least, node_id):
+                break
+            found = self._solve(node, tasks, needs)
+            if found is not None and (best is None or found.rank() < best.rank()):
+                found, best = best, found
+            self._reject(node_id if found is None else found.node.node_id, found, best)
+        return best
+
+    def _reject(self, node_id: NodeID, found: Solution | None, best: Solution | None) -> None:
+        if best is not None and best.node.node_id == node_id:
+            return
+        if found is None:
+            self.rejected.append((node_id, "nobody there may go, or too few"))
+            return
+        is_last_resort, has_owner, count, _ = found.rank()
+        unwilling = ", among them such as should be spared" if is_last_resort or has_owner else ""
+        self.rejected.insert(0, (node_id, f"{count} would have to go{unwilling}"))
+
+    def _needs_on(self, node: IndexedNode) -> Resource:
+        needs = lacking(self._needs, node.available)
+        for name, amount in self._queue_needs.items():
+            needs[name] = max(amount, needs.get(name, 0))
+        return needs
+
+    def _solve(self, node: IndexedNode, tasks: NodeTasks, needs: Resource) -> Solution | None:
+        exchange = Exchange(self._leaf, self._needs, is_own=self._is_own)
+        leaves: dict[int, Account] = {}
+
+        def may_take(task: Ask) -> bool:
+            leaf = self._leaf_of(task)
+            if leaf is None or not self._may_come_from(leaf, task.spec.priority):
+                return False
+            leaves[id(task)] = leaf
+            return exchange.take(leaf, task.spec.resource)
+
+        chosen = choose(tasks.tasks, needs, may_take)
+        return Solution(node, [Victim(task, leaves[id(task)]) for task in chosen]) if chosen else None
+
+    def _may_come_from(self, leaf: Account, priority: int) -> bool:
+        """Whether the fence, the queue's policy and the priorities allow it (PE-20, PE-28, PE-30)."""
+        allowed = self._allowed.get((leaf, priority))
+        if allowed is None:
+            allowed = self._allowed[leaf, priority] = self._is_open(leaf) and self._is_lower(leaf, priority)
+        return allowed
+
+    def _is_open(self, leaf: Account) -> bool:
+        is_inside = self._fence in leaf.path_up and leaf is not self._leaf
+        return is_inside and leaf.config.properties.preemption_policy != "disabled"
+
+    def _is_lower(self, leaf: Account, priority: int) -> bool:
+        common = next(queue for queue in leaf.path_up if queue in self._ways)
+        own = effective_priority(self._ask.spec.priority, self._leaf, common)
+        return effective_priority(priority, leaf, common) <= own
+
+
+def _least(needs: Resource, largest: Resource) -> int:
+    """No fewer tasks than this can cover ``needs``; 0 if none can."""
+    if any(not largest.get(name) for name in needs):
+        return 0
+    return max(-(-amount // largest[name]) for name, amount in needs.items())
