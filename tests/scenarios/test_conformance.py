@@ -27,10 +27,6 @@ from ykactor.wire.render import decision_lines
 RECORDINGS = Path(__file__).resolve().parents[3] / "shared" / "conformance"
 #: What this release claims to decide alike.
 FAMILIES = ("a-", "b-", "c-", "d-", "e-", "f-", "g-", "h-", "i-", "j-", "l-", "m-", "n-")
-#: Cases that need what this release does not have.
-OUT_OF_SCOPE = {
-    "l-reload/reload-quotapreemption-36a52": "needs quota preemption (PE-80 to PE-89)",
-}
 #: Cases that show what the reference calls an accident of the original; ours decides by the rule.
 ACCIDENTS = {
     "a-single-leaf/reserved-leaf-d922a": "SC-52: the original scores nodes to reserve with swapped arguments",
@@ -95,8 +91,6 @@ def simulate(path: Path) -> tuple[list[dict[str, object]], dict[str, object]]:
 def test_decides_as_recorded(folder: Path, compare: ModuleType) -> None:
     """Same allocations and releases in the same order on the same nodes, same refusals, same final state."""
     name = f"{folder.parent.name}/{folder.name}"
-    if name in OUT_OF_SCOPE:
-        pytest.skip(OUT_OF_SCOPE[name])
     decisions, final = simulate(folder / "scenario.json")
     golden = [json.loads(line) for line in (folder / "golden.jsonl").read_text().splitlines() if line.strip()]
     _, differences = compare.compare(

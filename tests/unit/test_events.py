@@ -148,6 +148,23 @@ NODE_ALLOC_REMOVE = ("NODE", "n1", "REMOVE", "NODE_ALLOC", "t1", "", RES)
         (fact.QueueAdded(S, "root.a"), [("QUEUE", "root.a", "ADD", "DETAILS_NONE", "", "", None)]),
         (fact.QueueRemoved(S, "root.a"), [("QUEUE", "root.a", "REMOVE", "DETAILS_NONE", "", "", None)]),
         (fact.QueueStateChanged(S, "root.a", "Draining"), []),
+        (
+            fact.QuotaPreempted(S, "root.a", {"vcore": 5}, {"vcore": 4, "memory": 9}, 3, 2, RES),
+            [
+                (
+                    "QUEUE",
+                    "root.a",
+                    "SET",
+                    "QUEUE_PREEMPTION",
+                    "",
+                    (
+                        "Quota Preemption results summary: preemptable resources: map[vcore:5], "
+                        "claimed resources: map[memory:9 vcore:4], selected victims: 3, preempted victims: 2"
+                    ),
+                    RES,
+                )
+            ],
+        ),
         (fact.QueueLimitChanged(S, "root", "max", RES), [("QUEUE", "root", "SET", "QUEUE_MAX", "", "", RES)]),
         (
             fact.QueueLimitChanged(S, "root.a", "guaranteed", None),

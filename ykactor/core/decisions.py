@@ -354,6 +354,23 @@ class Preempted(Fact, frozen=True, gc=False):
     work_lost: Resource
 
 
+class QuotaPreempted(Fact, frozen=True, gc=False):
+    """Tasks were told to go because their queue uses more than its max, or there are some and none of them fits (PE-89).
+
+    Attributes:
+        amount: what the queue had to give back.
+        claimed: what those use who go.
+        candidates, victims: how many tasks could have gone, and how many go.
+    """
+
+    queue: QueuePath
+    amount: Resource
+    claimed: Resource
+    candidates: int
+    victims: int
+    max: Resource
+
+
 class AllocationRejected(Fact, frozen=True, gc=False):
     """An ask or allocation was refused (AP-100 to AP-107)."""
 
@@ -446,6 +463,7 @@ Decision = (
     | Reserved
     | Unreserved
     | Preempted
+    | QuotaPreempted
     | AllocationRejected
     | QueueAdded
     | QueueRemoved

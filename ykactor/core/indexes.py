@@ -67,6 +67,7 @@ from ykactor.core.nodes import NodeCore
 from ykactor.core.nodesort import IndexedNode, NodeIndex
 from ykactor.core.preemptions import Preemptions
 from ykactor.core.queues import LeafCore
+from ykactor.core.quotaclocks import QuotaClocks
 from ykactor.core.remarks import Remarks
 from ykactor.core.reservations import RESERVATION_DELAY_NS, Reservation, Reservations
 from ykactor.core.resources import Resource, fits, positive, saturated, subtracted
@@ -87,6 +88,7 @@ class Indexes:
         trackers: the limits of users and groups that somebody counts against.
         remarks: what those who wait are to be told.
         reservations: the nodes that are kept for asks.
+        clocks: when queues that are over their max have to give back.
         generation: one higher whenever something grew.
     """
 
@@ -101,6 +103,7 @@ class Indexes:
         self.reservations = Reservations(self.nodes)
         self.remarks = Remarks(self.ledger)
         self.preemptions = Preemptions()
+        self.clocks = QuotaClocks()
         #: When an ask becomes old enough to reserve, as far as that matters: None while no ask has failed to find a node.
         self.ripe_ns: int | None = None
         #: Those of which nobody could until something grows, and the generation at which they were offered again last.
@@ -186,6 +189,8 @@ class Indexes:
                 self._on_ask_resized(at_ns, before, after)
             case AllocationResized(at_ns, before, after, _, node_id):
                 self._change_usage(at_ns, before, after, node_id)
+                if not fits(before.spec.resource, after.spec.resource):
+                    self._note_growth(at_ns, after)
                 if ask_id(after) in self.preemptions.victims:
                     self.preemptions.resize_victim(self.waiting[after.spec.application_id][0], after)
             case NodeAdded() | ForeignChanged() | PlaceGivenUp():
@@ -359,6 +364,11 @@ class Indexes:
         application.submission_ns = min(application.submission_ns, ask.created_ns)  # PR-40
         application.changed = True
         self._change_usage(at_ns, None, ask, node_id)
+        self._note_growth(at_ns, ask)
+
+    def _note_growth(self, at_ns: int, task: Ask) -> None:
+        if self.enforces_quotas():
+            self.clocks.grow(at_ns, self.waiting[task.spec.application_id][0])
 
     def _change_usage(self, at_ns: int, ended: Ask | None, begun: Ask | None, node_id: NodeID) -> None:
         either = ended or begun
@@ -408,6 +418,10 @@ class Indexes:
         """Whether asks may preempt at all."""
         return self._roster.config.preemption.enabled
 
+    def enforces_quotas(self) -> bool:
+        """Whether queues that are over their max have to give back at all."""
+        return self._roster.config.preemption.quota_enabled
+
     def evict(self, leaf: Account, task: Ask, preemptor: Ask | None) -> None:
         """A task will be told to go; if it is a placeholder nobody takes its place any more."""
         self.preemptions.add_victim(leaf, task, preemptor)
@@ -434,6 +448,11 @@ class Indexes:
         truth = self._roster.leaf(leaf.path).applications[application_id]
         is_free = key in truth.allocations and key not in truth.gang.released and shape_of(task.spec)[1] is None
         return leaf if is_free else None
+
+    def free_tasks(self, leaf: Account) -> list[Ask]:
+        """The tasks of a leaf that may have to go (see ``free_to_go``); only for a plan that has decided nothing yet."""
+        applications = self._roster.leaf(leaf.path).applications.values()
+        return [task for it in applications for task, _ in it.allocations.values() if self.free_to_go(task) is not None]
 
     def leaf_of(self, application: WaitingApplication) -> Account:
         """Where the application waits."""
@@ -507,6 +526,8 @@ class Indexes:
             self.preemptions.next_ns(),
             min(self.backoffs.values(), default=None),
         ]
+        if self.enforces_quotas():
+            times.append(self.clocks.next_ns())
         return min((at_ns for at_ns in times if at_ns is not None and at_ns < NEVER), default=None)
 
     # ---- placeholders
@@ -683,8 +704,10 @@ class Indexes:
         """At once: what follows may be about new queues."""
         if fact.state != "accepted":
             return
+        configs = {path: account.config for path, account in self.ledger.accounts.items()}
         before = in_force(self._limits(), self.trackers)
         yield from self._reconfigure(fact.at_ns)
+        self.clocks.adopt(fact.at_ns, configs, self.ledger.accounts.values())
         after = in_force(self._limits(), self.trackers)
         gone = [LimitChanged(fact.at_ns, *key, "REMOVE") for key in before if key not in after]
         self._consequences += gone + [LimitChanged(fact.at_ns, *key, "SET") for key in after if after[key] != before.get(key)]
@@ -696,6 +719,7 @@ class Indexes:
         limits = self.ledger.accounts[path].limits
         if limits is not None:
             self._consequences += [LimitChanged(at_ns, *key, "REMOVE") for key in in_force([limits], Trackers())]
+        self.clocks.forget(self.ledger.accounts[path])
         self.ledger.remove(path)
 
     def _on_dynamic_queue_added(self, path: QueuePath) -> None:

@@ -23,6 +23,7 @@ from ykactor.core.partition import PartitionCore
 from ykactor.core.priorities import Priority, queue_priority, sort_rank
 from ykactor.core.queueconfig import NodeSortPolicy
 from ykactor.core.queues import LeafCore, ParentCore
+from ykactor.core.quotaclocks import gives_back
 from ykactor.core.reservations import Reservation
 from ykactor.core.resources import QUANTITY_MAX, Resource, add_to, pruned, saturated
 from ykactor.core.roster import Roster
@@ -55,6 +56,7 @@ def violations(partition: PartitionCore, scheduler: SchedulerCore, *, strict_max
         *_usage(roster, indexes.ledger, strict_max=strict_max),
         *_trackers(roster, indexes),
         *_orders(roster, indexes),
+        *_clocks(indexes),
     ]
 
 
@@ -349,6 +351,13 @@ def _compare(
     yield from _differs(where, "the set of running applications", sorted(account.running), running)
     yield from _differs(where, "the highest priority inside", account.priorities.highest, raw)
     yield from _differs(where, "the priority", account.priority, queue_priority(raw, account.config.properties))
+
+
+def _clocks(indexes: Indexes) -> Iterator[str]:
+    """Only queues of the configuration with a max and a delay have to give back (section 9.3 of CF)."""
+    for account in indexes.clocks.starts:
+        if indexes.ledger.accounts.get(account.path) is not account or not gives_back(account.config):
+            yield f"account {account.path}: has to give back, expected none that is gone, dynamic, or without max or delay"
 
 
 # ---- limits of users and groups

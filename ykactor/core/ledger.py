@@ -202,6 +202,14 @@ class Ledger:
             queue = min(children[queue], key=queue.children.rank)
         return queue
 
+    def children_of(self) -> dict[Account, list[Account]]:
+        """The children of every parent that has some, in name order, those too in which nobody waits."""
+        children: dict[Account, list[Account]] = {}
+        for _, account in sorted(self.accounts.items()):
+            if account.parent is not None:
+                children.setdefault(account.parent, []).append(account)
+        return children
+
     # ---- shares
 
     def refresh_shares(self) -> Iterator[None]:

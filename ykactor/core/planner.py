@@ -14,6 +14,7 @@ from ykactor.core import headroom
 from ykactor.core.appsort import Line
 from ykactor.core.backlog import HAS_NODE, RESERVES, AskQueue, WaitingApplication
 from ykactor.core.backoff import has_enough
+from ykactor.core.enforcing import QuotaStep
 from ykactor.core.indexes import Indexes
 from ykactor.core.inquiry import WAITS, Inquiry
 from ykactor.core.lastresorts import LastResorts
@@ -64,6 +65,7 @@ class Planner:
         self.nodes = indexes.nodes
         self._reservations = indexes.reservations
         self._inquiry = Inquiry(indexes.nodes)
+        self._quotas = QuotaStep(indexes)
         preemptor = Preemptor(indexes, self._spend_on_search)
         self._reserved = ReservedStep(indexes, self._inquiry, preemptor)
         self._placeholders = PlaceholderStep(indexes, self._inquiry)
@@ -80,6 +82,8 @@ class Planner:
         self._work_max = budget.work_max
         self.indexes.come_of_age(now_ns)
         self.indexes.recall()
+        if back := self._quotas.run(now_ns):  # in a plan of their own, as all that reads the owners
+            return Plan(back, False, TRY_WORK * len(back))
         try:
             while len(steps) < budget.placements_max and not at_rest:
                 if self._reservations.by_ask and self._place_reserved(now_ns):

@@ -84,6 +84,9 @@ def partition_state(partition: PartitionCore, indexes: Indexes) -> dict[str, Any
             "runningApplications": len(account.running),
             "isLeaf": account.is_leaf,
         }
+    if indexes.enforces_quotas():
+        for account, start_ns in indexes.clocks.starts.items():
+            state["queues"][account.path]["quotaPreemptionStartTime"] = start_ns
     for node_id, node in partition.roster.nodes.items():
         state["nodes"][node_id] |= {
             "capacity": node.capacity,

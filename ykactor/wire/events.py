@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ykactor.core import decisions as fact
-from ykactor.core.resources import Resource
+from ykactor.core.resources import Resource, text
 from ykactor.wire import si
 from ykactor.wire.render import told
 
@@ -259,6 +259,13 @@ def _queue_type_changed(it: fact.QueueTypeChanged) -> list[_Event]:
     return [_Event("QUEUE", it.queue, "SET", "QUEUE_TYPE", message=message, queue=it.queue)]
 
 
+def _quota_preempted(it: fact.QuotaPreempted) -> list[_Event]:
+    """PE-89."""
+    amounts = f"preemptable resources: {text(it.amount)}, claimed resources: {text(it.claimed)}"
+    message = f"Quota Preemption results summary: {amounts}, selected victims: {it.candidates}, preempted victims: {it.victims}"
+    return [_Event("QUEUE", it.queue, "SET", "QUEUE_PREEMPTION", message=message, queue=it.queue, resource=it.max)]
+
+
 def _configuration_changed(it: fact.ConfigurationChanged) -> list[_Event]:
     """The SI defines QUEUE_CONFIG but has no row for it; it is the root's event here."""
     detail = it.reason or "; ".join(it.changes)
@@ -287,5 +294,6 @@ _EVENTS: dict[type, Callable[[Any], list[_Event]]] = {
     fact.QueueRemoved: lambda it: _queue_set_changed(it, "REMOVE"),
     fact.QueueTypeChanged: _queue_type_changed,
     fact.QueueLimitChanged: _queue_limit_changed,
+    fact.QuotaPreempted: _quota_preempted,
     fact.ConfigurationChanged: _configuration_changed,
 }
