@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 import trio.testing
-from world import PLENTY, RELEASED, S_NS, answer, app, ask, load, node, queue, release, spoken, tree, world
+from world import PLENTY, RELEASED, S_NS, answer, app, ask, configure, load, node, queue, release, spoken, tree, world
 
 from ykactor.actors.clock import Clock
 from ykactor.actors.commands import Intake, PartitionSnapshot, Publication, Quiesce, RunSteps, TakeSnapshot
@@ -153,6 +153,19 @@ async def test_timers_fire_at_their_own_time(seed, autojump_clock):
             (430, "app-1 Completed"),
             (expired_s, "app-1 Expired"),
         ]
+
+
+async def test_time_alone_lets_a_queue_give_back(seed, autojump_clock):
+    """SC-5: a partition in which nothing happens wakes for the start of a queue that is over its lowered max."""
+    properties, on = {"quota.preemption.delay": "10s"}, {"quotapreemptionenabled": True}
+    before, after = (tree(queue("a", p=properties, max={"vcore": limit}), preemption=on) for limit in (2000, 1000))
+    async with stage(before) as s:
+        await s.send(node("n1", vcore=4000), app("app-1"), *asks(2))
+        await s.until(1)
+        await s.send(configure(after))
+        await trio.sleep_until(s.clock.to_trio(60 * S_NS))
+        why = "preempting allocations to enforce new max quota for queue : root.a"
+        assert s.heard()[-1] == (11.0, f"app-1-0 releasing PREEMPTED_BY_SCHEDULER ({why})")
 
 
 async def test_due_timers_come_before_input_of_the_same_moment(seed, autojump_clock):

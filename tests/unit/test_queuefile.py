@@ -122,6 +122,37 @@ partitions:
     assert root == QueueConfig(path=root.path, is_parent=True)
 
 
+SWITCH = "partitions:\n  - preemption: {quotapreemptionenabled: true}\n"
+QUEUE = "    queues:\n      - name: a\n"
+DELAYED = QUEUE + "        properties: {quota.preemption.delay: 1m}\n"
+TEMPLATE = "        parent: true\n        childtemplate: {properties: {quota.preemption.delay: 1m}}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "message"),
+    [
+        ("partitions:\n  -\n" + DELAYED, "q.yaml:5:46: partitions[0].queues[0](root.a).properties", "no effect as long as"),
+        (SWITCH + QUEUE, "q.yaml:2:42: partitions[0].preemption", "no effect: no queue has the property"),
+        (
+            SWITCH + DELAYED + TEMPLATE,
+            "q.yaml:7:62: partitions[0].queues[0](root.a).childtemplate.properties",
+            "no effect: queues that placement creates never give back",
+        ),
+    ],
+)
+def test_quota_preemption_without_effect(text: str, place: str, message: str) -> None:
+    """Section 12 of PE: whoever sets only one of its two switches, or sets one where it is not read, is told."""
+    (warning,) = load(text, "q.yaml").warnings
+    assert warning.startswith(place)
+    assert message in warning
+
+
+@pytest.mark.parametrize("text", [SWITCH + DELAYED, PARTITION, "partitions:\n  -\n" + DELAYED.replace("1m", '"0"')])
+def test_quota_preemption_with_effect(text: str) -> None:
+    """Both switches, or none."""
+    assert load(text).warnings == ()
+
+
 # ---- the text
 
 

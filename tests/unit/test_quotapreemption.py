@@ -386,16 +386,16 @@ def test_growth_that_is_not_ours_begins_it() -> None:
     it.expect()
 
 
-def test_placements_begin_nothing() -> None:
-    """What we place stays within the max; a queue that is over it takes nothing."""
+def test_nothing_else_begins_it() -> None:
+    """A queue that is over its max takes nothing; what becomes smaller there is no growth."""
     it = full()
     it.given(configure(text(leaf(95))))
     it.given(ask("more", "app-1", vcore=1))
     assert it.why("more") == "not enough vcore in queue root.a: wants 1, has 0 of 95"
     it.wait(10)
     assert gone(it) == []  # nothing is as small as 5
-    it.wait(1000)
-    it.expect()
+    it.given(ask("t0", "app-1", vcore=9, on="n1"))
+    assert it.direct.scheduler.indexes.clocks.starts == {}
 
 
 def test_queues_that_placement_created_never_give_back() -> None:
@@ -431,6 +431,16 @@ def test_a_parent_gives_back_from_all_its_leaves() -> None:
         ("root.p.one", {"vcore": 10}, 1),
     ]
     assert gone(it) == ["a0", "a1", "b0", "a2"]
+
+
+def test_a_parent_with_nothing_to_give_does_not_hold_up_its_children() -> None:
+    """Section 12.2: what is due at one moment does not depend on how many plans there are at it."""
+    it = world(family_text(1000), [node("n1", vcore=1000)])
+    for name, path in (("app-1", "root.p.one"), ("app-2", "root.p.two")):
+        it.given(app(name, path), *(ask(f"t{number}", name, vcore=10) for number in range(6)))
+    it.given(configure(family_text(119, 30)))  # half of 1 for each leaf is nothing
+    it.wait(10)
+    assert gone(it) == ["t0", "t1", "t2"]
 
 
 def test_who_goes_already_counts_as_gone() -> None:

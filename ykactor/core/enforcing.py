@@ -20,11 +20,17 @@ class QuotaStep:
         self._indexes = indexes
 
     def run(self, now_ns: int) -> list[Step]:
-        """What queues have to give back now; none has to twice for one start."""
+        """What queues have to give back now; none has to twice for one start.
+
+        Queues below one that gave back have their turn in the next plan, at once below one that had nothing to give.
+        """
         steps: list[Step] = []
-        if self._indexes.enforces_quotas():
-            for queue in self._indexes.clocks.due(now_ns):
-                self._indexes.clocks.forget(queue)
+        if not self._indexes.enforces_quotas():
+            return steps
+        clocks = self._indexes.clocks
+        while not steps and (due := clocks.due(now_ns)):
+            for queue in due:
+                clocks.forget(queue)
                 steps += self._enforce(now_ns, queue)
         return steps
 

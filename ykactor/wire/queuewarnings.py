@@ -1,8 +1,9 @@
 """What is legal in the queue file, but does not do what it seems to do."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from ykactor.core.names import is_group_name, is_user_name
+from ykactor.core.properties import QUOTA_PREEMPTION_DELAY, interpret
 from ykactor.core.quantities import shown
 from ykactor.wire import accesslists, queueproperties
 from ykactor.wire.placementrules import chain_of
@@ -21,6 +22,7 @@ def collect(partitions: list[PartitionText], warnings: Mistakes) -> None:
     for partition in partitions:
         if partition.root is not None:
             _warn_of_queue(partition.root, warnings)
+            _warn_of_quotas(partition, list(_walk(partition.root)), warnings)
         for rule in partition.placement_rules:
             for link in chain_of(rule):
                 if link.filter is not None:
@@ -29,6 +31,33 @@ def collect(partitions: list[PartitionText], warnings: Mistakes) -> None:
         resolver = partition.user_group_resolver
         if resolver is not None and resolver.type in _RESOLVER_WARNINGS:
             note(warnings, "", resolver, ("type",), f"found {resolver.type}: {_RESOLVER_WARNINGS[resolver.type]}")
+
+
+def _walk(queue: QueueText) -> Iterator[QueueText]:
+    yield queue
+    for child in queue.queues:
+        yield from _walk(child)
+
+
+def _warn_of_quotas(partition: PartitionText, queues: list[QueueText], warnings: Mistakes) -> None:
+    """A queue gives back what it uses above its max if there are both a switch and a delay; a dynamic one never (12 of PE)."""
+    key = ("properties", QUOTA_PREEMPTION_DELAY)
+    delayed = [queue for queue in queues if _has_delay(queue.properties)]
+    switch = partition.preemption
+    if switch is None or not switch.quota_preemption_enabled:
+        for queue in delayed:
+            text = "no effect as long as quotapreemptionenabled of the partition's preemption is not true"
+            note(warnings, "", queue, key, text)
+    elif not delayed:
+        text = f"no effect: no queue has the property {QUOTA_PREEMPTION_DELAY}"
+        note(warnings, "", switch, ("quotapreemptionenabled",), text)
+    for queue in queues:
+        if queue.child_template is not None and _has_delay(queue.child_template.properties):
+            note(warnings, "", queue.child_template, key, "no effect: queues that placement creates never give back")
+
+
+def _has_delay(properties: dict[str, str]) -> bool:
+    return interpret(properties).quota_preemption_delay_ns > 0
 
 
 #: Resource types that are something else here than people expect, and what they probably mean.
