@@ -497,6 +497,7 @@ class Indexes:
             leaf = self.leaf_of(contest.application)
             self.preemptions.end(leaf, contest.ask)
             contest.application.reserve(contest.ask, contends=self._contends(contest.ask))
+            self.nodes.mark(self.reservations.of(contest.ask).node)
             self.requeue(leaf, contest.application)
             self.ripe_ns = now_ns
         for application in [it for it, until_ns in self.backoffs.items() if until_ns <= now_ns]:
@@ -553,6 +554,7 @@ class Indexes:
             asks = [it for it in application.reserving.values() if it.spec.task_group_name == fact.task_group_name]
             self._cancel(fact.at_ns, [self.reservations.of(ask) for ask in asks if not ask.spec.placeholder])
         application.change_group(fact.task_group_name, is_open=fact.is_open)
+        self.generation += 1  # whoever stands in line now may be old enough to reserve
         self._touch(leaf, application)
 
     def _on_release_started(self, ask: Ask) -> None:

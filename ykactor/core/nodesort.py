@@ -117,6 +117,8 @@ class NodeIndex:
         #: Absolute position of the log's first entry.
         self._log_start = 0
         self._versions = 0
+        #: Nodes that are kept for asks and have changed since somebody asked.
+        self._changed: dict[NodeID, None] = {}
         #: Entries of all heaps when they were made, and one for each heap.
         self._entries = 0
         #: Nodes looked at since the last plan began: the planner's measure of work.
@@ -176,6 +178,16 @@ class NodeIndex:
         self._put_in(node)
         if not reserved:
             self._too_large.clear()
+
+    def mark(self, node: IndexedNode) -> None:
+        """Something has changed about a node that is kept for asks."""
+        self._changed[node.node_id] = None
+
+    def take_changed(self) -> list[NodeID]:
+        """The nodes that are kept for asks and have changed since this was last called."""
+        changed = list(self._changed)
+        self._changed.clear()
+        return changed
 
     def in_order(self) -> list[IndexedNode]:
         """The nodes on offer, best first."""
@@ -293,6 +305,8 @@ class NodeIndex:
         """Draw a new version and log the change. The log is cut to half when a rebuild would be cheaper than its tail."""
         self._versions += 1
         node.version = self._versions
+        if node.reserved:
+            self.mark(node)
         if self._heaps:
             self._log.append(node)
             if len(self._log) > 2 * len(self.nodes) + SCAN_MAX:

@@ -28,6 +28,8 @@ from ykactor.core.steps import PlanEnds, Step, place
 
 #: What trying one candidate costs, in looks at a node (about 4 us against 0.2).
 TRY_WORK = 20
+#: What looking at one reservation costs.
+SCAN_WORK = 5
 
 
 class Budget(Struct, frozen=True):
@@ -140,8 +142,11 @@ class Planner:
         """Step 1 of a pass."""
         if not self.ledger.root_max:
             return False
+        if self._steps and self._spent() > self._work_max:
+            raise _OutOfWork
         steps = self._reserved.run(now_ns, may_preempt=not self._steps)
-        self._work += TRY_WORK * len(steps)
+        if steps:  # else it is not looked at again, so that a small budget is no reason to do so for ever
+            self._work += TRY_WORK * len(steps) + SCAN_WORK * self._reserved.scanned
         self._steps += steps
         return bool(steps)
 
@@ -236,7 +241,8 @@ class Planner:
         if node is None or not node.could_fit(queue.needs, queue.selector):  # SC-71; and nobody makes room in vain
             return False
         has_room = node.fits(queue.needs, queue.selector)
-        if has_room and self._is_held_up(now_ns, leaf, queue, node):  # it would be kept in vain, and from everybody else
+        is_refused = self._inquiry.may_run(queue.first(), node.node_id, allocate=True) is False
+        if (has_room or is_refused) and self._is_held_up(now_ns, leaf, queue, node):  # it would be kept in vain
             return False
         for reservation in self._reservations.on(node.node_id):
             if not reservation.is_pinned():

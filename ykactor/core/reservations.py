@@ -46,6 +46,8 @@ class Reservations:
         self._nodes = nodes
         #: In the order in which they were made.
         self.by_ask: dict[AskID, Reservation] = {}
+        #: Those of asks that do not require their node.
+        self.by_shape: dict[Shape, dict[AskID, Reservation]] = {}
         self._by_node: dict[NodeID, dict[AskID, Reservation]] = {}
         self.disabled = environment.get(DISABLE, "").lower() == "true"
         #: How often one was made or resized.
@@ -66,22 +68,35 @@ class Reservations:
     def add(self, now_ns: int, application: WaitingApplication, ask: Ask, node: IndexedNode) -> None:
         """Keep ``node`` for ``ask``, which must have no reservation."""
         reservation = Reservation(ask, application, node, shape_of(ask.spec), now_ns)
-        self.by_ask[ask_id(ask)] = reservation
-        self._by_node.setdefault(node.node_id, {})[ask_id(ask)] = reservation
+        self._put(reservation)
         self._nodes.set_reserved(node, reserved=True)
-        self.changes += 1
 
     def resize(self, ask: Ask) -> None:
         """An ask that has a reservation wants another amount."""
         old = self.of(ask)
-        new = Reservation(ask, old.application, old.node, shape_of(ask.spec), old.made_ns)
-        self.by_ask[ask_id(ask)] = self._by_node[old.node.node_id][ask_id(ask)] = new
+        self._drop_shape(old)
+        self._put(Reservation(ask, old.application, old.node, shape_of(ask.spec), old.made_ns))
+        self._nodes.mark(old.node)
+
+    def _put(self, reservation: Reservation) -> None:
+        identity, node_id = ask_id(reservation.ask), reservation.node.node_id
+        self.by_ask[identity] = self._by_node.setdefault(node_id, {})[identity] = reservation
+        if not reservation.is_pinned():
+            self.by_shape.setdefault(reservation.shape, {})[identity] = reservation
         self.changes += 1
+
+    def _drop_shape(self, reservation: Reservation) -> None:
+        if not reservation.is_pinned():
+            alike = self.by_shape[reservation.shape]
+            del alike[ask_id(reservation.ask)]
+            if not alike:
+                del self.by_shape[reservation.shape]
 
     def remove(self, reservation: Reservation) -> None:
         """Keep the node for this ask no more."""
         node, identity = reservation.node, ask_id(reservation.ask)
         del self.by_ask[identity]
+        self._drop_shape(reservation)
         others = self._by_node[node.node_id]
         del others[identity]
         if not others:

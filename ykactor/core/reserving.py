@@ -6,19 +6,24 @@ remembered, and a step that changes nothing costs O(1) until then.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ykactor.core import headroom
-from ykactor.core.backlog import Shape, WaitingApplication, order_of
+from ykactor.core.backlog import WaitingApplication, order_of
 from ykactor.core.indexes import Indexes
 from ykactor.core.inquiry import Inquiry
 from ykactor.core.ledger import Account
-from ykactor.core.messages import ask_id
+from ykactor.core.limits import TrackerTuple
+from ykactor.core.messages import AskID, ask_id
 from ykactor.core.nodesort import IndexedNode
 from ykactor.core.preempting import Preemptor
+from ykactor.core.preemption import Needs
 from ykactor.core.reservations import RESERVATION_MAX_NS, Reservation
+from ykactor.core.states import NEVER
 from ykactor.core.steps import PlanEnds, Step, place
 
-#: Applications with a reservation about which something can be decided, by leaf.
-Candidates = dict[Account, dict[WaitingApplication, None]]
+#: Reservations about which something can be decided, by leaf and application.
+Candidates = dict[Account, dict[WaitingApplication, list[Reservation]]]
 
 
 class ReservedStep:
@@ -30,6 +35,14 @@ class ReservedStep:
         self._inquiry = inquiry
         self._reservations = indexes.reservations
         self._steps: list[Step] = []
+        #: How many reservations the last pass looked at.
+        self.scanned = 0
+        #: Those whose node had room when it changed last, or on whose node others may have to go.
+        self._hopeful: dict[AskID, Reservation] = {}
+        #: Old ones by what they want and of whom, as of ``_grouped``, until the next one is old.
+        self._old: dict[tuple[Account, TrackerTuple, Needs, bool], list[Reservation]] = {}
+        self._grouped = (-1, -1)
+        self._old_until_ns = 0
         #: Generation and changes of reservations when nothing could be placed the last time.
         self._seen = (-1, -1)
         self._may_preempt = False
@@ -47,8 +60,9 @@ class ReservedStep:
         candidates = self._candidates(now_ns)
         while candidates:
             leaf = self._indexes.ledger.first_of(candidates)
-            for application in self._in_order(candidates.pop(leaf)):
-                is_served = self._serve(now_ns, leaf, application)
+            here = candidates.pop(leaf)
+            for application in self._in_order(here):
+                is_served = self._serve(now_ns, leaf, application, here[application])
                 self._steps += self._inquiry.take()
                 if is_served:
                     return self._steps
@@ -60,48 +74,78 @@ class ReservedStep:
         return self._indexes.generation, self._reservations.changes
 
     def _candidates(self, now_ns: int) -> Candidates:
-        found: Candidates = {}
         self._is_kept_back = False
-        places: dict[Shape, IndexedNode | None] = {}
-        wanted = self._reservations.by_ask.values() if self._seen != self._now() else ()
-        hopeful = [it for it in wanted if self._has_room(it, places)]
-        for reservation in [*hopeful, *self._expired(now_ns)]:
+        for node_id in self._indexes.nodes.take_changed():
+            for reservation in self._reservations.on(node_id):
+                self._judge(reservation)
+        chosen = {} if self._seen == self._now() else self._with_room()
+        chosen.update((ask_id(it.ask), it) for it in self._expired(now_ns))
+        self.scanned = len(chosen)
+        found: Candidates = {}
+        for reservation in chosen.values():
             leaf = self._indexes.leaf_of(reservation.application)
-            found.setdefault(leaf, {})[reservation.application] = None
+            found.setdefault(leaf, {}).setdefault(reservation.application, []).append(reservation)
         return found
 
-    def _has_room(self, reservation: Reservation, places: dict[Shape, IndexedNode | None]) -> bool:
+    def _judge(self, reservation: Reservation) -> None:
         needs, _, selector, _ = reservation.shape
-        if reservation.node.fits(needs, selector):
-            return True
-        if reservation.is_pinned():  # others may have to go for it
-            return ask_id(reservation.ask) not in self._indexes.preemptions.by_ask
-        if reservation.shape not in places:
-            places[reservation.shape] = self._indexes.nodes.first_fit(reservation.shape)
-        return places[reservation.shape] is not None
+        if reservation.is_pinned() or reservation.node.fits(needs, selector):  # on a required node others may have to go
+            self._hopeful[ask_id(reservation.ask)] = reservation
+        else:
+            self._hopeful.pop(ask_id(reservation.ask), None)
+
+    def _with_room(self) -> dict[AskID, Reservation]:
+        """Those that could be placed if quotas let them, on their own node or on another one."""
+        kept = self._reservations.by_ask
+        self._hopeful = {name: it for name, it in self._hopeful.items() if kept.get(name) is it}
+        chosen = dict(self._hopeful)
+        for shape, alike in self._reservations.by_shape.items():
+            if self._indexes.nodes.first_fit(shape) is not None:
+                chosen.update(alike)
+        return chosen
 
     def _expired(self, now_ns: int) -> list[Reservation]:
         """Old ones that have no quota any more (row 2)."""
-        old = self._reservations.older_than(now_ns - RESERVATION_MAX_NS)
-        return [reservation for reservation in old if self._lacks(reservation)]
+        if self._grouped != self._now() or now_ns >= self._old_until_ns:
+            self._group(now_ns)
+        ledger = self._indexes.ledger
+        return [
+            reservation
+            for (leaf, *_), alike in self._old.items()
+            if headroom.lacks(ledger, leaf, alike[0].application, alike[0].shape) is not None
+            for reservation in alike
+        ]
+
+    def _group(self, now_ns: int) -> None:
+        self._grouped, self._old = self._now(), {}
+        self._old_until_ns = self._reservations.next_old_ns(now_ns) or NEVER
+        for reservation in self._reservations.older_than(now_ns - RESERVATION_MAX_NS):
+            application = reservation.application
+            wants = reservation.shape[0], reservation.is_pinned()
+            key = self._indexes.leaf_of(application), application.trackers, *wants
+            self._old.setdefault(key, []).append(reservation)
 
     def _lacks(self, reservation: Reservation) -> bool:
         application, leaf = reservation.application, self._indexes.leaf_of(reservation.application)
         return headroom.lacks(self._indexes.ledger, leaf, application, reservation.shape) is not None
 
-    def _in_order(self, applications: dict[WaitingApplication, None]) -> list[WaitingApplication]:
-        standing = [application for application in applications if application.sort_key is not None]
-        if len(standing) < len(applications):
-            self._is_kept_back = True
+    def _in_order(self, applications: Iterable[WaitingApplication]) -> list[WaitingApplication]:
+        standing = []
+        for application in applications:
+            if application.sort_key is None:
+                self._is_kept_back = True
+            else:
+                standing.append(application)
         return sorted(standing, key=lambda it: it.sort_key or ())
 
-    def _serve(self, now_ns: int, leaf: Account, application: WaitingApplication) -> bool:
-        """The reservations of one application, in ask order: first each on its own node, then the normal ones anywhere."""
+    def _serve(
+        self, now_ns: int, leaf: Account, application: WaitingApplication, reservations: list[Reservation]
+    ) -> bool:
+        """Reservations of one application, in ask order: first each on its own node, then the normal ones anywhere."""
         if application.slots_needed() and headroom.lacks_slot(self._indexes.ledger, leaf, application) is not None:
             return False
         served = []
-        for ask in sorted(application.reserving.values(), key=order_of):
-            reservation = self._reservations.of(ask)
+        for reservation in sorted(reservations, key=lambda it: order_of(it.ask)):
             if self._lacks(reservation):
                 if reservation.made_ns <= now_ns - RESERVATION_MAX_NS:  # SC-60
                     self._let_go(now_ns, leaf, reservation)
@@ -112,7 +156,7 @@ class ReservedStep:
                 if reservation.is_pinned() and self._preempt(now_ns, leaf, reservation):
                     return True
                 served.append(reservation)
-            elif self._inquiry.may_run(ask, reservation.node.node_id, allocate=True) is False:  # it was kept in vain
+            elif self._inquiry.may_run(reservation.ask, reservation.node.node_id, allocate=True) is False:  # it was kept in vain
                 self._let_go(now_ns, leaf, reservation)
                 return True
             elif self._place(now_ns, leaf, reservation, reservation.node):
@@ -130,6 +174,7 @@ class ReservedStep:
         if self._steps or not self._may_preempt:
             raise PlanEnds
         self._steps += self._preemptor.attempt_on_node(now_ns, leaf, reservation)
+        self._hopeful.pop(ask_id(reservation.ask), None)  # until the node changes
         return ask_id(reservation.ask) in self._indexes.preemptions.by_ask
 
     def _let_go(self, now_ns: int, leaf: Account, reservation: Reservation) -> None:
