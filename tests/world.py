@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ykactor.actors.partition import WAKE_NS
 from ykactor.core import decisions as fact
 from ykactor.core.access import UserGroups
 from ykactor.core.invariants import violations
@@ -139,19 +140,22 @@ def ask(
     group: str = "",
     placeholder: bool = False,
     predicate: str = "",
+    originator: bool = False,
+    preempt_self: bool = True,
+    preempt_other: bool = False,
     **resource: int,
 ) -> Submission:
     """An ask; ``created`` in Unix seconds; ``on`` a node it runs there already; ``requires`` the only node it may run on.
 
-    About the class ``predicate`` the resource manager decides.
+    About the class ``predicate`` the resource manager decides. The ask lets itself be preempted, and may have others preempted.
     """
     tags = {} if created is None else {"creationTime": str(created)}
     if predicate:
         tags["ykactor.io/predicate"] = predicate
     if requires is not None:
         tags["yunikorn.apache.org/requiredNode"] = requires
-    spec = AllocationSpec(key, application_id, resource, priority, on, tags, group, placeholder)  # type: ignore[arg-type]
-    return SubmitAllocation(spec)
+    flags = placeholder, originator, preempt_self, preempt_other
+    return SubmitAllocation(AllocationSpec(key, application_id, resource, priority, on, tags, group, *flags))  # type: ignore[arg-type]
 
 
 def foreign(key: str, on: str | None, **resource: int) -> Submission:
@@ -261,6 +265,7 @@ class World:
         nodes: Iterable[Submission] = (),
         *,
         placements_max: int = PLENTY,
+        work_max: int = PLENTY,
         checked: bool = True,
         after_step: Callable[[PartitionCore, SchedulerCore], None] | None = None,
         confirms: bool = True,
@@ -268,7 +273,7 @@ class World:
         self.facts: list[fact.Decision] = []
         self._heard = 0
         self.now_ns = 0
-        budget = Budget(placements_max, PLENTY)
+        budget = Budget(placements_max, work_max)
         self._checked = checked
         self._after_step = after_step
         self.direct = DirectPartition(load(text), budget, self.facts.extend, self._check, confirms=confirms)
@@ -305,6 +310,20 @@ class World:
     def wait(self, until: float) -> None:
         """Let the clock run up to this virtual second."""
         self.send(at=until)
+
+    def run(self, until: float) -> None:
+        """Let the clock run as a daemon does: what time alone lets be decided is decided when it is time."""
+        until_ns = round(until * S_NS)
+        while (at_ns := self.next_ns()) is not None and at_ns < until_ns:
+            self.now_ns = at_ns
+            self.direct.intake(at_ns, [])
+        self.wait(until)
+
+    def next_ns(self) -> int | None:
+        """When a daemon would look again although nobody says anything."""
+        due_ns, aged_ns = self.direct.core.timetable.next_ns(), self.direct.scheduler.indexes.next_ns(self.now_ns)
+        times = [] if aged_ns is None else [max(aged_ns, self.now_ns + WAKE_NS)]
+        return min(times if due_ns is None else [*times, due_ns], default=None)
 
     def heard(self) -> list[str]:
         """What was decided since this was last asked."""
@@ -353,6 +372,10 @@ class World:
     def priorities(self) -> dict[str, int | None]:
         """What every queue shows to its parent; None is "nothing pending"."""
         return priorities_of(self.final())
+
+    def waiting(self) -> list[str]:
+        """The keys of all asks that wait, sorted."""
+        return sorted(key for key, _, _ in waiting_asks(self.direct.scheduler.indexes))
 
     def why(self, key: str) -> str:
         """Why an ask waits."""

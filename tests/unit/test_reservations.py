@@ -97,7 +97,7 @@ def test_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
     it.given(app("app-1"), big(), at=5)
     it.wait(10)
     expect(it)
-    it.send(ask("pinned", "app-1", vcore=8, requires="n2"))
+    it.send(ask("pinned", "app-1", vcore=8, requires="n2", priority=-1))
     expect(it, "pinned reserves n2")
 
 
@@ -202,7 +202,7 @@ def test_t6_an_ask_that_requires_the_node() -> None:
     """T6: the normal reservation is cancelled, the node reserved for the new ask; the old one reserves another (SC-74, SC-76)."""
     it = reserved()
     it.given(app("app-2"))
-    it.send(ask("pinned", "app-2", vcore=9, requires="n2"), at=3)
+    it.send(ask("pinned", "app-2", vcore=9, requires="n2", priority=-1), at=3)
     expect(it, "big leaves n2", "pinned reserves n2", "big reserves n1")
 
 
@@ -220,7 +220,7 @@ def test_t15_drained() -> None:
 def test_decommissioned() -> None:
     """SC-112: the reservations are gone before the node is."""
     it = reserved()
-    it.given(app("app-2"), ask("pinned", "app-2", vcore=8, requires="n1"))
+    it.given(app("app-2"), ask("pinned", "app-2", vcore=8, requires="n1", priority=-1))
     it.send(node("n2", "DECOMISSION"), node("n1", "DECOMISSION"))
     heard = it.heard()
     assert [line for line in heard if "leaves" in line] == ["big leaves n2", "pinned leaves n1"]
@@ -309,7 +309,7 @@ def test_t9_a_full_cluster() -> None:
     """T9, SC-73: root's headroom does not count: reserved at once on the only node, which is full."""
     it = world(LEAF, [node("n1", vcore=10)])
     it.given(app("filler"), ask("f1", "filler", vcore=8, on="n1"), app("app-1"))
-    it.send(ask("pinned", "app-1", vcore=8, requires="n1"))
+    it.send(ask("pinned", "app-1", vcore=8, requires="n1", priority=-1))
     expect(it, "pinned reserves n1")
     it.send(release("f1", "filler"))
     expect(it, "pinned on n1", "pinned leaves n1")
@@ -328,7 +328,8 @@ def test_several_reserve_one_node() -> None:
     it = world(LEAF, [node("n1", vcore=10)])
     it.given(app("filler"), ask("f1", "filler", vcore=8, on="n1"), ask("f2", "filler", vcore=1, on="n1"))
     it.given(app("app-1"), app("app-2"))
-    it.send(ask("large", "app-1", vcore=7, requires="n1"), ask("small", "app-2", vcore=1, requires="n1"))
+    keys: dict[str, Any] = {"requires": "n1", "priority": -1}  # nobody goes for them
+    it.send(ask("large", "app-1", vcore=7, **keys), ask("small", "app-2", vcore=1, **keys))
     expect(it, "large reserves n1", "small reserves n1", "small on n1", "small leaves n1")
     it.send(release("f1", "filler"))
     expect(it, "large on n1", "large leaves n1")

@@ -197,8 +197,9 @@ class Indexes:
                 self._touch_node(fact.node_id)
             case NodeSchedulable(at_ns, node_id, schedulable):
                 self._touch_node(node_id)
-                if not schedulable:
-                    self._cancel(at_ns, [it for it in self.reservations.on(node_id) if not it.is_pinned()])  # SC-61
+                if not schedulable:  # SC-61: what others go for is not given up
+                    reservations, fought_for = self.reservations.on(node_id), self.preemptions.by_ask
+                    self._cancel(at_ns, [it for it in reservations if not it.is_pinned() and ask_id(it.ask) not in fought_for])
             case NodeCapacityChanged(at_ns, node_id, capacity):
                 self._touch_node(node_id)
                 self.nodes.predicates.forget("", node_id)

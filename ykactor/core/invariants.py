@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from ykactor.core.applications import Application
 from ykactor.core.appsort import LineKey
-from ykactor.core.backlog import HAS_NODE, WaitingApplication, order_of, shape_of
+from ykactor.core.backlog import HAS_NODE, RESERVES, WaitingApplication, order_of, shape_of
 from ykactor.core.ids import AllocationKey, ApplicationID, NodeID, QueuePath
 from ykactor.core.indexes import Indexes
 from ykactor.core.ledger import Account, Ledger, reckon_share
@@ -51,6 +51,7 @@ def violations(partition: PartitionCore, scheduler: SchedulerCore, *, strict_max
         *(sentence for node in roster.nodes.values() for sentence in _node(node)),
         *_node_index(roster, indexes.nodes),
         *_reservations(indexes),
+        *_preemptions(roster, indexes),
         *_applications(roster, indexes),
         *_tree(roster, indexes.ledger),
         *_usage(roster, indexes.ledger, strict_max=strict_max),
@@ -180,7 +181,7 @@ def _reservations(indexes: Indexes) -> Iterator[str]:
         where = f"reservation of {ask_id(reservation.ask)}"
         if indexes.nodes.nodes.get(node.node_id) is not node or not node.could_fit(needs, ()):
             yield f"{where}: on node {node.node_id}, which is gone or too small"
-        if not reservation.is_pinned() and not node.schedulable:
+        if not (reservation.is_pinned() or node.schedulable or _contends(reservation.ask)):  # who preempts may keep it (SC-61)
             yield f"{where}: on node {node.node_id}, which is not schedulable"
         yield from _differs(where, "the shape", reservation.shape, shape_of(reservation.ask.spec))
     for node_id, node in indexes.nodes.nodes.items():
@@ -189,6 +190,50 @@ def _reservations(indexes: Indexes) -> Iterator[str]:
         yield from _differs(f"indexed node {node_id}", "the reservations", indexes.reservations.on(node_id), there)
         if len(there) > 1 and not all(it.is_pinned() for it in there):
             yield f"indexed node {node_id}: is kept for several asks, expected one"
+
+
+# ---- preemption
+
+
+def _preemptions(roster: Roster, indexes: Indexes) -> Iterator[str]:
+    """Victims run and were told to go; whoever they go for waits and has a node; queues count the sum (section 8 of PE)."""
+    books, waiting = indexes.preemptions, indexes.waiting
+    preempting: dict[Account, Resource] = {account: {} for account in indexes.ledger.accounts.values()}
+    claims: dict[Account, Resource] = {account: {} for account in preempting}
+    for (application_id, key), (size, _) in books.victims.items():
+        where = f"victim {key} of {application_id}"
+        leaf = waiting[application_id][0]
+        truth = roster.leaf(leaf.path).applications[application_id]
+        if key not in truth.allocations or key not in truth.gang.released:
+            yield f"{where}: does not run, or was not told to go"
+        else:
+            yield from _differs(where, "the size", size, truth.allocations[key][0].spec.resource)
+        for queue in leaf.path_up:
+            add_to(preempting[queue], size)
+    for identity, contest in books.by_ask.items():
+        where = f"contest of {identity}"
+        leaf, application = waiting[identity[0]]
+        yield from _differs(where, "the application", contest.application, application)
+        yield from _differs(where, "the ask", application.reserving.get(identity[1]), contest.ask)
+        yield from _differs(where, "whether it is won", contest.won_ns is not None, not contest.waits_for)
+        for victim in contest.waits_for:
+            if victim not in books.victims or books.victims[victim][1] != identity:
+                yield f"{where}: waits for {victim}, which has gone or goes for somebody else"
+        pinned = shape_of(contest.ask.spec)[1] is not None
+        claim = {} if pinned else {name: amount for name, amount in contest.ask.spec.resource.items() if amount > 0}
+        yield from _differs(where, "the claim", contest.claim, claim)
+        for queue in leaf.path_up:
+            add_to(claims[queue], claim)
+    for account in preempting:
+        where = f"account {account.path}"
+        yield from _differs(where, "preempting", pruned(account.preempting), pruned(preempting[account]))
+        yield from _differs(where, "claims", pruned(account.claims), pruned(claims[account]))
+        for name, amount in account.preempting.items():
+            if amount > account.allocated.get(name, 0):
+                yield f"{where}: is preempting {amount} {name}, more than it uses"
+    waits = {(name, key) for name, (_, application) in waiting.items() for key in application.asks}
+    for identity in books.attempts.keys() - waits:
+        yield f"attempt of {identity}: it does not wait"
 
 
 # ---- the scheduler's applications
@@ -209,14 +254,21 @@ def _applications(roster: Roster, indexes: Indexes) -> Iterator[str]:
             if application_id in indexes.waiting:
                 account, waiting = indexes.waiting[application_id]
                 yield from _differs(f"waiting application {application_id}", "the queue", account.path, leaf.path)
-                yield from _application(application, waiting)
+                fought_for = {key for owner, key in indexes.preemptions.by_ask if owner == application_id}
+                yield from _application(application, waiting, fought_for)
 
 
 def _key(ask: Ask) -> AllocationKey:
     return ask.spec.allocation_key
 
 
-def _application(application: Application, waiting: WaitingApplication) -> Iterator[str]:
+def _contends(ask: Ask) -> bool:
+    """Whether an ask goes on trying to preempt although a node is kept for it, if it is not already doing so (PE-70)."""
+    return ask.spec.allow_preempt_other and shape_of(ask.spec)[1] is None
+
+
+def _application(application: Application, waiting: WaitingApplication, fought_for: set[AllocationKey]) -> Iterator[str]:
+    """``fought_for``: its asks that others go for."""
     where = f"waiting application {application.application_id}"
     yield from _differs(where, "the state", waiting.state, application.state)
     yield from _differs(where, "the submission time", waiting.submission_ns, application.submission_ns)
@@ -230,6 +282,9 @@ def _application(application: Application, waiting: WaitingApplication) -> Itera
         queued += len(asks)
         if any((ask.spec.allocation_key in waiting.reserving) is not (kind == HAS_NODE) for ask in asks):
             yield f"{where}: asks with a node and without stand in one line, expected kind {kind}"
+        contests = [ask for ask in asks if kind != RESERVES and not ask.spec.allow_preempt_other]
+        if contests:
+            yield f"{where}: {len(contests)} asks stand with those that may preempt, expected none"
         if [shape_of(ask.spec) for ask in asks] != [shape] * len(asks):
             yield f"{where}: asks of several shapes wait in one line, expected {shape}"
         if queue.told is not None:
@@ -244,6 +299,8 @@ def _application(application: Application, waiting: WaitingApplication) -> Itera
                 yield f"{where}: ask {key} in line is not the ask that waits"
     held = waiting.gang.held.items() if waiting.gang is not None else []
     aside = [key for key in waiting.reserving if waiting.asks[key][1] is None]
+    settled = [key for key, ask in waiting.reserving.items() if not _contends(ask) or key in fought_for]
+    yield from _differs(where, "the asks with a node that stand in no line", sorted(aside), sorted(settled))
     somewhere = queued + len(held) + len(aside)
     yield from _differs(where, "the number of asks that wait somewhere", somewhere, len(application.asks))
     yield from _gang(where, application, waiting)

@@ -135,9 +135,9 @@ class LastResorts:
     ) -> bool:
         found = self._preemptor.attempt(now_ns, leaf, application, ask)
         self._attempts[leaf] = self._attempts.get(leaf, 0) + 1  # PE-16
+        self._indexes.preemptions.note_attempt(now_ns, ask)
         if isinstance(found, str):
             line.attempt = found
-            self._indexes.preemptions.note_attempt(now_ns, ask)
             return False
         steps += found
         return True

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from ykactor.core.backlog import Shape, WaitingApplication, shape_of
-from ykactor.core.decisions import AskRemark, Preempted, Reserved, Unreserved
+from ykactor.core.decisions import AskRemark, Preempted
 from ykactor.core.ids import NodeID
 from ykactor.core.indexes import Indexes
 from ykactor.core.ledger import Account
@@ -42,18 +42,19 @@ class Preemptor:
         self._indexes = indexes
         self._spend = spend
         self._tasks = Tasks(indexes.tasks_of)
-        #: Asks of one queue, shape and priority fare alike as long as nothing changes.
-        self._hopeless: dict[tuple[Account, Shape, int], str] = {}
-        self._stamp = (-1, -1)
+        #: Asks of one queue, shape and priority fare alike as long as nothing changes, but that each may have a node of its own.
+        self._hopeless: dict[tuple[Account, Shape, int, IndexedNode | None], str] = {}
+        self._stamp = (-1, -1, -1)
 
     def attempt(self, now_ns: int, leaf: Account, application: WaitingApplication, ask: Ask) -> list[Step] | str:
         """Have others go for an ask that has waited long enough; answers the steps, or why not."""
         shape = shape_of(ask.spec)
-        stamp = self._indexes.generation, self._indexes.ledger.changes
+        stamp = self._indexes.generation, self._indexes.ledger.changes, self._indexes.preemptions.changes
         if stamp != self._stamp or len(self._hopeless) >= HOPELESS_MAX:
             self._hopeless.clear()
             self._stamp = stamp
-        known = leaf, shape, ask.spec.priority
+        kept = self._indexes.reservations.find(ask)
+        known = leaf, shape, ask.spec.priority, kept.node if kept else None
         if known in self._hopeless:
             return self._hopeless[known]
         needs = tuple((name, wanted) for name, wanted in shape[0] if wanted > 0)
@@ -135,20 +136,22 @@ class Preemptor:
     ) -> list[Step]:
         """Section 8: victims are told to go, the node is kept for the ask; whoever had it before has it no more."""
         entry = self._entry(now_ns, leaf, ask, found.node.node_id, why, found.victims, needs, search.rejected)
-        steps: list[Step] = [entry]
+        given_up: list[Step] = []
         indexes = self._indexes
         for reservation in indexes.reservations.on(found.node.node_id):
             if reservation.ask is not ask:
-                steps.append(indexes.unreserve(now_ns, reservation))
+                given_up.append(indexes.unreserve(now_ns, reservation))
                 indexes.requeue(indexes.leaf_of(reservation.application), reservation.application)
         kept = indexes.reservations.find(ask)
         if kept is not None:
-            steps.append(indexes.unreserve(now_ns, kept))
+            given_up.append(indexes.unreserve(now_ns, kept))
         indexes.preemptions.begin(leaf, application, ask, dict(needs))
         message = f"preempting allocations to free up resources to run ask: {ask.spec.allocation_key}"
-        steps += self._evict(now_ns, leaf, ask, found.victims, message)
-        steps.append(indexes.reserve(now_ns, leaf, application, ask, found.node))
-        return _without_idle_moves(steps)
+        evictions = self._evict(now_ns, leaf, ask, found.victims, message)
+        reserved = indexes.reserve(now_ns, leaf, application, ask, found.node)
+        if kept is not None and kept.node is found.node:  # it was kept for the ask already
+            return [entry, *evictions]
+        return [entry, *evictions, *given_up, reserved]
 
     def _evict(self, now_ns: int, leaf: Account, ask: Ask, victims: list[Victim], message: str) -> list[Step]:
         who = f"Preempted by {ask.spec.allocation_key} from application {ask.spec.application_id} in {leaf.path}"
@@ -201,11 +204,3 @@ def _why(allowed: Trigger) -> str:
     missing = ", ".join(f"{amount} {name}" for name, amount in allowed.remaining.items() if amount > 0)
     whose = "its queue" if allowed.is_own else f"queue {allowed.queue.path}"
     return f"{whose} is {missing} below its guarantee (law 4)"
-
-
-def _without_idle_moves(steps: list[Step]) -> list[Step]:
-    """A node that was kept for the ask already is not given up and taken again."""
-    *others, last = steps
-    assert isinstance(last, Reserved)
-    given_up = [it for it in others if isinstance(it, Unreserved) and it.ask is last.ask and it.node_id == last.node_id]
-    return [it for it in others if it not in given_up] if given_up else steps

@@ -43,24 +43,28 @@ class Preemptions:
         self.by_ask: dict[AskID, Contest] = {}
         #: What has to go, with the size that counts as going, and for which ask; None for a queue over its quota.
         self.victims: dict[AskID, tuple[Resource, AskID | None]] = {}
-        #: When an ask that may preempt tried in vain the last time.
-        self._attempts: dict[AskID, int] = {}
+        #: When an ask that waits tried the last time; one that requires its node: tried in vain.
+        self.attempts: dict[AskID, int] = {}
+        #: One more whenever what queues will use has changed by a contest or a victim.
+        self.changes = 0
 
     def begin(self, leaf: Account, application: WaitingApplication, ask: Ask, claim: Resource) -> None:
         """An ask has others go for it."""
-        self._attempts.pop(ask_id(ask), None)
+        self.changes += 1
         self.by_ask[ask_id(ask)] = Contest(ask, application, claim, {})
         for queue in leaf.path_up:
             add_to(queue.claims, claim)
 
     def end(self, leaf: Account, ask: Ask) -> None:
         """The ask runs, is gone, or has lost its node: what it fought for is nobody's."""
+        self.changes += 1
         contest = self.by_ask.pop(ask_id(ask))
         for queue in leaf.path_up:
             subtract_from(queue.claims, contest.claim)
 
     def add_victim(self, leaf: Account, task: Ask, preemptor: Ask | None) -> None:
         """A task has been told to go."""
+        self.changes += 1
         identity = None if preemptor is None else ask_id(preemptor)
         self.victims[ask_id(task)] = task.spec.resource, identity
         for queue in leaf.path_up:
@@ -85,8 +89,8 @@ class Preemptions:
         for queue in leaf.path_up:
             subtract_from(queue.preempting, size)
         contest = self.by_ask.get(identity) if identity is not None else None
-        if contest is not None:
-            contest.waits_for.pop(ask_id(task), None)
+        if contest is not None and ask_id(task) in contest.waits_for:  # not of an earlier contest of the ask
+            del contest.waits_for[ask_id(task)]
             if not contest.waits_for:
                 contest.won_ns = at_ns
         return True
@@ -117,14 +121,14 @@ class Preemptions:
     # ---- attempts
 
     def note_attempt(self, now_ns: int, ask: Ask) -> None:
-        """The ask tried in vain."""
-        self._attempts[ask_id(ask)] = now_ns
+        """The ask tried."""
+        self.attempts[ask_id(ask)] = now_ns
 
     def next_attempt_ns(self, ask: Ask) -> int:
         """When it may try again; 0 for one that has not tried."""
-        tried_ns = self._attempts.get(ask_id(ask))
+        tried_ns = self.attempts.get(ask_id(ask))
         return 0 if tried_ns is None else tried_ns + RETRY_NS
 
     def forget(self, ask: Ask) -> None:
         """The ask waits no more."""
-        self._attempts.pop(ask_id(ask), None)
+        self.attempts.pop(ask_id(ask), None)

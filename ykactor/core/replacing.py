@@ -103,6 +103,7 @@ class PlaceholderStep:
         key = holder[0].spec.allocation_key
         application.gang.withdraw(key)
         application.discard(ask)
+        self._indexes.preemptions.forget(ask)
         self._indexes.ledger.change_pending(leaf, {name: -quantity for name, quantity in ask.spec.resource.items()})
         replacement = Replacement(ask, key, holder[1] if node is None else node.node_id)
         self._steps.append(GangStep(replacement, leaf, application, holder, node))

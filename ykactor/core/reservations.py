@@ -38,6 +38,11 @@ class Reservation(Struct, frozen=True, gc=False):
         """Whether the ask requires this node."""
         return self.shape[1] is not None
 
+    def has_room(self) -> bool:
+        """Whether the ask may run on its node now; on one that is not schedulable only if it requires it (SC-61, SC-72)."""
+        needs, _, selector, _ = self.shape
+        return self.node.fits(needs, selector) and (self.node.schedulable or self.is_pinned())
+
 
 class Reservations:
     """All reservations of a partition; whatever else is told of them is derived from here (SC-57)."""

@@ -88,8 +88,7 @@ class ReservedStep:
         return found
 
     def _judge(self, reservation: Reservation) -> None:
-        needs, _, selector, _ = reservation.shape
-        if reservation.is_pinned() or reservation.node.fits(needs, selector):  # on a required node others may have to go
+        if reservation.is_pinned() or reservation.has_room():  # on a required node others may have to go
             self._hopeful[ask_id(reservation.ask)] = reservation
         else:
             self._hopeful.pop(ask_id(reservation.ask), None)
@@ -151,8 +150,7 @@ class ReservedStep:
                     self._let_go(now_ns, leaf, reservation)
                     return True  # somebody who comes earlier may want the node
                 continue
-            needs, _, selector, _ = reservation.shape
-            if not reservation.node.fits(needs, selector):
+            if not reservation.has_room():
                 if reservation.is_pinned() and self._preempt(now_ns, leaf, reservation):
                     return True
                 served.append(reservation)

@@ -69,6 +69,7 @@ def place(
     is_first = not application.counted
     indexes.remarks.is_stale = True
     application.discard(ask)
+    indexes.preemptions.forget(ask)
     application.begin(ask)
     indexes.nodes.charge(node, ask.spec.resource)
     indexes.ledger.charge(leaf, ask.spec.resource)

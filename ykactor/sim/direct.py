@@ -93,9 +93,12 @@ class DirectPartition:
         self._publish(facts)
         self._confirm(now_ns, facts)
 
-    def _confirm(self, now_ns: int, facts: list[Decision]) -> None:
-        if self._confirms and (confirmed := confirmations(facts)):
+    def _confirm(self, now_ns: int, facts: list[Decision]) -> bool:
+        """Whether there was something to confirm."""
+        confirmed = confirmations(facts) if self._confirms else []
+        if confirmed:
             self.ingest(now_ns, confirmed)
+        return bool(confirmed)
 
     def settle(self, now_ns: int) -> None:
         """Schedule until nothing more can be decided."""
@@ -104,10 +107,10 @@ class DirectPartition:
             self.core.note(result.facts)
             self.core.timetable.look_ns = result.look_ns
             self._publish(result.facts)
-            self._confirm(now_ns, result.facts)
+            has_changed = self._confirm(now_ns, result.facts)
             if self._after_step is not None:
                 self._after_step(self.core, self.scheduler)
-            if result.at_rest:
+            if result.at_rest and not has_changed:
                 return
 
 

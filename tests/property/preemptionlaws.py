@@ -1,0 +1,413 @@
+"""Preemption read literally: what the seven laws say of a preemption, and who would have to go (sections 2 to 10 of PE).
+
+Nothing here is the product's but the owners' own records (leaves, nodes, configuration) and the facts that were told. All amounts
+are sums made anew for each question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from ykactor.core.decisions import (
+    Allocated,
+    AskRemoved,
+    AskResized,
+    Decision,
+    Preempted,
+    Released,
+    ReleaseStarted,
+    Reserved,
+    Unreserved,
+)
+from ykactor.core.messages import Ask, AskID, ask_id
+from ykactor.core.partition import PartitionCore
+from ykactor.core.queueconfig import QueueConfig
+from ykactor.core.queues import LeafCore
+from ykactor.core.resources import Resource
+
+S_NS = 10**9
+HOUR_NS = 3600 * S_NS
+REQUIRED = "yunikorn.apache.org/requiredNode"
+LOWEST, HIGHEST = -(2**31), 2**31 - 1
+PREEMPTED = "PREEMPTED_BY_SCHEDULER"
+
+
+class Contest(Struct):
+    """An ask that others were told to go for, and how that ended ("" is not yet)."""
+
+    fact: Preempted
+    waits_for: set[AskID]
+    won_ns: int = 0
+    ended_ns: int = 0
+    outcome: str = ""
+
+
+class Watch:
+    """What follows from the facts of a partition alone."""
+
+    def __init__(self) -> None:
+        #: Told to end, whoever wanted it, and not confirmed.
+        self.leaving: set[AskID] = set()
+        self.preempting: set[AskID] = set()
+        self.contests: dict[AskID, Contest] = {}
+        self.all_contests: list[Contest] = []
+        self.reserved: dict[AskID, Reserved] = {}
+
+    def hear(self, facts: Iterable[Decision]) -> None:
+        for it in facts:
+            match it:
+                case ReleaseStarted(ask=ask):
+                    self.leaving.add(ask_id(ask))
+                    if it.termination_type == PREEMPTED:
+                        self.preempting.add(ask_id(ask))
+                case Released(ask=ask):
+                    self._end_victim(it.at_ns, ask_id(ask))
+                case Preempted():
+                    self._begin(it)
+                case Reserved(ask=ask):
+                    self.reserved[ask_id(ask)] = it
+                case Unreserved(ask=ask):
+                    self.reserved.pop(ask_id(ask), None)
+                    contest = self.contests.get(ask_id(ask))
+                    if contest is not None and contest.fact.node_id == it.node_id:  # else it has only moved
+                        self._end(it.at_ns, ask_id(ask), "reservation lost")
+                case Allocated(ask=ask):
+                    self._end(it.at_ns, ask_id(ask), "placed")
+                case AskRemoved(ask=ask):
+                    self._end(it.at_ns, ask_id(ask), "ask gone")
+                case AskResized(before=ask):
+                    self._end(it.at_ns, ask_id(ask), "ask resized")
+
+    def _begin(self, fact: Preempted) -> None:
+        victims = {(application_id, key) for _, application_id, key in fact.victims}
+        contest = self.contests[ask_id(fact.ask)] = Contest(fact, victims)
+        self.all_contests.append(contest)
+
+    def _end_victim(self, at_ns: int, identity: AskID) -> None:
+        self.leaving.discard(identity)
+        self.preempting.discard(identity)
+        for contest in self.contests.values():
+            if identity in contest.waits_for:
+                contest.waits_for.discard(identity)
+                contest.won_ns = at_ns
+
+    def _end(self, at_ns: int, identity: AskID, outcome: str) -> None:
+        contest = self.contests.pop(identity, None)
+        if contest is not None:
+            contest.ended_ns, contest.outcome = at_ns, outcome
+
+    def let_time_pass(self, now_ns: int) -> None:
+        """PE-55: all have gone 15 s ago, and the ask still waits."""
+        for identity, contest in list(self.contests.items()):
+            if not contest.waits_for and now_ns >= contest.won_ns + 15 * S_NS:
+                self._end(now_ns, identity, "no room")
+
+
+class Task(Struct, frozen=True):
+    ask: Ask
+    leaf: str
+    node_id: str
+
+    @property
+    def id(self) -> AskID:
+        return ask_id(self.ask)
+
+    def uses(self, name: str) -> int:
+        return self.ask.spec.resource.get(name, 0)
+
+
+def requires(ask: Ask) -> str:
+    return ask.spec.tags.get(REQUIRED, "")
+
+
+def path_up(path: str) -> list[str]:
+    """The queue and all above it."""
+    parts = path.split(".")
+    return [".".join(parts[:n]) for n in range(len(parts), 0, -1)]
+
+
+class State:
+    """A partition at one moment, before anything of a plan is carried out."""
+
+    def __init__(self, partition: PartitionCore, watch: Watch, now_ns: int) -> None:
+        roster = partition.roster
+        self.now_ns = now_ns
+        self.enabled = roster.config.preemption.enabled
+        self.queues: dict[str, QueueConfig] = {path: queue.config for path, queue in roster.queues.items()}
+        self.leaving, self.reserved = set(watch.leaving), dict(watch.reserved)
+        self.contests = set(watch.contests)
+        self.running: list[Task] = []
+        self.waiting: dict[AskID, Task] = {}
+        for leaf in roster.queues.values():
+            if isinstance(leaf, LeafCore):
+                for application in leaf.applications.values():
+                    self.running += [Task(ask, leaf.path, node_id) for ask, node_id in application.allocations.values()]
+                    self.waiting |= {ask_id(ask): Task(ask, leaf.path, "") for ask in application.asks.values()}
+        self.capacity = {node_id: dict(node.capacity) for node_id, node in roster.nodes.items()}
+        self.schedulable = {node_id for node_id, node in roster.nodes.items() if node.schedulable}
+        self.occupied = {node_id: [spec.resource for spec in node.foreign.values()] for node_id, node in roster.nodes.items()}
+        self._use: dict[tuple[str, str], int] = {}
+        for task in self.running:
+            if task.id not in watch.preempting:
+                self._add(task)
+        for identity in self.contests:
+            if not requires(self.waiting[identity].ask):  # node focused: it follows no guarantees, and claims nothing
+                self._add(self.waiting[identity])
+
+    def _add(self, task: Task) -> None:
+        for queue in path_up(task.leaf):
+            for name, amount in task.ask.spec.resource.items():
+                self._use[queue, name] = self._use.get((queue, name), 0) + amount
+
+    # ---- section 5: terms
+
+    def use(self, queue: str, name: str) -> int:
+        return self._use.get((queue, name), 0)
+
+    def guarantee(self, queue: str, name: str) -> int:
+        return (self.queues[queue].guaranteed or {}).get(name, 0)
+
+    def limits(self, queue: str) -> Resource:
+        if queue == "root":
+            names = {name for capacity in self.capacity.values() for name in capacity}
+            return {name: sum(capacity.get(name, 0) for capacity in self.capacity.values()) for name in names}
+        return self.queues[queue].max or {}
+
+    def available(self, node_id: str, name: str) -> int:
+        used = sum(task.uses(name) for task in self.running if task.node_id == node_id)
+        foreign = sum(resource.get(name, 0) for resource in self.occupied[node_id])
+        return self.capacity[node_id].get(name, 0) - used - foreign
+
+    def above_max(self, task: Task, queue: str, name: str) -> int:
+        """How far the task would lead the queue above its max."""
+        limits = self.limits(queue)
+        return max(0, self.use(queue, name) + task.uses(name) - limits[name]) if name in limits else 0
+
+    def fence_root(self, asker: Task) -> str:
+        """PE-20."""
+        for queue in path_up(asker.leaf):
+            is_full = any(self.above_max(asker, queue, name) for name in wanted(asker))
+            if queue == "root" or self.queues[queue].properties.preemption_policy == "fence" or is_full:
+                return queue
+        raise AssertionError
+
+    def trigger(self, asker: Task) -> str:
+        """PE-24 to PE-27: "own", "inherited", or "" when the ask may not."""
+        remaining: dict[str, int] = {}
+        for name in wanted(asker):
+            listing = [queue for queue in path_up(asker.leaf) if self.guarantee(queue, name)]
+            if asker.leaf in listing:
+                listing = [asker.leaf]
+            if listing:
+                remaining[name] = min(self.guarantee(queue, name) - self.use(queue, name) for queue in listing)
+        if not any(amount > 0 for amount in remaining.values()) or any(amount < 0 for amount in remaining.values()):
+            return ""
+        is_own = any(amount > 0 and self.guarantee(asker.leaf, name) for name, amount in remaining.items())
+        return "own" if is_own else "inherited"
+
+    def priority(self, task: Task, below: str) -> int:
+        """PE-28."""
+        value = task.ask.spec.priority
+        for queue in path_up(task.leaf):
+            if queue == below:
+                break
+            properties = self.queues[queue].properties
+            shifted = min(HIGHEST, max(LOWEST, value + properties.priority_offset))
+            value = properties.priority_offset if properties.priority_fence else shifted
+        return value
+
+    def spares(self, asker: Task, victims: list[Task], trigger: str) -> bool:
+        """Law 2, PE-41: every queue that the victims are in can do without them."""
+        shared = set(path_up(asker.leaf))
+        for queue in {queue for victim in victims for queue in path_up(victim.leaf)}:
+            inside = [victim for victim in victims if queue in path_up(victim.leaf)]
+            for name in {name for victim in inside for name in wanted(victim)}:
+                bound = self.guarantee(queue, name)
+                left = self.use(queue, name) - sum(victim.uses(name) for victim in inside)
+                if bound and queue in shared and trigger == "own":  # (c)
+                    if left + asker.uses(name) < min(self.use(queue, name), bound):
+                        return False
+                elif bound and left < bound:  # (a), (b)
+                    return False
+        return True
+
+    def needs(self, asker: Task, node_id: str) -> Resource:
+        """PE-39."""
+        found = {}
+        for name in wanted(asker):
+            on_node = max(0, asker.uses(name) - self.available(node_id, name))
+            found[name] = max(on_node, *(self.above_max(asker, queue, name) for queue in path_up(asker.leaf)))
+        return {name: amount for name, amount in found.items() if amount}
+
+    def needs_on_node(self, asker: Task, node_id: str) -> Resource:
+        """PE-62."""
+        found = {name: asker.uses(name) - self.available(node_id, name) for name in wanted(asker)}
+        return {name: amount for name, amount in found.items() if amount > 0}
+
+    def is_candidate(self, asker: Task, victim: Task, fence: str) -> bool:
+        """PE-30."""
+        common = next(queue for queue in path_up(victim.leaf) if queue in path_up(asker.leaf))
+        return (
+            fence in path_up(victim.leaf)
+            and victim.leaf != asker.leaf
+            and self.queues[victim.leaf].properties.preemption_policy != "disabled"
+            and victim.ask.spec.application_id != asker.ask.spec.application_id
+            and any(victim.uses(name) > 0 for name in wanted(asker))
+            and not requires(victim.ask)
+            and victim.id not in self.leaving
+            and self.priority(victim, common) <= self.priority(asker, common)
+        )
+
+    def is_open(self, asker: Task, node_id: str) -> bool:
+        """PE-38, PE-52."""
+        if node_id not in self.schedulable or any(self.capacity[node_id].get(n, 0) < asker.uses(n) for n in wanted(asker)):
+            return False
+        return all(
+            not requires(other.ask)
+            and identity not in self.contests
+            and other.ask.spec.priority < asker.ask.spec.priority
+            and other.at_ns <= self.now_ns - HOUR_NS
+            for identity, other in self.reserved.items()
+            if other.node_id == node_id and identity != asker.id
+        )
+
+    # ---- sections 7 and 10: who goes
+
+    def solve(self, asker: Task) -> list[Task]:
+        """The victims of the best node, in PE-32 order; none when preemption does not help."""
+        trigger = self.trigger(asker)
+        if not trigger:
+            return []
+        found = [
+            chosen
+            for node_id in self.capacity
+            if self.is_open(asker, node_id) and (chosen := self._solve_on(asker, node_id, trigger))
+        ]
+        return min(found, key=_cost, default=[])
+
+    def _solve_on(self, asker: Task, node_id: str, trigger: str) -> list[Task]:
+        fence = self.fence_root(asker)
+        on_node = [task for task in self.running if task.node_id == node_id and self.is_candidate(asker, task, fence)]
+        needs, chosen = self.needs(asker, node_id), []
+        for victim in sorted(on_node, key=_rank):
+            left = _left(needs, chosen)
+            if any(victim.uses(name) > 0 for name in left) and self.spares(asker, [*chosen, victim], trigger):
+                chosen.append(victim)
+        return _pruned(needs, chosen)
+
+    def solve_on_node(self, asker: Task) -> list[Task]:
+        """PE-60 to PE-62."""
+        node_id = requires(asker.ask)
+        on_node = [
+            task
+            for task in self.running
+            if task.node_id == node_id
+            and not requires(task.ask)
+            and task.ask.spec.priority <= asker.ask.spec.priority
+            and task.id not in self.leaving
+            and task.ask.spec.application_id != asker.ask.spec.application_id
+        ]
+
+        def rank(task: Task) -> tuple[object, ...]:
+            spec = task.ask.spec
+            sizes = [task.uses(name) for name in sorted(wanted(asker))]
+            key = spec.allocation_key
+            return not spec.allow_preempt_self, spec.originator, spec.priority, -task.ask.created_ns, sizes, key
+
+        needs, chosen = self.needs_on_node(asker, node_id), []
+        for victim in sorted(on_node, key=rank):
+            if any(victim.uses(name) > 0 for name in _left(needs, chosen)):
+                chosen.append(victim)
+        return _pruned(needs, chosen)
+
+
+def wanted(task: Task) -> list[str]:
+    return [name for name, amount in task.ask.spec.resource.items() if amount > 0]
+
+
+def _rank(task: Task) -> tuple[bool, bool, int, str]:
+    """PE-32."""
+    spec = task.ask.spec
+    return not spec.allow_preempt_self, spec.originator, -task.ask.created_ns, spec.allocation_key
+
+
+def _cost(victims: list[Task]) -> tuple[bool, bool, int, str]:
+    """PE-44."""
+    specs = [victim.ask.spec for victim in victims]
+    is_last_resort = any(not spec.allow_preempt_self for spec in specs)
+    return is_last_resort, any(spec.originator for spec in specs), len(specs), victims[0].node_id
+
+
+def _left(needs: Resource, chosen: list[Task]) -> Resource:
+    left = {name: amount - sum(victim.uses(name) for victim in chosen) for name, amount in needs.items()}
+    return {name: amount for name, amount in left.items() if amount > 0}
+
+
+def _pruned(needs: Resource, chosen: list[Task]) -> list[Task]:
+    """PE-42; nothing when all together do not suffice."""
+    if _left(needs, chosen):
+        return []
+    for victim in reversed(list(chosen)):
+        others = [it for it in chosen if it is not victim]
+        if not _left(needs, others):
+            chosen = others
+    return chosen
+
+
+# ---- the verdict
+
+
+def check(state: State, fact: Preempted) -> None:
+    """Whether a preemption keeps all laws, and has those go who should.
+
+    Args:    state: as it was before.
+    Raises:  AssertionError.
+    """
+    asker = state.waiting[ask_id(fact.ask)]
+    by_id = {task.id: task for task in state.running}
+    victims = [by_id[application_id, key] for _, application_id, key in fact.victims]
+    assert victims
+    assert {victim.node_id for victim in victims} == {fact.node_id}, "same node (PE-43)"
+    assert ask_id(fact.ask) not in state.contests, "one attempt at a time (PE-12)"
+    assert all(victim.id not in state.leaving for victim in victims), "nobody goes twice (PE-30)"
+    assert all(victim.ask.spec.application_id != asker.ask.spec.application_id for victim in victims), "law 3"
+    assert not any(requires(victim.ask) for victim in victims), "SC-79"
+    if requires(asker.ask):
+        assert requires(asker.ask) == fact.node_id
+        assert all(victim.ask.spec.priority <= asker.ask.spec.priority for victim in victims), "PE-60"
+        _check_enough(state.needs_on_node(asker, fact.node_id), victims)
+        assert [it.id for it in victims] == [it.id for it in state.solve_on_node(asker)], "PE-61, PE-62"
+        return
+    assert state.enabled
+    assert asker.ask.spec.allow_preempt_other, "PE-11"
+    delay_ns = state.queues[asker.leaf].properties.preemption_delay_ns
+    assert state.now_ns >= asker.ask.since_ns + delay_ns, "PE-14"
+    trigger = state.trigger(asker)
+    assert trigger, "law 4"
+    fence = state.fence_root(asker)
+    for victim in victims:
+        common = next(queue for queue in path_up(victim.leaf) if queue in path_up(asker.leaf))
+        assert state.priority(victim, common) <= state.priority(asker, common), "law 6"
+        assert fence in path_up(victim.leaf), "law 7"
+        assert victim.leaf != asker.leaf, "no preemption inside a queue"
+        assert state.queues[victim.leaf].properties.preemption_policy != "disabled"
+        for name in wanted(victim):
+            for queue in path_up(victim.leaf):
+                if queue not in path_up(asker.leaf) and (bound := state.guarantee(queue, name)):
+                    assert state.use(queue, name) > bound, "law 5"
+    assert state.spares(asker, victims, trigger), "law 2"
+    assert state.is_open(asker, fact.node_id), "PE-38"
+    _check_enough(state.needs(asker, fact.node_id), victims)
+    best = state.solve(asker)
+    if any(not victim.ask.spec.allow_preempt_self for victim in victims):
+        assert any(not victim.ask.spec.allow_preempt_self for victim in best), "law 1: a last resort"
+    assert [it.id for it in victims] == [it.id for it in best], "PE-40, PE-44"
+
+
+def _check_enough(needs: Resource, victims: list[Task]) -> None:
+    assert needs, "nobody goes for room that is there (PE-39)"
+    assert not _left(needs, victims), "the ask fits when they have gone (PE-40)"
+    for victim in victims:
+        assert _left(needs, [it for it in victims if it is not victim]), "nobody goes in vain (PE-42)"
