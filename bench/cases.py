@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from bench import measures
 from bench.measures import Samples
+from bench.preempting import Starving, preempt
 from bench.reloads import reload_queues
 from bench.workloads import FullCluster, ManyQueues, Workload
 
@@ -19,6 +20,8 @@ _APPS_FIFO = Workload(nodes=2_000, leaves=100, applications=1_000, asks_each=50,
 _APPS_FAIR = Workload(nodes=2_000, leaves=100, applications=1_000, asks_each=50, policy="fair")
 
 _QUEUES = ManyQueues(parents=50, leaves_each=99)
+_STARVING = Starving(nodes=5_000, queues=100, asks_each=10, others=20_000)
+_HOPELESS = Starving(nodes=5_000, queues=100, asks_each=10, others=20_000, is_hopeless=True)
 
 
 class Case(Struct, frozen=True):
@@ -49,6 +52,8 @@ CASES: dict[str, Case] = {
     "add-one-ask": _case("latency", FullCluster(nodes=1_000, asks=100_000), measures.one_more_ask),
     "loop-lag": _case("latency", _OWN[5000], measures.loop_lag),
     "reload-5000": Case("latency", _QUEUES.nodes, 0, partial(reload_queues, _QUEUES)),
+    "preemption": Case("latency", _STARVING.nodes, _STARVING.asks, partial(preempt, _STARVING)),
+    "no-victims": Case("latency", _HOPELESS.nodes, _HOPELESS.asks, partial(preempt, _HOPELESS)),
     "idle": _case("latency", Workload(1_000, 2, 2, 0), measures.idle),
 }
 GROUPS = ("throughput", "latency")

@@ -7,7 +7,7 @@ from rich.table import Table
 from bench.runs import Figure, Report
 from bench.targets import YUNIKORN_CALIBRATION_S, target, times_better, yunikorn_here
 
-_SHORT = {"allocations_per_second": "alloc/s"}
+_SHORT = {"allocations_per_second": "alloc/s", "others_per_second": "others/s"}
 
 
 def print_report(report: Report, console: Console) -> None:

@@ -8,7 +8,7 @@ from bench.runs import Figure
 YUNIKORN_CALIBRATION_S = 0.49
 
 #: Figures of which more is better; of all others less is.
-_RATES = ("allocations_per_second",)
+_RATES = ("allocations_per_second", "others_per_second")
 
 
 class Target(Struct, frozen=True):
@@ -51,6 +51,8 @@ _TARGETS: dict[tuple[str, str], Target] = {
     ("reload-5000", "load_s"): Target(2.0),
     ("reload-5000", "reload_s"): Target(2.0),
     ("reload-5000", "max_ms"): Target(10.0, always=True),
+    ("preemption", "decision_ms"): Target(20.0),
+    ("no-victims", "decision_ms"): Target(20.0),
     ("idle", "cpu_s"): Target(0.01),
     ("cost-ratio", "ratio"): Target(1.5),
 }

@@ -55,13 +55,13 @@ class Workload(Struct, frozen=True):
 
 
 #: The lines of a queue file above the queues below root.
-_HEAD = ["partitions:", "  - name: default", "    queues:", "      - name: root", "        submitacl: '*'", "        queues:"]
+HEAD = ["partitions:", "  - name: default", "    queues:", "      - name: root", "        submitacl: '*'", "        queues:"]
 
 
 def queue_file(leaves: int, policy: str = "fifo") -> str:
     """Leaves ``root.q0``, ``root.q1`` and so on, all of one application policy."""
     lines = [f"          - {{name: q{i}, properties: {{application.sort.policy: {policy}}}}}" for i in range(leaves)]
-    return "\n".join(_HEAD + lines)
+    return "\n".join(HEAD + lines)
 
 
 def nodes(count: int) -> si.NodeRequest:
@@ -149,11 +149,11 @@ class ManyQueues(Struct, frozen=True):
 
     def small(self) -> str:
         """The configuration before: the queue of the application alone."""
-        return "\n".join([*_HEAD, _BUSY])
+        return "\n".join([*HEAD, _BUSY])
 
     def config(self, max_vcore: int) -> str:
         """Every leaf with a guarantee, this max, properties and a limit."""
-        lines = [*_HEAD, _BUSY]
+        lines = [*HEAD, _BUSY]
         for parent in range(self.parents):
             lines += [f"          - name: p{parent}", "            queues:"]
             for leaf in range(self.leaves_each):

@@ -9,6 +9,7 @@ from xml.etree import ElementTree as ET
 import pytest
 import trio
 from click.testing import CliRunner
+from msgspec import structs
 from rich.console import Console
 
 from bench import __main__ as program
@@ -16,6 +17,7 @@ from bench import cases, measures, runs
 from bench.cases import CASES, Measured
 from bench.measures import Samples
 from bench.plot import svg
+from bench.preempting import Starving, preempt
 from bench.runs import Figure, Report, Result, measure_all
 from bench.table import print_report
 from bench.targets import Target, target, times_better, yunikorn_here
@@ -24,6 +26,7 @@ from ykactor.wire import queuefile
 
 SMALL = Workload(nodes=20, leaves=2, applications=4, asks_each=50)
 SMALL_CLUSTER = FullCluster(nodes=5, asks=200)
+STARVING = Starving(nodes=6, queues=2, asks_each=2, others=128)
 RATE = "allocations_per_second"
 
 THROUGHPUT = ["own-500", "own-1000", "own-2000", "own-5000", "one-app-50k", "apps-1000-fifo", "apps-1000-fair", "full-cluster"]
@@ -50,6 +53,15 @@ def report() -> Report:
 
 
 # ---- the measurements
+
+
+@pytest.mark.parametrize(("is_hopeless", "decisions"), [(False, 4), (True, 2)])
+async def test_preemption(is_hopeless: bool, decisions: int) -> None:
+    """Every search for victims is timed: one for each ask, or one for each queue where nobody may go."""
+    samples = await preempt(structs.replace(STARVING, is_hopeless=is_hopeless))
+    assert len(samples["decision_ms"]) + len(samples["first_ms"]) == decisions
+    assert samples.keys() - {"decision_ms", "first_ms"} == {"step_max_ms", "others_per_second", "ratio"}
+    assert all(value > 0 for values in samples.values() for value in values)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +124,8 @@ def test_latency_alone_runs_what_the_cost_ratio_needs() -> None:
     """The two cases are run, but not reported: they belong to the other group."""
     ran: list[str] = []
     latency = measure_all(["latency"], 1, pretend, ran.append)
-    assert [result.name for result in latency.results] == ["add-one-ask", "loop-lag", "reload-5000", "idle", "cost-ratio"]
+    names = ["add-one-ask", "loop-lag", "reload-5000", "preemption", "no-victims", "idle", "cost-ratio"]
+    assert [result.name for result in latency.results] == names
     assert {"own-500", "own-5000"} <= set(ran)
 
 

@@ -210,7 +210,7 @@ def test_a_reserved_ask_goes_on_trying() -> None:
     it.expect("w reserves n1")
     it.run(31.1)
     assert [line.split(" (")[0] for line in it.heard()] == [f"t releasing {PREEMPTED}", "w leaves n1", "w reserves n2"]
-    assert it.why("w") == "node n2 is kept for it until it has room"
+    assert it.why("w") == "node n2 is kept for it; 0 of 1 that were told to go for it have gone, it waits for t of app-b"
 
 
 def test_each_on_its_own_node() -> None:

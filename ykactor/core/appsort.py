@@ -66,7 +66,6 @@ class Line:
     __slots__ = (
         "_order",
         "_places",
-        "attempt",
         "key",
         "number",
         "oldest_ns",
@@ -90,8 +89,6 @@ class Line:
         self.told: int | None = None
         #: Why it was parked last: a sentence, or the queue or tracker that is short of a type, or of a running slot (type "").
         self.reason: str | tuple[Account | Tracker, str] = "not yet considered"
-        #: What came of the last attempt to preempt, if any.
-        self.attempt = ""
 
     def __len__(self) -> int:
         return len(self._order)
@@ -171,6 +168,7 @@ class LeafOrder:
         "_stuck",
         "lines",
         "park",
+        "wake",
     )
 
     def __init__(self, config: QueueConfig) -> None:
@@ -184,6 +182,8 @@ class LeafOrder:
         self._lineup: Lineup[Line] = Lineup()
         #: Offer a line no more until the generation moves on.
         self.park = self._lineup.park
+        #: Offer a line again.
+        self.wake = self._lineup.wake
         self._generation = 0
         #: Lines that are stuck in this generation, and asks that do not stand where the first of them has its place.
         self._stuck: list[Line] = []

@@ -371,6 +371,14 @@ class QuotaPreempted(Fact, frozen=True, gc=False):
     max: Resource
 
 
+class PreemptionRefused(Fact, frozen=True, gc=False):
+    """Victims were found for an ask and may not go, because preemption would go round in circles (``why``; see ``loops``)."""
+
+    ask: Ask
+    queue: QueuePath
+    why: str
+
+
 class AllocationRejected(Fact, frozen=True, gc=False):
     """An ask or allocation was refused (AP-100 to AP-107)."""
 
@@ -464,6 +472,7 @@ Decision = (
     | Unreserved
     | Preempted
     | QuotaPreempted
+    | PreemptionRefused
     | AllocationRejected
     | QueueAdded
     | QueueRemoved

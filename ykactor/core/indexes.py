@@ -12,7 +12,7 @@ waiting. Nobody reads the indexes before it has come to its end.
 
 Waking is decided here, in one place. What was parked is tried again
 - everywhere, when an amount in use became smaller or a limit larger (``generation``);
-- in one leaf, when something changed there and a line of it is not parked (``_wake``).
+- in one leaf, when something changed there and a line of it is not parked (``wake``).
 """
 
 from __future__ import annotations
@@ -62,6 +62,7 @@ from ykactor.core.decisions import (
 from ykactor.core.ids import ApplicationID, NodeID, QueuePath
 from ykactor.core.ledger import Account, Ledger
 from ykactor.core.limits import GroupChoice, QueueLimits, Trackers, choose_group, in_force, keep_group, still_holds
+from ykactor.core.loops import OUTSIDE
 from ykactor.core.messages import Ask, ask_id
 from ykactor.core.nodes import NodeCore
 from ykactor.core.nodesort import IndexedNode, NodeIndex
@@ -159,13 +160,14 @@ class Indexes:
         return taken
 
     def _observe(self, fact: Decision) -> None:
+        if type(fact) in OUTSIDE:
+            self.preemptions.loops.reset()
         match fact:
             case AskRemoved(at_ns, ask, _, True):
                 self._discard(at_ns, ask)
                 self._uncount_idle(ask.spec.application_id)
             case Released(at_ns, ask, _, node_id):
-                if self.preemptions.victims:
-                    self.preemptions.confirm(at_ns, self.waiting[ask.spec.application_id][0], ask)
+                self.preemptions.confirm(at_ns, self.waiting[ask.spec.application_id][0], ask)
                 self._change_usage(at_ns, ask, None, node_id)
                 self._uncount_idle(ask.spec.application_id)
             case ReleaseStarted():
@@ -247,7 +249,7 @@ class Indexes:
             self.ledger.refresh_priority(leaf)
             self._update_places(leaf)
             if leaf.applications.has_ready():
-                self._wake(leaf)
+                self.wake(leaf)
             if number % BREATH == 0:
                 yield
         self._touched_leaves.clear()
@@ -455,6 +457,10 @@ class Indexes:
         applications = self._roster.leaf(leaf.path).applications.values()
         return [task for it in applications for task, _ in it.allocations.values() if self.free_to_go(task) is not None]
 
+    def queue_of(self, task: Ask) -> Account:
+        """The queue of a task's application."""
+        return self.waiting[task.spec.application_id][0]
+
     def leaf_of(self, application: WaitingApplication) -> Account:
         """Where the application waits."""
         return self.waiting[application.application_id][0]
@@ -472,12 +478,15 @@ class Indexes:
         may_preempt = ask.spec.allow_preempt_other and shape_of(ask.spec)[1] is None
         return may_preempt and ask_id(ask) not in self.preemptions.by_ask
 
-    def unreserve(self, at_ns: int, reservation: Reservation) -> Unreserved:
-        """The node is offered to everybody again, and the ask stands in line; the caller brings the places up to date."""
+    def unreserve(self, at_ns: int, reservation: Reservation, *, runs: bool = False) -> Unreserved:
+        """The node is offered to everybody again, and the ask stands in line; the caller brings the places up to date.
+
+        ``runs``: the ask will be placed at once.
+        """
         self.reservations.remove(reservation)
         reservation.application.unreserve(reservation.ask)
         if ask_id(reservation.ask) in self.preemptions.by_ask:
-            self.preemptions.end(self.leaf_of(reservation.application), reservation.ask)
+            self.preemptions.end(self.leaf_of(reservation.application), reservation.ask, runs=runs)
         self.generation += 1
         leaf = self.leaf_of(reservation.application)
         self.remarks.note(leaf, reservation.application)
@@ -518,7 +527,7 @@ class Indexes:
         application.backoff_ns, application.changed = 0, True
         leaf = self.leaf_of(application)
         self.requeue(leaf, application)
-        self._wake(leaf)
+        self.wake(leaf)
 
     def next_ns(self, after_ns: int) -> int | None:
         """When time alone may change what is decided, if a plan was made at ``after_ns`` and nothing happens; None is never."""
@@ -642,7 +651,7 @@ class Indexes:
         leaf.applications.park(line)
         self.remarks.note_line(leaf, line)
 
-    def _wake(self, leaf: Account) -> None:
+    def wake(self, leaf: Account) -> None:
         """Something in ``leaf`` may be placeable now: offer it and its ancestors again."""
         for account in leaf.path_up:
             if account.parent is not None:

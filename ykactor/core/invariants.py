@@ -234,6 +234,8 @@ def _preemptions(roster: Roster, indexes: Indexes) -> Iterator[str]:
     waits = {(name, key) for name, (_, application) in waiting.items() for key in application.asks}
     for identity in books.attempts.keys() - waits:
         yield f"attempt of {identity}: it does not wait"
+    for giver, taker, name in books.loops.circles():
+        yield f"preemption: {giver} and {taker} have taken {name} from each other, expected one direction"
 
 
 # ---- the scheduler's applications

@@ -34,8 +34,21 @@ class LastResorts:
         self._preemptor = preemptor
         #: Attempts made in the present pass.
         self._attempts: dict[Account, int] = {}
+        #: Lines that wait for the next plan to preempt, with their leaves.
+        self.put_off: list[tuple[Account, Line]] = []
+        self._put_off_in = 0
+        self._may_preempt = True
         #: Of the line in work: the node that could be kept for one of its asks.
         self._node: IndexedNode | None = None
+
+    def begin_plan(self, *, may_preempt: bool) -> None:
+        """Another plan begins: whoever was put off has his turn, or is put off again (not ``may_preempt``)."""
+        self._may_preempt = may_preempt
+        if self._put_off_in == self._indexes.generation:  # else everybody is offered again, in lines that may be new
+            for leaf, line in self.put_off:
+                leaf.applications.wake(line)
+                self._indexes.wake(leaf)
+        self.put_off.clear()
 
     def begin_pass(self) -> None:
         """The walk begins anew at root."""
@@ -82,9 +95,14 @@ class LastResorts:
             steps += self._indexes.remarks.fits(now_ns, leaf, application, ask)
             steps.append(self._indexes.reserve(now_ns, leaf, application, ask, self._node))
             return True
+        if not self._may_preempt:
+            order.park(line)
+            self.put_off.append((leaf, line))
+            self._put_off_in = self._indexes.generation
+            return False
         if steps:
             raise PlanEnds
-        return self._preempt(now_ns, leaf, application, ask, line, steps)
+        return self._preempt(now_ns, leaf, application, ask, steps)
 
     def _turns(
         self, now_ns: int, leaf: Account, queue: AskQueue, line: Line, steps: list[Step], *, is_without_node: bool
@@ -130,14 +148,11 @@ class LastResorts:
             steps += self._inquiry.take()
         return node if may_run else None
 
-    def _preempt(
-        self, now_ns: int, leaf: Account, application: WaitingApplication, ask: Ask, line: Line, steps: list[Step]
-    ) -> bool:
+    def _preempt(self, now_ns: int, leaf: Account, application: WaitingApplication, ask: Ask, steps: list[Step]) -> bool:
         found = self._preemptor.attempt(now_ns, leaf, application, ask)
         self._attempts[leaf] = self._attempts.get(leaf, 0) + 1  # PE-16
-        self._indexes.preemptions.note_attempt(now_ns, ask)
         if isinstance(found, str):
-            line.attempt = found
+            self._indexes.preemptions.note_attempt(now_ns, ask, found)
             return False
         steps += found
         return True

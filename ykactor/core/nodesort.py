@@ -81,8 +81,9 @@ class IndexedNode:
     def could_fit(self, items: tuple[tuple[str, int], ...], selector: Selector) -> bool:
         """Whether the ask would fit if nothing else ran here (SC-41)."""
         capacity = self.capacity
-        if any(quantity > capacity.get(name, 0) for name, quantity in items if quantity > 0):
-            return False
+        for name, quantity in items:
+            if quantity > 0 and quantity > capacity.get(name, 0):
+                return False
         return not selector or selects(selector, self.attributes)
 
 

@@ -22,10 +22,13 @@ from ykactor.core.ledger import Account
 from ykactor.core.limits import Tracker
 from ykactor.core.nodesort import IndexedNode
 from ykactor.core.preempting import Preemptor
+from ykactor.core.preemptions import Preemptions
 from ykactor.core.replacing import PlaceholderStep
 from ykactor.core.reserving import ReservedStep
 from ykactor.core.steps import PlanEnds, Step, place
 
+#: A plan that searched this much for victims is followed by one that does not, so that others are placed meanwhile.
+SEARCH_WORK_MAX = 10_000
 #: What trying one candidate costs, in looks at a node (about 4 us against 0.2).
 TRY_WORK = 20
 #: What looking at one reservation costs.
@@ -75,6 +78,8 @@ class Planner:
         self._steps: list[Step] = []
         self._work = 0
         self._work_max = 0
+        #: The part of the work that went into searches for victims.
+        self._search_work = 0
 
     def plan(self, now_ns: int, budget: Budget) -> Plan:
         """Place what can be placed, best first, within ``budget``."""
@@ -82,6 +87,8 @@ class Planner:
         at_rest = False
         self._work = self.nodes.visited = self.ledger.effort.spent = 0
         self._work_max = budget.work_max
+        self._resorts.begin_plan(may_preempt=self._search_work < SEARCH_WORK_MAX)
+        self._search_work = 0
         self.indexes.come_of_age(now_ns)
         self.indexes.recall()
         if back := self._quotas.run(now_ns):  # in a plan of their own, as all that reads the owners
@@ -101,7 +108,7 @@ class Planner:
         if at_rest and self.ledger.root_max:
             steps += self.indexes.remarks.tell(now_ns)
             at_rest = not self.indexes.remarks
-        return Plan(steps, at_rest, self._spent())
+        return Plan(steps, at_rest and not self._resorts.put_off, self._spent())
 
     def _spend(self) -> None:
         """Called before a candidate is tried, when leaving would change nothing."""
@@ -114,6 +121,7 @@ class Planner:
         if self._spent() > self._work_max:
             raise _OutOfWork
         self._work += work
+        self._search_work += work
 
     def _spent(self) -> int:
         return self._work + self.nodes.visited + self.ledger.effort.spent
@@ -262,14 +270,14 @@ def _no_node(queue: AskQueue) -> str:
     return f"required node {queue.required_node} has no room for it or is not registered"
 
 
-def explain(application: WaitingApplication, queue: AskQueue) -> str:
+def explain(application: WaitingApplication, queue: AskQueue, preemptions: Preemptions) -> str:
     """Why the asks of ``queue`` of ``application`` wait, in words and with present numbers, for people."""
     if application.backoff_ns:
         return "too many asks of the application fit nowhere: it is left alone for a while (application.unschedasks.backoff)"
     if queue.line is None:
         return "another application of the queue starts first (stateaware)"
-    shortage = _shortage(queue, queue.line)
-    return f"{shortage}; {queue.line.attempt}" if queue.line.attempt else shortage
+    shortage, tried = _shortage(queue, queue.line), preemptions.attempt_of(queue.first())
+    return f"{shortage}; {tried.why}" if tried is not None and tried.why else shortage
 
 
 def _shortage(queue: AskQueue, line: Line) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from ykactor.core.backlog import Shape, WaitingApplication, shape_of
-from ykactor.core.decisions import AskRemark, Preempted
+from ykactor.core.decisions import AskRemark, Preempted, PreemptionRefused
 from ykactor.core.ids import NodeID
 from ykactor.core.indexes import Indexes
 from ykactor.core.ledger import Account
@@ -20,10 +20,10 @@ from ykactor.core.reservations import RESERVATION_MAX_NS, Reservation
 from ykactor.core.resources import Resource, add_to
 from ykactor.core.states import S_NS
 from ykactor.core.steps import EvictionStep, Step
-from ykactor.core.victims import NodeTasks, Search, Solution, Tasks, Victim, choose, lacking, pinned_order
+from ykactor.core.victims import REJECTED_MAX, NodeTasks, Search, Solution, Tasks, Victim, choose, lacking, pinned_order
 
-#: Nodes that the ledger of preemptions names as rejected.
-REJECTED_MAX = 5
+#: What a search costs for each node, in looks at a node (about 2 us against 0.2).
+LOOK_WORK = 10
 #: Failed searches that are remembered.
 HOPELESS_MAX = 10_000
 
@@ -62,12 +62,35 @@ class Preemptor:
         if allowed is None:
             self._hopeless[known] = NOT_BELOW_GUARANTEE
             return NOT_BELOW_GUARANTEE
-        search = Search(ask, leaf, needs, allowed, fence_root(leaf, needs), self._indexes.free_to_go)
-        found = search.run(self._nodes(now_ns, ask, shape))
+        nodes = list(self._nodes(now_ns, ask, shape))  # in several plans, if many have changed
+        self._spend(LOOK_WORK * len(nodes))
+        indexes = self._indexes
+        search = Search(ask, leaf, needs, allowed, fence_root(leaf, needs), indexes.free_to_go, indexes.queue_of)
+        found = search.run(nodes)
         if found is None:
             self._hopeless[known] = NO_HELP
             return NO_HELP
+        objection = self._note_exchange(leaf, found.victims, [name for name, amount in allowed.remaining.items() if amount > 0])
+        if objection:
+            self._hopeless[known] = objection
+            return self._refuse(now_ns, leaf, ask, objection)
         return self._carry_out(now_ns, leaf, application, ask, found, _why(allowed), needs, search)
+
+    def _note_exchange(self, leaf: Account, victims: list[Victim], lacking: list[str]) -> str:
+        """Note what the queue takes of what it has too little of; answers why it may not, and then nothing is noted."""
+        loops = self._indexes.preemptions.loops
+        for it in victims:
+            if objection := loops.objection(it.leaf.path, leaf.path, _used(it.task, lacking)):
+                return objection
+        for it in victims:
+            loops.note(it.leaf.path, leaf.path, _used(it.task, lacking))
+        return ""
+
+    def _refuse(self, now_ns: int, leaf: Account, ask: Ask, why: str) -> list[Step]:
+        preemptions = self._indexes.preemptions
+        preemptions.counts.refused += 1
+        preemptions.note_attempt(now_ns, ask, why)
+        return [PreemptionRefused(now_ns, ask, leaf.path, why)]
 
     def attempt_on_node(self, now_ns: int, leaf: Account, reservation: Reservation) -> list[Step]:
         """Have others go for an ask that requires its node; guarantees and fences play no part (section 10)."""
@@ -90,6 +113,7 @@ class Preemptor:
         key = ask.spec.allocation_key
         entry = self._entry(now_ns, leaf, ask, node.node_id, "it requires this node", victims, wanted, [])
         self._indexes.preemptions.begin(leaf, reservation.application, ask, {})
+        self._indexes.preemptions.loops.reset()
         message = f"preempting allocations to free up resources to run daemon set ask: {key}"
         return [entry, *self._evict(now_ns, leaf, ask, victims, message)]
 
@@ -98,7 +122,7 @@ class Preemptor:
         preemptions, key = self._indexes.preemptions, ask.spec.allocation_key
         if preemptions.next_attempt_ns(ask) > now_ns:
             return []
-        preemptions.note_attempt(now_ns, ask)
+        preemptions.note_attempt(now_ns, ask, "nobody on its node may go for it, or too few")
         message = f"Unschedulable request '{key}' with required node '{node_id}', no preemption victim found"
         return [AskRemark(now_ns, ask, leaf.path, message)]
 
@@ -145,6 +169,7 @@ class Preemptor:
         kept = indexes.reservations.find(ask)
         if kept is not None:
             given_up.append(indexes.unreserve(now_ns, kept))
+        indexes.preemptions.note_attempt(now_ns, ask)
         indexes.preemptions.begin(leaf, application, ask, dict(needs))
         message = f"preempting allocations to free up resources to run ask: {ask.spec.allocation_key}"
         evictions = self._evict(now_ns, leaf, ask, found.victims, message)
@@ -181,7 +206,7 @@ class Preemptor:
             seconds = (now_ns - self._indexes.began_ns(it.task)) // S_NS
             add_to(lost, {name: amount * seconds for name, amount in it.task.spec.resource.items()})
         queues = dict.fromkeys([*leaf.path_up, *freed])
-        return Preempted(
+        entry = Preempted(
             now_ns,
             ask,
             leaf.path,
@@ -193,11 +218,18 @@ class Preemptor:
             tuple(rejected[:REJECTED_MAX]),
             lost,
         )
+        self._indexes.preemptions.counts.note(entry)
+        return entry
 
 
 def _outranks(ask: Ask, task: Ask) -> bool:
     """Whether a task may go for an ask that requires its node (PE-60); not for one of its own application (law 3)."""
     return task.spec.priority <= ask.spec.priority and task.spec.application_id != ask.spec.application_id
+
+
+def _used(task: Ask, names: list[str]) -> list[str]:
+    """Which of the types a task uses."""
+    return [name for name in names if task.spec.resource.get(name, 0) > 0]
 
 
 def _why(allowed: Trigger) -> str:

@@ -111,13 +111,17 @@ class Exchange:
 
     def take(self, leaf: Account, resource: Resource) -> bool:
         """Add a task of ``leaf`` if all queues that use it can spare it."""
-        if not all(self._spares(queue, resource) for queue in leaf.path_up):
+        if not self.can_take(leaf, resource):
             return False
         for queue in leaf.path_up:
             freed = self._freed.setdefault(queue, {})
             for name, amount in resource.items():
                 freed[name] = freed.get(name, 0) + amount
         return True
+
+    def can_take(self, leaf: Account, resource: Resource) -> bool:
+        """Whether a task of ``leaf`` may be added. What may not now may not later either: the set only grows."""
+        return all(self._spares(queue, resource) for queue in leaf.path_up)
 
     def _spares(self, queue: Account, resource: Resource) -> bool:
         guaranteed = queue.config.guaranteed

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ykactor.core.backlog import WaitingApplication
+from ykactor.core.decisions import Preempted
 from ykactor.core.ledger import Account
+from ykactor.core.loops import Loops
 from ykactor.core.messages import Ask, AskID, ask_id
 from ykactor.core.resources import Resource, add_to, subtract_from
 from ykactor.core.states import S_NS
@@ -25,7 +27,7 @@ class Contest(Struct):
 
     Attributes:
         claim: what it wants, as counted in its queues; nothing for one that requires its node, which follows no guarantees.
-        waits_for: victims that have not gone yet.
+        waits_for: victims that have not gone yet; there were ``victims_count`` in all.
         won_ns: when the last of them went.
     """
 
@@ -33,7 +35,38 @@ class Contest(Struct):
     application: WaitingApplication
     claim: Resource
     waits_for: dict[AskID, None]
+    victims_count: int = 0
     won_ns: int | None = None
+
+
+class Attempt(Struct, frozen=True, gc=False):
+    """That an ask tried to preempt, when, and why it came to nothing ("" if it did not)."""
+
+    at_ns: int
+    why: str
+
+
+class Counts(Struct):
+    """What came of preemption in a partition since it began, for operators.
+
+    Attributes:
+        preemptions: asks for which others were told to go; one that fights twice counts twice.
+        evictions: tasks that were told to go, whatever for.
+        work_lost: what these had used, in base units times seconds.
+        in_vain: preemptions after which the ask did not come to run.
+        refused: preemptions that would have gone round in circles.
+    """
+
+    preemptions: int = 0
+    evictions: int = 0
+    work_lost: Resource = field(default_factory=dict)
+    in_vain: int = 0
+    refused: int = 0
+
+    def note(self, entry: Preempted) -> None:
+        """Another entry of the ledger."""
+        self.preemptions += 1
+        add_to(self.work_lost, entry.work_lost)
 
 
 class Preemptions:
@@ -43,10 +76,12 @@ class Preemptions:
         self.by_ask: dict[AskID, Contest] = {}
         #: What has to go, with the size that counts as going, and for which ask; None for a queue over its quota.
         self.victims: dict[AskID, tuple[Resource, AskID | None]] = {}
-        #: When an ask that waits tried the last time; one that requires its node: tried in vain.
-        self.attempts: dict[AskID, int] = {}
         #: One more whenever what queues will use has changed by a contest or a victim.
         self.changes = 0
+        self.counts = Counts()
+        self.loops = Loops()
+        #: The last attempt of asks that wait; of one that requires its node: the last in vain.
+        self.attempts: dict[AskID, Attempt] = {}
 
     def begin(self, leaf: Account, application: WaitingApplication, ask: Ask, claim: Resource) -> None:
         """An ask has others go for it."""
@@ -55,10 +90,11 @@ class Preemptions:
         for queue in leaf.path_up:
             add_to(queue.claims, claim)
 
-    def end(self, leaf: Account, ask: Ask) -> None:
-        """The ask runs, is gone, or has lost its node: what it fought for is nobody's."""
+    def end(self, leaf: Account, ask: Ask, *, runs: bool = False) -> None:
+        """The ask ``runs``, is gone, or has lost its node: what it fought for is nobody's."""
         self.changes += 1
         contest = self.by_ask.pop(ask_id(ask))
+        self.counts.in_vain += not runs
         for queue in leaf.path_up:
             subtract_from(queue.claims, contest.claim)
 
@@ -67,10 +103,13 @@ class Preemptions:
         self.changes += 1
         identity = None if preemptor is None else ask_id(preemptor)
         self.victims[ask_id(task)] = task.spec.resource, identity
+        self.counts.evictions += 1
         for queue in leaf.path_up:
             add_to(queue.preempting, task.spec.resource)
         if identity is not None:
-            self.by_ask[identity].waits_for[ask_id(task)] = None
+            contest = self.by_ask[identity]
+            contest.waits_for[ask_id(task)] = None
+            contest.victims_count += 1
 
     def resize_victim(self, leaf: Account, task: Ask) -> None:
         """A task that has been told to go has another size."""
@@ -81,9 +120,10 @@ class Preemptions:
             add_to(queue.preempting, task.spec.resource)
 
     def confirm(self, at_ns: int, leaf: Account, task: Ask) -> bool:
-        """A task has gone; answers whether it had been told to."""
+        """A task has gone; answers whether it had been told to. If not, that is a change from outside."""
         found = self.victims.pop(ask_id(task), None)
         if found is None:
+            self.loops.reset()
             return False
         size, identity = found
         for queue in leaf.path_up:
@@ -120,14 +160,18 @@ class Preemptions:
 
     # ---- attempts
 
-    def note_attempt(self, now_ns: int, ask: Ask) -> None:
-        """The ask tried."""
-        self.attempts[ask_id(ask)] = now_ns
+    def note_attempt(self, now_ns: int, ask: Ask, why: str = "") -> None:
+        """The ask tried; ``why`` it was in vain, if it was."""
+        self.attempts[ask_id(ask)] = Attempt(now_ns, why)
+
+    def attempt_of(self, ask: Ask) -> Attempt | None:
+        """The last attempt of an ask that waits."""
+        return self.attempts.get(ask_id(ask))
 
     def next_attempt_ns(self, ask: Ask) -> int:
         """When it may try again; 0 for one that has not tried."""
-        tried_ns = self.attempts.get(ask_id(ask))
-        return 0 if tried_ns is None else tried_ns + RETRY_NS
+        tried = self.attempts.get(ask_id(ask))
+        return 0 if tried is None else tried.at_ns + RETRY_NS
 
     def forget(self, ask: Ask) -> None:
         """The ask waits no more."""

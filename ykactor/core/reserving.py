@@ -190,7 +190,7 @@ class ReservedStep:
             return False
         if reservation.is_pinned() and ledger.shortage(leaf.path_up, reservation.shape[0]) is not None:
             return False
-        unreserved = self._indexes.unreserve(now_ns, reservation)
+        unreserved = self._indexes.unreserve(now_ns, reservation, runs=True)
         placement = place(self._indexes, now_ns, leaf, reservation.application, reservation.ask, node)
         self._steps += [placement, unreserved]
         return True

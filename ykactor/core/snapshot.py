@@ -5,19 +5,20 @@ Read between two cycles only. Quantities are base units; zero quantities are lef
 
 from __future__ import annotations
 
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any
 
-from ykactor.core.backlog import HAS_NODE, WaitingApplication
+from ykactor.core.backlog import HAS_NODE, AskQueue, WaitingApplication, shape_of
 from ykactor.core.headroom import left_of
 from ykactor.core.ids import QueuePath
 from ykactor.core.indexes import Indexes
 from ykactor.core.ledger import Account
 from ykactor.core.limits import Tracker
-from ykactor.core.messages import Ask
+from ykactor.core.messages import Ask, ask_id
 from ykactor.core.partition import PartitionCore
 from ykactor.core.planner import explain
 from ykactor.core.predicates import TAG, Predicates
+from ykactor.core.preemptions import Contest
 from ykactor.core.priorities import PRIORITY_MIN
 from ykactor.core.reservations import Reservation
 from ykactor.core.resources import Resource, min_union, pruned, saturated
@@ -96,7 +97,8 @@ def partition_state(partition: PartitionCore, indexes: Indexes) -> dict[str, Any
     for _, waiting in indexes.waiting.values():
         state["applications"][waiting.application_id]["pending"] = _pending(indexes, waiting)
     limits = [_limit_state(tracker) for _, tracker in sorted(indexes.trackers.held.items())]
-    return {"name": partition.name, **state, "limits": limits, "predicates": _predicates_state(indexes.nodes.predicates)}
+    predicates, preemption = _predicates_state(indexes.nodes.predicates), _preemption_state(indexes)
+    return {"name": partition.name, **state, "limits": limits, "predicates": predicates, "preemption": preemption}
 
 
 def _predicates_state(predicates: Predicates) -> dict[str, Any]:
@@ -107,6 +109,21 @@ def _predicates_state(predicates: Predicates) -> dict[str, Any]:
             {"predicate": predicate, "allocate": allocate, "asked": asked, "passed": passed, "refused": refused}
             for (predicate, allocate), asked, passed, refused in predicates.counts()
         ],
+    }
+
+
+def _preemption_state(indexes: Indexes) -> dict[str, Any]:
+    """What came of preemption so far, and how many asks and victims it is about now."""
+    preemptions = indexes.preemptions
+    return {
+        "enabled": indexes.preempts(),
+        "preemptions": preemptions.counts.preemptions,
+        "evictions": preemptions.counts.evictions,
+        "inVain": preemptions.counts.in_vain,
+        "refused": preemptions.counts.refused,
+        "workLost": _shown(preemptions.counts.work_lost),
+        "preemptors": len(preemptions.by_ask),
+        "victims": len(preemptions.victims),
     }
 
 
@@ -124,16 +141,19 @@ def _limit_state(tracker: Tracker) -> dict[str, Any]:
 def _pending(indexes: Indexes, waiting: WaitingApplication) -> list[dict[str, Any]]:
     pending: list[dict[str, Any]] = [
         {
-            "reason": explain(waiting, queue),
+            "reason": explain(waiting, queue, indexes.preemptions),
             "count": len(queue),
             "resource": dict(queue.needs),
             "allocationKeys": [ask.spec.allocation_key for ask in queue.items(_EXAMPLES_MAX)],
+            **(_attempts(indexes, queue.first()) if _is_short(queue) else {}),
         }
         for queue in waiting.queues.values()
         if queue.key[1] != HAS_NODE
     ]
     held = [_alike(_waits_for(*group), list(asks)) for group, asks in groupby(_held_asks(waiting), _group_of)]
-    reserved = [_alike(_keeps(reservation), [reservation.ask]) for reservation in _reservations(indexes, waiting)]
+    reserved = [
+        _alike(_keeps(indexes, it), [it.ask]) | _attempts(indexes, it.ask) for it in _reservations(indexes, waiting)
+    ]
     return pending + held + reserved
 
 
@@ -150,8 +170,42 @@ def _reservations(indexes: Indexes, waiting: WaitingApplication) -> list[Reserva
     return [indexes.reservations.of(ask) for ask in waiting.reserving.values()]
 
 
-def _keeps(reservation: Reservation) -> str:
-    return f"node {reservation.node.node_id} is kept for it until it has room"
+def _keeps(indexes: Indexes, reservation: Reservation) -> str:
+    contest = indexes.preemptions.by_ask.get(ask_id(reservation.ask))
+    if contest is not None:
+        return f"node {reservation.node.node_id} is kept for it; {_progress(contest)}"
+    tried = indexes.preemptions.attempt_of(reservation.ask)
+    came_of_it = f"; {tried.why}" if tried is not None and tried.why else ""
+    return f"node {reservation.node.node_id} is kept for it until it has room{came_of_it}"
+
+
+def _progress(contest: Contest) -> str:
+    left = len(contest.waits_for)
+    gone = f"{contest.victims_count - left} of {contest.victims_count} that were told to go for it have gone"
+    if not left:
+        return gone
+    names = [f"{key} of {application_id}" for application_id, key in islice(contest.waits_for, _EXAMPLES_MAX)]
+    more = f" and {left - len(names)} more" if left > len(names) else ""
+    return f"{gone}, it waits for {', '.join(names)}{more}"
+
+
+def _is_short(queue: AskQueue) -> bool:
+    """Whether it is room that the asks wait for, not their turn, a running slot or a limit of a user or group (PE-73)."""
+    if queue.line is None or isinstance(queue.line.reason, str):
+        return queue.line is not None
+    short, name = queue.line.reason
+    return bool(name) and not isinstance(short, Tracker)
+
+
+def _attempts(indexes: Indexes, ask: Ask) -> dict[str, Any]:
+    """When an ask that may preempt tried in vain, and the Unix time in nanoseconds of its next attempt if it still waits then."""
+    if not (indexes.preempts() and ask.spec.allow_preempt_other) or shape_of(ask.spec)[1] is not None:
+        return {}
+    if ask_id(ask) in indexes.preemptions.by_ask:
+        return {}
+    tried, properties = indexes.preemptions.attempt_of(ask), indexes.waiting[ask.spec.application_id][0].config.properties
+    next_ns = max(ask.since_ns + properties.preemption_delay_ns, indexes.preemptions.next_attempt_ns(ask))
+    return {"lastAttempt": None if tried is None else tried.at_ns, "nextAttempt": next_ns}
 
 
 def _alike(reason: str, asks: list[Ask]) -> dict[str, Any]:
@@ -175,7 +229,7 @@ def waiting_asks(indexes: Indexes) -> list[tuple[str, str, str]]:
         for leaf, waiting in indexes.waiting.values()
         for queue in waiting.queues.values()
         if queue.key[1] != HAS_NODE
-        for reason in [explain(waiting, queue)]
+        for reason in [explain(waiting, queue, indexes.preemptions)]
         for ask in queue.items()
     ]
     held = [
@@ -184,7 +238,7 @@ def waiting_asks(indexes: Indexes) -> list[tuple[str, str, str]]:
         for ask in _held_asks(waiting)
     ]
     reserved = [
-        (it.ask.spec.allocation_key, indexes.leaf_of(it.application).path, _keeps(it))
+        (it.ask.spec.allocation_key, indexes.leaf_of(it.application).path, _keeps(indexes, it))
         for it in indexes.reservations.by_ask.values()
     ]
     return lined_up + held + reserved

@@ -20,8 +20,12 @@ from ykactor.core.nodesort import IndexedNode
 from ykactor.core.preemption import Exchange, Needs, Trigger, effective_priority, use
 from ykactor.core.resources import Resource
 
-#: How much looking through the tasks of a node costs that has changed, in looks at a node, beside one for each task.
-LIST_WORK = 5
+#: Nodes that the ledger of preemptions names as rejected.
+REJECTED_MAX = 5
+#: What putting the tasks of a node in order costs that has changed, in looks at a node: for the node, and for each task.
+LIST_WORK, TASK_WORK = 20, 6
+#: Kinds of tasks that nodes share; more are not remembered.
+KINDS_MAX = 100_000
 
 
 class Victim(Struct, frozen=True, gc=False):
@@ -44,12 +48,30 @@ class Solution(Struct, frozen=True):
         return is_last_resort, any(spec.originator for spec in specs), len(specs), self.node.node_id
 
 
-class NodeTasks:
-    """What runs on one node, in the order in which it would have to go (PE-32): newest first, the unwilling and owners last."""
+class Kind:
+    """Tasks of one application that have the same priority and size: if the laws forbid one to go, they forbid all.
 
-    def __init__(self, core: NodeCore) -> None:
+    Attributes:
+        example: one of them, which may have ended since.
+    """
+
+    __slots__ = ("example",)
+
+    def __init__(self, example: Ask) -> None:
+        self.example = example
+
+
+class NodeTasks:
+    """What runs on one node, in the order in which it would have to go (PE-32): newest first, the unwilling and owners last.
+
+    Attributes:
+        kinds: which kinds of tasks there are.
+    """
+
+    def __init__(self, core: NodeCore, kind_of: Callable[[Ask], Kind]) -> None:
         self.revision = core.revision
         self.tasks = sorted(core.allocations.values(), key=_order)
+        self.kinds = tuple(dict.fromkeys(map(kind_of, self.tasks)))
 
     @cached_property
     def largest(self) -> Resource:
@@ -81,14 +103,25 @@ class Tasks:
     def __init__(self, core_of: Callable[[NodeID], NodeCore]) -> None:
         self._core_of = core_of
         self._lists: dict[NodeID, NodeTasks] = {}
+        self._kinds: dict[tuple[str, int, tuple[tuple[str, int], ...]], Kind] = {}
 
     def on(self, node_id: NodeID, spend: Callable[[int], None]) -> NodeTasks:
         """The tasks of a node; ``spend`` is told what it costs to look, before it is done."""
         core = self._core_of(node_id)
         found = self._lists.get(node_id)
         if found is None or found.revision != core.revision:
-            spend(LIST_WORK + len(core.allocations))
-            found = self._lists[node_id] = NodeTasks(core)
+            spend(LIST_WORK + TASK_WORK * len(core.allocations))
+            found = self._lists[node_id] = NodeTasks(core, self._kind_of)
+        return found
+
+    def _kind_of(self, task: Ask) -> Kind:
+        spec = task.spec
+        key = spec.application_id, spec.priority, tuple(spec.resource.items())
+        found = self._kinds.get(key)
+        if found is None:
+            if len(self._kinds) >= KINDS_MAX:  # those in use live on with their nodes
+                self._kinds.clear()
+            found = self._kinds[key] = Kind(task)
         return found
 
     def forget(self, node_id: NodeID) -> None:
@@ -98,7 +131,12 @@ class Tasks:
 
 def lacking(needs: Needs, available: Resource) -> Resource:
     """What a node is short of, with the true, possibly negative, available amounts (PE-39 a)."""
-    return {name: wanted - available.get(name, 0) for name, wanted in needs if wanted > available.get(name, 0)}
+    missing = {}
+    for name, wanted in needs:
+        left = wanted - available.get(name, 0)
+        if left > 0:
+            missing[name] = left
+    return missing
 
 
 def choose(tasks: Iterable[Ask], needs: Resource, may_take: Callable[[Ask], bool]) -> list[Ask]:
@@ -133,6 +171,7 @@ class Search:
         ask, leaf, needs: who wants what; amounts above 0.
         fence: the queue below which victims are looked for.
         leaf_of: the queue of a task that may go; None for one that may not, whatever it is for.
+        queue_of: the queue of a task, or where its like runs.
     """
 
     def __init__(
@@ -143,6 +182,7 @@ class Search:
         trigger: Trigger,
         fence: Account,
         leaf_of: Callable[[Ask], Account | None],
+        queue_of: Callable[[Ask], Account],
     ) -> None:
         self._ask = ask
         self._leaf = leaf
@@ -150,10 +190,13 @@ class Search:
         self._is_own = trigger.is_own
         self._fence = fence
         self._leaf_of = leaf_of
+        self._queue_of = queue_of
         self._ways = set(leaf.path_up)
         self._queue_needs = self._room_in_queues()
         #: (queue, priority) -> whether its tasks of that priority may be victims.
         self._allowed: dict[tuple[Account, int], bool] = {}
+        #: Whether tasks of a kind could be victims, if they were the only ones.
+        self._could_go: dict[Kind, bool] = {}
         #: Nodes that were looked at and why they were not chosen, the best first.
         self.rejected: list[tuple[NodeID, str]] = []
 
@@ -178,13 +221,17 @@ class Search:
         heapq.heapify(promising)
         best: Solution | None = None
         while promising:
-            least, node_id, node, tasks, needs = heapq.heappop(promising)
+            least, node_id, node, tasks, needs = promising[0]
             if best is not None and best.rank() < (False, False, least, node_id):
                 break
-            found = self._solve(node, tasks, needs)
+            heapq.heappop(promising)
+            found = self._solve(node, tasks, needs) if self._has_candidate(tasks) else None
             if found is not None and (best is None or found.rank() < best.rank()):
                 found, best = best, found
             self._reject(node_id if found is None else found.node.node_id, found, best)
+        if best is not None:
+            others = heapq.nsmallest(REJECTED_MAX - len(self.rejected), promising)
+            self.rejected += [(node_id, f"at least {least} would have to go") for least, node_id, *_ in others]
         return best
 
     def _reject(self, node_id: NodeID, found: Solution | None, best: Solution | None) -> None:
@@ -200,8 +247,24 @@ class Search:
     def _needs_on(self, node: IndexedNode) -> Resource:
         needs = lacking(self._needs, node.available)
         for name, amount in self._queue_needs.items():
-            needs[name] = max(amount, needs.get(name, 0))
+            if amount > needs.get(name, 0):
+                needs[name] = amount
         return needs
+
+    def _has_candidate(self, tasks: NodeTasks) -> bool:
+        """Whether anybody on the node could go; that is nearly always found out by looking it up."""
+        could_go = self._could_go
+        for kind in tasks.kinds:
+            found = could_go.get(kind)
+            if found is None:
+                spec = kind.example.spec
+                leaf = self._queue_of(kind.example)
+                exchange = Exchange(self._leaf, self._needs, is_own=self._is_own)
+                found = self._may_come_from(leaf, spec.priority) and exchange.can_take(leaf, spec.resource)
+                could_go[kind] = found
+            if found:
+                return True
+        return False
 
     def _solve(self, node: IndexedNode, tasks: NodeTasks, needs: Resource) -> Solution | None:
         exchange = Exchange(self._leaf, self._needs, is_own=self._is_own)
@@ -236,6 +299,10 @@ class Search:
 
 def _least(needs: Resource, largest: Resource) -> int:
     """No fewer tasks than this can cover ``needs``; 0 if none can."""
-    if any(not largest.get(name) for name in needs):
-        return 0
-    return max(-(-amount // largest[name]) for name, amount in needs.items())
+    least = 0
+    for name, amount in needs.items():
+        size = largest.get(name)
+        if not size:
+            return 0
+        least = max(least, -(-amount // size))
+    return least

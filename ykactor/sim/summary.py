@@ -1,4 +1,4 @@
-"""What a run came to: counts, what still waits and why, utilisation by resource and wait times by queue.
+"""What a run came to: counts, what was preempted, what still waits and why, utilisation by resource and wait times by queue.
 
 ``Summary.observe`` is fed every fact in order and costs O(1); ``finish`` closes the books. The result is a plain
 struct, so that it can be printed, compared or encoded.
@@ -23,10 +23,12 @@ from ykactor.core.decisions import (
     NodeAdded,
     NodeCapacityChanged,
     NodeRemoved,
+    Preempted,
     Released,
+    ReleaseStarted,
 )
 from ykactor.core.ids import AllocationKey, ApplicationID, NodeID, QueuePath
-from ykactor.core.resources import Resource
+from ykactor.core.resources import Resource, add_to
 
 _NS = 1_000_000_000
 _EXAMPLES_MAX = 3
@@ -66,6 +68,22 @@ class Reason(Struct, frozen=True):
     examples: tuple[tuple[str, str], ...]
 
 
+class Preemptions(Struct, frozen=True):
+    """What was preempted.
+
+    Attributes:
+        count: how often others were told to go for an ask.
+        evictions: allocations that were told to go, also by a queue above its quota.
+        work_lost: what went for asks had used, in base units times seconds.
+        in_vain: asks for which others were told to go and which did not run after that.
+    """
+
+    count: int
+    evictions: int
+    work_lost: Resource
+    in_vain: int
+
+
 class SummaryReport(Struct, frozen=True):
     """The books of a run, closed. Queues and resources are in alphabetical order, reasons by falling count."""
 
@@ -77,6 +95,7 @@ class SummaryReport(Struct, frozen=True):
     rejected_reasons: tuple[Reason, ...]
     pending: int
     pending_reasons: tuple[Reason, ...]
+    preemptions: Preemptions
     utilisation: dict[str, Utilisation]
     waits: dict[QueuePath, WaitTimes]
 
@@ -128,6 +147,10 @@ class Summary:
         self._capacity = _Levels()
         self._capacity_of: dict[NodeID, Resource] = {}
         self._waiting_since_ns: dict[_AskKey, int] = {}
+        self._preemptions = self._evictions = 0
+        self._work_lost: Resource = {}
+        #: Asks for which others were told to go, and that have not run since.
+        self._hoping: set[_AskKey] = set()
         #: 8 bytes for each placed ask: percentiles need them all.
         self._waits_ns: dict[QueuePath, array[int]] = {}
 
@@ -151,6 +174,12 @@ class Summary:
                 self._refused.append((key, application_id, reason))
             case ApplicationRejected(_, application_id, reason):
                 self._refused.append((application_id, "application", reason.split(f"application {application_id}: ")[-1]))
+            case Preempted():
+                self._preemptions += 1
+                self._hoping.add(_key(fact))
+                add_to(self._work_lost, fact.work_lost)
+            case ReleaseStarted(termination_type="PREEMPTED_BY_SCHEDULER"):
+                self._evictions += 1
             case NodeAdded() | NodeCapacityChanged():
                 self._set_capacity(fact.at_ns, fact.node_id, fact.capacity)
             case NodeRemoved():
@@ -174,6 +203,7 @@ class Summary:
             rejected_reasons=_grouped(self._refused),
             pending=len(pending),
             pending_reasons=_grouped(pending),
+            preemptions=Preemptions(self._preemptions, self._evictions, self._work_lost, len(self._hoping)),
             utilisation={
                 name: _utilisation(self._used[name], self._capacity[name], end_ns)
                 for name in sorted(self._used.keys() | self._capacity.keys())
@@ -183,6 +213,7 @@ class Summary:
 
     def _on_allocated(self, fact: Allocated) -> None:
         self._placed += 1
+        self._hoping.discard(_key(fact))
         self._used.add(fact.at_ns, fact.ask.spec.resource)
         since_ns = self._waiting_since_ns.pop(_key(fact), None)
         if since_ns is None:  # it came with its node: it never waited
@@ -198,7 +229,7 @@ class Summary:
             self._capacity_of[node_id] = capacity
 
 
-def _key(fact: AskAdded | AskRemoved | Allocated | Released) -> _AskKey:
+def _key(fact: AskAdded | AskRemoved | Allocated | Preempted | Released) -> _AskKey:
     return fact.ask.spec.application_id, fact.ask.spec.allocation_key
 
 
@@ -245,10 +276,23 @@ def print_report(report: SummaryReport, console: Console) -> None:
         f"{report.cancelled} cancelled, {report.rejected} rejected in {_seconds(report.duration_s)}",
         highlight=False,
     )
+    _print_preemptions(report.preemptions, console)
     reasons = (_reasons_table("Pending", report.pending_reasons), _reasons_table("Rejected", report.rejected_reasons))
     for table in (*reasons, _utilisation_table(report), _waits_table(report)):
         if table.row_count:
             console.print(table)
+
+
+def _print_preemptions(preemptions: Preemptions, console: Console) -> None:
+    """A line if there were any; lost work in hours."""
+    if not preemptions.evictions:
+        return
+    lost = ", ".join(f"{name} {_quantity(name, amount // 3600)} h" for name, amount in sorted(preemptions.work_lost.items()))
+    console.print(
+        f"[bold]{preemptions.count}[/] preemptions told [bold]{preemptions.evictions}[/] allocations to go, "
+        f"{preemptions.in_vain} asks of them in vain; work lost: {lost or 'none'}",
+        highlight=False,
+    )
 
 
 def _reasons_table(title: str, reasons: tuple[Reason, ...]) -> Table:

@@ -25,7 +25,7 @@ from ykactor.actors.outbox import OutboxRegistry
 from ykactor.actors.partition import PartitionActor
 from ykactor.actors.partitions import Partitions
 from ykactor.core.access import UserGroups
-from ykactor.core.decisions import Allocated, ConfigurationChanged, Decision
+from ykactor.core.decisions import Allocated, ConfigurationChanged, Decision, Preempted, PreemptionRefused
 from ykactor.core.ids import PartitionName
 from ykactor.core.messages import AddApplication, RefuseConfig, Submission
 from ykactor.core.queueconfig import PartitionConfig, SchedulerConfig
@@ -207,7 +207,11 @@ class Daemon:
         rosters = [self.roster(name) for name in self.partitions]
         queues = sum(len(roster.queues) for roster in rosters)
         nodes = sum(len(roster.nodes) for roster in rosters)
-        return f"{len(rosters)} partitions, {queues} queues, {nodes} nodes, configuration {self.config.checksum[:8]}"
+        counts = [actor.scheduler_core.indexes.preemptions.counts for actor in self._partitions.actors.values()]
+        evictions = sum(it.evictions for it in counts)
+        preempted = f", {sum(it.preemptions for it in counts)} preemptions of {evictions} allocations" if evictions else ""
+        here = f"{len(rosters)} partitions, {queues} queues, {nodes} nodes"
+        return f"{here}, configuration {self.config.checksum[:8]}{preempted}"
 
     # ---- the queue file
 
@@ -247,8 +251,24 @@ def _setter(done: trio.Event) -> Callable[[PartitionName], None]:
 
 
 def _log_cycle(partition: PartitionName, cycle: int, result: CycleResult) -> None:
-    """One canonical line for each cycle that did something."""
+    """One canonical line for each cycle that did something, and one for each preemption before it."""
     if result.facts and log.isEnabledFor(logging.INFO):
+        for fact in result.facts:
+            if isinstance(fact, Preempted | PreemptionRefused):
+                _log_preemption(partition, cycle, fact)
         placed = sum(isinstance(fact, Allocated) for fact in result.facts)
-        keys = {"partition": partition, "cycle": cycle, "placed": placed, "work": result.work, "at_rest": result.at_rest}
-        log_event(log, logging.INFO, "cycle_finished", **keys)
+        evicted = sum(len(fact.victims) for fact in result.facts if isinstance(fact, Preempted))
+        counts = {"placed": placed, "evicted": evicted, "work": result.work, "at_rest": result.at_rest}
+        log_event(log, logging.INFO, "cycle_finished", partition=partition, cycle=cycle, **counts)
+
+
+def _log_preemption(partition: PartitionName, cycle: int, fact: Preempted | PreemptionRefused) -> None:
+    """A refusal is a warning: something let it come so far that preemption would go round in circles."""
+    spec = fact.ask.spec
+    keys = {"partition": partition, "cycle": cycle, "alloc": spec.allocation_key, "app": spec.application_id, "queue": fact.queue}
+    if isinstance(fact, PreemptionRefused):
+        log_event(log, logging.WARNING, "preemption_refused", **keys, reason=fact.why)
+    else:
+        victims = [key for _, _, key in fact.victims]
+        lost = fact.work_lost
+        log_event(log, logging.INFO, "preempted", **keys, node=fact.node_id, reason=fact.why, victims=victims, work_lost=lost)

@@ -100,12 +100,13 @@ def event_line(event: si.EventRecord) -> str:
     told = "; ".join(event.message.splitlines())
     where = "" if event.partition == "default" else f"[{event.partition}] "
     return (
-        f"{_time_text(event.timestamp_nano)} {event.sequence:8} {event.type:9} {event.event_change_type:6} {detail:19} "
+        f"{time_text(event.timestamp_nano)} {event.sequence:8} {event.type:9} {event.event_change_type:6} {detail:19} "
         f"{event.object_id:24} {event.reference_id:20} {resource:28} {where}{told}"
     ).rstrip()
 
 
-def _time_text(unix_ns: int) -> str:
+def time_text(unix_ns: int) -> str:
+    """UTC, to the millisecond."""
     moment = datetime.fromtimestamp(unix_ns // 10**9, UTC)
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{unix_ns // 10**6 % 1000:03}Z"
 

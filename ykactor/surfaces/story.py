@@ -12,7 +12,7 @@ import click
 import trio
 
 from ykactor.client import Disconnected, RequestRefused, follow
-from ykactor.surfaces.follow import as_text, quantity_text
+from ykactor.surfaces.follow import as_text, quantity_text, time_text
 from ykactor.wire import si
 
 
@@ -62,8 +62,21 @@ async def _events_about(key: str, url: str, snapshot: si.Snapshot) -> AsyncItera
 
 
 def is_about(event: si.EventRecord, key: str) -> bool:
-    """Whether the event names ``key`` as its object or reference, or happened in the queue ``key`` or below it."""
-    return key in (event.object_id, event.reference_id, event.queue_name) or event.queue_name.startswith(f"{key}.")
+    """Whether the event names ``key`` as its object or reference, or happened in the queue ``key`` or below it.
+
+    A preemption also happened to its victims, their applications and queues, and on its node.
+    """
+    if key in (event.object_id, event.reference_id) or _is_in(event.queue_name, key):
+        return True
+    entry = event.preemption
+    return entry is not None and (
+        key == entry.node_id
+        or any(key in (it.allocation_key, it.application_id) or _is_in(it.queue_name, key) for it in entry.victims)
+    )
+
+
+def _is_in(path: str, queue: str) -> bool:
+    return path == queue or path.startswith(f"{queue}.")
 
 
 # ---- the present
@@ -98,14 +111,24 @@ def _application(key: str, applications: dict[str, Any]) -> Iterator[str]:
         for group in application.get("pending", ()):
             if key == name or key in group["allocationKeys"]:
                 examples = ", ".join(group["allocationKeys"])
-                yield f"now: {group['count']} waiting, each {_text(group['resource'])} ({examples}): {group['reason']}"
+                why = _reason(group)
+                yield f"now: {group['count']} waiting, each {_text(group['resource'])} ({examples}): {why}"
 
 
 def _waiting_in(path: str, applications: dict[str, Any]) -> Iterator[str]:
     for name, application in applications.items():
         if application["queueName"] == path or application["queueName"].startswith(f"{path}."):
             for group in application.get("pending", ()):
-                yield f"now: {group['count']} of {name} waiting, each {_text(group['resource'])}: {group['reason']}"
+                yield f"now: {group['count']} of {name} waiting, each {_text(group['resource'])}: {_reason(group)}"
+
+
+def _reason(group: dict[str, Any]) -> str:
+    """Why asks wait, and when the first of them tried to preempt and may do so next."""
+    next_ns = group.get("nextAttempt")
+    if next_ns is None:
+        return str(group["reason"])
+    tried = "" if group["lastAttempt"] is None else f"tried to preempt at {time_text(group['lastAttempt'])}, "
+    return f"{group['reason']}; {tried}may preempt from {time_text(next_ns)} on"
 
 
 def _text(resource: dict[str, int]) -> str:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from ykactor.core import decisions as fact
 from ykactor.core.resources import Resource, text
 from ykactor.wire import si
+from ykactor.wire.preemptions import preemption_entry, preemption_text
 from ykactor.wire.render import told
 
 #: Longer messages are cut, the last three characters being dots (section 1 of EV).
@@ -62,6 +63,7 @@ def events(decision: fact.Decision, partition: str, first_sequence: int) -> list
             partition=partition,
             queue_name=it.queue,
             resource=it.resource,
+            preemption=it.preemption,
         )
         for sequence, it in enumerate(build(decision), first_sequence)
     ]
@@ -158,6 +160,7 @@ class _Event(NamedTuple):
     message: str = ""
     queue: str = ""
     resource: Resource | None = None
+    preemption: si.Preemption | None = None
 
 
 def _cut(message: str) -> str:
@@ -246,6 +249,19 @@ def _runnable_changed(it: fact.RunnableChanged) -> list[_Event]:
     return [_Event("APP", it.application_id, "NONE", f"APP_{answer}_{it.gate}", queue=it.queue)]
 
 
+def _preempted(it: fact.Preempted) -> list[_Event]:
+    """An entry of the ledger of preemptions: whole for programs, with its most important part in words."""
+    spec = it.ask.spec
+    about = spec.allocation_key, "NONE", "DETAILS_NONE", spec.application_id
+    return [_Event("REQUEST", *about, preemption_text(it), it.queue, spec.resource, preemption_entry(it))]
+
+
+def _preemption_refused(it: fact.PreemptionRefused) -> list[_Event]:
+    spec = it.ask.spec
+    about = spec.allocation_key, "NONE", "DETAILS_NONE", spec.application_id
+    return [_Event("REQUEST", *about, f"Request '{spec.allocation_key}' may not preempt: {it.why}", it.queue, spec.resource)]
+
+
 def _queue_limit_changed(it: fact.QueueLimitChanged) -> list[_Event]:
     return [_Event("QUEUE", it.queue, "SET", _LIMIT_DETAILS[it.limit], queue=it.queue, resource=it.resource)]
 
@@ -285,6 +301,8 @@ _EVENTS: dict[type, Callable[[Any], list[_Event]]] = {
     fact.GroupLinkChanged: _group_link_changed,
     fact.LimitChanged: _limit_changed,
     fact.RunnableChanged: _runnable_changed,
+    fact.Preempted: _preempted,
+    fact.PreemptionRefused: _preemption_refused,
     fact.ApplicationAdded: _application_added,
     fact.ApplicationRejected: _application_rejected,
     fact.ApplicationChanged: _application_changed,

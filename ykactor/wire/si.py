@@ -169,8 +169,44 @@ class PredicateScope(_RequestPart, frozen=True):
     node_id: str = ""
 
 
+class PreemptionVictim(_Part, frozen=True):
+    queue_name: str
+    application_id: str
+    allocation_key: str
+
+
+class Alternative(_Part, frozen=True):
+    """Another node on which others could have gone, and why they do not."""
+
+    node_id: str
+    reason: str
+
+
+class Preemption(_Part, frozen=True):
+    """An entry of the ledger of preemptions (ours, not the SI's): who goes for an ask, and why they may be told to.
+
+    Attributes:
+        node_id: where the ask will run.
+        why: the law that allows it, in a sentence.
+        shares_before, shares_after: by queue the largest used part of its guarantee, as it will be when all has happened.
+        rejected: other nodes that were looked at, the best first; only the first few.
+        work_lost: what the victims had used, in base units times seconds.
+    """
+
+    node_id: str
+    why: str
+    victims: list[PreemptionVictim]
+    shares_before: dict[str, float] = {}
+    shares_after: dict[str, float] = {}
+    rejected: list[Alternative] = []
+    work_lost: dict[str, int] = {}
+
+
 class EventRecord(_Part, frozen=True):
-    """One line of the feed; ``event_change_type`` and ``event_change_detail`` are the SI's names."""
+    """One line of the feed; ``event_change_type`` and ``event_change_detail`` are the SI's names.
+
+    ``preemption`` is there when others are told to go for the ask that the event is about.
+    """
 
     sequence: int
     type: str
@@ -183,6 +219,7 @@ class EventRecord(_Part, frozen=True):
     partition: str = ""
     queue_name: str = ""
     resource: dict[str, int] | None = None
+    preemption: Preemption | None = None
 
 
 # ---- resource manager to scheduler

@@ -1,0 +1,111 @@
+"""Preemption does not go round in circles (``core/loops.py``)."""
+
+from itertools import pairwise
+
+import pytest
+from world import app, ask, node, queue, release, remove, tree, world
+
+from ykactor.core.decisions import Preempted, PreemptionRefused
+from ykactor.core.ids import QueuePath
+from ykactor.core.invariants import violations
+from ykactor.core.loops import TAKEN_MAX, Loops
+from ykactor.core.messages import AllocationSpec, Submission, SubmitAllocation
+
+PROD, TEST = QueuePath("root.prod"), QueuePath("root.test")
+
+
+def wants(key: str, application_id: str, **resource: int) -> Submission:
+    """An ask that may have others go for it."""
+    return SubmitAllocation(AllocationSpec(key, application_id, resource, allow_preempt_other=True))  # type: ignore[arg-type]
+
+
+def starving():
+    """A full node; ``root.prod`` is below its guarantee, and an ask of it has waited nearly long enough to preempt."""
+    it = world(tree(queue("prod", guaranteed={"vcore": 45}), queue("test", guaranteed={"vcore": 45})), [node("n1", vcore=100)])
+    it.given(app("prod", "root.prod"), app("test", "root.test"))
+    it.given(*(ask(f"p{n}", "prod", on="n1", vcore=10) for n in range(4)))
+    it.given(*(ask(f"t{n}", "test", on="n1", vcore=10) for n in range(6)))
+    it.given(wants("p9", "prod", vcore=10))
+    it.wait(29)
+    return it
+
+
+def loops_of(it) -> Loops:
+    return it.direct.scheduler.indexes.preemptions.loops
+
+
+def told(it, kind: type) -> list:
+    return [fact for fact in it.facts if isinstance(fact, kind)]
+
+
+def test_taking_back_is_refused() -> None:
+    """What a leaf had to give of a type it may not take back from the one that got it; others may, and other types."""
+    loops = Loops()
+    loops.note(TEST, PROD, ["vcore"])
+    assert "would take vcore back from root.prod" in loops.objection(PROD, TEST, ["memory", "vcore"])
+    assert loops.objection(TEST, PROD, ["vcore"]) == ""
+    assert loops.objection(PROD, TEST, ["memory"]) == ""
+    assert loops.objection(PROD, QueuePath("root.dev"), ["vcore"]) == ""
+    loops.reset()
+    assert loops.objection(PROD, TEST, ["vcore"]) == ""
+
+
+def test_memory_is_bounded() -> None:
+    """However many queues take from each other, so many exchanges are remembered: the newest."""
+    loops = Loops()
+    names = [QueuePath(f"root.q{n}") for n in range(TAKEN_MAX + 3)]
+    for victim, preemptor in pairwise(names):
+        loops.note(victim, preemptor, ["vcore"])
+    assert loops.objection(names[1], names[0], ["vcore"]) == ""
+    assert loops.objection(names[-1], names[-2], ["vcore"]) != ""
+
+
+def test_the_book_refuses_with_a_reason() -> None:
+    """If it ever came to it, nobody is told to go; the refusal is told, counted, and why the ask waits; it tries again."""
+    it = starving()
+    loops_of(it).note(PROD, TEST, ["vcore"])
+    it.wait(31)
+    (refused,) = told(it, PreemptionRefused)
+    assert refused.ask.spec.allocation_key == "p9"
+    assert "would take vcore back from root.test, for which root.prod was preempted" in refused.why
+    assert it.why("p9").endswith(refused.why)
+    assert it.state()["preemption"]["refused"] == 1
+    assert not told(it, Preempted)
+    it.wait(40)
+    assert len(told(it, PreemptionRefused)) == 1
+    it.given(release("t0", "test"), wants("p10", "prod", vcore=20), at=41)  # an end that nobody asked for
+    it.wait(72)
+    assert [fact.ask.spec.allocation_key for fact in told(it, Preempted)] == []  # p9 has the room; 50 is above the guarantee
+
+
+def test_invariants_see_a_circle() -> None:
+    """Two queues that have taken the same type from each other would be shown."""
+    it = starving()
+    it.wait(31)
+    assert len(told(it, Preempted)) == 1
+    core, scheduler = it.direct.core, it.direct.scheduler
+    assert violations(core, scheduler) == []
+    loops_of(it).note(PROD, TEST, ["vcore"])
+    assert any("have taken vcore from each other" in sentence for sentence in violations(core, scheduler))
+
+
+@pytest.mark.parametrize(
+    "outside",
+    [
+        node("n2", vcore=5),
+        node("n1", "DRAIN_NODE"),
+        app("another", "root.test"),
+        remove("prod"),
+        release("p0", "prod"),
+        ask("p1", "prod", on="n1", vcore=9),
+    ],
+    ids=["a node comes", "a node is drained", "an application comes", "one goes", "a task ends", "a task is resized"],
+)
+def test_changes_from_outside_begin_anew(outside: Submission) -> None:
+    """After these nobody remembers who took what; what is confirmed as told and asked for again is not such a change."""
+    it = starving()
+    it.wait(31)  # the simulated resource manager confirms at once
+    it.given(ask("t9", "test", vcore=10))
+    assert loops_of(it).objection(PROD, TEST, ["vcore"]) != ""
+    it.given(outside)
+    assert loops_of(it).objection(PROD, TEST, ["vcore"]) == ""
