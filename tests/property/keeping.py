@@ -24,8 +24,6 @@ from ykactor.core.decisions import (
     NodeCapacityChanged,
     NodeRemoved,
     NodeSchedulable,
-    Preempted,
-    Released,
     ReleaseStarted,
     Reserved,
     TaskGroupChanged,
@@ -37,11 +35,9 @@ from ykactor.core.messages import AllocationSpec, Ask
 S_NS = 10**9
 #: SC-50; row 2 of section 6.3 with SC-60.
 DELAY_NS, LONGEST_NS = 2 * S_NS, 3600 * S_NS
-#: PE-55.
-RETRY_NS = 15 * S_NS
 
 Name = tuple[ApplicationID, AllocationKey]
-#: What is done ("allocated", "reserved", "unreserved", "evicted", a placeholder "ended", or "replaces p1"), to whom, and where.
+#: What is done: "allocated", "reserved", "unreserved", a placeholder "ended", or "replaces p1"; then to whom, and where.
 Event = tuple[str, ApplicationID, AllocationKey, NodeID]
 
 
@@ -78,8 +74,6 @@ def in_words(fact: Decision) -> tuple[str, Name, NodeID]:
         case ReleaseStarted(_, ask, _, node_id, "PLACEHOLDER_REPLACED", message):
             (key,) = message.removeprefix("replacing allocationKey: ").split()
             return f"replaces {ask.spec.allocation_key}", (ask.spec.application_id, AllocationKey(key)), NodeID(str(node_id))
-        case ReleaseStarted(_, ask, _, node_id, "PREEMPTED_BY_SCHEDULER"):
-            return "evicted", name_of(ask), NodeID(str(node_id))
         case ReleaseStarted(_, ask, _, node_id, "TIMEOUT", "cancel placeholder: resource incompatible"):
             return "ended", name_of(ask), NodeID(str(node_id))
     return "", (ApplicationID(""), AllocationKey("")), NodeID("")
@@ -94,9 +88,6 @@ class Keeping:
         #: Since when an ask has waited (AP-56).
         self.since: dict[Name, int] = {}
         self.kept: dict[Name, Reserved] = {}
-        #: Asks that others go for: who has not gone yet, and when the last one went (PE-55).
-        self.contests: dict[Name, set[Name]] = {}
-        self.won: dict[Name, int] = {}
         #: The same as the partition has told it.
         self.told: dict[Name, NodeID] = {}
         #: States of applications, and who holds an accepted slot: since it reserved (SC-24) or has a placeholder, until it
@@ -123,21 +114,8 @@ class Keeping:
                     self.take_slot(name[0])
                 case Unreserved(_, ask) | Allocated(_, ask):
                     self.kept.pop(name_of(ask), None)
-                    self.forget(name_of(ask))
-                case Preempted(_, ask):
-                    self.contests[name_of(ask)] = {(application_id, key) for _, application_id, key in fact.victims}
             self.hear_one(fact, decided)
         self.heard += len(decided)
-
-    def forget(self, name: Name) -> None:
-        """Nobody goes for this ask any more, or it does not matter."""
-        self.contests.pop(name, None)
-        self.won.pop(name, None)
-
-    def lapse(self, now_ns: int) -> None:
-        """PE-55: who waits although everybody has gone may try again after a while."""
-        for name in [name for name, won_ns in self.won.items() if won_ns + RETRY_NS <= now_ns]:
-            self.forget(name)
 
     def hear_one(self, fact: Decision, facts: list[Decision]) -> None:
         match fact:
@@ -150,14 +128,7 @@ class Keeping:
             case AskRemoved(_, ask, _, True):
                 leaves = any(type(it) is ApplicationLeft and it.application_id == ask.spec.application_id for it in facts)
                 self.end({name_of(ask)}, "application left" if leaves else "ask cancelled")
-            case Released(at_ns, ask):
-                for name, victims in self.contests.items():
-                    if name_of(ask) in victims:
-                        victims.discard(name_of(ask))
-                        if not victims:
-                            self.won[name] = at_ns
             case AskResized(_, _, after) if name_of(after) in self.kept:
-                self.forget(name_of(after))
                 kept = self.kept[name_of(after)] = structs.replace(self.kept[name_of(after)], ask=after)
                 self.ways["ask resized"] += 1
                 self.end_what_does_not_fit(kept.node_id, "ask too large")
@@ -211,7 +182,6 @@ class Keeping:
     def end(self, names: set[Name], way: str) -> None:
         for name in names & self.kept.keys():
             del self.kept[name]
-            self.forget(name)
             self.ways[way] += 1
 
     def end_what_does_not_fit(self, node_id: NodeID, way: str) -> None:
@@ -221,5 +191,4 @@ class Keeping:
     def next_instant(self, after_ns: int, asks: dict[Name, Ask]) -> int | None:
         """SC-5: when an ask has waited long enough to reserve, or a reservation has lasted longest."""
         instants = [self.since[name] + DELAY_NS for name in asks] + [kept.at_ns + LONGEST_NS for kept in self.kept.values()]
-        instants += [won_ns + RETRY_NS for won_ns in self.won.values()]
         return min((instant for instant in instants if instant > after_ns), default=None)

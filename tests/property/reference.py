@@ -51,8 +51,7 @@ class Reference:
         self.people.choose_groups(root)
         if not any(quantity > 0 for quantity in root.max.values()):
             return []  # SC step 0, PR-26
-        self.keeping.lapse(now_ns)
-        step = Step(now_ns, nodes, roster.config.node_sort_policy, self.people, self.keeping, self.applications())
+        step = Step(now_ns, nodes, roster.config.node_sort_policy, self.people, self.keeping)
         found = step.decide(root)
         self.ways = step.ways
         return found
@@ -70,14 +69,10 @@ class Reference:
         self.keeping.follow(facts)
         self.keeping.ways += self.ways
 
-    def applications(self) -> list[Application]:
-        """All that live."""
-        leaves = [queue for queue in self.partition.roster.queues.values() if isinstance(queue, LeafCore)]
-        return [application for leaf in leaves for application in leaf.applications.values()]
-
     def asks(self) -> dict[Name, Ask]:
         """All that wait."""
-        applications = self.applications()
+        leaves = [queue for queue in self.partition.roster.queues.values() if isinstance(queue, LeafCore)]
+        applications = [application for leaf in leaves for application in leaf.applications.values()]
         return {name_of(ask): ask for application in applications for ask in application.asks.values()}
 
 
@@ -186,23 +181,8 @@ def stateaware(applications: list[Application], *, by_priority: bool) -> list[Ap
 class Step:
     """One pass (section 2 of SC), with the nodes as they are now."""
 
-    def __init__(
-        self,
-        now_ns: int,
-        nodes: list[NodeCore],
-        policy: NodeSortPolicy,
-        people: People,
-        keeping: Keeping,
-        applications: list[Application],
-    ) -> None:
+    def __init__(self, now_ns: int, nodes: list[NodeCore], policy: NodeSortPolicy, people: People, keeping: Keeping) -> None:
         self.now_ns = now_ns
-        #: What runs and has not been told to end.
-        self.free = {
-            name_of(ask): ask
-            for application in applications
-            for key, (ask, _) in application.allocations.items()
-            if key not in application.gang.released
-        }
         self.nodes = {node.node_id: node for node in nodes}
         self.policy = policy
         self.people = people
@@ -254,7 +234,7 @@ class Step:
         return []
 
     def serve(self, leaf: Queue, application: Application, reserved: list[Ask]) -> list[Event]:
-        """The table, row by row; row 1 cannot be."""
+        """The table, row by row; row 1 cannot be, and row 3 is preemption's."""
         unserved = []
         for ask in reserved:
             kept = self.kept[name_of(ask)]
@@ -265,10 +245,6 @@ class Step:
             node = self.nodes[kept.node_id]
             if self.accepts(node, ask) and can_commit(leaf, ask.spec):
                 return self.allocate(ask, node)
-            if required_node(ask.spec) is not None and not fits(node.available, ask.spec.resource):  # row 3
-                found = self.evict_for(ask, node)
-                if found:
-                    return found
             unserved.append(ask)
         for ask in unserved:
             if required_node(ask.spec) is None:
@@ -276,42 +252,6 @@ class Step:
                 if found:
                     return found
         return []
-
-    def evict_for(self, ask: Ask, node: NodeCore) -> list[Event]:
-        """Section 10 of PE."""
-        if name_of(ask) in self.keeping.contests:
-            return []
-        wanted = {name: quantity for name, quantity in sorted(ask.spec.resource.items()) if quantity > 0}
-        needs = {name: quantity - node.available.get(name, 0) for name, quantity in wanted.items()}
-
-        def order(task: Ask) -> tuple:
-            spec = task.spec
-            sizes = [spec.resource.get(name, 0) for name in wanted]
-            return not spec.allow_preempt_self, spec.originator, spec.priority, -task.created_ns, sizes, spec.allocation_key
-
-        def enough(tasks: list[Ask]) -> bool:
-            return all(sum(it.spec.resource.get(name, 0) for it in tasks) >= need for name, need in needs.items() if need > 0)
-
-        chosen: list[Ask] = []
-        for task in sorted((it for it in node.allocations.values() if self.may_go_for(ask, it)), key=order):
-            open_needs = [
-                name for name, need in needs.items() if sum(it.spec.resource.get(name, 0) for it in chosen) < need
-            ]
-            if any(task.spec.resource.get(name, 0) > 0 for name in open_needs):
-                chosen.append(task)
-        if not enough(chosen):
-            return []
-        for task in chosen[::-1]:  # PE-42
-            if enough([it for it in chosen if it is not task]):
-                chosen = [it for it in chosen if it is not task]
-        self.ways["others went for it"] += 1
-        return [("evicted", *name_of(task), node.node_id) for task in chosen]
-
-    def may_go_for(self, ask: Ask, task: Ask) -> bool:
-        """PE-60."""
-        is_other = task.spec.application_id != ask.spec.application_id
-        is_lower = task.spec.priority <= ask.spec.priority
-        return name_of(task) in self.free and is_other and is_lower and required_node(task.spec) is None
 
     # ---- section 3 of GA: placeholders
 

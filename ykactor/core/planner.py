@@ -71,7 +71,7 @@ class Planner:
         self._reservations = indexes.reservations
         self._inquiry = Inquiry(indexes.nodes)
         self._quotas = QuotaStep(indexes)
-        preemptor = Preemptor(indexes, self._spend_on_search)
+        preemptor = self.preemptor = Preemptor(indexes, self._spend_on_search)
         self._reserved = ReservedStep(indexes, self._inquiry, preemptor)
         self._placeholders = PlaceholderStep(indexes, self._inquiry)
         self._resorts = LastResorts(indexes, self._inquiry, preemptor)
