@@ -182,5 +182,5 @@ def test_it_ends(seed: int) -> None:
 def test_the_histories_hold_what_they_should() -> None:
     """Of the above: many preemptions, in most of which the preemptor runs in the end."""
     outcomes = [contest.outcome for seed in range(40) for contest in play(seed)[0].watch.all_contests]
-    assert len(outcomes) > 100
+    assert len(outcomes) > 60
     assert outcomes.count("placed") > 0.9 * len(outcomes)
