@@ -87,6 +87,16 @@ def test_it_may_stay():
     it.expect(REPLACING, "t1 on n1")
 
 
+def test_no_node_resources():
+    """Step 0 of SC is before step 2: while the nodes offer nothing, nothing is replaced."""
+    it = room()
+    it.given(node("n1", "UPDATE", vcore=0), node("n2", "UPDATE", vcore=0))
+    it.send(ask("t1", "gang", group="g", vcore=1))
+    it.expect()
+    it.send(node("n2", "UPDATE", vcore=1))
+    it.expect(REPLACING)
+
+
 def test_no_other_node():
     """Nothing happens, and is tried again when something grows."""
     it = room(*answer("gpu", "n1", "n2", no="no gpu"), *answer("gpu", "n1", no="no gpu", allocate=False))

@@ -93,6 +93,8 @@ class Planner:
         self.indexes.recall()
         if back := self._quotas.run(now_ns):  # in a plan of their own, as all that reads the owners
             return Plan(back, False, TRY_WORK * len(back))
+        if not self.ledger.root_max:  # no node resources (SC step 0)
+            return Plan(steps, True, self._spent())
         try:
             while len(steps) < budget.placements_max and not at_rest:
                 if self._reservations.by_ask and self._place_reserved(now_ns):
@@ -105,7 +107,7 @@ class Planner:
                 at_rest = not self._step(now_ns)
         except (_OutOfWork, PlanEnds):
             pass  # what was parked on the way stays parked: the next plan goes on from here
-        if at_rest and self.ledger.root_max:
+        if at_rest:
             steps += self.indexes.remarks.tell(now_ns)
             at_rest = not self.indexes.remarks
         return Plan(steps, at_rest and not self._resorts.put_off, self._spent())
@@ -129,8 +131,6 @@ class Planner:
     def _step(self, now_ns: int) -> bool:
         """One decision from root; answers whether there was one."""
         queue = self.ledger.root
-        if not self.ledger.root_max:  # no node resources (SC step 0)
-            return False
         self._resorts.begin_pass()
         while True:
             if queue.is_leaf:
@@ -148,8 +148,6 @@ class Planner:
 
     def _place_reserved(self, now_ns: int) -> bool:
         """Step 1 of a pass."""
-        if not self.ledger.root_max:
-            return False
         if self._steps and self._spent() > self._work_max:
             raise _OutOfWork
         steps = self._reserved.run(now_ns, may_preempt=not self._steps)
