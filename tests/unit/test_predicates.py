@@ -1,7 +1,7 @@
 """What is remembered of the resource manager's answers: verdicts, deadlines, bounds."""
 
 from ykactor.core import predicates as module
-from ykactor.core.predicates import NO_ANSWER, OPEN_MAX, PATIENCE_NS, REASON_MAX, Predicates
+from ykactor.core.predicates import LOOKS_MAX, NO_ANSWER, OPEN_MAX, PATIENCE_NS, REASON_MAX, Predicates
 
 GPU = ("gpu", True)
 GPU_INSTEAD = ("gpu", False)
@@ -89,6 +89,20 @@ def test_classes_are_bounded():
     for number in range(3 * OPEN_MAX):
         it.answer((f"class-{number}", True), "n1", "")
     assert len(it.counts()) <= OPEN_MAX
+
+
+def test_room_is_made_at_a_bounded_price():
+    """With all classes open an answer to another one does not look through them all; those answered are still found and go."""
+    it, looks = Predicates(), []
+    for number in range(OPEN_MAX):
+        it.ask(0, (f"open-{number}", True), ["n1"])
+    forget = it._forget_known
+    it._forget_known = lambda answers: (looks.append(answers), forget(answers))
+    for number in range(2 * OPEN_MAX):
+        it.answer((f"class-{number}", True), "n1", "")
+    assert len(looks) <= 2 * OPEN_MAX * LOOKS_MAX
+    assert len(it.counts()) <= 1.1 * OPEN_MAX
+    assert all(it.is_open((f"open-{number}", True), "n1") for number in range(OPEN_MAX))
 
 
 def test_deadlines_that_are_void_do_not_pile_up():

@@ -12,6 +12,7 @@ Bounded: ``OPEN_MAX`` questions wait for an answer at a time; of answers the cla
 from __future__ import annotations
 
 import heapq
+from collections import OrderedDict
 from collections.abc import Iterable
 
 from ykactor.core.ids import NodeID
@@ -28,6 +29,8 @@ NODES_MAX = 16
 OPEN_MAX = 4096
 #: Answers remembered, about 100 bytes each without their reasons.
 KNOWN_MAX = 200_000
+#: Classes looked at, at a time, to find some whose answers can be forgotten.
+LOOKS_MAX = 16
 #: Longer reasons are cut.
 REASON_MAX = 200
 #: How long an answer may take. As long after that the question may be asked again, then after twice as long, doubled so often:
@@ -77,7 +80,7 @@ class Predicates:
         self.is_answered = True
         self.readmissions = 0
         #: The one that was used last is the last.
-        self._answers: dict[Question, _Answers] = {}
+        self._answers: OrderedDict[Question, _Answers] = OrderedDict()
         self._open_count = self._known_count = 0
         #: (when, question, node) of open questions and of when to ask again; entries that are no longer so are passed over.
         self._due: list[tuple[int, Question, NodeID]] = []
@@ -216,20 +219,19 @@ class Predicates:
     def _use(self, question: Question) -> _Answers:
         """The answers of a question, which is the one that was used last from now on."""
         answers = self._answers.pop(question, None) or _Answers()
-        if self._known_count >= KNOWN_MAX or len(self._answers) >= OPEN_MAX:
-            self._make_room()
+        self._make_room()
         self._answers[question] = answers
         return answers
 
     def _make_room(self) -> None:
-        """Forget a tenth of what was used longest ago; open questions stay."""
-        known_max, classes_max = KNOWN_MAX * 9 // 10, OPEN_MAX * 9 // 10
-        for question, answers in list(self._answers.items()):
-            if self._known_count <= known_max and len(self._answers) <= classes_max:
+        """Forget what was used longest ago, as far as there is too much; open questions stay, and count as used just now."""
+        for _ in range(min(LOOKS_MAX, len(self._answers))):
+            if self._known_count < KNOWN_MAX and len(self._answers) < OPEN_MAX:
                 break
+            question, answers = self._answers.popitem(last=False)
             self._forget_known(answers)
-            if not answers:
-                del self._answers[question]
+            if answers:
+                self._answers[question] = answers
 
     def _forget_known(self, answers: _Answers) -> None:
         for node_id in [*answers.passed, *answers.refused]:
