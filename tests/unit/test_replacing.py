@@ -3,6 +3,7 @@
 import pytest
 from world import answer, app, ask, node, queue, release, remove, tree, world
 
+from ykactor.core.decisions import AskRemoved
 from ykactor.core.nodes import NodeCore, PlaceBatch, Refused
 
 TEXT = tree(queue("g"))
@@ -150,11 +151,29 @@ def test_the_placeholder_ends_otherwise(it):
 
 def test_the_task_is_cancelled(it):
     """AP-125: its place is free again, the placeholder's end is still awaited."""
-    it.send(release("t1", "gang"))
+    assert asks_removed(it, release("t1", "gang")) == ["t1"]
     assert used(it) == ([2, 0], 2)
-    it.send(release("p1", "gang", CONFIRM))
+    assert asks_removed(it, release("p1", "gang", CONFIRM)) == ["p1"]
     it.expect()
     assert used(it) == ([1, 0], 1)
+
+
+def asks_removed(it, *said):
+    """Whose ask records are gone when this was said, in order."""
+    start = len(it.facts)
+    it.send(*said)
+    return [fact.ask.spec.allocation_key for fact in it.facts[start:] if isinstance(fact, AskRemoved)]
+
+
+def test_the_task_is_cancelled_on_the_same_node():
+    """The removal of its ask is told (section 2 of EV), also when all tasks are released with it, or its application ends."""
+    said = release("t1", "gang"), release(None, "gang"), remove("gang")
+    removed = []
+    for word in said:
+        it = room(*answer("gpu", "n1", allocate=False))
+        it.given(real("t1"), real("t2"))
+        removed.append(asks_removed(it, word))
+    assert removed == [["t1"], ["t1", "t2", "p1", "p2"], ["t1", "t2", "p1", "p2"]]
 
 
 def test_the_application_goes(it):

@@ -60,10 +60,12 @@ def test_counts_what_happened() -> None:
         placed(2, "k1"),
         AllocationRejected(2 * S, AllocationKey("k3"), ApplicationID("app"), "no"),
         AskRemoved(3 * S, ask("k2"), QUEUE, pending=True),
+        waits(3, "k4"),
+        AskRemoved(3 * S, ask("k4"), QUEUE, pending=False),
         AskRemoved(4 * S, ask("k1"), QUEUE, pending=False),
         released(4, "k1"),
     ).finish(5 * S, [])
-    assert (report.placed, report.released, report.cancelled, report.rejected) == (1, 1, 1, 1)
+    assert (report.placed, report.released, report.cancelled, report.rejected) == (1, 1, 2, 1)
     assert (report.pending, report.duration_s) == (0, 5.0)
 
 

@@ -131,7 +131,7 @@ class AskAdded(Fact, frozen=True, gc=False):
 
 
 class AskRemoved(Fact, frozen=True, gc=False):
-    """An ask record is gone: cancelled while ``pending``, or its allocation ended (EV-10).
+    """An ask record is gone: cancelled while ``pending`` or about to take a placeholder's place, or its allocation ended (EV-10).
 
     ``timed_out``: by a placeholder or execution timeout.
     """

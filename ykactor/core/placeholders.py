@@ -83,12 +83,17 @@ def _give_up_place(it: Application, now_ns: int, placeholder: AllocationKey) -> 
 def cut(it: Application, now_ns: int, key: AllocationKey) -> list[Decision]:
     """What is about to take a placeholder's place is cancelled; the placeholder's end is still awaited (AP-125)."""
     placeholder = it.gang.placeholder_of(key)
-    return [] if placeholder is None else _give_up_place(it, now_ns, placeholder)
+    return [] if placeholder is None else _cut(it, now_ns, placeholder)
+
+
+def _cut(it: Application, now_ns: int, placeholder: AllocationKey) -> list[Decision]:
+    real, _ = it.gang.replacing[placeholder]
+    return [*_give_up_place(it, now_ns, placeholder), AskRemoved(now_ns, real, it.queue, False)]
 
 
 def cut_all(it: Application, now_ns: int) -> list[Decision]:
     """Nothing is about to take a place any more."""
-    return [fact for placeholder in list(it.gang.replacing) for fact in _give_up_place(it, now_ns, placeholder)]
+    return [fact for placeholder in list(it.gang.replacing) for fact in _cut(it, now_ns, placeholder)]
 
 
 def lose_taker(it: Application, now_ns: int, key: AllocationKey) -> list[Decision]:

@@ -167,9 +167,8 @@ class Summary:
             case AllocationResized():
                 self._used.subtract(fact.at_ns, fact.before.spec.resource)
                 self._used.add(fact.at_ns, fact.after.spec.resource)
-            case AskRemoved(pending=True):
+            case AskRemoved() if self._waiting_since_ns.pop(_key(fact), None) is not None:
                 self._cancelled += 1
-                self._waiting_since_ns.pop(_key(fact), None)
             case AllocationRejected(_, key, application_id, reason):
                 self._refused.append((key, application_id, reason))
             case ApplicationRejected(_, application_id, reason):
