@@ -1,10 +1,11 @@
 """Real tasks that may not run where their placeholders are: they go to another node (row 3 of section 3 of GA)."""
 
 import pytest
-from world import answer, app, ask, node, queue, release, remove, tree, world
+from world import S_NS, answer, app, ask, node, queue, release, remove, tree, world
 
 from ykactor.core.decisions import AskRemoved
 from ykactor.core.nodes import NodeCore, PlaceBatch, Refused
+from ykactor.core.planner import Budget, Planner
 
 TEXT = tree(queue("g"))
 CONFIRM = "PLACEHOLDER_REPLACED"
@@ -204,6 +205,44 @@ def test_a_node_that_refuses_undoes_it(monkeypatch):
     it.expect(REPLACING)
     assert len(refusals) == 1
     assert used(it) == ([2, 1], 2)
+
+
+def refused_gangs(count, **options):
+    """Gangs of one placeholder each whose real tasks may run nowhere."""
+    it = world(TEXT, [node("n1", vcore=10 * count)], **options)
+    it.given(*answer("gpu", "n1", no="no gpu", allocate=False), *answer("gpu", "n1", no="no gpu"))
+    names = [f"gang-{number:03}" for number in range(count)]
+    it.given(*(app(name, "root.g", placeholders={"vcore": 1}) for name in names))
+    it.given(*(ask(f"p-{name}", name, group="g", placeholder=True, vcore=1) for name in names))
+    it.given(*(ask(f"t-{name}", name, group="g", predicate="gpu", vcore=1) for name in names))
+    return it
+
+
+def test_many_gangs_are_looked_at_a_few_at_a_time():
+    """A plan is bounded by what it may decide and do; in the end all were looked at, in order, once each."""
+    it = refused_gangs(10, placements_max=4)
+    assert [line.split("'")[1] for line in it.remarks()] == [f"t-gang-{number:03}" for number in range(10)]
+    indexes, planner = it.direct.scheduler.indexes, Planner(it.direct.scheduler.indexes)
+    indexes.nodes.openings += 1
+    plans = [planner.plan(it.now_ns + 20 * S_NS, Budget(4, 10**6)) for _ in range(4)]
+    assert [len(plan.steps) for plan in plans] == [4, 4, 2, 0]
+    indexes.nodes.openings += 1
+    works = [planner.plan(it.now_ns + 20 * S_NS, Budget(4, 50)).work for _ in range(6)]
+    assert all(50 < work < 100 for work in works[:3])
+    assert not indexes.replaceable
+
+
+def test_what_changes_no_node_makes_nobody_look_again():
+    """The end of an application that ran nothing is no reason; a node that grows is."""
+    it = refused_gangs(3)
+    indexes = it.direct.scheduler.indexes
+    seen = []
+    set_aside = indexes.set_aside
+    indexes.set_aside = lambda leaf, application: (seen.append(application), set_aside(leaf, application))
+    it.send(app("other", "root.g"), remove("other"))
+    assert seen == []
+    it.send(node("n1", "UPDATE", vcore=100))
+    assert len(seen) == 3
 
 
 def test_many_held_asks_cost_one_look():

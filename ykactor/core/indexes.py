@@ -107,9 +107,11 @@ class Indexes:
         self.clocks = QuotaClocks()
         #: When an ask becomes old enough to reserve, as far as that matters: None while no ask has failed to find a node.
         self.ripe_ns: int | None = None
-        #: Those of which nobody could until something grows, and the generation at which they were offered again last.
+        #: Those of which nobody could until a node or an answer changes, and what these were when they were offered again last.
         self.aside: dict[WaitingApplication, Account] = {}
-        self._recalled = 0
+        self._recalled = 0, 0
+        #: One higher whenever something was answered or forgotten.
+        self.answers = 0
         #: Applications that are left alone, and until when.
         self.backoffs: dict[WaitingApplication, int] = {}
         self.generation = 0
@@ -579,15 +581,16 @@ class Indexes:
             self.replaceable.setdefault(leaf, {})[application] = None
 
     def set_aside(self, leaf: Account, application: WaitingApplication) -> None:
-        """Of the pairs that are left in an application none can be joined until something grows or changes in it."""
+        """Of the pairs that are left in an application none can be joined until a node, an answer or the application changes."""
         if application in self.replaceable.get(leaf, ()):
             self._forget_pairs(leaf, application)
             self.aside[application] = leaf
 
     def recall(self) -> None:
-        """Offer again what was set aside if something has grown."""
-        if self._recalled != self.generation:
-            self._recalled = self.generation
+        """Offer again what was set aside if a node or an answer has changed."""
+        changes = self.nodes.openings, self.answers
+        if self._recalled != changes:
+            self._recalled = changes
             for application, leaf in self.aside.items():
                 self.replaceable.setdefault(leaf, {})[application] = None
             self.aside.clear()
@@ -612,6 +615,7 @@ class Indexes:
             case LookAgain(at_ns):
                 is_news = predicates.expire(at_ns)
         if is_news:
+            self.answers += 1
             self.generation += 1
 
     def _touch_node(self, node_id: NodeID) -> None:

@@ -193,14 +193,21 @@ class Ledger:
 
     def first_of(self, leaves: Iterable[Account]) -> Account:
         """The leaf that the walk from root comes to first; each of ``leaves`` must have something pending."""
+        return next(self.in_order(leaves))
+
+    def in_order(self, leaves: Iterable[Account]) -> Iterator[Account]:
+        """At least one leaf, in the order in which the walk from root comes to them as far as they are asked for."""
         children: dict[Account, list[Account]] = {}
         for account in {account for leaf in leaves for account in leaf.path_up}:
             if account.parent is not None:
                 children.setdefault(account.parent, []).append(account)
-        queue = self.root
-        while queue in children:
-            queue = min(children[queue], key=queue.children.rank)
-        return queue
+        ahead = [self.root]
+        while ahead:
+            queue = ahead.pop()
+            if queue in children:
+                ahead += sorted(children[queue], key=queue.children.rank, reverse=True)
+            else:
+                yield queue
 
     def children_of(self) -> dict[Account, list[Account]]:
         """The children of every parent that has some, in name order, those too in which nobody waits."""

@@ -124,6 +124,8 @@ class NodeIndex:
         self._entries = 0
         #: Nodes looked at since the last plan began: the planner's measure of work.
         self.visited = 0
+        #: One higher whenever a node may take what it could not before: it has reported, is gone, or is offered again.
+        self.openings = 0
 
     # ---- what nodes report
 
@@ -140,6 +142,7 @@ class NodeIndex:
 
     def sync(self, core: NodeCore) -> None:
         """Take over the present state of a node, new or known."""
+        self.openings += 1
         node = self.nodes.get(core.node_id)
         if node is None:
             node = self.nodes[core.node_id] = IndexedNode(core.node_id)
@@ -164,6 +167,7 @@ class NodeIndex:
 
     def remove(self, node_id: NodeID) -> None:
         """The node is gone."""
+        self.openings += 1
         node = self.nodes.pop(node_id)
         if node.offered:
             self._take_out(node)
@@ -178,6 +182,7 @@ class NodeIndex:
         node.offered = node.schedulable and not reserved
         self._put_in(node)
         if not reserved:
+            self.openings += 1
             self._too_large.clear()
 
     def mark(self, node: IndexedNode) -> None:

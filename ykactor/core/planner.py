@@ -73,7 +73,7 @@ class Planner:
         self._quotas = QuotaStep(indexes)
         preemptor = self.preemptor = Preemptor(indexes, self._spend_on_search)
         self._reserved = ReservedStep(indexes, self._inquiry, preemptor)
-        self._placeholders = PlaceholderStep(indexes, self._inquiry)
+        self._placeholders = PlaceholderStep(indexes, self._inquiry, self._spend_on_search)
         self._resorts = LastResorts(indexes, self._inquiry, preemptor)
         self._steps: list[Step] = []
         self._work = 0
@@ -101,7 +101,7 @@ class Planner:
                     continue
                 if self.indexes.replaceable:  # in a plan of their own: a node may still refuse what was just placed
                     if not steps:
-                        steps += self._placeholders.run(now_ns)
+                        self._placeholders.run(now_ns, steps, budget.placements_max)
                     if steps:
                         break
                 at_rest = not self._step(now_ns)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from heapq import heapify, heappop
+
 from ykactor.core.backlog import Shape, WaitingApplication, shape_of
 from ykactor.core.decisions import AskRemark
 from ykactor.core.indexes import Indexes
@@ -14,29 +17,49 @@ from ykactor.core.resources import fits, text
 from ykactor.core.steps import GangStep, Step
 from ykactor.core.taskgroups import Holder
 
+#: What looking at one application costs, in looks at a node, and one for each ask that waits in it and each placeholder.
+LOOK_WORK = 20
+
 
 class PlaceholderStep:
-    """Replaces placeholders, at most one in a pass, and cancels too small ones on the way."""
+    """Replaces placeholders, at most one in a pass, and cancels too small ones on the way.
 
-    def __init__(self, indexes: Indexes, inquiry: Inquiry) -> None:
+    Args:
+        spend: is told what an application costs before it is looked at, in looks at a node; may raise to stop.
+    """
+
+    def __init__(self, indexes: Indexes, inquiry: Inquiry, spend: Callable[[int], None]) -> None:
         self._indexes = indexes
         self._inquiry = inquiry
+        self._spend = spend
         self._steps: list[Step] = []
 
-    def run(self, now_ns: int) -> list[Step]:
-        """What one pass decides; the applications in which there is nothing to be done at present are set aside."""
-        self._steps = []
-        replaceable = self._indexes.replaceable
-        while replaceable:
-            leaf = self._indexes.ledger.first_of(replaceable)
-            application = min(replaceable[leaf], key=lambda it: leaf.applications.sort_key(it) or ())
+    def run(self, now_ns: int, steps: list[Step], steps_max: int) -> None:
+        """Add to ``steps`` what one pass decides, as far as it comes before there are about ``steps_max`` or ``spend`` raises.
+
+        The applications in which there is nothing to be done at present are set aside, the others are left for the next plan.
+        """
+        self._steps = steps
+        for leaf, application in self._in_order():
+            if len(steps) >= steps_max:
+                return
+            assert application.gang is not None
+            self._spend(LOOK_WORK + application.gang.parts_count())
             found = self._replace_in(now_ns, leaf, application)
-            self._steps += self._inquiry.take()
+            steps += self._inquiry.take()
             self._indexes.requeue(leaf, application)
             if found:
-                break
+                return
             self._indexes.set_aside(leaf, application)
-        return self._steps
+
+    def _in_order(self) -> Iterator[tuple[Account, WaitingApplication]]:
+        """The applications with something to replace as the walk comes to them; most often only the first is looked at."""
+        replaceable = self._indexes.replaceable
+        for leaf in self._indexes.ledger.in_order(list(replaceable)) if replaceable else ():
+            waiting = [(leaf.applications.sort_key(it) or (), it) for it in replaceable[leaf]]
+            heapify(waiting)
+            while waiting:
+                yield leaf, heappop(waiting)[1]
 
     def _replace_in(self, now_ns: int, leaf: Account, application: WaitingApplication) -> bool:
         """Rows 1 to 3: the first real ask that may run where a placeholder of its group does, or else the first that may not,

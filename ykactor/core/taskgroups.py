@@ -88,6 +88,10 @@ class WaitingGang:
         """Whether a real ask waits and a placeholder of its group runs."""
         return any(count and self.free.get(group) for group, count in self._held_counts.items())
 
+    def parts_count(self) -> int:
+        """How many asks wait for placeholders, and placeholders may be replaced."""
+        return len(self.held) + len(self._places)
+
     def holders(self, ask: Ask) -> list[Holder]:
         """The placeholders whose place a real ask may take, in the order in which they are looked at (section 3 of GA)."""
         free = self.free.get(ask.spec.task_group_name)
