@@ -1,6 +1,6 @@
 """What is said of those who wait: once, when it is over, and never so much at a time that somebody else waits for it."""
 
-from world import World, app, ask, configure, limit, node, queue, release, tree, world
+from world import World, app, ask, configure, limit, node, queue, release, remove, tree, world
 
 from ykactor.core.decisions import AskRemark, RunnableChanged
 from ykactor.core.planner import Budget
@@ -116,3 +116,28 @@ def test_what_was_true_for_a_moment_is_not_told() -> None:
     told = len(it.facts)
     it.send(release("t0"))
     assert remarks(it, told) == ["Request 't1' has become schedulable in queue 'root.a'"]
+
+
+def test_lines_that_are_over_are_not_looked_at() -> None:
+    """Whatever makes the lines of a leaf anew, as many are watched as there are; none when nobody waits any more."""
+    texts = [tree(queue("a", p={"priority.offset": offset}), queue("b")) for offset in (0, 1)]
+    it = world(texts[0], [node("n1", vcore=10), node("n2", vcore=10)])
+    it.send(app("big", "root.b"), ask("b1", "big", vcore=6, requires="n1"), ask("b2", "big", vcore=6, requires="n2"))
+    it.send(app("app-1"), ask("t1", "app-1", vcore=5), ask("t2", "app-1", vcore=7))
+    indexes = it.direct.scheduler.indexes
+    for text in [*texts[::-1], *texts[::-1]]:
+        it.send(configure(text))
+        assert len(indexes.remarks.watched()) == 2
+    it.send(remove("app-1"), ask("b3", "big", vcore=1))
+    assert indexes.remarks.watched() == []
+
+
+def test_lines_of_a_dynamic_leaf_are_over_with_its_quotas() -> None:
+    """QU-100: an application that brings other quotas for its leaf makes the lines of the leaf anew."""
+    by_user = [{"name": "user", "create": True}]
+    it = world(tree(queue("b"), placementrules=by_user), [node("n1", vcore=10), node("n2", vcore=10)])
+    it.send(app("app-1", ""), ask("t0", "app-1", vcore=6), ask("t1", "app-1", vcore=6), ask("t2", "app-1", vcore=7))
+    tags = {"namespace__resourcequota": '{"resources": {"vcore": {"value": 20}}}'}
+    it.send(app("app-2", "", **tags), ask("u1", "app-2", vcore=8))
+    watched = it.direct.scheduler.indexes.remarks.watched()
+    assert len(watched) == len({line.key for line, _ in watched})

@@ -749,6 +749,7 @@ class Indexes:
         if account.config is core.config or not isinstance(core, LeafCore):
             return
         standing = account.applications.standing()  # also those of which we are about to hear that they have left
+        self.remarks.forget_lines(account)
         self.ledger.reconfigure_leaf(account, core.config)
         waiting = [self.waiting[name][1] for name in core.applications if name in self.waiting]
         for application in dict.fromkeys([*standing, *waiting]):
@@ -759,6 +760,7 @@ class Indexes:
     def _reconfigure(self, at_ns: int) -> Iterator[None]:
         """The queue tree or its settings changed: all orders and trackers begin anew."""
         self._tree_is_stale = False
+        self.remarks.forget_lines()
         queues = self._roster.queues.values()
         yield from self.ledger.configure((queue.config, isinstance(queue, LeafCore)) for queue in queues)
         yield from self.nodes.configure(self._roster.config.node_sort_policy)

@@ -57,6 +57,7 @@ def violations(partition: PartitionCore, scheduler: SchedulerCore, *, strict_max
         *_usage(roster, indexes.ledger, strict_max=strict_max),
         *_trackers(roster, indexes),
         *_orders(roster, indexes),
+        *_watched_lines(indexes),
         *_clocks(indexes),
     ]
 
@@ -474,6 +475,13 @@ def _orders(roster: Roster, indexes: Indexes) -> Iterator[str]:
         if isinstance(leaf, LeafCore):
             there = [name for name in leaf.applications if name in indexes.waiting]
             yield from _leaf_order(account, [indexes.waiting[name][1] for name in there])
+
+
+def _watched_lines(indexes: Indexes) -> Iterator[str]:
+    """Lines that are looked at again for remarks are lines of their leaves, or empty and about to be forgotten."""
+    for line, leaf in indexes.remarks.watched():
+        if line and (leaf.applications.lines.get(line.key) is not line or indexes.ledger.accounts.get(leaf.path) is not leaf):
+            yield f"account {leaf.path}: line {line.key} is watched, expected none that is over"
 
 
 def _leaf_order(account: Account, applications: list[WaitingApplication]) -> Iterator[str]:

@@ -68,6 +68,18 @@ class Remarks:
             self._watched = {line: leaf for line, leaf in self._watched.items() if line}
             self._crowd = max(_CROWD, 2 * len(self._watched))
 
+    def forget_lines(self, leaf: Account | None = None) -> None:
+        """The order of ``leaf``, or of all, is about to begin anew: the lines that it has now are over. O(lines)."""
+        if leaf is None:
+            self._watched.clear()
+        else:
+            for line in leaf.applications.lines.values():
+                self._watched.pop(line, None)
+
+    def watched(self) -> list[tuple[Line, Account]]:
+        """The lines that are looked at again, with their leaves."""
+        return list(self._watched.items())
+
     def _note_answer(self, leaf: Account, line: Line) -> None:
         answer = self._answer(leaf, line)
         if answer != line.told:
