@@ -1,10 +1,12 @@
 """What is said of those who wait: once, when it is over, and never so much at a time that somebody else waits for it."""
 
+import pytest
 from world import World, app, ask, configure, limit, node, queue, release, remove, tree, world
 
+from ykactor.core import remarks as module
 from ykactor.core.decisions import AskRemark, RunnableChanged
-from ykactor.core.planner import Budget
-from ykactor.core.remarks import REMARKS_MAX
+from ykactor.core.planner import Budget, Planner
+from ykactor.core.remarks import LOOKS_MAX, REMARKS_MAX
 from ykactor.sim.direct import carry_out
 
 ONE_NODE = [node("n1", vcore=4)]
@@ -141,3 +143,34 @@ def test_lines_of_a_dynamic_leaf_are_over_with_its_quotas() -> None:
     it.send(app("app-2", "", **tags), ask("u1", "app-2", vcore=8))
     watched = it.direct.scheduler.indexes.remarks.watched()
     assert len(watched) == len({line.key for line, _ in watched})
+
+
+def crowded(count: int, **keys: int) -> World:
+    """Two half full nodes, and ``count`` asks of one application and of as many shapes that wait for one with more room."""
+    it = world(tree(queue("a", **keys), queue("b")), [node("n1", vcore=5000), node("n2", vcore=5000)])
+    it.send(app("big", "root.b"), ask("b1", "big", vcore=2500, requires="n1"), ask("b2", "big", vcore=2500, requires="n2"))
+    it.send(app("app-1"), *(ask(f"t{n}", "app-1", vcore=2600 + n) for n in range(count)))
+    return it
+
+
+def test_looking_is_bounded() -> None:
+    """One plan looks at no more than ``LOOKS_MAX`` lines, counts that as work, and is at rest when all were looked at."""
+    count = 2 * LOOKS_MAX + 10
+    it = crowded(count)
+    indexes, planner = it.direct.scheduler.indexes, Planner(it.direct.scheduler.indexes)
+    assert remarks(it) == []
+    assert planner.plan(0, Budget(256, 10**6)).work == 0
+    indexes.remarks.is_stale = True
+    plans = [planner.plan(0, Budget(256, 10**6)) for _ in range(4)]
+    assert [plan.at_rest for plan in plans] == [False, False, True, True]
+    assert [plan.work for plan in plans] == [5 * LOOKS_MAX, 5 * LOOKS_MAX, 50, 0]
+    it.send(ask("b3", "big", vcore=2401))
+    assert len(remarks(it)) == count
+
+
+def test_an_application_is_told_once_what_holds_for_all_its_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However few lines a plan looks at, nothing is told and taken back in between."""
+    monkeypatch.setattr(module, "LOOKS_MAX", 1)
+    it = crowded(3, maxapplications=1)
+    it.send(app("app-2"), ask("u1", "app-2", vcore=1))
+    assert remarks(it) == ["app-1 held QUEUE"]

@@ -7,6 +7,7 @@ An ask that gets its place is told at once.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable
 from itertools import islice
 
@@ -22,6 +23,10 @@ from ykactor.core.told import HELD_BY_LIMIT, HELD_BY_QUEUE, OVER_LIMIT, OVER_QUO
 
 #: Facts that one plan tells at most (about 3 us each, with their events).
 REMARKS_MAX = 256
+
+#: Lines that one plan looks at again at most, and what that costs each time, in looks at a node (about 1 us against 0.2).
+LOOKS_MAX = 500
+_LOOK_WORK = 5
 
 #: Lines remembered before those that are gone are looked for.
 _CROWD = 1000
@@ -40,13 +45,16 @@ class Remarks:
         self._ledger = ledger
         self._news: dict[WaitingApplication, Account] = {}
         #: Parked lines that others may hold back further by what they use; nobody tries them again for that.
-        self._watched: dict[Line, Account] = {}
+        #: With the moment at which each was looked at last, and in the order of that.
+        self._watched: OrderedDict[Line, tuple[Account, int]] = OrderedDict()
+        self._moment = 0
         self._crowd = _CROWD
-        #: Whether somebody began to use something since they were looked at.
+        #: Whether somebody began to use something since the last moment.
         self.is_stale = False
 
     def __bool__(self) -> bool:
-        return bool(self._news)
+        """Whether something has to be told, or looked at to know that."""
+        return bool(self._news) or self._next_line() is not None
 
     # ---- who has to be looked at
 
@@ -61,12 +69,24 @@ class Remarks:
     def note_line(self, leaf: Account, line: Line) -> None:
         """The line was tried and is parked: its asks fit the quotas or they do not. O(1) when the last time was alike."""
         self._note_answer(leaf, line)
-        self._watched[line] = leaf
-        if not _may_worsen(leaf, line):
-            del self._watched[line]
-        elif len(self._watched) > self._crowd:
-            self._watched = {line: leaf for line, leaf in self._watched.items() if line}
+        self._watch(leaf, line)
+
+    def _watch(self, leaf: Account, line: Line) -> None:
+        """The line was looked at just now."""
+        self._watched.pop(line, None)
+        if not line or not _may_worsen(leaf, line):
+            return
+        self._watched[line] = leaf, self._now()
+        if len(self._watched) > self._crowd:
+            for it in [it for it in self._watched if not it]:
+                del self._watched[it]
             self._crowd = max(_CROWD, 2 * len(self._watched))
+
+    def _now(self) -> int:
+        """The present moment: one more than the last if somebody has begun to use something since."""
+        self._moment += self.is_stale
+        self.is_stale = False
+        return self._moment
 
     def forget_lines(self, leaf: Account | None = None) -> None:
         """The order of ``leaf``, or of all, is about to begin anew: the lines that it has now are over. O(lines)."""
@@ -78,7 +98,7 @@ class Remarks:
 
     def watched(self) -> list[tuple[Line, Account]]:
         """The lines that are looked at again, with their leaves."""
-        return list(self._watched.items())
+        return [(line, leaf) for line, (leaf, _) in self._watched.items()]
 
     def _note_answer(self, leaf: Account, line: Line) -> None:
         answer = self._answer(leaf, line)
@@ -86,15 +106,24 @@ class Remarks:
             line.told = answer
             self._news.update(dict.fromkeys(line.places(), leaf))
 
-    def _look_again(self) -> None:
-        """Others have taken what was left: that holds back who waited for a node, or for less, until now."""
-        self.is_stale = False
-        for line, leaf in list(self._watched.items()):
-            if line and line.parked:
-                line.reason = headroom.lacks_anything(self._ledger, leaf, line.head(), line.key[0][0]) or line.reason
-                self._note_answer(leaf, line)
-            if not line or not _may_worsen(leaf, line):
-                del self._watched[line]
+    def _next_line(self) -> Line | None:
+        """The line that was looked at longest ago, if that was before the present moment."""
+        line = next(iter(self._watched), None)
+        return line if line is not None and self._is_old(line) else None
+
+    def _is_old(self, line: Line) -> bool:
+        """Whether the line has to be looked at again."""
+        known = self._watched.get(line)
+        return known is not None and known[1] != self._now()
+
+    def _look_again(self, line: Line) -> None:
+        """Others have taken what was left: that may hold back who waited for a node, or for less, until now."""
+        self._ledger.effort.spent += _LOOK_WORK
+        leaf, _ = self._watched[line]
+        if line and line.parked:
+            line.reason = headroom.lacks_anything(self._ledger, leaf, line.head(), line.key[0][0]) or line.reason
+            self._note_answer(leaf, line)
+        self._watch(leaf, line)
 
     def _answer(self, leaf: Account, line: Line) -> int:
         if isinstance(line.reason, str):
@@ -123,9 +152,15 @@ class Remarks:
         return facts
 
     def tell(self, now_ns: int) -> list[Decision]:
-        """What has changed for those who wait, up to about ``REMARKS_MAX`` facts; to be called when nothing can be placed."""
-        if self.is_stale:
-            self._look_again()
+        """What has changed for those who wait, up to about ``REMARKS_MAX`` facts; to be called when nothing can be placed.
+
+        There may be more as long as this is true.
+        """
+        for _ in range(LOOKS_MAX):
+            line = self._next_line()
+            if line is None:
+                break
+            self._look_again(line)
         facts: list[Decision] = []
         for application, leaf in list(self._news.items()):
             self._tell(now_ns, leaf, application, facts)
@@ -135,6 +170,9 @@ class Remarks:
         return facts
 
     def _tell(self, now_ns: int, leaf: Account, application: WaitingApplication, facts: list[Decision]) -> None:
+        for queue in application.queues.values():  # all first: what holds for the application is in each of its lines
+            if queue.line is not None and self._is_old(queue.line):
+                self._look_again(queue.line)
         for queue in application.queues.values():
             line = queue.line
             if line is None or not line.parked or line.told is None:
