@@ -288,6 +288,20 @@ def test_a_cordoned_node_does_not_hold_it_back() -> None:
     assert "w on n2" in it.heard()
 
 
+def test_another_node_of_the_same_name() -> None:
+    """PE-30: what ran on the node that is gone is nobody's victim, whatever revision its successor has."""
+    it = full(priority=5)
+    it.given(wants(), at=1)
+    it.run(31.1)
+    it.given(release("w", "app-a"), node("n1", "DECOMISSION"), remove("app-b"), at=32)
+    it.given(node("n1", vcore=10), app("app-b", "root.b"))
+    for n in range(5):  # as often changed as the first one was
+        it.given(ask(f"s{n}", "app-b", vcore=2, on="n1"))
+    it.given(wants("v"))
+    it.run(70)
+    assert preemptions(it) == [(62, "v", ["s4"])]
+
+
 # ---- PE-55
 
 

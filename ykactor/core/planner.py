@@ -80,6 +80,8 @@ class Planner:
         self._work_max = 0
         #: The part of the work that went into searches for victims.
         self._search_work = 0
+        #: Whether a search for victims has got anywhere in the present plan.
+        self._has_searched = False
 
     def plan(self, now_ns: int, budget: Budget) -> Plan:
         """Place what can be placed, best first, within ``budget``."""
@@ -89,6 +91,7 @@ class Planner:
         self._work_max = budget.work_max
         self._resorts.begin_plan(may_preempt=self._search_work < SEARCH_WORK_MAX)
         self._search_work = 0
+        self._has_searched = False
         self.indexes.come_of_age(now_ns)
         self.indexes.recall()
         if back := self._quotas.run(now_ns):  # in a plan of their own, as all that reads the owners
@@ -119,9 +122,10 @@ class Planner:
         self._work += TRY_WORK
 
     def _spend_on_search(self, work: int) -> None:
-        """Called before a search does something that it will not have to do again."""
-        if self._spent() > self._work_max:
+        """Called before a search does something that it will not have to do again: at least once in each plan it goes on."""
+        if self._has_searched and self._spent() > self._work_max:
             raise _OutOfWork
+        self._has_searched = True
         self._work += work
         self._search_work += work
 

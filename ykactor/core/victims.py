@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable
 from functools import cached_property
+from weakref import WeakKeyDictionary
 
 from msgspec import Struct
 
@@ -102,16 +103,17 @@ class Tasks:
 
     def __init__(self, core_of: Callable[[NodeID], NodeCore]) -> None:
         self._core_of = core_of
-        self._lists: dict[NodeID, NodeTasks] = {}
+        #: By node and not by name: another one may come under the name of one that went.
+        self._lists: WeakKeyDictionary[NodeCore, NodeTasks] = WeakKeyDictionary()
         self._kinds: dict[tuple[str, int, tuple[tuple[str, int], ...]], Kind] = {}
 
     def on(self, node_id: NodeID, spend: Callable[[int], None]) -> NodeTasks:
         """The tasks of a node; ``spend`` is told what it costs to look, before it is done."""
         core = self._core_of(node_id)
-        found = self._lists.get(node_id)
+        found = self._lists.get(core)
         if found is None or found.revision != core.revision:
             spend(LIST_WORK + TASK_WORK * len(core.allocations))
-            found = self._lists[node_id] = NodeTasks(core, self._kind_of)
+            found = self._lists[core] = NodeTasks(core, self._kind_of)
         return found
 
     def _kind_of(self, task: Ask) -> Kind:
@@ -123,10 +125,6 @@ class Tasks:
                 self._kinds.clear()
             found = self._kinds[key] = Kind(task)
         return found
-
-    def forget(self, node_id: NodeID) -> None:
-        """The node is gone."""
-        self._lists.pop(node_id, None)
 
 
 def lacking(needs: Needs, available: Resource) -> Resource:
