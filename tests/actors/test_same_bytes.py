@@ -18,7 +18,7 @@ from ykactor.wire.render import decision_log
 
 ORDERS = range(20)
 RECORDINGS = Path(__file__).resolve().parents[3] / "shared" / "conformance"
-FAMILIES = ("a-", "b-", "c-", "d-", "e-", "n-")
+FAMILIES = ("a-", "b-", "c-", "d-", "e-", "k-", "n-")
 #: The two shortest of each family.
 RECORDED = [
     path
@@ -49,6 +49,47 @@ def test_generated_workloads(number):
 def test_many_small_cycles(number):
     """A budget that is used up all the time: the order of cycles, timers and input holds as well."""
     assert_same_bytes(generate(100 + number, nodes=12, applications=10, asks=100, churn=1.0), Budget(2, 5))
+
+
+def preempting(number, *, confirms):
+    """A generated session in which most asks may preempt after a second, on half the nodes; some require their node."""
+    rng = Random(number)
+    story = generate(3000 + number, queues=5, nodes=3, applications=8, asks=150, churn=0.3, mistakes=0.0, reloads=number % 2)
+    messages = []
+    for timed in story.messages:
+        said = msgspec.to_builtins(timed.request)
+        if "config" in said:
+            said["config"] = impatient(said["config"])
+        for entry in said.get("allocations", []):
+            entry["preemptionPolicy"] = {"allowPreemptSelf": rng.random() < 0.8, "allowPreemptOther": rng.random() < 0.8}
+            if rng.random() < 0.03:
+                entry.setdefault("allocationTags", {})["yunikorn.apache.org/requiredNode"] = "node-1"
+        messages.append(scenario.TimedRequest(timed.at, msgspec.convert(said, type(timed.request))))
+    return scenario.Scenario(story.name, impatient(story.config), story.until, confirms, messages)
+
+
+def impatient(text):
+    """The configuration with a short delay in every leaf."""
+    config = yaml.safe_load(text)
+    queues = list(config["partitions"][0]["queues"])
+    for queue in queues:
+        queue.setdefault("properties", {})["preemption.delay"] = "1s"
+        queues += queue.get("queues", [])
+    return yaml.safe_dump(config, sort_keys=False)
+
+
+@pytest.mark.parametrize("number", [0, 3, 4, 6, 8])
+@pytest.mark.parametrize("confirms", [True, False])
+def test_preemption(number, confirms):
+    """Asks of queues below their guarantees have others go for them, and so have those that require their node."""
+    story = preempting(number, confirms=confirms)
+    assert b"PREEMPTED_BY_SCHEDULER" in decision_log(simulate_directly(story).facts)
+    assert_same_bytes(story)
+
+
+def test_preemption_in_small_cycles():
+    """A search that goes on in the next cycle."""
+    assert_same_bytes(preempting(0, confirms=True), Budget(2, 5))
 
 
 def addressed(request, partition):
