@@ -159,7 +159,7 @@ def test_foreign_task_makes_others_wait() -> None:
     it = world(tree(queue("a")), [node("n1", vcore=10)])
     it.send(foreign("f1", "n1", vcore=6), app("app-1"), ask("t1", "app-1", vcore=5))
     it.expect("app-1 New", "app-1 Accepted")
-    assert it.why("t1") == "no schedulable node has room for it"
+    assert it.why("t1") == "no schedulable node has room for it that is not kept for another ask"
     assert it.queue("root")["allocated"] == {}
     it.send(release("f1", ""))
     it.expect("app-1 Starting", "t1 on n1")

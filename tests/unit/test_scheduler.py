@@ -67,7 +67,7 @@ def test_a_refusal_is_taken_back() -> None:
     assert it.queue("root.a") | {"allocated": {"vcore": 3}, "pending": {"vcore": 3}} == it.queue("root.a")
     again = cycle(it)
     assert (placed(again), again.at_rest) == ([], True)
-    assert it.why("t0") == "no schedulable node has room for it"
+    assert it.why("t0") == "no schedulable node has room for it that is not kept for another ask"
 
 
 def test_a_refused_batch_may_still_fit() -> None:

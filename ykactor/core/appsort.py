@@ -88,7 +88,7 @@ class Line:
         self.oldest_ns = NEVER
         self.told: int | None = None
         #: Why it was parked last: a sentence, or the queue or tracker that is short of a type, or of a running slot (type "").
-        self.reason: str | tuple[Account | Tracker, str] = "not yet considered"
+        self.reason: str | tuple[Account | Tracker, str] = "no node offers anything yet, or it has not been considered"
 
     def __len__(self) -> int:
         return len(self._order)

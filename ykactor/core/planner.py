@@ -25,6 +25,7 @@ from ykactor.core.preempting import Preemptor
 from ykactor.core.preemptions import Preemptions
 from ykactor.core.replacing import PlaceholderStep
 from ykactor.core.reserving import ReservedStep
+from ykactor.core.states import ApplicationState
 from ykactor.core.steps import PlanEnds, Step, place
 
 #: A plan that searched this much for victims is followed by one that does not, so that others are placed meanwhile.
@@ -246,10 +247,12 @@ class Planner:
         """An ask that must run on one node is placed there, or has it kept at once (section 7 of SC)."""
         assert queue.required_node is not None
         assert queue.line is not None
-        queue.line.reason = _no_node(queue)
         node = self.nodes.nodes.get(queue.required_node)
         if node is None or not node.could_fit(queue.needs, queue.selector):  # SC-71; and nobody makes room in vain
+            missing = "is not registered" if node is None else "is too small for it, or is not what it selects"
+            queue.line.reason = f"required node {queue.required_node} {missing}"
             return False
+        queue.line.reason = f"required node {queue.required_node} has no room for it"
         has_room = node.fits(queue.needs, queue.selector)
         is_refused = self._inquiry.may_run(queue.first(), node.node_id, allocate=True) is False
         if (has_room or is_refused) and self._is_held_up(now_ns, leaf, queue, node):  # it would be kept in vain
@@ -267,15 +270,15 @@ class Planner:
 
 
 def _no_node(queue: AskQueue) -> str:
-    if queue.required_node is None:
-        return f"no schedulable node {'that it selects ' if queue.selector else ''}has room for it"
-    return f"required node {queue.required_node} has no room for it or is not registered"
+    return f"no schedulable node {'that it selects ' if queue.selector else ''}has room for it that is not kept for another ask"
 
 
 def explain(application: WaitingApplication, queue: AskQueue, preemptions: Preemptions) -> str:
     """Why the asks of ``queue`` of ``application`` wait, in words and with present numbers, for people."""
     if application.backoff_ns:
         return "too many asks of the application fit nowhere: it is left alone for a while (application.unschedasks.backoff)"
+    if application.state is ApplicationState.FAILING:
+        return "the application is Failing: it ends when the resource manager has confirmed its releases"
     if queue.line is None:
         return "another application of the queue starts first (stateaware)"
     shortage, tried = _shortage(queue, queue.line), preemptions.attempt_of(queue.first())
