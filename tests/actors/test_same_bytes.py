@@ -87,6 +87,14 @@ def test_preemption(number, confirms):
     assert_same_bytes(story)
 
 
+@pytest.mark.parametrize("number", [0, 3, 4, 6, 7, 8])
+def test_preemption_by_the_step(number):
+    """What goes for an ask is confirmed before anything else is decided, so the budget of a cycle changes nothing."""
+    story = preempting(number, confirms=True)
+    logs = [decision_log(simulate_directly(story, budget=Budget(most, 10**6)).facts) for most in (1, 7, 256)]
+    assert logs[0] == logs[1] == logs[2]
+
+
 def test_preemption_in_small_cycles():
     """A search that goes on in the next cycle."""
     assert_same_bytes(preempting(0, confirms=True), Budget(2, 5))

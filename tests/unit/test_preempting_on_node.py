@@ -67,6 +67,15 @@ def test_d3_nobody() -> None:
     assert it.remarks() == [NOBODY, NOBODY]
 
 
+def test_everybody_is_told() -> None:
+    """PE-63: of several asks for which nobody may go each owner hears it."""
+    it = full(task("t", 6, priority=11), ask("u", "app-1", on="n2", vcore=96, priority=11))
+    it.given(app("other", "root.sys"))
+    it.given(daemon("d"), ask("e", "other", requires="n2", vcore=5), at=5)
+    it.given(*(ask(f"more-{name}", "app-1", on=name, vcore=1, priority=11) for name in ("n1", "n2")), at=25)
+    assert sorted(it.remarks()) == 2 * [NOBODY] + 2 * [NOBODY.replace("'d'", "'e'").replace("n1", "n2")]
+
+
 def test_d4_opted_out() -> None:
     """D4: law 1."""
     assert gone(full(*(task(f"t{n}", preempt_self=False) for n in range(5)))) == ["t2", "t3", "t4"]

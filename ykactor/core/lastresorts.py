@@ -71,7 +71,7 @@ class LastResorts:
             is_without_node: no node has room; else a queue has none, and nodes were not tried.
 
         Raises:
-            PlanEnds: it is somebody's turn to preempt, and the plan has decided something already.
+            PlanEnds: it is somebody's turn to preempt: the plan has decided something already, or now that.
         """
         order, line = leaf.applications, queue.line
         assert line is not None
@@ -102,7 +102,8 @@ class LastResorts:
             return False
         if steps:
             raise PlanEnds
-        return self._preempt(now_ns, leaf, application, ask, steps)
+        self._preempt(now_ns, leaf, application, ask, steps)
+        return False
 
     def _turns(
         self, now_ns: int, leaf: Account, queue: AskQueue, line: Line, steps: list[Step], *, is_without_node: bool
@@ -148,11 +149,11 @@ class LastResorts:
             steps += self._inquiry.take()
         return node if may_run else None
 
-    def _preempt(self, now_ns: int, leaf: Account, application: WaitingApplication, ask: Ask, steps: list[Step]) -> bool:
+    def _preempt(self, now_ns: int, leaf: Account, application: WaitingApplication, ask: Ask, steps: list[Step]) -> None:
         found = self._preemptor.attempt(now_ns, leaf, application, ask)
         self._attempts[leaf] = self._attempts.get(leaf, 0) + 1  # PE-16
         if isinstance(found, str):
             self._indexes.preemptions.note_attempt(now_ns, ask, found)
-            return False
-        steps += found
-        return True
+        else:
+            steps += found
+            raise PlanEnds  # what is next builds on the confirmation

@@ -48,7 +48,8 @@ class Plan(Struct):
     """What a plan decided.
 
     Attributes:
-        steps: in the order in which they were decided. A replacement ends the plan: what follows builds on its confirmation.
+        steps: in the order in which they were decided. A replacement or an eviction ends the plan: what follows builds on its
+            confirmation.
         at_rest: nothing more can be placed; False when the budget ran out first.
         work: units spent.
     """
@@ -155,11 +156,11 @@ class Planner:
         """Step 1 of a pass."""
         if self._steps and self._spent() > self._work_max:
             raise _OutOfWork
-        steps = self._reserved.run(now_ns, may_preempt=not self._steps)
-        if steps:  # else it is not looked at again, so that a small budget is no reason to do so for ever
-            self._work += TRY_WORK * len(steps) + SCAN_WORK * self._reserved.scanned
-        self._steps += steps
-        return bool(steps)
+        count = len(self._steps)
+        is_served = self._reserved.run(now_ns, self._steps)
+        if is_served:  # else it is not looked at again, so that a small budget is no reason to do so for ever
+            self._work += TRY_WORK * (len(self._steps) - count) + SCAN_WORK * self._reserved.scanned
+        return is_served
 
     def _try_leaf(self, now_ns: int, leaf: Account) -> bool:
         """The applications of a leaf in their order, their asks in theirs (SC-21 to SC-24, section 4 of SC)."""

@@ -45,18 +45,19 @@ class ReservedStep:
         self._old_until_ns = 0
         #: Generation and changes of reservations when nothing could be placed the last time.
         self._seen = (-1, -1)
-        self._may_preempt = False
         #: Whether somebody was passed over only because it is not its turn in its leaf.
         self._is_kept_back = False
 
-    def run(self, now_ns: int, *, may_preempt: bool) -> list[Step]:
-        """What one pass decides; empty when there is nothing.
+    def run(self, now_ns: int, steps: list[Step]) -> bool:
+        """What one pass decides; answers whether that was something.
+
+        Args:
+            steps: of the plan so far; gets what is decided.
 
         Raises:
-            PlanEnds: others would have to go, and the plan has decided something already (not ``may_preempt``).
+            PlanEnds: others have to go: the plan has decided something already, or now that.
         """
-        self._steps = []
-        self._may_preempt = may_preempt
+        self._steps, count = steps, len(steps)
         candidates = self._candidates(now_ns)
         while candidates:
             leaf = self._indexes.ledger.first_of(candidates)
@@ -65,10 +66,12 @@ class ReservedStep:
                 is_served = self._serve(now_ns, leaf, application, here[application])
                 self._steps += self._inquiry.take()
                 if is_served:
-                    return self._steps
-        if not self._steps and not self._is_kept_back:
+                    return True
+        if len(steps) > count:
+            return True
+        if not self._is_kept_back:
             self._seen = self._now()
-        return self._steps
+        return False
 
     def _now(self) -> tuple[int, int]:
         return self._indexes.generation, self._reservations.changes
@@ -151,8 +154,8 @@ class ReservedStep:
                     return True  # somebody who comes earlier may want the node
                 continue
             if not reservation.has_room():
-                if reservation.is_pinned() and self._preempt(now_ns, leaf, reservation):
-                    return True
+                if reservation.is_pinned():
+                    self._preempt(now_ns, leaf, reservation)
                 served.append(reservation)
             elif self._inquiry.may_run(reservation.ask, reservation.node.node_id, allocate=True) is False:  # it was kept in vain
                 self._let_go(now_ns, leaf, reservation)
@@ -165,15 +168,16 @@ class ReservedStep:
                 return True
         return False
 
-    def _preempt(self, now_ns: int, leaf: Account, reservation: Reservation) -> bool:
+    def _preempt(self, now_ns: int, leaf: Account, reservation: Reservation) -> None:
         """Row 3: others go for an ask that requires its node."""
         if ask_id(reservation.ask) in self._indexes.preemptions.by_ask:
-            return False
-        if self._steps or not self._may_preempt:
+            return
+        if self._steps:
             raise PlanEnds
         self._steps += self._preemptor.attempt_on_node(now_ns, leaf, reservation)
         self._hopeful.pop(ask_id(reservation.ask), None)  # until the node changes
-        return ask_id(reservation.ask) in self._indexes.preemptions.by_ask
+        if ask_id(reservation.ask) in self._indexes.preemptions.by_ask:
+            raise PlanEnds
 
     def _let_go(self, now_ns: int, leaf: Account, reservation: Reservation) -> None:
         self._steps.append(self._indexes.unreserve(now_ns, reservation))
