@@ -202,9 +202,9 @@ class State:
                 listing = [asker.leaf]
             if listing:
                 remaining[name] = min(self.guarantee(queue, name) - self.use(queue, name) for queue in listing)
-        if not any(amount > 0 for amount in remaining.values()) or any(amount < 0 for amount in remaining.values()):
+        if not remaining or any(amount <= 0 for amount in remaining.values()):  # PE-25
             return ""
-        is_own = any(amount > 0 and self.guarantee(asker.leaf, name) for name, amount in remaining.items())
+        is_own = any(self.guarantee(asker.leaf, name) for name in remaining)
         return "own" if is_own else "inherited"
 
     def priority(self, task: Task, below: str) -> int:
@@ -285,7 +285,16 @@ class State:
             for node_id in self.capacity
             if self.is_open(asker, node_id) and (chosen := self._solve_on(asker, node_id, trigger))
         ]
-        return min(found, key=_cost, default=[])
+        return min(found, key=lambda victims: self._cost(asker, victims), default=[])
+
+    def _cost(self, asker: Task, victims: list[Task]) -> tuple[bool, bool, int, int, str]:
+        """PE-44: where the node has room and only a queue has not, newer victims come before the node id."""
+        specs = [victim.ask.spec for victim in victims]
+        is_last_resort = any(not spec.allow_preempt_self for spec in specs)
+        node_id = victims[0].node_id
+        has_room = all(asker.uses(name) <= self.available(node_id, name) for name in wanted(asker))
+        age = -min(victim.ask.created_ns for victim in victims) if has_room else 0
+        return is_last_resort, any(spec.originator for spec in specs), len(specs), age, node_id
 
     def _solve_on(self, asker: Task, node_id: str, trigger: str) -> list[Task]:
         fence = self.fence_root(asker)
@@ -331,13 +340,6 @@ def _rank(task: Task) -> tuple[bool, bool, int, str]:
     """PE-32."""
     spec = task.ask.spec
     return not spec.allow_preempt_self, spec.originator, -task.ask.created_ns, spec.allocation_key
-
-
-def _cost(victims: list[Task]) -> tuple[bool, bool, int, str]:
-    """PE-44."""
-    specs = [victim.ask.spec for victim in victims]
-    is_last_resort = any(not spec.allow_preempt_self for spec in specs)
-    return is_last_resort, any(spec.originator for spec in specs), len(specs), victims[0].node_id
 
 
 def _left(needs: Resource, chosen: list[Task]) -> Resource:

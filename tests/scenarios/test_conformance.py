@@ -33,7 +33,6 @@ ACCIDENTS = {
     "a-single-leaf/reserved-leaf-d922a": "SC-52: the original scores nodes to reserve with swapped arguments",
     "j-gang/gang-timeout-soft-short-cc82a": "GA-61: the original never starts a gang whose replacement began before it was whole",
     "i-churn/foreign-8e6f3": "PR-66: the original does not re-score a node when foreign use changes",
-    "k-preemption/preempt-fence-9382c": "PE-26: the original refuses an ask that leads above the guarantee; memory lacks 96 Mi",
     "k-preemption/preempt-nodes-08bbc": "PE-26: the original refuses an ask of 2 in a queue that uses 3 of its guarantee of 4",
     "k-preemption/preempt-optout-59e10": "AP-53: the original takes a task without a policy for one that opted out",
     "k-preemption/preempt-retry-164d3": "law 2: the original leaves a queue with 32000 Mi of its guarantee of 32 Gi",

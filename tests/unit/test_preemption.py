@@ -96,10 +96,30 @@ def test_s3_no_node_is_large_enough() -> None:
 
 
 def test_s4_a_parent_at_its_max() -> None:
-    """S4: both nodes have room, the parent has not."""
+    """S4: both nodes have room, the parent has not: the newer task is preempted, whatever its node (PE-44)."""
     text = tree(queue("parent", leaf("c1", guaranteed={"first": 5}), leaf("c2", guaranteed={"first": 5}), max={"first": 10}))
-    it = cluster(text, [node("n1", first=10), node("n2", first=10)], ("t1", "c1", "n1", five()), ("t2", "c1", "n2", five()))
-    assert gone(it, wants("a", "app-c2", first=5)) == ["t1"]
+    nodes = [node("n1", first=10), node("n2", first=10)]
+    for first, second in (("n1", "n2"), ("n2", "n1")):
+        it = cluster(text, nodes, ("t1", "c1", first, five()), ("t2", "c1", second, five()))
+        assert gone(it, wants("a", "app-c2", first=5)) == ["t2"]
+
+
+def test_room_on_the_node_or_not() -> None:
+    """With as many victims a node with room for the ask, where the newer one goes, comes before one without (PE-44)."""
+    text = tree(queue("parent", leaf("c1"), leaf("c2", guaranteed={"first": 5}), max={"first": 10}))
+    runs = [("t1", "c1", "n1", five()), ("t2", "c1", "n2", five())]
+    assert gone(cluster(text, [node("n1", first=5), node("n2", first=10)], *runs), wants("a", "app-c2", first=5)) == ["t2"]
+    assert gone(cluster(text, [node("n1", first=10), node("n2", first=5)], *runs), wants("a", "app-c2", first=5)) == ["t1"]
+
+
+def test_at_the_guarantee_in_one_type() -> None:
+    """PE-25: a queue that has all it is guaranteed of one type that the ask wants may not preempt, whatever else it lacks."""
+    c2 = leaf("c2", guaranteed={"vcore": 2, "memory": 4096})
+    text = tree(queue("parent", leaf("c1"), c2))
+    runs = [("u", "c2", "n1", {"vcore": 2, "memory": 4000}), ("t1", "c1", "n1", {"vcore": 2, "memory": 4000})]
+    nodes = [node("n1", vcore=4, memory=8000)]
+    assert gone(cluster(text, nodes, *runs), wants("a", "app-c2", vcore=2, memory=4000)) == []
+    assert gone(cluster(text, nodes, *runs), wants("a", "app-c2", memory=4000)) == ["t1"]
 
 
 def test_s5_one_node_does_not_free_enough() -> None:

@@ -70,7 +70,7 @@ class Preemptor:
         if found is None:
             self._hopeless[known] = NO_HELP
             return NO_HELP
-        objection = self._note_exchange(leaf, found.victims, [name for name, amount in allowed.remaining.items() if amount > 0])
+        objection = self._note_exchange(leaf, found.victims, list(allowed.remaining))
         if objection:
             self._hopeless[known] = objection
             return self._refuse(now_ns, leaf, ask, objection)
@@ -233,6 +233,6 @@ def _used(task: Ask, names: list[str]) -> list[str]:
 
 
 def _why(allowed: Trigger) -> str:
-    missing = ", ".join(f"{amount} {name}" for name, amount in allowed.remaining.items() if amount > 0)
+    missing = ", ".join(f"{amount} {name}" for name, amount in allowed.remaining.items())
     whose = "its queue" if allowed.is_own else f"queue {allowed.queue.path}"
     return f"{whose} is {missing} below its guarantee (law 4)"

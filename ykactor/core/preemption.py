@@ -50,7 +50,7 @@ class Trigger(Struct, frozen=True):
     Attributes:
         is_own: the leaf itself is below its guarantee; else it is a queue above it (PE-27).
         queue: whose guarantee it is.
-        remaining: what is missing to it, per type of the ask for which there is a guarantee on the way up.
+        remaining: what is missing to it, more than 0, per type of the ask for which there is a guarantee on the way up.
     """
 
     is_own: bool
@@ -59,18 +59,20 @@ class Trigger(Struct, frozen=True):
 
 
 def trigger(leaf: Account, needs: Needs) -> Trigger | None:
-    """Whether an ask of ``leaf`` may preempt (PE-24 to PE-27). It may lead above the guarantee, once (PE-26)."""
+    """Whether an ask of ``leaf`` may preempt (PE-24 to PE-27): none of its types has used up its guarantee.
+
+    The ask may lead above the guarantee, once (PE-26).
+    """
     remaining: dict[str, tuple[int, Account]] = {}
     for name, _ in needs:
         found = _remaining(leaf, name)
         if found is not None:
             remaining[name] = found
-    lacking = [(queue is leaf, queue) for amount, queue in remaining.values() if amount > 0]
-    if not lacking or any(amount < 0 for amount, _ in remaining.values()):
+    if not remaining or any(amount <= 0 for amount, _ in remaining.values()):
         return None
-    is_own = any(own for own, _ in lacking)
-    queue = next(queue for own, queue in lacking if own is is_own)
-    return Trigger(is_own, queue, {name: amount for name, (amount, _) in remaining.items()})
+    queues = [queue for _, queue in remaining.values()]
+    is_own = leaf in queues
+    return Trigger(is_own, leaf if is_own else queues[0], {name: amount for name, (amount, _) in remaining.items()})
 
 
 def _remaining(leaf: Account, name: str) -> tuple[int, Account] | None:

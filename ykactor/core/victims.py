@@ -37,16 +37,28 @@ class Victim(Struct, frozen=True, gc=False):
 
 
 class Solution(Struct, frozen=True):
-    """Enough victims on one node, none of which could be left out (PE-42)."""
+    """Enough victims on one node, none of which could be left out (PE-42).
+
+    Attributes:
+        has_room: the node has room for the ask already, only a queue is at its max.
+    """
 
     node: IndexedNode
     victims: list[Victim]
+    has_room: bool
 
-    def rank(self) -> tuple[bool, bool, int, NodeID]:
+    def rank(self) -> tuple[bool, bool, int, int, NodeID]:
         """Less is better (PE-44)."""
         specs = [victim.task.spec for victim in self.victims]
         is_last_resort = not all(spec.allow_preempt_self for spec in specs)
-        return is_last_resort, any(spec.originator for spec in specs), len(specs), self.node.node_id
+        oldest_ns = min(victim.task.created_ns for victim in self.victims)
+        age = _age_rank(oldest_ns, has_room=self.has_room)
+        return is_last_resort, any(spec.originator for spec in specs), len(specs), age, self.node.node_id
+
+
+def _age_rank(created_ns: int, *, has_room: bool) -> int:
+    """Where only a queue is at its max, newer victims are better; elsewhere their age does not count (PE-44)."""
+    return -created_ns if has_room else 0
 
 
 class Kind:
@@ -73,6 +85,11 @@ class NodeTasks:
         self.revision = core.revision
         self.tasks = sorted(core.allocations.values(), key=_order)
         self.kinds = tuple(dict.fromkeys(map(kind_of, self.tasks)))
+
+    @cached_property
+    def newest_ns(self) -> int:
+        """The creation time of the newest task; there must be one."""
+        return max(task.created_ns for task in self.tasks)
 
     @cached_property
     def largest(self) -> Resource:
@@ -212,24 +229,25 @@ class Search:
     def run(self, nodes: Iterable[tuple[IndexedNode, NodeTasks]]) -> Solution | None:
         """The best solution on any of ``nodes`` (PE-44); None when there is none."""
         promising = [
-            (least, node.node_id, node, tasks, needs)
+            (least, _age_rank(tasks.newest_ns, has_room=has_room), node.node_id, has_room, node, tasks, needs)
             for node, tasks in nodes
-            if (needs := self._needs_on(node)) and (least := _least(needs, tasks.largest))
+            for needs, has_room in [self._needs_on(node)]
+            if needs and (least := _least(needs, tasks.largest))
         ]
         heapq.heapify(promising)
         best: Solution | None = None
         while promising:
-            least, node_id, node, tasks, needs = promising[0]
-            if best is not None and best.rank() < (False, False, least, node_id):
+            least, age, node_id, has_room, node, tasks, needs = promising[0]
+            if best is not None and best.rank() < (False, False, least, age, node_id):
                 break
             heapq.heappop(promising)
-            found = self._solve(node, tasks, needs) if self._has_candidate(tasks) else None
+            found = self._solve(node, tasks, needs, has_room=has_room) if self._has_candidate(tasks) else None
             if found is not None and (best is None or found.rank() < best.rank()):
                 found, best = best, found
             self._reject(node_id if found is None else found.node.node_id, found, best)
         if best is not None:
             others = heapq.nsmallest(REJECTED_MAX - len(self.rejected), promising)
-            self.rejected += [(node_id, f"at least {least} would have to go") for least, node_id, *_ in others]
+            self.rejected += [(node_id, f"at least {least} would have to go") for least, _, node_id, *_ in others]
         return best
 
     def _reject(self, node_id: NodeID, found: Solution | None, best: Solution | None) -> None:
@@ -238,16 +256,18 @@ class Search:
         if found is None:
             self.rejected.append((node_id, "nobody there may go, or too few"))
             return
-        is_last_resort, has_owner, count, _ = found.rank()
+        is_last_resort, has_owner, count, *_ = found.rank()
         unwilling = ", among them such as should be spared" if is_last_resort or has_owner else ""
         self.rejected.insert(0, (node_id, f"{count} would have to go{unwilling}"))
 
-    def _needs_on(self, node: IndexedNode) -> Resource:
+    def _needs_on(self, node: IndexedNode) -> tuple[Resource, bool]:
+        """What has to be freed on the node (PE-39), and whether it has room for the ask already."""
         needs = lacking(self._needs, node.available)
+        has_room = not needs
         for name, amount in self._queue_needs.items():
             if amount > needs.get(name, 0):
                 needs[name] = amount
-        return needs
+        return needs, has_room
 
     def _has_candidate(self, tasks: NodeTasks) -> bool:
         """Whether anybody on the node could go; that is nearly always found out by looking it up."""
@@ -264,7 +284,7 @@ class Search:
                 return True
         return False
 
-    def _solve(self, node: IndexedNode, tasks: NodeTasks, needs: Resource) -> Solution | None:
+    def _solve(self, node: IndexedNode, tasks: NodeTasks, needs: Resource, *, has_room: bool) -> Solution | None:
         exchange = Exchange(self._leaf, self._needs, is_own=self._is_own)
         leaves: dict[int, Account] = {}
 
@@ -276,7 +296,7 @@ class Search:
             return exchange.take(leaf, task.spec.resource)
 
         chosen = choose(tasks.tasks, needs, may_take)
-        return Solution(node, [Victim(task, leaves[id(task)]) for task in chosen]) if chosen else None
+        return Solution(node, [Victim(task, leaves[id(task)]) for task in chosen], has_room) if chosen else None
 
     def _may_come_from(self, leaf: Account, priority: int) -> bool:
         """Whether the fence, the queue's policy and the priorities allow it (PE-20, PE-28, PE-30)."""
