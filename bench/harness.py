@@ -17,11 +17,13 @@ from ykactor.actors.feed import Batch, EventFilter, FeedActor, Missed, Subscript
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.outbox import OutboxReader, OutboxRegistry
 from ykactor.actors.partition import PartitionActor
-from ykactor.core.decisions import Decision
-from ykactor.core.ids import PartitionName
-from ykactor.wire import codec, queuefile, si, translate
-from ykactor.wire.events import events
-from ykactor.wire.render import responses
+from ykactor.core.messages.facts import Decision
+from ykactor.core.values.ids import PartitionName
+from ykactor.wire import queuefile
+from ykactor.wire.si import codec, requests
+from ykactor.wire.si import messages as si
+from ykactor.wire.si.events import events
+from ykactor.wire.si.responses import responses
 
 #: Occurs once in the JSON of each event that tells an allocation, and in no other event of the bench.
 _ALLOCATION_MARK = b'"APP_ALLOC"'
@@ -97,9 +99,9 @@ class Rig:
             await nursery.start(self.partition.run)
             task_status.started()
 
-    async def submit(self, request: translate.PartitionRequest) -> None:
+    async def submit(self, request: requests.PartitionRequest) -> None:
         """What a session does with a decoded request."""
-        for submissions in translate.submissions(request).values():
+        for submissions in requests.submissions(request).values():
             await self.partition.inbox.put(Intake(submissions))
 
     async def settle(self) -> None:
@@ -139,7 +141,7 @@ class Rig:
 
 
 @asynccontextmanager
-async def running(config: str, setup: Sequence[translate.PartitionRequest]) -> AsyncIterator[Rig]:
+async def running(config: str, setup: Sequence[requests.PartitionRequest]) -> AsyncIterator[Rig]:
     """A rig that has carried out ``setup`` and is at rest."""
     rig = Rig(config)
     async with trio.open_nursery() as nursery:

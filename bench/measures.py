@@ -11,8 +11,8 @@ import trio
 from bench.harness import Rig, running
 from bench.workloads import NODE, FullCluster, Workload
 from ykactor.actors.memory import settle_memory
-from ykactor.core.ids import NodeID
-from ykactor.wire import si
+from ykactor.core.values.ids import NodeID
+from ykactor.wire.si import messages as si
 
 #: Figure -> its values, all taken in this process.
 Samples = dict[str, list[float]]

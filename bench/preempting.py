@@ -14,9 +14,9 @@ from bench.harness import running
 from bench.measures import Samples, Stopwatch
 from bench.workloads import GIB, HEAD, NODE, in_requests, new_applications, nodes
 from ykactor.actors.memory import settle_memory
-from ykactor.core.preempting import Preemptor
-from ykactor.core.victims import Search
-from ykactor.wire import si
+from ykactor.core.planner.preemption_step import Preemptor
+from ykactor.core.preemption.victims import Search
+from ykactor.wire.si import messages as si
 
 #: What runs on a full node: ten of these.
 _TENTH: si.WireResource = {name: int(quantity) // 10 for name, quantity in NODE.items()}

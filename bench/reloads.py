@@ -9,10 +9,11 @@ from bench.workloads import ManyQueues
 from ykactor.actors.clock import Clock
 from ykactor.actors.commands import Intake
 from ykactor.actors.memory import settle_memory
-from ykactor.core.ids import PartitionName
-from ykactor.surfaces.daemon import Daemon, Settings
-from ykactor.surfaces.systemd import Notifier
-from ykactor.wire import queuefile, translate
+from ykactor.core.values.ids import PartitionName
+from ykactor.surfaces.server.daemon import Daemon, Settings
+from ykactor.surfaces.server.systemd import Notifier
+from ykactor.wire import queuefile
+from ykactor.wire.si import requests
 
 _DEFAULT = PartitionName("default")
 
@@ -60,8 +61,8 @@ async def _keep_asking(daemon: Daemon, queues: ManyQueues) -> None:
         await trio.sleep(0.01)
 
 
-async def _submit(daemon: Daemon, request: translate.PartitionRequest) -> None:
-    for submissions in translate.submissions(request).values():
+async def _submit(daemon: Daemon, request: requests.PartitionRequest) -> None:
+    for submissions in requests.submissions(request).values():
         await daemon.partitions[_DEFAULT].put(Intake(submissions))
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from ykactor.wire import si
+from ykactor.wire.si import messages as si
 
 GIB = 2**30
 NODE: si.WireResource = {"vcore": 64_000, "memory": 256 * GIB}

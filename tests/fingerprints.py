@@ -25,11 +25,11 @@ sys.path[:0] = [str(TESTS.parent), str(TESTS), str(TESTS / "actors")]
 from test_same_bytes import RECORDINGS, preempting, together  # noqa: E402
 
 import ykactor.sim.simulator as simulator  # noqa: E402
-from ykactor.core.planner import Budget  # noqa: E402
+from ykactor.core.planner.planner import Budget  # noqa: E402
 from ykactor.sim.generate import generate  # noqa: E402
 from ykactor.wire import scenario  # noqa: E402
-from ykactor.wire.events import events  # noqa: E402
-from ykactor.wire.render import decision_log, responses  # noqa: E402
+from ykactor.wire.si.events import events  # noqa: E402
+from ykactor.wire.si.responses import decision_log, responses  # noqa: E402
 
 _JSON = msgspec.json.Encoder(order="deterministic")
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from world import queue
 
-from ykactor.core.queueconfig import SchedulerConfig
+from ykactor.core.config.model import SchedulerConfig
 from ykactor.wire import queuefile
 
 

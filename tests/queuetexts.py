@@ -2,8 +2,8 @@
 
 import pytest
 
-from ykactor.core.queueconfig import PartitionConfig, QueueConfig
-from ykactor.wire.queuefile import ConfigError, Mistake, load
+from ykactor.core.config.model import PartitionConfig, QueueConfig
+from ykactor.wire.queuefile.load import ConfigError, Mistake, load
 
 #: Stands before the queues of one partition: these start in line 4 with six spaces.
 HEAD = "partitions:\n  - name: default\n    queues:\n"

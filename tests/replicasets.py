@@ -11,8 +11,9 @@ from collections.abc import Callable
 from msgspec import structs
 from world import S_NS, World
 
-from ykactor.core.decisions import Decision, Preempted, ReleaseStarted
-from ykactor.core.messages import AllocationSpec, ReleaseAllocations, Submission, SubmitAllocation
+from ykactor.core.messages.asks import AllocationSpec
+from ykactor.core.messages.facts import Decision, Preempted, ReleaseStarted
+from ykactor.core.messages.submissions import ReleaseAllocations, Submission, SubmitAllocation
 
 PREEMPTED = "PREEMPTED_BY_SCHEDULER"
 

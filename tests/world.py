@@ -13,13 +13,15 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ykactor.actors.partition import WAKE_NS
-from ykactor.core import decisions as fact
-from ykactor.core.access import UserGroups
-from ykactor.core.invariants import violations
-from ykactor.core.messages import (
+from ykactor.core.config.access import UserGroups
+from ykactor.core.config.model import PartitionConfig, SchedulerConfig
+from ykactor.core.inspection.invariants import violations
+from ykactor.core.inspection.snapshot import final_state, partition_state, waiting_asks
+from ykactor.core.messages import facts as fact
+from ykactor.core.messages.asks import AllocationSpec
+from ykactor.core.messages.submissions import (
     AddApplication,
     Administration,
-    AllocationSpec,
     AnswerPredicate,
     ApplyConfig,
     ForgetPredicates,
@@ -33,12 +35,10 @@ from ykactor.core.messages import (
     TerminateApplication,
     UpdateNode,
 )
-from ykactor.core.partition import PartitionCore
-from ykactor.core.planner import Budget
-from ykactor.core.priorities import PRIORITY_MIN
-from ykactor.core.queueconfig import PartitionConfig, SchedulerConfig
-from ykactor.core.scheduler import SchedulerCore
-from ykactor.core.snapshot import final_state, partition_state, waiting_asks
+from ykactor.core.partition.partition import PartitionCore
+from ykactor.core.planner.planner import Budget
+from ykactor.core.planner.scheduler import SchedulerCore
+from ykactor.core.queueing.priorities import PRIORITY_MIN
 from ykactor.sim.direct import DirectPartition
 from ykactor.sim.script import Instant
 from ykactor.wire import queuefile

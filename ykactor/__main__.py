@@ -1,5 +1,5 @@
 """``python -m ykactor``."""
 
-from ykactor.surfaces.cli import main
+from ykactor.surfaces.cli.main import main
 
 main()

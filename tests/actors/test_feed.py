@@ -12,7 +12,7 @@ from ykactor.actors import feed as feed_module
 from ykactor.actors.commands import PartitionSnapshot, Publication, TakeSnapshot
 from ykactor.actors.feed import FACTS_MAX, Batch, EventFilter, FeedActor, Missed, Reached, SnapshotError, Subscription
 from ykactor.actors.mailbox import Mailbox
-from ykactor.core.decisions import NodeRemoved
+from ykactor.core.messages.facts import NodeRemoved
 
 
 class Event(msgspec.Struct, frozen=True):

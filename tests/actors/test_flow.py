@@ -10,14 +10,13 @@ import pytest
 
 import ykactor
 from ykactor.actors.flow import FLOW, Edge, Kind, Role
-from ykactor.core.nodes import NodeCommand
-from ykactor.core.queues import LeafCommand, ParentCommand
+from ykactor.core.objects.commands import LeafCommand, NodeCommand, ParentCommand
 
 PACKAGE = Path(ykactor.__file__).parent
 SOURCES = {
     path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text())
     for folder in ("actors", "surfaces")
-    for path in sorted((PACKAGE / folder).glob("*.py"))
+    for path in sorted((PACKAGE / folder).rglob("*.py"))
 }
 #: Methods that wait for room in somebody's inbox; the partition is given the feed's ``put`` under another name.
 PUTS = ("put", "_publish")
@@ -87,7 +86,7 @@ def test_every_put_that_waits_is_in_the_table(source: str) -> None:
 def test_the_check_sees_something() -> None:
     """The functions above find the puts that are known to be there."""
     assert len(waiting_puts("actors/feed.py")) == 2
-    assert len(waiting_puts("surfaces/rm_session.py")) == 4
+    assert len(waiting_puts("surfaces/server/rm_session.py")) == 4
     assert len(waiting_puts("actors/partition.py")) == 3
 
 

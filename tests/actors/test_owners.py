@@ -6,7 +6,7 @@ import trio.testing
 
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.owners import UNDER_WAY_MAX, Owners
-from ykactor.core.queues import Close
+from ykactor.core.objects.commands import Close
 
 
 class Owner:

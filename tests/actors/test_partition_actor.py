@@ -12,9 +12,9 @@ from ykactor.actors.clock import Clock
 from ykactor.actors.commands import Intake, PartitionSnapshot, Publication, Quiesce, RunSteps, TakeSnapshot
 from ykactor.actors.mailbox import MailboxOverflow
 from ykactor.actors.partition import INBOX_MAX, PartitionActor
-from ykactor.core.decisions import Allocated, PredicatesAsked
-from ykactor.core.nodes import NodeCore
-from ykactor.core.planner import Budget
+from ykactor.core.messages.facts import Allocated, PredicatesAsked
+from ykactor.core.objects.node import NodeCore
+from ykactor.core.planner.planner import Budget
 
 TWO_LEAVES = tree(queue("a"), queue("b", max={"vcore": 3000}))
 UNBOUNDED = Budget(PLENTY, PLENTY)

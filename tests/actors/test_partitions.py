@@ -14,10 +14,10 @@ from ykactor.actors.commands import Intake, PartitionSnapshot, Publication, Quie
 from ykactor.actors.feed import FeedActor
 from ykactor.actors.partition import PartitionActor
 from ykactor.actors.partitions import Partitions
-from ykactor.core.decisions import ConfigurationChanged, NodeRemoved, QueueRemoved
-from ykactor.core.invariants import violations
-from ykactor.core.planner import Budget
-from ykactor.core.snapshot import partition_state, waiting_asks
+from ykactor.core.inspection.invariants import violations
+from ykactor.core.inspection.snapshot import partition_state, waiting_asks
+from ykactor.core.messages.facts import ConfigurationChanged, NodeRemoved, QueueRemoved
+from ykactor.core.planner.planner import Budget
 from ykactor.sim.direct import DirectPartition, DirectPartitions
 
 UNBOUNDED = Budget(PLENTY, PLENTY)

@@ -10,11 +10,12 @@ import trio
 import yaml
 
 from ykactor.actors.partition import CYCLE_BUDGET
-from ykactor.core.planner import Budget
+from ykactor.core.planner.planner import Budget
 from ykactor.sim.generate import generate
 from ykactor.sim.simulator import simulate, simulate_directly
-from ykactor.wire import scenario, si
-from ykactor.wire.render import decision_log
+from ykactor.wire import scenario
+from ykactor.wire.si import messages as si
+from ykactor.wire.si.responses import decision_log
 
 ORDERS = range(20)
 RECORDINGS = Path(__file__).resolve().parents[3] / "shared" / "conformance"

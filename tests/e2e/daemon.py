@@ -12,7 +12,7 @@ import msgspec
 import trio
 
 from ykactor.client import follow
-from ykactor.wire import si
+from ykactor.wire.si import messages as si
 
 COMMAND = (sys.executable, "-m", "ykactor")
 #: Absolute bound of one test with a daemon.

@@ -9,12 +9,13 @@ from ykactor.actors.commands import Administer, Intake, PartitionCommand, Partit
 from ykactor.actors.feed import FeedActor
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.outbox import OutboxRegistry
-from ykactor.core import decisions, messages
-from ykactor.core.access import UserGroups
-from ykactor.surfaces.websocket import Limits, serve_websockets
-from ykactor.wire.codec import ProtocolError
-from ykactor.wire.events import events
-from ykactor.wire.render import responses
+from ykactor.core.config.access import UserGroups
+from ykactor.core.messages import facts as decisions
+from ykactor.core.messages import submissions as messages
+from ykactor.surfaces.server.websocket import Limits, serve_websockets
+from ykactor.wire.si.codec import ProtocolError
+from ykactor.wire.si.events import events
+from ykactor.wire.si.responses import responses
 
 Script = Callable[[messages.Submission], list[decisions.Decision]]
 

@@ -5,7 +5,7 @@ from daemon import application, asks, next_allocated, next_event, node, real_dae
 
 from ykactor.client import connect, follow
 from ykactor.client.connection import RequestRefused
-from ykactor.wire import si
+from ykactor.wire.si import messages as si
 
 CONFIG = """
 partitions:

@@ -6,8 +6,8 @@ import trio
 from daemon import application, asks, next_allocated, next_event, node, real_daemon, run_command
 
 from ykactor.client import connect, follow
-from ykactor.core.inquiry import NOBODY, WAITS
-from ykactor.wire import si
+from ykactor.core.nodes.inquiry import NOBODY, WAITS
+from ykactor.wire.si import messages as si
 
 
 def classed(key, predicate):

@@ -21,10 +21,11 @@ from msgspec import structs
 import ykactor.client
 from ykactor.client import Disconnected, RequestRefused, connect, follow
 from ykactor.client import connection as connection_module
-from ykactor.core import decisions, messages
-from ykactor.surfaces import follow as follow_command
-from ykactor.surfaces import submit as submit_command
-from ykactor.wire import si
+from ykactor.core.messages import facts as decisions
+from ykactor.core.messages import submissions as messages
+from ykactor.surfaces.cli import follow as follow_command
+from ykactor.surfaces.cli import submit as submit_command
+from ykactor.wire.si import messages as si
 
 NODE = si.NodeInfo(node_id="n1", action="CREATE", schedulable_resource={"vcore": "4"})
 

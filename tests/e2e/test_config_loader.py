@@ -17,16 +17,16 @@ from partitiontexts import several
 from world import limit, queue, tree
 
 from ykactor.actors.clock import Clock
-from ykactor.core.ids import PartitionName, QueuePath
-from ykactor.core.states import QueueState
+from ykactor.core.messages.states import QueueState
+from ykactor.core.values.ids import PartitionName, QueuePath
 from ykactor.sim.generate import generate
-from ykactor.surfaces import config_loader
-from ykactor.surfaces.config_loader import INLINE_MAX, load_config
-from ykactor.surfaces.daemon import Daemon, Settings
-from ykactor.surfaces.systemd import Notifier
+from ykactor.surfaces.server import config_loader
+from ykactor.surfaces.server.config_loader import INLINE_MAX, load_config
+from ykactor.surfaces.server.daemon import Daemon, Settings
+from ykactor.surfaces.server.systemd import Notifier
 from ykactor.wire import queuefile
-from ykactor.wire.codec import ProtocolError
-from ykactor.wire.queuefile import ConfigError
+from ykactor.wire.queuefile.load import ConfigError
+from ykactor.wire.si.codec import ProtocolError
 
 CONFIG = Path(__file__).parents[2] / "config"
 SAMPLES = {path.stem: path.read_text() for path in sorted(CONFIG.glob("*.yaml"))}

@@ -10,10 +10,11 @@ from daemon import application, asks, next_allocated, next_event, node, real_dae
 from world import queue, tree
 
 from ykactor.client import RequestRefused, connect, follow
-from ykactor.core.decisions import ApplicationChanged, QueueRemoved, QueueStateChanged, Released
+from ykactor.core.messages.facts import ApplicationChanged, QueueRemoved, QueueStateChanged, Released
 from ykactor.sim.simulator import simulate, simulate_directly
-from ykactor.wire import queuefile, si
+from ykactor.wire import queuefile
 from ykactor.wire.scenario import load
+from ykactor.wire.si import messages as si
 
 FIRST = tree(queue("a", max={"vcore": 4000}), queue("b"))
 

@@ -4,7 +4,7 @@ from daemon import next_allocated, node, real_daemon
 from msgspec import structs
 
 from ykactor.client import connect
-from ykactor.wire import si
+from ykactor.wire.si import messages as si
 
 CONFIG = """
 partitions:

@@ -14,9 +14,10 @@ from world import queue, tree
 
 from ykactor.actors.commands import Intake
 from ykactor.client import RequestRefused, connect, follow
-from ykactor.surfaces.config_loader import INLINE_MAX
-from ykactor.surfaces.groups import os_groups
-from ykactor.wire import queuefile, si
+from ykactor.surfaces.server.config_loader import INLINE_MAX
+from ykactor.surfaces.server.groups import os_groups
+from ykactor.wire import queuefile
+from ykactor.wire.si import messages as si
 
 LEAVES = [queue("a"), queue("b")]
 ONE = several(default=LEAVES)

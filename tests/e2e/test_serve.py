@@ -21,11 +21,12 @@ from ykactor.actors.clock import Clock
 from ykactor.actors.partition import PartitionActor
 from ykactor.client import Disconnected, RequestRefused, connect, follow
 from ykactor.client.connection import open_connection
-from ykactor.surfaces import serve as serve_module
-from ykactor.surfaces.daemon import Daemon, Settings, url_of
-from ykactor.surfaces.serve import listening
-from ykactor.surfaces.systemd import Notifier
-from ykactor.wire import queuefile, si
+from ykactor.surfaces.cli import serve as serve_module
+from ykactor.surfaces.cli.serve import listening
+from ykactor.surfaces.server.daemon import Daemon, Settings, url_of
+from ykactor.surfaces.server.systemd import Notifier
+from ykactor.wire import queuefile
+from ykactor.wire.si import messages as si
 
 # ---- defaults, and a whole conversation
 

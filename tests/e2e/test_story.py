@@ -6,8 +6,8 @@ import pytest
 from daemon import application, asks, node, real_daemon, run_command
 
 from ykactor.client import connect
-from ykactor.surfaces.story import is_about, present
-from ykactor.wire import si
+from ykactor.surfaces.cli.story import is_about, present
+from ykactor.wire.si import messages as si
 
 
 async def test_story_of_each_kind() -> None:

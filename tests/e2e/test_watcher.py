@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from ykactor.surfaces import watcher as watcher_module
-from ykactor.surfaces.watcher import ConfigWatcher, watch_config
+from ykactor.surfaces.server import watcher as watcher_module
+from ykactor.surfaces.server.watcher import ConfigWatcher, watch_config
 
 TIMEOUT_S = 10.0
 #: Longer than a change takes to be seen and settled (0.2 to 0.5 s): then "nothing came" means something.

@@ -13,9 +13,9 @@ from wsproto.frame_protocol import FrameProtocol
 
 from ykactor.actors.commands import Publication
 from ykactor.client.connection import Disconnected, open_connection
-from ykactor.core import messages
-from ykactor.core.decisions import ApplicationAdded, NodeRemoved
-from ykactor.surfaces.websocket import Limits
+from ykactor.core.messages import submissions as messages
+from ykactor.core.messages.facts import ApplicationAdded, NodeRemoved
+from ykactor.surfaces.server.websocket import Limits
 
 REGISTER = {"type": "RegisterResourceManagerRequest", "rmID": "rm-1", "id": "r"}
 NODE = {"nodeID": "n1", "action": "CREATE", "schedulableResource": {"vcore": "4"}}
@@ -716,7 +716,7 @@ async def test_stopping_does_not_wait_for_partitions():
 
 async def test_stopping_drops_who_does_not_read(monkeypatch):
     """Two seconds for all: then a peer that never reads is left behind."""
-    monkeypatch.setattr("ykactor.surfaces.websocket.STOP_S", 0.3)
+    monkeypatch.setattr("ykactor.surfaces.server.websocket.STOP_S", 0.3)
     async with running_daemon() as daemon, never_reads(daemon, '{"type": "Subscribe"}') as evil:
         while not daemon.feed.grown.statistics().tasks_waiting:
             await trio.lowlevel.checkpoint()

@@ -9,18 +9,19 @@ from histories import S_NS, Batch, History
 from keeping import Event, events
 from reference import Reference
 
-from ykactor.core.decisions import Allocated, Decision, Reserved, Unreserved
-from ykactor.core.ids import AllocationKey
-from ykactor.core.invariants import violations
-from ykactor.core.messages import Submission
-from ykactor.core.nodes import PlaceBatch, Placed
-from ykactor.core.planner import Budget
-from ykactor.core.queueconfig import PartitionConfig
-from ykactor.core.queues import Cancellation, LeafCore, Planned, Positioned, Replacement, SettleBatch
-from ykactor.core.roster import Sends
-from ykactor.core.scheduler import Cycle, CycleResult
+from ykactor.core.config.model import PartitionConfig
+from ykactor.core.inspection.invariants import violations
+from ykactor.core.messages.facts import Allocated, Decision, Reserved, Unreserved
+from ykactor.core.messages.planned import Cancellation, Planned, Replacement
+from ykactor.core.messages.submissions import Submission
+from ykactor.core.objects.commands import PlaceBatch, Placed, Positioned, SettleBatch
+from ykactor.core.objects.leaf import LeafCore
+from ykactor.core.objects.registry import Sends
+from ykactor.core.planner.planner import Budget
+from ykactor.core.planner.scheduler import Cycle, CycleResult
+from ykactor.core.values.ids import AllocationKey
 from ykactor.sim.direct import DirectPartition
-from ykactor.wire.render import decision_log
+from ykactor.wire.si.responses import decision_log
 
 ONE_BY_ONE, SMALL, LARGE = Budget(1, 10**9), Budget(7, 5), Budget(256, 10**9)
 

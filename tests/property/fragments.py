@@ -13,8 +13,9 @@ from typing import cast
 from histories import Batch, Drawer, History
 from msgspec import structs
 
-from ykactor.core.messages import AddApplication, AllocationSpec, ReleaseAllocations, Submission, SubmitAllocation
-from ykactor.core.queueconfig import Limit
+from ykactor.core.config.model import Limit
+from ykactor.core.messages.asks import AllocationSpec
+from ykactor.core.messages.submissions import AddApplication, ReleaseAllocations, Submission, SubmitAllocation
 
 REQUIRED = ("kubernetes.io/meta/requiredNode", "yunikorn.apache.org/requiredNode")
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 from world import app, ask, configure, limit, node, queue, release, remove, tree
 
-from ykactor.core.decisions import Decision, ReleaseStarted
-from ykactor.core.messages import Submission
+from ykactor.core.messages.facts import Decision, ReleaseStarted
+from ykactor.core.messages.submissions import Submission
 
 S_NS = 10**9
 APPLICATIONS, LEAVES, NODES, GROUPS = ("g1", "g2", "g3", "o1"), ("a", "b"), ("n1", "n2", "n3"), ("x", "y")

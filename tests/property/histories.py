@@ -12,20 +12,7 @@ from collections.abc import Callable
 
 from msgspec import Struct, json, structs
 
-from ykactor.core.ids import AllocationKey, ApplicationID, NodeID, PartitionName, QueuePath
-from ykactor.core.messages import (
-    AddApplication,
-    AllocationSpec,
-    ApplyConfig,
-    ReleaseAllocations,
-    RemoveApplication,
-    Reset,
-    Submission,
-    SubmitAllocation,
-    UpdateNode,
-)
-from ykactor.core.properties import PRIORITY_OFFSET, PRIORITY_POLICY, SORT_POLICY, SORT_PRIORITY, interpret
-from ykactor.core.queueconfig import (
+from ykactor.core.config.model import (
     AccessList,
     ChildTemplate,
     Limit,
@@ -34,6 +21,19 @@ from ykactor.core.queueconfig import (
     PlacementRule,
     QueueConfig,
 )
+from ykactor.core.config.properties import PRIORITY_OFFSET, PRIORITY_POLICY, SORT_POLICY, SORT_PRIORITY, interpret
+from ykactor.core.messages.asks import AllocationSpec
+from ykactor.core.messages.submissions import (
+    AddApplication,
+    ApplyConfig,
+    ReleaseAllocations,
+    RemoveApplication,
+    Reset,
+    Submission,
+    SubmitAllocation,
+    UpdateNode,
+)
+from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, PartitionName, QueuePath
 
 S_NS = 10**9
 LOWEST, HIGHEST = -(2**31), 2**31 - 1

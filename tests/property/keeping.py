@@ -12,7 +12,8 @@ from collections import Counter
 from msgspec import structs
 from queuetree import Amounts
 
-from ykactor.core.decisions import (
+from ykactor.core.messages.asks import AllocationSpec, Ask
+from ykactor.core.messages.facts import (
     Allocated,
     ApplicationChanged,
     ApplicationLeft,
@@ -29,8 +30,7 @@ from ykactor.core.decisions import (
     TaskGroupChanged,
     Unreserved,
 )
-from ykactor.core.ids import AllocationKey, ApplicationID, NodeID
-from ykactor.core.messages import AllocationSpec, Ask
+from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID
 
 S_NS = 10**9
 #: SC-50; row 2 of section 6.3 with SC-60.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from queuetree import Amounts, Queue, total, usage
 
-from ykactor.core.applications import Application
-from ykactor.core.decisions import Allocated, ApplicationAdded, AskAdded, AskRemoved, Decision, Released
-from ykactor.core.ids import AllocationKey, ApplicationID, QueuePath
-from ykactor.core.messages import Ask
-from ykactor.core.queueconfig import Limit
+from ykactor.core.config.model import Limit
+from ykactor.core.messages.asks import Ask
+from ykactor.core.messages.facts import Allocated, ApplicationAdded, AskAdded, AskRemoved, Decision, Released
+from ykactor.core.objects.application import Application
+from ykactor.core.values.ids import AllocationKey, ApplicationID, QueuePath
 
 
 class People:

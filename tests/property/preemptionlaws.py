@@ -10,7 +10,9 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from ykactor.core.decisions import (
+from ykactor.core.config.model import QueueConfig
+from ykactor.core.messages.asks import Ask, AskID, ask_id
+from ykactor.core.messages.facts import (
     Allocated,
     AskRemoved,
     AskResized,
@@ -21,11 +23,9 @@ from ykactor.core.decisions import (
     Reserved,
     Unreserved,
 )
-from ykactor.core.messages import Ask, AskID, ask_id
-from ykactor.core.partition import PartitionCore
-from ykactor.core.queueconfig import QueueConfig
-from ykactor.core.queues import LeafCore
-from ykactor.core.resources import Resource
+from ykactor.core.objects.leaf import LeafCore
+from ykactor.core.partition.partition import PartitionCore
+from ykactor.core.values.resources import Resource
 
 S_NS = 10**9
 HOUR_NS = 3600 * S_NS

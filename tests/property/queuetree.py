@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from ykactor.core.applications import Application
-from ykactor.core.ids import ApplicationID, QueuePath
-from ykactor.core.partition import PartitionCore
-from ykactor.core.queues import LeafCore, ParentCore
-from ykactor.core.states import ApplicationState
+from ykactor.core.messages.states import ApplicationState
+from ykactor.core.objects.application import Application
+from ykactor.core.objects.leaf import LeafCore
+from ykactor.core.objects.parent import ParentCore
+from ykactor.core.partition.partition import PartitionCore
+from ykactor.core.values.ids import ApplicationID, QueuePath
 
 Amounts = dict[str, int]
 

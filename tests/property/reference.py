@@ -15,14 +15,14 @@ from keeping import DELAY_NS, LONGEST_NS, Event, Keeping, Name, fits, name_of, r
 from people import People
 from queuetree import STATE, Amounts, Queue, priority_of, real_usage, strictly_positive, total, wanted
 
-from ykactor.core.applications import Application
-from ykactor.core.decisions import Decision
-from ykactor.core.ids import NodeID, QueuePath
-from ykactor.core.messages import AllocationSpec, Ask
-from ykactor.core.nodes import NodeCore
-from ykactor.core.partition import PartitionCore
-from ykactor.core.queueconfig import NodeSortPolicy
-from ykactor.core.queues import LeafCore
+from ykactor.core.config.model import NodeSortPolicy
+from ykactor.core.messages.asks import AllocationSpec, Ask
+from ykactor.core.messages.facts import Decision
+from ykactor.core.objects.application import Application
+from ykactor.core.objects.leaf import LeafCore
+from ykactor.core.objects.node import NodeCore
+from ykactor.core.partition.partition import PartitionCore
+from ykactor.core.values.ids import NodeID, QueuePath
 
 
 class Reference:

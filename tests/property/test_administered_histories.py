@@ -10,13 +10,13 @@ from checked import LARGE, ONE_BY_ONE, SMALL, World
 from histories import USERS, draw_history
 from world import S_NS, app, ask, configure, limit, node, queue, release, tree, world
 
-from ykactor.core.access import UserGroups
-from ykactor.core.decisions import ApplicationMoved, ReleaseStarted, RequestRefused
-from ykactor.core.ids import ApplicationID
-from ykactor.core.invariants import violations
-from ykactor.core.messages import Administration, MoveApplication, Submission, TerminateApplication
-from ykactor.core.snapshot import partition_state
-from ykactor.wire.render import decision_log
+from ykactor.core.config.access import UserGroups
+from ykactor.core.inspection.invariants import violations
+from ykactor.core.inspection.snapshot import partition_state
+from ykactor.core.messages.facts import ApplicationMoved, ReleaseStarted, RequestRefused
+from ykactor.core.messages.submissions import Administration, MoveApplication, Submission, TerminateApplication
+from ykactor.core.values.ids import ApplicationID
+from ykactor.wire.si.responses import decision_log
 
 
 class Administered(World):

@@ -12,7 +12,9 @@ from world import S_NS, answer, answering, app, ask, forget, load, node, queue, 
 from ykactor.actors.clock import Clock
 from ykactor.actors.commands import Intake, Publication, Quiesce
 from ykactor.actors.partition import PartitionActor
-from ykactor.core.decisions import (
+from ykactor.core.inspection.invariants import violations
+from ykactor.core.messages.asks import TAG
+from ykactor.core.messages.facts import (
     Allocated,
     NodeCapacityChanged,
     NodeRemoved,
@@ -20,9 +22,7 @@ from ykactor.core.decisions import (
     PredicatesAsked,
     PredicatesForgotten,
 )
-from ykactor.core.invariants import violations
-from ykactor.core.messages import AnswerPredicate
-from ykactor.core.predicates import TAG
+from ykactor.core.messages.submissions import AnswerPredicate
 from ykactor.sim.direct import DirectPartition
 
 TEXT = tree(queue("a"), queue("b", p={"application.sort.policy": "fair"}), queue("g"))

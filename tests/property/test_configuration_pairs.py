@@ -6,14 +6,15 @@ import pytest
 from checked import ONE_BY_ONE, World
 from histories import S_NS, Batch, draw_change
 
-from ykactor.core.decisions import ApplicationLeft, ConfigurationChanged, Released
-from ykactor.core.ids import AllocationKey, ApplicationID, NodeID, QueuePath
-from ykactor.core.messages import ApplyConfig, RemoveApplication
-from ykactor.core.queueconfig import PartitionConfig, QueueConfig
-from ykactor.core.queues import LeafCore, ParentCore
-from ykactor.core.reload import walk
-from ykactor.core.snapshot import partition_state
-from ykactor.core.states import QueueState
+from ykactor.core.config.model import PartitionConfig, QueueConfig
+from ykactor.core.inspection.snapshot import partition_state
+from ykactor.core.messages.facts import ApplicationLeft, ConfigurationChanged, Released
+from ykactor.core.messages.states import QueueState
+from ykactor.core.messages.submissions import ApplyConfig, RemoveApplication
+from ykactor.core.objects.leaf import LeafCore
+from ykactor.core.objects.parent import ParentCore
+from ykactor.core.partition.reload import walk
+from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
 
 #: Long enough for the cleaner, whatever it waits for.
 LATER_NS = 25 * S_NS

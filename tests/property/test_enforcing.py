@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from world import PLENTY, S_NS, World, app, ask, configure, node, queue, release, tree, world
 
-from ykactor.core.decisions import QuotaPreempted, ReleaseStarted
-from ykactor.core.ledger import Account
-from ykactor.core.messages import Submission
-from ykactor.core.partition import PartitionCore
-from ykactor.core.scheduler import SchedulerCore
-from ykactor.wire.render import decision_log
+from ykactor.core.messages.facts import QuotaPreempted, ReleaseStarted
+from ykactor.core.messages.submissions import Submission
+from ykactor.core.partition.partition import PartitionCore
+from ykactor.core.planner.scheduler import SchedulerCore
+from ykactor.core.quota.ledger import Account
+from ykactor.wire.si.responses import decision_log
 
 TYPES = ("vcore", "memory")
 LEAVES = ("root.p.a", "root.p.b", "root.c")

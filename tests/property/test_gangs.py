@@ -8,9 +8,9 @@ from checked import LARGE, ONE_BY_ONE
 from ganghistories import APPLICATIONS, NODES, S_NS, ResourceManager
 from world import load, node, release, remove
 
-from ykactor.core import cluster as cluster_module
-from ykactor.core.applications import Application
-from ykactor.core.decisions import (
+from ykactor.core.inspection.invariants import violations
+from ykactor.core.messages.asks import Ask
+from ykactor.core.messages.facts import (
     Allocated,
     AllocationResized,
     ApplicationChanged,
@@ -22,27 +22,29 @@ from ykactor.core.decisions import (
     Released,
     ReleaseStarted,
 )
-from ykactor.core.invariants import violations
-from ykactor.core.messages import (
+from ykactor.core.messages.states import ApplicationState
+from ykactor.core.messages.submissions import (
     AddApplication,
-    Ask,
     ReleaseAllocations,
     RemoveApplication,
     Submission,
     SubmitAllocation,
     UpdateNode,
 )
-from ykactor.core.nodes import NodeCore, PlaceBatch, Placed, Refused
-from ykactor.core.partition import PartitionCore
-from ykactor.core.planner import Budget
-from ykactor.core.queues import LeafCore
-from ykactor.core.resources import Resource, fits
-from ykactor.core.scheduler import SchedulerCore
-from ykactor.core.states import ApplicationState
+from ykactor.core.objects.application import Application
+from ykactor.core.objects.commands import PlaceBatch, Placed, Refused
+from ykactor.core.objects.leaf import LeafCore
+from ykactor.core.objects.node import NodeCore
+from ykactor.core.partition import cluster as cluster_module
+from ykactor.core.partition.partition import PartitionCore
+from ykactor.core.planner.planner import Budget
+from ykactor.core.planner.scheduler import SchedulerCore
+from ykactor.core.values.resources import Resource, fits
 from ykactor.sim.direct import DirectPartition
 from ykactor.sim.simulator import simulate, simulate_directly
-from ykactor.wire import scenario, si
-from ykactor.wire.render import decision_log
+from ykactor.wire import scenario
+from ykactor.wire.si import messages as si
+from ykactor.wire.si.responses import decision_log
 
 STEPS = 40
 ON_THE_WAY_OUT = (ApplicationState.FAILING, ApplicationState.RESUMING, ApplicationState.COMPLETING)

@@ -15,10 +15,11 @@ from preemptionlaws import PREEMPTED, S_NS, State, Watch, check, requires
 from replicasets import ReplicaSets
 from world import PLENTY, World, app, ask, configure, load, move, node, queue, release, remove, terminate, tree, world
 
-from ykactor.core.decisions import Preempted
-from ykactor.core.messages import Ask, Submission, SubmitAllocation, ask_id
-from ykactor.core.scheduler import Cycle
-from ykactor.wire.queuefile import ConfigError
+from ykactor.core.messages.asks import Ask, ask_id
+from ykactor.core.messages.facts import Preempted
+from ykactor.core.messages.submissions import Submission, SubmitAllocation
+from ykactor.core.planner.scheduler import Cycle
+from ykactor.wire.queuefile.load import ConfigError
 
 SEEDS = range(60)
 #: All that is asked for comes before this second; what follows are resubmissions.

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from queuetexts import by_path
 
-from ykactor.core.queueconfig import PartitionConfig, PlacementRule
-from ykactor.wire import yamltext
-from ykactor.wire.queuefile import DEFAULT_TEXT, ConfigError, load
-from ykactor.wire.queueschema import json_schema
+from ykactor.core.config.model import PartitionConfig, PlacementRule
+from ykactor.wire.queuefile import text as yamltext
+from ykactor.wire.queuefile.load import DEFAULT_TEXT, ConfigError, load
+from ykactor.wire.queuefile.schema import json_schema
 
 CONFIG = Path(__file__).parents[2] / "config"
 

@@ -16,21 +16,15 @@ from msgspec import structs
 from test_gangs import Session, live
 from world import configure, foreign, queue, reset, tree
 
-from ykactor.core.decisions import Decision
-from ykactor.core.invariants import violations
-from ykactor.core.messages import (
-    AddApplication,
-    AllocationSpec,
-    ReleaseAllocations,
-    Submission,
-    SubmitAllocation,
-    UpdateNode,
-)
-from ykactor.core.resources import pruned
-from ykactor.core.snapshot import partition_state
+from ykactor.core.inspection.invariants import violations
+from ykactor.core.inspection.snapshot import partition_state
+from ykactor.core.messages.asks import AllocationSpec
+from ykactor.core.messages.facts import Decision
+from ykactor.core.messages.submissions import AddApplication, ReleaseAllocations, Submission, SubmitAllocation, UpdateNode
+from ykactor.core.values.resources import pruned
 from ykactor.sim.direct import DirectPartition
-from ykactor.wire import si
-from ykactor.wire.render import responses
+from ykactor.wire.si import messages as si
+from ykactor.wire.si.responses import responses
 
 S_NS = 10**9
 #: Application and key.

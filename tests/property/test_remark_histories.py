@@ -4,12 +4,13 @@ import pytest
 from checked import LARGE, SMALL, World
 from histories import draw_history
 
-from ykactor.core import headroom
-from ykactor.core.backlog import AskQueue, WaitingApplication
-from ykactor.core.ledger import Account
-from ykactor.core.limits import Tracker
-from ykactor.core.planner import Budget
-from ykactor.core.told import HELD_BY_LIMIT, HELD_BY_QUEUE, OVER_LIMIT, OVER_QUOTA
+from ykactor.core.planner.planner import Budget
+from ykactor.core.queueing.equivalence import AskQueue
+from ykactor.core.queueing.notified import HELD_BY_LIMIT, HELD_BY_QUEUE, OVER_LIMIT, OVER_QUOTA
+from ykactor.core.queueing.pending import WaitingApplication
+from ykactor.core.quota import headroom
+from ykactor.core.quota.ledger import Account
+from ykactor.core.quota.limits import Tracker
 
 
 @pytest.mark.parametrize("budget", [SMALL, LARGE], ids=["small", "large"])

@@ -9,8 +9,8 @@ from checked import ONE_BY_ONE, NaiveWorld, World, check_history
 from fragments import draw_fragments
 from world import app, ask, configure, limit, load, node, queue, release, remove, tree
 
-from ykactor.core.decisions import Allocated, Decision, Reserved, Unreserved
-from ykactor.core.messages import Submission
+from ykactor.core.messages.facts import Allocated, Decision, Reserved, Unreserved
+from ykactor.core.messages.submissions import Submission
 
 SEEDS = range(150)
 #: Every way in which a reservation is made or ends and a placeholder is used, and how often the histories below must get there.

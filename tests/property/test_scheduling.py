@@ -10,16 +10,12 @@ from histories import S_NS, Batch, History, draw_history
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ykactor.core import cluster as cluster_module
-from ykactor.core import nodesort
-from ykactor.core.applications import Application
-from ykactor.core.backlog import WaitingApplication
-from ykactor.core.ids import AllocationKey, ApplicationID, NodeID, PartitionName, QueuePath
-from ykactor.core.invariants import violations
-from ykactor.core.ledger import Account
-from ykactor.core.messages import (
+from ykactor.core.config.model import AccessList, Limit, PartitionConfig, QueueConfig, QueueProperties, SchedulerConfig
+from ykactor.core.inspection.invariants import violations
+from ykactor.core.messages.asks import AllocationSpec
+from ykactor.core.messages.states import TERMINAL_TIMEOUT_NS, ApplicationState
+from ykactor.core.messages.submissions import (
     AddApplication,
-    AllocationSpec,
     ApplyConfig,
     ReleaseAllocations,
     RemoveApplication,
@@ -27,11 +23,16 @@ from ykactor.core.messages import (
     SubmitAllocation,
     UpdateNode,
 )
-from ykactor.core.nodes import NodeCore, PlaceBatch, Placed, Refused
-from ykactor.core.nodesort import IndexedNode
-from ykactor.core.planner import Budget
-from ykactor.core.queueconfig import AccessList, Limit, PartitionConfig, QueueConfig, QueueProperties, SchedulerConfig
-from ykactor.core.states import TERMINAL_TIMEOUT_NS, ApplicationState
+from ykactor.core.nodes import index as nodesort
+from ykactor.core.nodes.index import IndexedNode
+from ykactor.core.objects.application import Application
+from ykactor.core.objects.commands import PlaceBatch, Placed, Refused
+from ykactor.core.objects.node import NodeCore
+from ykactor.core.partition import cluster as cluster_module
+from ykactor.core.planner.planner import Budget
+from ykactor.core.queueing.pending import WaitingApplication
+from ykactor.core.quota.ledger import Account
+from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, PartitionName, QueuePath
 from ykactor.sim.generate import generate
 from ykactor.sim.script import Work, instants
 from ykactor.wire import queuefile

@@ -4,10 +4,10 @@ import textwrap
 
 import pytest
 
-from ykactor.core.predicates import NO_ANSWER
+from ykactor.core.nodes.predicates import NO_ANSWER
 from ykactor.sim.simulator import simulate, simulate_directly
-from ykactor.wire.render import decision_lines
 from ykactor.wire.scenario import load
+from ykactor.wire.si.responses import decision_lines
 
 STORY = """\
 name: answers

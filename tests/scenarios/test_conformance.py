@@ -11,19 +11,19 @@ from types import ModuleType
 
 import pytest
 
-from ykactor.core.decisions import ApplicationRejected, Decision
-from ykactor.core.ids import PartitionName
-from ykactor.core.invariants import violations
-from ykactor.core.partition import PartitionCore
-from ykactor.core.planner import Budget
-from ykactor.core.queueconfig import PartitionConfig
-from ykactor.core.scheduler import SchedulerCore
-from ykactor.core.snapshot import final_state
+from ykactor.core.config.model import PartitionConfig
+from ykactor.core.inspection.invariants import violations
+from ykactor.core.inspection.snapshot import final_state
+from ykactor.core.messages.facts import ApplicationRejected, Decision
+from ykactor.core.partition.partition import PartitionCore
+from ykactor.core.planner.planner import Budget
+from ykactor.core.planner.scheduler import SchedulerCore
+from ykactor.core.values.ids import PartitionName
 from ykactor.sim.direct import DirectPartition, DirectPartitions
 from ykactor.sim.script import Work, addressed, instants
 from ykactor.sim.simulator import play
 from ykactor.wire import queuefile, scenario
-from ykactor.wire.render import decision_lines
+from ykactor.wire.si.responses import decision_lines
 
 RECORDINGS = Path(__file__).resolve().parents[3] / "shared" / "conformance"
 #: What this release claims to decide alike.

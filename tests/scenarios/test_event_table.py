@@ -29,8 +29,8 @@ from world import (
     world,
 )
 
-from ykactor.core.messages import RemovePartition, Submission
-from ykactor.wire.events import events
+from ykactor.core.messages.submissions import RemovePartition, Submission
+from ykactor.wire.si.events import events
 
 REFERENCE = Path(__file__).resolve().parents[3] / "shared" / "reference" / "events.md"
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from world import World, app, ask, load, node, priorities_of, world
 
-from ykactor.core.decisions import Allocated
-from ykactor.core.messages import Submission
-from ykactor.core.partition import PartitionCore
-from ykactor.core.reload import walk
-from ykactor.core.scheduler import SchedulerCore
-from ykactor.core.snapshot import final_state
+from ykactor.core.inspection.snapshot import final_state
+from ykactor.core.messages.facts import Allocated
+from ykactor.core.messages.submissions import Submission
+from ykactor.core.partition.partition import PartitionCore
+from ykactor.core.partition.reload import walk
+from ykactor.core.planner.scheduler import SchedulerCore
 
 CONFIG = (Path(__file__).resolve().parents[2] / "config" / "priorities.yaml").read_text()
 

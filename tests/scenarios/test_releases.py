@@ -4,7 +4,7 @@ import pytest
 from gangs import gang, holder, real, room, three
 from world import RELEASED, World, app, ask, node, queue, release, remove, terminate, tree, world
 
-from ykactor.core.decisions import ApplicationChanged
+from ykactor.core.messages.facts import ApplicationChanged
 
 DAY_S = 86_400
 EXECUTION = "TIMEOUT (releasing allocations on application execution timeout)"

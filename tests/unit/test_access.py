@@ -2,9 +2,9 @@
 
 import pytest
 
-from ykactor.core.access import UserGroups, allows, may_administer, may_submit
-from ykactor.core.ids import QueuePath
-from ykactor.core.queueconfig import AccessList, QueueConfig
+from ykactor.core.config.access import UserGroups, allows, may_administer, may_submit
+from ykactor.core.config.model import AccessList, QueueConfig
+from ykactor.core.values.ids import QueuePath
 
 NOBODY = AccessList()
 EVERYBODY = AccessList(everybody=True)

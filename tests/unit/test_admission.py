@@ -2,8 +2,8 @@
 
 from world import World, app, ask, configure, node, queue, remove, template, tree, world
 
-from ykactor.core.ids import ApplicationID
-from ykactor.core.messages import AddApplication
+from ykactor.core.messages.submissions import AddApplication
+from ykactor.core.values.ids import ApplicationID
 
 CREATE = [{"name": "provided", "create": True}]
 

@@ -3,11 +3,13 @@
 import pytest
 from world import RELEASED, app, ask, node, queue, release, remove, spoken, tree, world
 
-from ykactor.core.applications import Application, created_ns
-from ykactor.core.decisions import AllocationResized, AskAdded, AskRemoved, AskResized, Decision, Released
-from ykactor.core.lifecycle import Timer, is_stateaware
-from ykactor.core.messages import AddApplication, AllocationSpec
-from ykactor.core.states import S_NS, ApplicationEvent, ApplicationState
+from ykactor.core.messages.asks import AllocationSpec
+from ykactor.core.messages.facts import AllocationResized, AskAdded, AskRemoved, AskResized, Decision, Released
+from ykactor.core.messages.states import ApplicationEvent, ApplicationState
+from ykactor.core.messages.submissions import AddApplication
+from ykactor.core.objects.application import Application, created_ns
+from ykactor.core.objects.lifecycle import Timer, is_stateaware
+from ykactor.core.values.times import S_NS
 
 
 def application(**tags: str) -> Application:

@@ -3,14 +3,14 @@
 import pytest
 from world import World, app, ask, configure, node, queue, release, tree, world
 
-from ykactor.core.appsort import LeafOrder, usage_key
-from ykactor.core.backlog import WaitingApplication
-from ykactor.core.decisions import ApplicationAdded
-from ykactor.core.ids import QueuePath
-from ykactor.core.messages import AllocationSpec, Ask
-from ykactor.core.queueconfig import QueueConfig, QueueProperties
-from ykactor.core.resources import Resource
-from ykactor.core.states import ApplicationState
+from ykactor.core.config.model import QueueConfig, QueueProperties
+from ykactor.core.messages.asks import AllocationSpec, Ask
+from ykactor.core.messages.facts import ApplicationAdded
+from ykactor.core.messages.states import ApplicationState
+from ykactor.core.queueing.leaf_order import LeafOrder, usage_key
+from ykactor.core.queueing.pending import WaitingApplication
+from ykactor.core.values.ids import QueuePath
+from ykactor.core.values.resources import Resource
 
 BIG = node("n1", vcore=10**6, memory=10**6)
 

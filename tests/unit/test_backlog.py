@@ -5,9 +5,10 @@ import random
 import pytest
 from world import app, ask, foreign, node, queue, tree, world
 
-from ykactor.core.backlog import RESERVES, AskQueue, WaitingApplication, order_of, shape_of
-from ykactor.core.decisions import ApplicationAdded
-from ykactor.core.messages import AllocationSpec, Ask
+from ykactor.core.messages.asks import AllocationSpec, Ask, order_of, shape_of
+from ykactor.core.messages.facts import ApplicationAdded
+from ykactor.core.queueing.equivalence import RESERVES, AskQueue
+from ykactor.core.queueing.pending import WaitingApplication
 
 
 def waiting(key: str, arrival: int, priority: int = 0, created: int = 0, **resource: int) -> Ask:

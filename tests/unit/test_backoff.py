@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from world import World, app, ask, configure, node, queue, release, tree, world
 
-from ykactor.core.reservations import DISABLE
+from ykactor.core.nodes.reservations import DISABLE
 
 LEAF = tree(queue("a", p={"application.unschedasks.backoff": 2}))
 

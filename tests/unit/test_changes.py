@@ -3,8 +3,8 @@
 import pytest
 from world import World, app, ask, configure, limit, load, node, queue, template, tree, world
 
-from ykactor.core.changes import partition_changes
-from ykactor.core.decisions import ConfigurationChanged
+from ykactor.core.config.diff import partition_changes
+from ykactor.core.messages.facts import ConfigurationChanged
 
 
 def told(it: World) -> list[str]:

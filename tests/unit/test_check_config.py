@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from ykactor.surfaces.check_config import command
-from ykactor.wire.queuefile import load
+from ykactor.surfaces.cli.check_config import command
+from ykactor.wire.queuefile.load import load
 
 CONFIG = Path(__file__).parents[2] / "config"
 TEXT = "partitions:\n  - queues:\n      - name: a\n"

@@ -3,7 +3,7 @@
 import pytest
 from world import World, app, ask, configure, node, queue, release, remove, tree, world
 
-from ykactor.core.decisions import QueueRemoved, QueueTypeChanged
+from ykactor.core.messages.facts import QueueRemoved, QueueTypeChanged
 
 CREATE = [{"name": "provided", "create": True}]
 

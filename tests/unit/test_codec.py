@@ -5,8 +5,8 @@ import json
 import msgspec
 import pytest
 
-from ykactor.wire import si
-from ykactor.wire.codec import ENCODINGS, JSON, MSGPACK, Encoding, ProtocolError
+from ykactor.wire.si import messages as si
+from ykactor.wire.si.codec import ENCODINGS, JSON, MSGPACK, Encoding, ProtocolError
 
 MESSAGES = [
     si.RegisterResourceManagerRequest(rm_id="rm-1", build_info={"arch": "arm64"}, config="partitions: []", resume_from=7),

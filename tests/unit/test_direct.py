@@ -5,11 +5,11 @@ from collections.abc import Generator
 import pytest
 from world import S_NS, app, ask, configure, load, node, queue, release, tree, world
 
-from ykactor.core.decisions import Decision
-from ykactor.core.messages import UpdateNode
-from ykactor.core.partition import PartitionCore
-from ykactor.core.planner import Budget
-from ykactor.core.scheduler import SchedulerCore
+from ykactor.core.messages.facts import Decision
+from ykactor.core.messages.submissions import UpdateNode
+from ykactor.core.partition.partition import PartitionCore
+from ykactor.core.planner.planner import Budget
+from ykactor.core.planner.scheduler import SchedulerCore
 from ykactor.sim.direct import DirectPartition, carry_out
 
 

@@ -3,10 +3,10 @@
 import pytest
 from world import World, app, ask, configure, load, node, queue, remove, template, tree, world
 
-from ykactor.core.decisions import QueueAdded, QueueLimitChanged
-from ykactor.core.dynamic import with_quotas
-from ykactor.core.ids import QueuePath
-from ykactor.core.queueconfig import QueueConfig, QueueProperties
+from ykactor.core.config.model import QueueConfig, QueueProperties
+from ykactor.core.messages.facts import QueueAdded, QueueLimitChanged
+from ykactor.core.placement.dynamic import with_quotas
+from ykactor.core.values.ids import QueuePath
 
 CREATE = [{"name": "provided", "create": True}]
 FORCED = {"application__create__force": "true"}

@@ -2,9 +2,9 @@
 
 import pytest
 
-from ykactor.core import decisions as fact
-from ykactor.core.messages import AllocationSpec, Ask
-from ykactor.wire.events import events
+from ykactor.core.messages import facts as fact
+from ykactor.core.messages.asks import AllocationSpec, Ask
+from ykactor.wire.si.events import events
 
 S = 10**9
 SPEC = AllocationSpec("t1", "app-1", {"vcore": 1000}, priority=3, tags={"k": "v"}, allow_preempt_other=True)

@@ -7,10 +7,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ykactor.core.queueconfig import QueueConfig
+from ykactor.core.config.model import QueueConfig
 from ykactor.sim.generate import generate
-from ykactor.wire import queuefile, si
+from ykactor.wire import queuefile
 from ykactor.wire.scenario import Scenario, dump_jsonl, load
+from ykactor.wire.si import messages as si
 
 
 def requests_of(scenario: Scenario) -> list[si.WorkRequest]:

@@ -10,8 +10,8 @@ import pytest
 import trio
 import trio.testing
 
-from ykactor.surfaces import groups as groups_module
-from ykactor.surfaces.groups import FAILED_S, KNOWN_S, GroupResolver, os_groups
+from ykactor.surfaces.server import groups as groups_module
+from ykactor.surfaces.server.groups import FAILED_S, KNOWN_S, GroupResolver, os_groups
 
 
 class NameService:

@@ -3,7 +3,7 @@
 import pytest
 from world import World, app, ask, configure, foreign, node, queue, release, remove, tree, world
 
-from ykactor.core.messages import Submission
+from ykactor.core.messages.submissions import Submission
 
 A = {"max": {"vcore": 5}}
 

@@ -3,9 +3,10 @@
 import pytest
 from world import answer, answering, app, ask, configure, forget, node, queue, release, tree, world
 
-from ykactor.core.decisions import Allocated, PredicatesAsked
-from ykactor.core.inquiry import NOBODY, WAITS
-from ykactor.core.predicates import CLASS_MAX, NO_ANSWER
+from ykactor.core.messages.asks import PREDICATE_CLASS_MAX
+from ykactor.core.messages.facts import Allocated, PredicatesAsked
+from ykactor.core.nodes.inquiry import NOBODY, WAITS
+from ykactor.core.nodes.predicates import NO_ANSWER
 
 TEXT = tree(queue("a"), queue("b"))
 TWO_NODES = [node("n1", vcore=4000), node("n2", vcore=4000)]
@@ -263,7 +264,7 @@ def test_many_nodes_behind_refused_ones():
 
 def test_a_class_is_not_endless(it):
     """Its name is remembered, so it is bounded."""
-    it.send(ask("t1", "app-1", predicate="x" * (CLASS_MAX + 1), vcore=1))
+    it.send(ask("t1", "app-1", predicate="x" * (PREDICATE_CLASS_MAX + 1), vcore=1))
     it.expect("t1 rejected: tag ykactor.io/predicate: found 254 characters, expected at most 253")
 
 

@@ -3,7 +3,7 @@
 import pytest
 from world import app, ask, node, queue, tree, world
 
-from ykactor.core import planner
+from ykactor.core.planner import planner
 
 
 def starving_and_served():

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from world import World, app, ask, configure, node, queue, release, remove, tree, world
 
-from ykactor.core.ids import ApplicationID, QueuePath
-from ykactor.core.ledger import Account, Ledger, reckon_share
-from ykactor.core.queueconfig import QueueConfig
-from ykactor.core.resources import Resource
+from ykactor.core.config.model import QueueConfig
+from ykactor.core.quota.ledger import Account, Ledger, reckon_share
+from ykactor.core.values.ids import ApplicationID, QueuePath
+from ykactor.core.values.resources import Resource
 
 Limits = dict[str, tuple[Resource | None, Resource]]
 

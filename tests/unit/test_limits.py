@@ -3,10 +3,10 @@
 import pytest
 from world import World, app, ask, configure, limit, node, queue, release, remove, tree, world
 
-from ykactor.core.access import UserGroups
-from ykactor.core.ids import QueuePath
-from ykactor.core.limits import GroupChoice, QueueLimits, Trackers, choose_group
-from ykactor.core.queueconfig import Limit
+from ykactor.core.config.access import UserGroups
+from ykactor.core.config.model import Limit
+from ykactor.core.quota.limits import GroupChoice, QueueLimits, Trackers, choose_group
+from ykactor.core.values.ids import QueuePath
 
 BIG = [node("n1", vcore=100, memory=100)]
 DEV = limit(groups=("dev",), vcore=1)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ykactor.surfaces.logs import configure, get_logger, log_event
+from ykactor.surfaces.server.logs import configure, get_logger, log_event
 
 log = get_logger("ykactor.surfaces.example")
 

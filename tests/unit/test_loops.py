@@ -5,11 +5,12 @@ from itertools import pairwise
 import pytest
 from world import app, ask, node, queue, release, remove, tree, world
 
-from ykactor.core.decisions import Preempted, PreemptionRefused
-from ykactor.core.ids import QueuePath
-from ykactor.core.invariants import violations
-from ykactor.core.loops import TAKEN_MAX, Loops
-from ykactor.core.messages import AllocationSpec, Submission, SubmitAllocation
+from ykactor.core.inspection.invariants import violations
+from ykactor.core.messages.asks import AllocationSpec
+from ykactor.core.messages.facts import Preempted, PreemptionRefused
+from ykactor.core.messages.submissions import Submission, SubmitAllocation
+from ykactor.core.preemption.cycles import TAKEN_MAX, Loops
+from ykactor.core.values.ids import QueuePath
 
 PROD, TEST = QueuePath("root.prod"), QueuePath("root.test")
 

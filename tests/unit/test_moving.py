@@ -3,9 +3,9 @@
 import pytest
 from world import app, ask, configure, limit, move, node, queue, release, remove, terminate, tree, world
 
-from ykactor.core import decisions as fact
-from ykactor.core.access import UserGroups
-from ykactor.wire.events import events
+from ykactor.core.config.access import UserGroups
+from ykactor.core.messages import facts as fact
+from ykactor.wire.si.events import events
 
 OPS, EVE = UserGroups("bob", ("ops",)), UserGroups("eve", ("dev",))
 NODE = node("n1", vcore=100)

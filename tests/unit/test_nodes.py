@@ -3,13 +3,11 @@
 import pytest
 from world import app, ask, foreign, node, queue, release, tree, world
 
-from ykactor.core.decisions import Decision, ForeignChanged, NodeAdded, NodeCapacityChanged, NodeSchedulable
-from ykactor.core.ids import AllocationKey, NodeID
-from ykactor.core.messages import AllocationSpec, Ask
-from ykactor.core.nodes import (
+from ykactor.core.messages.asks import AllocationSpec, Ask
+from ykactor.core.messages.facts import Decision, ForeignChanged, NodeAdded, NodeCapacityChanged, NodeSchedulable
+from ykactor.core.objects.commands import (
     ChangeAllocations,
     Decommission,
-    NodeCore,
     PlaceBatch,
     Placed,
     PlaceForeign,
@@ -19,6 +17,8 @@ from ykactor.core.nodes import (
     SetCapacity,
     SetSchedulable,
 )
+from ykactor.core.objects.node import NodeCore
+from ykactor.core.values.ids import AllocationKey, NodeID
 
 
 def core(**capacity: int) -> NodeCore:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from world import World, app, ask, configure, foreign, node, queue, release, tree, world
 
-from ykactor.core.messages import Submission
+from ykactor.core.messages.submissions import Submission
 
 #: Quantities as keyword arguments.
 Resource = dict[str, Any]

@@ -9,7 +9,7 @@ import yaml
 from click.testing import CliRunner
 
 from ykactor.sim.openb import TraceError, read_nodes, read_tasks
-from ykactor.surfaces.convert import command
+from ykactor.surfaces.cli.convert import command
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\nn0,32000,1024,0,\nn1,96000,2048,8,G2\n"
 HEADER = (

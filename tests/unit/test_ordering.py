@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from world import app, ask, node, queue, release, tree, world
 
-from ykactor.core.messages import Submission
-from ykactor.core.ordering import Lineup, SortKey
+from ykactor.core.messages.submissions import Submission
+from ykactor.core.queueing.scheduling_queue import Lineup
+from ykactor.core.values.sorted_list import SortKey
 
 #: Nothing but priorities, shares and pending is to decide: more room than anybody wants.
 BIG = node("n1", v=10**6, m=10**6)

@@ -3,9 +3,9 @@
 import pytest
 from world import RELEASED, World, app, ask, configure, foreign, node, queue, release, remove, reset, tree, world
 
-from ykactor.core.decisions import NodeCapacityChanged, NodeRemoved, NodeSchedulable, QueueLimitChanged
-from ykactor.core.messages import AddApplication, RefuseConfig, Submission
-from ykactor.wire.render import responses
+from ykactor.core.messages.facts import NodeCapacityChanged, NodeRemoved, NodeSchedulable, QueueLimitChanged
+from ykactor.core.messages.submissions import AddApplication, RefuseConfig, Submission
+from ykactor.wire.si.responses import responses
 
 AB = tree(queue("a"), queue("b"))
 DUPLICATE = (

@@ -8,16 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from world import app, configure, queue, tree, world
 
-from ykactor.core.access import UserGroups
-from ykactor.core.ids import ApplicationID, PartitionName, QueuePath
-from ykactor.core.messages import AddApplication
-from ykactor.core.placement import NO_MATCH, Placed, is_forced, place
-from ykactor.core.placementrules import Mistake, NoMatch, admits, evaluate, tag_value
-from ykactor.core.quantities import is_queue_name
-from ykactor.core.queueconfig import AccessList, NameFilter, PartitionConfig, PlacementFilter, PlacementRule, QueueConfig
-from ykactor.core.queues import LeafCore, ParentCore
-from ykactor.core.roster import Roster
-from ykactor.core.states import QueueState
+from ykactor.core.config.access import UserGroups
+from ykactor.core.config.model import AccessList, NameFilter, PartitionConfig, PlacementFilter, PlacementRule, QueueConfig
+from ykactor.core.messages.states import QueueState
+from ykactor.core.messages.submissions import AddApplication
+from ykactor.core.objects.leaf import LeafCore
+from ykactor.core.objects.parent import ParentCore
+from ykactor.core.objects.registry import Roster
+from ykactor.core.placement.placement import NO_MATCH, Placed, is_forced, place
+from ykactor.core.placement.rules import Mistake, NoMatch, admits, evaluate, tag_value
+from ykactor.core.values.ids import ApplicationID, PartitionName, QueuePath
+from ykactor.core.values.quantities import is_queue_name
 
 FORCED = {"application.create.force": "true"}
 

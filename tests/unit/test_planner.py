@@ -3,10 +3,10 @@
 import pytest
 from world import World, app, ask, node, queue, release, tree, world
 
-from ykactor.core.decisions import Allocated
-from ykactor.core.partition import PartitionCore
-from ykactor.core.planner import TRY_WORK, Budget
-from ykactor.core.scheduler import CycleResult, SchedulerCore
+from ykactor.core.messages.facts import Allocated
+from ykactor.core.partition.partition import PartitionCore
+from ykactor.core.planner.planner import TRY_WORK, Budget
+from ykactor.core.planner.scheduler import CycleResult, SchedulerCore
 from ykactor.sim.direct import carry_out
 
 TWO = tree(queue("a"), queue("b"))

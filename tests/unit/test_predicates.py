@@ -1,7 +1,7 @@
 """What is remembered of the resource manager's answers: verdicts, deadlines, bounds."""
 
-from ykactor.core import predicates as module
-from ykactor.core.predicates import LOOKS_MAX, NO_ANSWER, OPEN_MAX, PATIENCE_NS, REASON_MAX, Predicates
+from ykactor.core.nodes import predicates as module
+from ykactor.core.nodes.predicates import LOOKS_MAX, NO_ANSWER, OPEN_MAX, PATIENCE_NS, REASON_MAX, Predicates
 
 GPU = ("gpu", True)
 GPU_INSTEAD = ("gpu", False)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from world import World, app, ask, configure, foreign, limit, move, node, queue, release, remove, tree, world
 
-from ykactor.core.decisions import AskRemark, Preempted
+from ykactor.core.messages.facts import AskRemark, Preempted
 
 PREEMPTED = "PREEMPTED_BY_SCHEDULER"
 HOUR = 3600.0

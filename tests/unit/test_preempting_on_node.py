@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from world import World, app, ask, configure, node, queue, release, tree, world
 
-from ykactor.core.decisions import Preempted
-from ykactor.core.messages import Submission
+from ykactor.core.messages.facts import Preempted
+from ykactor.core.messages.submissions import Submission
 
 PREEMPTED = "PREEMPTED_BY_SCHEDULER"
 NOBODY = "Unschedulable request 'd' with required node 'n1', no preemption victim found"

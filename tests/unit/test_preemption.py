@@ -6,8 +6,8 @@ import pytest
 from replicasets import ReplicaSets
 from world import World, answer, answering, app, ask, node, queue, tree, world
 
-from ykactor.core.decisions import Preempted
-from ykactor.core.messages import Submission
+from ykactor.core.messages.facts import Preempted
+from ykactor.core.messages.submissions import Submission
 
 DELAY = {"preemption.delay": "10s"}
 

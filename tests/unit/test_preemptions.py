@@ -7,13 +7,15 @@ import pytest
 from rich.console import Console
 from world import app, ask, node, queue, release, tree, world
 
-from ykactor.core.decisions import Preempted
-from ykactor.core.messages import AllocationSpec, Submission, SubmitAllocation
+from ykactor.core.messages.asks import AllocationSpec
+from ykactor.core.messages.facts import Preempted
+from ykactor.core.messages.submissions import Submission, SubmitAllocation
 from ykactor.sim.summary import Preemptions, Summary, print_report
-from ykactor.surfaces.story import is_about, present
-from ykactor.wire import codec, si
-from ykactor.wire.events import events
-from ykactor.wire.preemptions import preemption_text
+from ykactor.surfaces.cli.story import is_about, present
+from ykactor.wire.si import codec
+from ykactor.wire.si import messages as si
+from ykactor.wire.si.events import events
+from ykactor.wire.si.preemptions import preemption_text
 
 NS = 10**9
 

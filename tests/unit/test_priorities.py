@@ -5,8 +5,8 @@ import random
 import pytest
 from world import app, ask, configure, node, queue, release, tree, world
 
-from ykactor.core.priorities import PRIORITY_MAX, PRIORITY_MIN, Priority, PriorityBag, queue_priority, sort_rank
-from ykactor.core.queueconfig import QueueProperties
+from ykactor.core.config.model import QueueProperties
+from ykactor.core.queueing.priorities import PRIORITY_MAX, PRIORITY_MIN, Priority, PriorityBag, queue_priority, sort_rank
 
 #: policy, offset, ask priorities, what the leaf shows, what a default parent with offset 5 shows.
 TABLE: list[tuple[str, int | None, list[int], Priority, Priority]] = [

@@ -1,6 +1,14 @@
 import pytest
 
-from ykactor.core.quantities import QuantityError, is_queue_name, parse_duration, parse_int32, parse_quantity, parse_uint64, shown
+from ykactor.core.values.quantities import (
+    QuantityError,
+    is_queue_name,
+    parse_duration,
+    parse_int32,
+    parse_quantity,
+    parse_uint64,
+    shown,
+)
 
 #: CF section 5: input, as vcore, as another type; None is an error.
 TABLE = [

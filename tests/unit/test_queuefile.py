@@ -6,9 +6,9 @@ import pytest
 import yaml
 from queuetexts import HEAD, PARTITION, A, by_path, mistakes_of, queue_with, queues_of
 
-from ykactor.core.queueconfig import AccessList, NodeSortPolicy, QueueConfig
-from ykactor.wire import yamltext
-from ykactor.wire.queuefile import DEFAULT_TEXT, ConfigError, load
+from ykactor.core.config.model import AccessList, NodeSortPolicy, QueueConfig
+from ykactor.wire.queuefile import text as yamltext
+from ykactor.wire.queuefile.load import DEFAULT_TEXT, ConfigError, load
 
 CONFIG = Path(__file__).parents[2] / "config"
 

@@ -3,8 +3,8 @@
 import pytest
 from queuetexts import PARTITION, A, assert_mistake, codes_of, partition_of, queue_with, queues_of
 
-from ykactor.core.queueconfig import AccessList
-from ykactor.wire.queuefile import load
+from ykactor.core.config.model import AccessList
+from ykactor.wire.queuefile.load import load
 
 NOBODY = AccessList()
 EVERYBODY = AccessList(everybody=True)

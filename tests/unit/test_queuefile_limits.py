@@ -3,8 +3,8 @@
 import pytest
 from queuetexts import HEAD, RA, ROOT, A, R, assert_mistake, codes_of, partition_of, queue_with, queues_of
 
-from ykactor.core.queueconfig import Limit
-from ykactor.wire.queuefile import load
+from ykactor.core.config.model import Limit
+from ykactor.wire.queuefile.load import load
 
 L = f"{A}.limits[0]"
 

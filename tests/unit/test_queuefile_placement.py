@@ -3,8 +3,8 @@
 import pytest
 from queuetexts import assert_mistake, codes_of, partition_of
 
-from ykactor.core.queueconfig import NameFilter, PlacementFilter, PlacementRule
-from ykactor.wire.queuefile import ConfigError, load
+from ykactor.core.config.model import NameFilter, PlacementFilter, PlacementRule
+from ykactor.wire.queuefile.load import ConfigError, load
 
 P = "partitions[0].placementrules[0]"
 

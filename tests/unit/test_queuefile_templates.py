@@ -3,8 +3,8 @@
 import pytest
 from queuetexts import HEAD, A, assert_mistake, queues_of
 
-from ykactor.core.queueconfig import ChildTemplate
-from ykactor.wire.queuefile import load
+from ykactor.core.config.model import ChildTemplate
+from ykactor.wire.queuefile.load import load
 
 
 def tree(root: str, parent: str, leaf: str = "") -> str:

@@ -10,8 +10,7 @@ from partitiontexts import several
 from queuetexts import by_path
 from world import limit, queue, template, tree
 
-from ykactor.core.ids import QueuePath
-from ykactor.core.queueconfig import (
+from ykactor.core.config.model import (
     AccessList,
     ChildTemplate,
     Limit,
@@ -25,10 +24,11 @@ from ykactor.core.queueconfig import (
     QueueProperties,
     SchedulerConfig,
 )
+from ykactor.core.values.ids import QueuePath
 from ykactor.sim.generate import generate
 from ykactor.wire import queuefile
-from ykactor.wire.queueframes import FRAME_QUEUES, FrameReader, encode
-from ykactor.wire.yamltext import ConfigError, Mistake
+from ykactor.wire.queuefile.frames import FRAME_QUEUES, FrameReader, encode
+from ykactor.wire.queuefile.text import ConfigError, Mistake
 
 CONFIG = Path(__file__).parents[2] / "config"
 

@@ -1,8 +1,8 @@
 import pytest
 from queuetexts import HEAD, by_path, queues_of
 
-from ykactor.core.queueconfig import QueueConfig, QueueProperties, SchedulerConfig
-from ykactor.wire.queuefile import load
+from ykactor.core.config.model import QueueConfig, QueueProperties, SchedulerConfig
+from ykactor.wire.queuefile.load import load
 
 
 def chain(*own: str) -> list[QueueConfig]:

@@ -1,8 +1,8 @@
 import pytest
 from queuetexts import HEAD, PARTITION, RA, RB, ROOT, A, R, codes_of, mistakes_of, queue_with, queues_of
 
-from ykactor.core.queueconfig import NodeSortPolicy, PreemptionSettings
-from ykactor.wire.queuefile import load
+from ykactor.core.config.model import NodeSortPolicy, PreemptionSettings
+from ykactor.wire.queuefile.load import load
 
 # ---- mistakes: code, line, column, path, and a part of the message
 

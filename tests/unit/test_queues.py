@@ -2,13 +2,13 @@
 
 from world import S_NS, app, ask, configure, load, node, queue, release, tree, world
 
-from ykactor.core.access import UserGroups
-from ykactor.core.decisions import Allocated, ApplicationChanged, Decision
-from ykactor.core.ids import AllocationKey, ApplicationID, NodeID, QueuePath
-from ykactor.core.messages import AddApplication, AllocationSpec, ReleaseAllocations, RemoveApplication, SubmitAllocation
-from ykactor.core.placement import NO_MATCH
-from ykactor.core.queueconfig import QueueConfig
-from ykactor.core.queues import (
+from ykactor.core.config.access import UserGroups
+from ykactor.core.config.model import QueueConfig
+from ykactor.core.messages.asks import AllocationSpec
+from ykactor.core.messages.facts import Allocated, ApplicationChanged, Decision
+from ykactor.core.messages.states import QueueState
+from ykactor.core.messages.submissions import AddApplication, ReleaseAllocations, RemoveApplication, SubmitAllocation
+from ykactor.core.objects.commands import (
     Adopt,
     Close,
     Configure,
@@ -16,12 +16,13 @@ from ykactor.core.queues import (
     EndAllocations,
     Entry,
     FireTimers,
-    LeafCore,
-    ParentCore,
     SettleBatch,
     SubmitBatch,
 )
-from ykactor.core.states import QueueState
+from ykactor.core.objects.leaf import LeafCore
+from ykactor.core.objects.parent import ParentCore
+from ykactor.core.placement.placement import NO_MATCH
+from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
 
 PATH = QueuePath("root.a")
 ALICE = UserGroups("alice", ("alice",))

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from ykactor.surfaces.check_config import schema_text
-from ykactor.wire import queueschema
-from ykactor.wire.queueschema import json_schema
-from ykactor.wire.yamlplaces import Text
-from ykactor.wire.yamltext import Mapping, Mistakes, Node, Scalar, Sequence, compose
+from ykactor.surfaces.cli.check_config import schema_text
+from ykactor.wire.queuefile import schema as queueschema
+from ykactor.wire.queuefile.places import Text
+from ykactor.wire.queuefile.schema import json_schema
+from ykactor.wire.queuefile.text import Mapping, Mistakes, Node, Scalar, Sequence, compose
 
 CONFIG = Path(__file__).parents[2] / "config"
 SCHEMA = json_schema()

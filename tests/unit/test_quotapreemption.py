@@ -5,15 +5,15 @@ from typing import Any
 import pytest
 from world import S_NS, World, app, ask, configure, node, queue, release, template, tree, world
 
-from ykactor.core import decisions as fact
-from ykactor.core.ids import AllocationKey, ApplicationID, QueuePath
-from ykactor.core.ledger import Account, Ledger
-from ykactor.core.messages import AllocationSpec, Ask
-from ykactor.core.preemption import Exchange
-from ykactor.core.queueconfig import QueueConfig, QueueProperties
-from ykactor.core.quotaclocks import QuotaClocks, next_start
-from ykactor.core.quotapreemption import candidates, choose, preemptable, shares
-from ykactor.core.resources import Resource
+from ykactor.core.config.model import QueueConfig, QueueProperties
+from ykactor.core.messages import facts as fact
+from ykactor.core.messages.asks import AllocationSpec, Ask
+from ykactor.core.preemption.laws import Exchange
+from ykactor.core.preemption.quota import candidates, choose, preemptable, shares
+from ykactor.core.preemption.quota_clocks import QuotaClocks, next_start
+from ykactor.core.quota.ledger import Account, Ledger
+from ykactor.core.values.ids import AllocationKey, ApplicationID, QueuePath
+from ykactor.core.values.resources import Resource
 
 DELAY = "quota.preemption.delay"
 ON = {"quotapreemptionenabled": True}

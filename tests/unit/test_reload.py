@@ -3,8 +3,8 @@
 import pytest
 from world import World, app, ask, configure, load, node, queue, release, remove, tree, world
 
-from ykactor.core.decisions import QueueAdded, QueueLimitChanged, QueueRemoved, QueueStateChanged
-from ykactor.core.reload import walk
+from ykactor.core.messages.facts import QueueAdded, QueueLimitChanged, QueueRemoved, QueueStateChanged
+from ykactor.core.partition.reload import walk
 
 THREE = tree(queue("p", queue("a"), queue("b")), queue("c"))
 

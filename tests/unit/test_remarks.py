@@ -3,10 +3,10 @@
 import pytest
 from world import World, app, ask, configure, limit, node, queue, release, remove, tree, world
 
-from ykactor.core import remarks as module
-from ykactor.core.decisions import AskRemark, RunnableChanged
-from ykactor.core.planner import Budget, Planner
-from ykactor.core.remarks import LOOKS_MAX, REMARKS_MAX
+from ykactor.core.messages.facts import AskRemark, RunnableChanged
+from ykactor.core.planner.planner import Budget, Planner
+from ykactor.core.state import pending_reasons as module
+from ykactor.core.state.pending_reasons import LOOKS_MAX, REMARKS_MAX
 from ykactor.sim.direct import carry_out
 
 ONE_NODE = [node("n1", vcore=4)]

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from ykactor.core import decisions as fact
-from ykactor.core.messages import AllocationSpec, Ask
-from ykactor.wire import si
-from ykactor.wire.render import decision_lines, decision_log, responses
+from ykactor.core.messages import facts as fact
+from ykactor.core.messages.asks import AllocationSpec, Ask
+from ykactor.wire.si import messages as si
+from ykactor.wire.si.responses import decision_lines, decision_log, responses
 
 S = 10**9
 SPEC = AllocationSpec("t1", "app-1", {"vcore": 1000}, priority=3, tags={"k": "v"}, allow_preempt_other=True)

@@ -3,9 +3,10 @@
 import pytest
 from world import S_NS, answer, app, ask, node, queue, release, remove, tree, world
 
-from ykactor.core.decisions import AskRemoved
-from ykactor.core.nodes import NodeCore, PlaceBatch, Refused
-from ykactor.core.planner import Budget, Planner
+from ykactor.core.messages.facts import AskRemoved
+from ykactor.core.objects.commands import PlaceBatch, Refused
+from ykactor.core.objects.node import NodeCore
+from ykactor.core.planner.planner import Budget, Planner
 
 TEXT = tree(queue("g"))
 CONFIRM = "PLACEHOLDER_REPLACED"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from world import World, app, ask, configure, foreign, move, node, queue, release, remove, reset, tree, world
 
-from ykactor.core.reservations import DISABLE
+from ykactor.core.nodes.reservations import DISABLE
 
 LEAF = tree(queue("a"))
 HOUR = 3600

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ykactor.core.resources import (
+from ykactor.core.values.resources import (
     QUANTITY_MAX,
     QUANTITY_MIN,
     Resource,

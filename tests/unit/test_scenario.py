@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ykactor.wire import si
 from ykactor.wire.scenario import Scenario, ScenarioError, TimedRequest, dump_jsonl, load
-from ykactor.wire.translate import submissions
+from ykactor.wire.si import messages as si
+from ykactor.wire.si.requests import submissions
 
 CONFORMANCE = Path(__file__).parents[3] / "shared" / "conformance"
 

@@ -3,12 +3,13 @@
 import pytest
 from world import World, app, ask, node, queue, tree, world
 
-from ykactor.core.decisions import Allocated, AskRemark
-from ykactor.core.ids import NodeID
-from ykactor.core.invariants import violations
-from ykactor.core.nodes import NodeCore, PlaceBatch, Placed, Refused, SetCapacity
-from ykactor.core.planner import Budget
-from ykactor.core.scheduler import CycleResult, InvariantViolation
+from ykactor.core.inspection.invariants import violations
+from ykactor.core.messages.facts import Allocated, AskRemark
+from ykactor.core.objects.commands import PlaceBatch, Placed, Refused, SetCapacity
+from ykactor.core.objects.node import NodeCore
+from ykactor.core.planner.planner import Budget
+from ykactor.core.planner.scheduler import CycleResult, InvariantViolation
+from ykactor.core.values.ids import NodeID
 from ykactor.sim.direct import carry_out
 
 EVERYTHING = Budget(1000, 10**6)

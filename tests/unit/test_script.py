@@ -7,11 +7,12 @@ import msgspec
 import pytest
 from world import spoken, tree
 
-from ykactor.core.ids import PartitionName
-from ykactor.core.messages import RefuseConfig
+from ykactor.core.messages.submissions import RefuseConfig
+from ykactor.core.values.ids import PartitionName
 from ykactor.sim.script import ANY_PARTITION, Instant, Work, addressed, instants, to_ns
-from ykactor.wire import queuefile, si
+from ykactor.wire import queuefile
 from ykactor.wire.scenario import Scenario, TimedRequest
+from ykactor.wire.si import messages as si
 
 TEXT = tree({"name": "a"})
 DEFAULT = PartitionName("default")

@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from world import World, app, ask, node, queue, tree, world
 
-from ykactor.core.messages import AllocationSpec, Submission, SubmitAllocation, UpdateNode
-from ykactor.core.selector import Requirement, SelectorError, parse, selects
+from ykactor.core.messages.asks import AllocationSpec
+from ykactor.core.messages.submissions import Submission, SubmitAllocation, UpdateNode
+from ykactor.core.values.selector import Requirement, SelectorError, parse, selects
 
 NODE = {"zone": "a", "gpu": "a100", "empty": "", "node.kubernetes.io/type": "m5.large"}
 

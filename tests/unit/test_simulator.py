@@ -5,11 +5,11 @@ import trio
 from partitiontexts import several
 from world import queue, spoken
 
-from ykactor.core.decisions import Decision
+from ykactor.core.messages.facts import Decision
 from ykactor.sim.simulator import Outcome, simulate, simulate_directly
-from ykactor.wire import si
-from ykactor.wire.render import decision_log
 from ykactor.wire.scenario import Scenario, TimedRequest
+from ykactor.wire.si import messages as si
+from ykactor.wire.si.responses import decision_log
 
 LEAVES = [queue("a"), queue("b")]
 SPLIT = [queue("a", queue("child")), queue("b", max={"vcore": 1})]

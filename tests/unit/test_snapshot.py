@@ -4,8 +4,8 @@ import json
 
 from world import app, ask, foreign, node, queue, release, remove, tree, world
 
-from ykactor.core.priorities import PRIORITY_MIN
-from ykactor.core.snapshot import waiting_asks
+from ykactor.core.inspection.snapshot import waiting_asks
+from ykactor.core.queueing.priorities import PRIORITY_MIN
 
 
 def test_final_state() -> None:

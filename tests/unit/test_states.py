@@ -5,18 +5,18 @@ from pathlib import Path
 import pytest
 
 import ykactor
-from ykactor.core.states import (
+from ykactor.core.messages.states import (
     APPLICATION_MOVES,
     COMPLETING_TIMEOUT_NS,
     QUEUE_CLEANER_NS,
-    S_NS,
     STARTING_TIMEOUT_NS,
     TERMINAL_TIMEOUT_NS,
     after_allocation,
     diagram,
 )
-from ykactor.core.states import ApplicationEvent as Event
-from ykactor.core.states import ApplicationState as State
+from ykactor.core.messages.states import ApplicationEvent as Event
+from ykactor.core.messages.states import ApplicationState as State
+from ykactor.core.values.times import S_NS
 
 #: state -> what run, complete, fail, expire and resume lead to; "-" is an error, or a move that changes nothing (AP-30, AP-31).
 TABLE = {

@@ -2,7 +2,8 @@
 
 from rich.console import Console
 
-from ykactor.core.decisions import (
+from ykactor.core.messages.asks import AllocationSpec, Ask
+from ykactor.core.messages.facts import (
     Allocated,
     AllocationRejected,
     AllocationResized,
@@ -14,8 +15,7 @@ from ykactor.core.decisions import (
     NodeRemoved,
     Released,
 )
-from ykactor.core.ids import AllocationKey, ApplicationID, NodeID, QueuePath
-from ykactor.core.messages import AllocationSpec, Ask
+from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
 from ykactor.sim.summary import Reason, Summary, Utilisation, WaitTimes, print_report
 
 S = 1_000_000_000

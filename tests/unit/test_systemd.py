@@ -11,7 +11,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from ykactor.surfaces.systemd import Notifier, feed_watchdog, listen_fds, watchdog_interval_s
+from ykactor.surfaces.server.systemd import Notifier, feed_watchdog, listen_fds, watchdog_interval_s
 
 
 class NotifySocket:
@@ -156,7 +156,7 @@ def test_no_activation_for_another_process(monkeypatch: pytest.MonkeyPatch) -> N
 ACTIVATED = """
 import os, sys
 os.environ["LISTEN_PID"] = str(os.getpid())
-from ykactor.surfaces.systemd import listen_fds
+from ykactor.surfaces.server.systemd import listen_fds
 for name, inherited in listen_fds():
     print(name, inherited.getsockname()[1], inherited.get_inheritable())
     inherited.close()

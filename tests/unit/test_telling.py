@@ -2,9 +2,9 @@
 
 from world import S_NS, app, ask, node, queue, release, tree, world
 
-from ykactor.core import decisions as fact
-from ykactor.core.messages import AllocationSpec, Ask
-from ykactor.core.telling import in_order, told_with
+from ykactor.core.messages import facts as fact
+from ykactor.core.messages.asks import AllocationSpec, Ask
+from ykactor.core.messages.fact_order import in_order, told_with
 
 ASK = Ask(AllocationSpec("t1", "app-1", {"vcore": 1}), 0, 1)  # type: ignore[arg-type]
 ALICE = fact.Payer("alice")

@@ -2,9 +2,9 @@
 
 from world import S_NS
 
-from ykactor.core.ids import ApplicationID, QueuePath
-from ykactor.core.states import TERMINAL_TIMEOUT_NS, ApplicationState
-from ykactor.core.timetable import REJECTED_MAX, EndedApplication, Timetable
+from ykactor.core.messages.states import TERMINAL_TIMEOUT_NS, ApplicationState
+from ykactor.core.partition.timers import REJECTED_MAX, EndedApplication, Timetable
+from ykactor.core.values.ids import ApplicationID, QueuePath
 
 A, B = QueuePath("root.a"), QueuePath("root.b")
 

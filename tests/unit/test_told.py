@@ -1,7 +1,7 @@
 """Who was told what."""
 
-from ykactor.core.messages import AllocationSpec, Ask
-from ykactor.core.told import OVER_QUOTA, Told
+from ykactor.core.messages.asks import AllocationSpec, Ask
+from ykactor.core.queueing.notified import OVER_QUOTA, Told
 
 
 def asked(key: str) -> Ask:

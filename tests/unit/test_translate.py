@@ -2,12 +2,13 @@
 
 import pytest
 
-from ykactor.core import decisions, messages
-from ykactor.core.access import UserGroups
-from ykactor.core.ids import PartitionName
-from ykactor.wire import si
-from ykactor.wire.codec import JSON, ProtocolError
-from ykactor.wire.translate import administration, running, submissions, unknown_partition
+from ykactor.core.config.access import UserGroups
+from ykactor.core.messages import facts as decisions
+from ykactor.core.messages import submissions as messages
+from ykactor.core.values.ids import PartitionName
+from ykactor.wire.si import messages as si
+from ykactor.wire.si.codec import JSON, ProtocolError
+from ykactor.wire.si.requests import administration, running, submissions, unknown_partition
 
 
 def allocation(**fields: object) -> si.Allocation:

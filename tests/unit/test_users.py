@@ -3,10 +3,10 @@
 import pytest
 from world import S_NS, app, queue, tree, world
 
-from ykactor.core.access import UserGroups
-from ykactor.core.ids import ApplicationID
-from ykactor.core.messages import AddApplication
-from ykactor.core.users import Users
+from ykactor.core.config.access import UserGroups
+from ykactor.core.messages.submissions import AddApplication
+from ykactor.core.placement.users import Users
+from ykactor.core.values.ids import ApplicationID
 
 FORCED = {"application.create.force": "true"}
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import trio
 
-from ykactor.core.ids import PartitionName
+from ykactor.core.values.ids import PartitionName
 
 
 class Ballot:

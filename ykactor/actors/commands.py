@@ -10,10 +10,10 @@ from typing import Any
 from msgspec import Struct
 
 from ykactor.actors.ballot import Ballot
-from ykactor.core.decisions import Decision
-from ykactor.core.ids import PartitionName
-from ykactor.core.messages import Administration, Submission
-from ykactor.core.queueconfig import PartitionConfig
+from ykactor.core.config.model import PartitionConfig
+from ykactor.core.messages.facts import Decision
+from ykactor.core.messages.submissions import Administration, Submission
+from ykactor.core.values.ids import PartitionName
 
 
 class Intake(Struct, frozen=True):

@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from ykactor.actors.commands import FeedCommand, PartitionCommand, PartitionSnapshot, Publication, TakeSnapshot
 from ykactor.actors.mailbox import Mailbox
-from ykactor.core.decisions import Decision
-from ykactor.core.ids import PartitionName
+from ykactor.core.messages.facts import Decision
+from ykactor.core.values.ids import PartitionName
 
 #: Commands that the feed takes at once ...
 COMMANDS_MAX = 256

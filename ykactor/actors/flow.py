@@ -13,8 +13,8 @@ from msgspec import Struct
 from ykactor.actors.commands import Administer, Intake, PartitionSnapshot, Publication, RunSteps, SwitchConfig, TakeSnapshot
 from ykactor.actors.feed import Batch, Missed, Reached
 from ykactor.actors.scheduler import Observe, RunCycle
-from ykactor.core import nodes, queues
-from ykactor.core.scheduler import CycleResult
+from ykactor.core.objects import commands
+from ykactor.core.planner.scheduler import CycleResult
 
 
 class Role(StrEnum):
@@ -71,28 +71,28 @@ _R, _K = Role, Kind
 _FROM_SESSION = (Intake, RunSteps, SwitchConfig, Administer)
 #: What a partition orders its queues and nodes to do.
 _TO_QUEUE = (
-    queues.SubmitBatch,
-    queues.EndAllocations,
-    queues.FailAll,
-    queues.Terminate,
-    queues.GiveAway,
-    queues.TakeOver,
-    queues.FireTimers,
-    queues.Configure,
-    queues.Adopt,
-    queues.Disown,
-    queues.Close,
+    commands.SubmitBatch,
+    commands.EndAllocations,
+    commands.FailAll,
+    commands.Terminate,
+    commands.GiveAway,
+    commands.TakeOver,
+    commands.FireTimers,
+    commands.Configure,
+    commands.Adopt,
+    commands.Disown,
+    commands.Close,
 )
 _TO_NODE = (
-    nodes.Register,
-    nodes.SetCapacity,
-    nodes.SetSchedulable,
-    nodes.PlaceForeign,
-    nodes.ReleaseForeign,
-    nodes.ChangeAllocations,
-    nodes.Decommission,
+    commands.Register,
+    commands.SetCapacity,
+    commands.SetSchedulable,
+    commands.PlaceForeign,
+    commands.ReleaseForeign,
+    commands.ChangeAllocations,
+    commands.Decommission,
 )
-_RM_SESSION, _DAEMON, _WATCHER = "surfaces/rm_session.py", "surfaces/daemon.py", "surfaces/watcher.py"
+_RM_SESSION, _DAEMON, _WATCHER = "surfaces/server/rm_session.py", "surfaces/server/daemon.py", "surfaces/server/watcher.py"
 _PARTITIONS = "actors/partitions.py"
 _PARTITION, _SCHEDULER, _OWNERS, _FEED = "actors/partition.py", "actors/scheduler.py", "actors/owners.py", "actors/feed.py"
 
@@ -106,12 +106,12 @@ FLOW = (
     Edge(_R.PARTITION, _R.SCHEDULER, _K.RESERVED, (Observe, RunCycle), (_SCHEDULER,), is_answered=True),
     Edge(_R.PARTITION, _R.QUEUE, _K.RESERVED, _TO_QUEUE, (_OWNERS,), is_answered=True),
     Edge(_R.PARTITION, _R.NODE, _K.RESERVED, _TO_NODE, (_OWNERS,), is_answered=True),
-    Edge(_R.SCHEDULER, _R.QUEUE, _K.RESERVED, (queues.SettleBatch,), (_OWNERS,), is_answered=True),
-    Edge(_R.SCHEDULER, _R.NODE, _K.RESERVED, (nodes.PlaceBatch,), (_OWNERS,), is_answered=True),
+    Edge(_R.SCHEDULER, _R.QUEUE, _K.RESERVED, (commands.SettleBatch,), (_OWNERS,), is_answered=True),
+    Edge(_R.SCHEDULER, _R.NODE, _K.RESERVED, (commands.PlaceBatch,), (_OWNERS,), is_answered=True),
     Edge(_R.QUEUE, _R.PARTITION, _K.RESERVED, (list,), (_OWNERS,)),
     Edge(_R.QUEUE, _R.SCHEDULER, _K.RESERVED, (list,), (_OWNERS,)),
     Edge(_R.NODE, _R.PARTITION, _K.RESERVED, (list,), (_OWNERS,)),
-    Edge(_R.NODE, _R.SCHEDULER, _K.RESERVED, (nodes.Placed, nodes.Refused), (_OWNERS,)),
+    Edge(_R.NODE, _R.SCHEDULER, _K.RESERVED, (commands.Placed, commands.Refused), (_OWNERS,)),
     Edge(_R.SCHEDULER, _R.PARTITION, _K.RESERVED, (CycleResult,), (_SCHEDULER,)),
     # what came of it, outwards: a feed that is behind holds up partitions, but no reader ever holds up the feed
     Edge(_R.PARTITION, _R.FEED, _K.COMMAND, (Publication, PartitionSnapshot), (_PARTITION,)),

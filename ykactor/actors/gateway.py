@@ -7,9 +7,9 @@ from ykactor.actors.commands import PartitionCommand
 from ykactor.actors.feed import FeedActor
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.outbox import OutboxRegistry
-from ykactor.core.access import UserGroups
-from ykactor.core.ids import PartitionName
-from ykactor.core.messages import Submission
+from ykactor.core.config.access import UserGroups
+from ykactor.core.messages.submissions import Submission
+from ykactor.core.values.ids import PartitionName
 
 
 class Gateway(Protocol):

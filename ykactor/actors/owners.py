@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, TypeVar, cast
 import trio
 
 from ykactor.actors.mailbox import Mailbox
-from ykactor.core.nodes import Decommission, NodeCore
-from ykactor.core.queues import Close
-from ykactor.core.roster import Core, Sends
+from ykactor.core.objects.commands import Close, Decommission
+from ykactor.core.objects.node import NodeCore
+from ykactor.core.objects.registry import Core, Sends
 
 R = TypeVar("R")
 

@@ -31,17 +31,17 @@ from ykactor.actors.commands import (
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.owners import UNDER_WAY_MAX, Owners, Replies
 from ykactor.actors.scheduler import SchedulerActor
-from ykactor.core.decisions import Decision
-from ykactor.core.handshake import confirmations
-from ykactor.core.ids import PartitionName
-from ykactor.core.messages import ApplyConfig, RemovePartition, Reset, Submission
-from ykactor.core.partition import PartitionCore, Round, refusal_in
-from ykactor.core.planner import Budget
-from ykactor.core.queueconfig import PartitionConfig
-from ykactor.core.reload import objection
-from ykactor.core.scheduler import CycleResult, SchedulerCore
-from ykactor.core.snapshot import partition_state
-from ykactor.core.states import MS_NS
+from ykactor.core.config.model import PartitionConfig
+from ykactor.core.inspection.snapshot import partition_state
+from ykactor.core.messages.confirmations import confirmations
+from ykactor.core.messages.facts import Decision
+from ykactor.core.messages.submissions import ApplyConfig, RemovePartition, Reset, Submission
+from ykactor.core.partition.partition import PartitionCore, Round, refusal_in
+from ykactor.core.partition.reload import objection
+from ykactor.core.planner.planner import Budget
+from ykactor.core.planner.scheduler import CycleResult, SchedulerCore
+from ykactor.core.values.ids import PartitionName
+from ykactor.core.values.times import MS_NS
 
 #: Commands that may wait in a partition's inbox; more makes sessions wait.
 INBOX_MAX = 1024

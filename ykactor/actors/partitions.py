@@ -10,9 +10,9 @@ from ykactor.actors.ballot import Ballot
 from ykactor.actors.commands import PartitionCommand, SwitchConfig
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.partition import PartitionActor
-from ykactor.core.ids import PartitionName
-from ykactor.core.queueconfig import PartitionConfig, SchedulerConfig
-from ykactor.core.reload import changeover
+from ykactor.core.config.model import PartitionConfig, SchedulerConfig
+from ykactor.core.partition.reload import changeover
+from ykactor.core.values.ids import PartitionName
 
 
 class Partitions:

@@ -10,9 +10,9 @@ from msgspec import Struct
 
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.owners import UNDER_WAY_MAX, Owners, Replies
-from ykactor.core.decisions import Decision
-from ykactor.core.planner import Budget
-from ykactor.core.scheduler import CycleResult, SchedulerCore
+from ykactor.core.messages.facts import Decision
+from ykactor.core.planner.planner import Budget
+from ykactor.core.planner.scheduler import CycleResult, SchedulerCore
 
 R = TypeVar("R")
 

@@ -10,7 +10,7 @@ import trio
 from msgspec import Struct
 from trio_websocket import ConnectionClosed, ConnectionRejected, WebSocketConnection, wrap_client_stream
 
-from ykactor.wire.codec import ENCODINGS, JSON, Encoding
+from ykactor.wire.si.codec import ENCODINGS, JSON, Encoding
 
 #: A connection that is not open after this long has failed; a closing handshake that takes longer is cut off.
 CONNECT_S = 10.0

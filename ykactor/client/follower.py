@@ -8,8 +8,8 @@ import trio
 from msgspec import structs
 
 from ykactor.client.connection import Disconnected, RequestRefused, Speaker, encoding_named, is_refused, open_connection
-from ykactor.wire import si
-from ykactor.wire.codec import Encoding, ProtocolError
+from ykactor.wire.si import messages as si
+from ykactor.wire.si.codec import Encoding, ProtocolError
 
 #: A daemon that is not there yet may take this long to come up.
 FIRST_CONNECT_S = 5.0

@@ -10,8 +10,8 @@ from msgspec import UNSET, structs
 from trio_websocket import WebSocketConnection
 
 from ykactor.client.connection import RequestRefused, Speaker, encoding_named, open_connection
-from ykactor.wire import si
-from ykactor.wire.codec import Encoding
+from ykactor.wire.si import messages as si
+from ykactor.wire.si.codec import Encoding
 
 
 class ResourceManager:

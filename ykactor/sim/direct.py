@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable
 from typing import Any, TypeVar, cast
 
-from ykactor.core.decisions import Decision
-from ykactor.core.handshake import confirmations
-from ykactor.core.messages import Administration, ApplyConfig, RemovePartition, Submission
-from ykactor.core.partition import PartitionCore, refusal_in
-from ykactor.core.planner import Budget
-from ykactor.core.queueconfig import PartitionConfig, SchedulerConfig
-from ykactor.core.reload import changeover, objection
-from ykactor.core.roster import Sends
-from ykactor.core.scheduler import SchedulerCore
+from ykactor.core.config.model import PartitionConfig, SchedulerConfig
+from ykactor.core.messages.confirmations import confirmations
+from ykactor.core.messages.facts import Decision
+from ykactor.core.messages.submissions import Administration, ApplyConfig, RemovePartition, Submission
+from ykactor.core.objects.registry import Sends
+from ykactor.core.partition.partition import PartitionCore, refusal_in
+from ykactor.core.partition.reload import changeover, objection
+from ykactor.core.planner.planner import Budget
+from ykactor.core.planner.scheduler import SchedulerCore
 
 R = TypeVar("R")
 

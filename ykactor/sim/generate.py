@@ -13,9 +13,9 @@ from functools import partial
 import yaml
 from msgspec import Struct
 
-from ykactor.core.resources import Resource, add_to, min_union
-from ykactor.wire import si
+from ykactor.core.values.resources import Resource, add_to, min_union
 from ykactor.wire.scenario import Scenario, TimedRequest
+from ykactor.wire.si import messages as si
 
 _GIB = 2**30
 _GPU = "nvidia.com/gpu"

@@ -22,8 +22,8 @@ from typing import NoReturn
 import yaml
 from msgspec import Struct
 
-from ykactor.wire import si
 from ykactor.wire.scenario import Scenario, TimedRequest
+from ykactor.wire.si import messages as si
 
 GPU = "gpu-milli"
 _USER = si.UserGroupInformation(user="openb", groups=["openb"])

@@ -6,13 +6,15 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from ykactor.core.decisions import Decision
-from ykactor.core.ids import PartitionName
-from ykactor.core.messages import Administration, RefuseConfig, Submission
-from ykactor.core.queueconfig import SchedulerConfig
-from ykactor.wire import queuefile, si, translate
-from ykactor.wire.codec import ProtocolError
+from ykactor.core.config.model import SchedulerConfig
+from ykactor.core.messages.facts import Decision
+from ykactor.core.messages.submissions import Administration, RefuseConfig, Submission
+from ykactor.core.values.ids import PartitionName
+from ykactor.wire import queuefile
 from ykactor.wire.scenario import Scenario
+from ykactor.wire.si import messages as si
+from ykactor.wire.si import requests
+from ykactor.wire.si.codec import ProtocolError
 
 #: Decisions are taken at whole microseconds: a virtual second is a float, and this is what it tells apart for decades.
 _US_NS = 1000
@@ -83,9 +85,9 @@ def instants(scenario: Scenario) -> Iterator[Instant]:
 def _add_step(instant: Instant, request: si.WorkRequest) -> None:
     match request:
         case si.NodeRequest() | si.ApplicationRequest() | si.AllocationRequest() | si.PredicatesResponse():
-            instant.add(translate.submissions(request))
+            instant.add(requests.submissions(request))
         case si.TerminateApplication() | si.MoveApplication():
-            instant.steps.append(Request(*translate.administration(request)))
+            instant.steps.append(Request(*requests.administration(request)))
         case si.UpdateConfigurationRequest(config=text):
             try:
                 instant.steps.append(queuefile.load(text))
@@ -100,13 +102,13 @@ def addressed(work: Work, known: list[PartitionName], at_ns: int) -> tuple[Work,
 
     What is for any partition goes to the first.
     """
-    routed = translate.addressed(work, known)
+    routed = requests.addressed(work, known)
     if ANY_PARTITION in routed:
         routed.setdefault(known[0], []).extend(routed.pop(ANY_PARTITION))
     facts: list[Decision] = []
     for name in [name for name in routed if name not in known]:
         for submission in routed.pop(name):
-            refusal = translate.unknown_partition(submission, name, at_ns)
+            refusal = requests.unknown_partition(submission, name, at_ns)
             if refusal is not None:
                 facts.append(refusal)
     return routed, facts

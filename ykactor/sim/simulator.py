@@ -18,20 +18,21 @@ from ykactor.actors.clock import Clock
 from ykactor.actors.commands import Administer, FeedCommand, Intake, Publication, Quiesce
 from ykactor.actors.partition import CYCLE_BUDGET, PartitionActor
 from ykactor.actors.partitions import Partitions
-from ykactor.core.decisions import ApplicationRejected, Decision
-from ykactor.core.ids import PartitionName
-from ykactor.core.indexes import Indexes
-from ykactor.core.messages import RefuseConfig
-from ykactor.core.partition import PartitionCore
-from ykactor.core.planner import Budget
-from ykactor.core.queueconfig import PartitionConfig, SchedulerConfig
-from ykactor.core.snapshot import final_state, waiting_asks
-from ykactor.core.states import ApplicationState
+from ykactor.core.config.model import PartitionConfig, SchedulerConfig
+from ykactor.core.inspection.snapshot import final_state, waiting_asks
+from ykactor.core.messages.facts import ApplicationRejected, Decision
+from ykactor.core.messages.states import ApplicationState
+from ykactor.core.messages.submissions import RefuseConfig
+from ykactor.core.partition.partition import PartitionCore
+from ykactor.core.planner.planner import Budget
+from ykactor.core.state.state import Indexes
+from ykactor.core.values.ids import PartitionName
 from ykactor.sim.direct import DirectPartition, DirectPartitions
 from ykactor.sim.script import ANY_PARTITION, Instant, Request, Step, Work, addressed, instants, to_ns
-from ykactor.wire import queuefile, translate
-from ykactor.wire.codec import ProtocolError
+from ykactor.wire import queuefile
 from ykactor.wire.scenario import Scenario
+from ykactor.wire.si import requests
+from ykactor.wire.si.codec import ProtocolError
 
 #: Called after each instant with the share of the scenario that is done, 0 to 1.
 Progress = Callable[[float], None]
@@ -156,7 +157,7 @@ async def _administer(request: Request, partitions: Partitions, record: _Record,
         answered.set()
 
     try:
-        name = translate.running(request.partition, partitions.inboxes)
+        name = requests.running(request.partition, partitions.inboxes)
     except ProtocolError as mistake:
         record.refuse(at_ns, mistake.message)
         return
@@ -198,7 +199,7 @@ def simulate_directly(scenario: Scenario, progress: Progress = lambda _: None, b
 
 def _refusal(request: Request, direct: DirectPartitions, at_ns: int) -> str:
     try:
-        name = translate.running(request.partition, direct.partitions)
+        name = requests.running(request.partition, direct.partitions)
     except ProtocolError as mistake:
         return mistake.message
     return direct.partitions[name].administer(at_ns, request.administration)

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ykactor.core.decisions import (
+from ykactor.core.messages.facts import (
     Allocated,
     AllocationRejected,
     AllocationResized,
@@ -27,8 +27,8 @@ from ykactor.core.decisions import (
     Released,
     ReleaseStarted,
 )
-from ykactor.core.ids import AllocationKey, ApplicationID, NodeID, QueuePath
-from ykactor.core.resources import Resource, add_to
+from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
+from ykactor.core.values.resources import Resource, add_to
 
 _NS = 1_000_000_000
 _EXAMPLES_MAX = 3

@@ -16,8 +16,8 @@ from yaml import CSafeLoader, MappingNode, MarkedYAMLError
 from yaml.constructor import ConstructorError
 from yaml.reader import ReaderError
 
-from ykactor.wire import si
-from ykactor.wire.codec import ProtocolError, explain, refuse_repeated_keys
+from ykactor.wire.si import messages as si
+from ykactor.wire.si.codec import ProtocolError, explain, refuse_repeated_keys
 
 #: A virtual second; up to where its nanoseconds fit in 64 bits.
 Second = Annotated[float, msgspec.Meta(ge=0, le=9e9)]

@@ -1,0 +1,34 @@
+"""Who may submit to a queue and who may administer it (section 7 of QU).
+
+An ACL only ever lets somebody in: what an ancestor opened no descendant closes (QU-82).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from ykactor.core.config.model import AccessList, QueueConfig
+
+
+class UserGroups(Struct, frozen=True):
+    """The user of an application, with the groups it was submitted with or that were found for it (section 8 of QU)."""
+
+    user: str
+    groups: tuple[str, ...]
+
+
+def allows(acl: AccessList, who: UserGroups) -> bool:
+    """Whether the list names ``who``: everybody, the user, or one of the groups (QU-80). Names are compared with case."""
+    return acl.everybody or who.user in acl.users or not acl.groups.isdisjoint(who.groups)
+
+
+def may_submit(path_up: Iterable[QueueConfig], who: UserGroups) -> bool:
+    """Whether a submit or admin ACL of a queue or one of its ancestors lets ``who`` in (QU-81)."""
+    return any(allows(queue.submit_acl, who) or allows(queue.admin_acl, who) for queue in path_up)
+
+
+def may_administer(path_up: Iterable[QueueConfig], who: UserGroups) -> bool:
+    """Whether the admin ACL of a queue or one of its ancestors names ``who`` (QU-81)."""
+    return any(allows(queue.admin_acl, who) for queue in path_up)

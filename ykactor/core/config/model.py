@@ -1,0 +1,161 @@
+"""The configuration of partitions and queues: plain data, already validated by ``wire.queuefile``.
+
+Everything inherited by managed queues is resolved here (CF-35 to CF-38, QU-15), so that readers of a ``QueueConfig`` need
+not look at its parents.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct, field
+
+from ykactor.core.values.ids import PartitionName, QueuePath
+from ykactor.core.values.resources import Resource
+
+
+class AccessList(Struct, frozen=True):
+    """Who is named by an ACL (section 7 of QU); without entries nobody."""
+
+    everybody: bool = False
+    users: frozenset[str] = frozenset()
+    groups: frozenset[str] = frozenset()
+
+
+class Limit(Struct, frozen=True):
+    """What each of the named users and groups may use in a queue and below (section 6 of QU); ``*`` is everybody else."""
+
+    users: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    #: None is "not limited"; a type that is not listed is not limited, a type with 0 may not be used.
+    max_resources: Resource | None = None
+    #: Running applications; 0 is "not limited".
+    max_applications: int = 0
+
+
+class QueueProperties(Struct, frozen=True):
+    """The effective properties of one queue (section 6 of CF): the queue's own values over what it inherits."""
+
+    #: ``fifo``, ``fair`` or ``stateaware``; of use on leaves only.
+    sort_policy: str = "fifo"
+    #: ``application.sort.priority``: False means that priorities do not order this queue's children or applications (PR-20).
+    sort_by_priority: bool = True
+    #: ``priority.policy: fence``.
+    priority_fence: bool = False
+    #: ``priority.offset``, int32.
+    priority_offset: int = 0
+    #: ``default``, ``fence`` (victims are looked for inside only) or ``disabled`` (nothing in here is a victim).
+    preemption_policy: str = "default"
+    #: How long an ask waits before it may preempt; of use on leaves only.
+    preemption_delay_ns: int = 30_000_000_000
+    #: How long a lowered ``max`` waits before it is enforced; 0 is "never".
+    quota_preemption_delay_ns: int = 0
+    #: After so many asks that fit nowhere an application is left alone for a while; 0 is "never". Of use on leaves only.
+    backoff_count: int = 0
+    backoff_delay_ns: int = 30_000_000_000
+
+
+class ChildTemplate(Struct, frozen=True):
+    """What a dynamic leaf gets when it is created (QU-16)."""
+
+    max_applications: int = 0
+    properties: dict[str, str] = {}
+    max: Resource | None = None
+    guaranteed: Resource | None = None
+
+
+class QueueConfig(Struct, frozen=True):
+    """The settings of one queue."""
+
+    path: QueuePath
+    #: A parent may have no children (``parent: true``).
+    is_parent: bool
+    properties: QueueProperties = QueueProperties()
+    #: The property map that ``properties`` interprets: after inheritance, unknown keys included.
+    property_map: dict[str, str] = {}
+    #: None is "no limit"; a type that is not listed is unlimited, a type with 0 is forbidden (QU-31, QU-32).
+    max: Resource | None = None
+    #: None is "no guarantee".
+    guaranteed: Resource | None = None
+    #: Running applications; 0 is "no limit" (QU-50).
+    max_applications: int = 0
+    submit_acl: AccessList = AccessList()
+    admin_acl: AccessList = AccessList()
+    #: In the order of the text.
+    limits: tuple[Limit, ...] = ()
+    #: For dynamic leaves below: the own template or that of the nearest ancestor that has one (QU-15).
+    child_template: ChildTemplate | None = None
+    #: In the order of the text.
+    children: tuple[QueueConfig, ...] = ()
+    #: False for a queue that placement created (QU-9).
+    managed: bool = True
+
+
+class NameFilter(Struct, frozen=True):
+    """The users or the groups of a placement filter (PL-13 to PL-15).
+
+    Attributes:
+        listed: whether the text lists anything at all; with all entries dropped as illegal this stays True.
+        names: literal names.
+        expression: a regular expression that is searched for in the name; "" is none.
+    """
+
+    listed: bool = False
+    names: frozenset[str] = frozenset()
+    expression: str = ""
+
+
+class PlacementFilter(Struct, frozen=True):
+    """For whom a placement rule runs (section 2.1 of PL)."""
+
+    allow: bool = True
+    users: NameFilter = NameFilter()
+    groups: NameFilter = NameFilter()
+
+
+class PlacementRule(Struct, frozen=True):
+    """One placement rule, with the rule that gives its parent queue (sections 2 and 3 of PL)."""
+
+    #: ``provided``, ``user``, ``fixed`` or ``tag``.
+    name: str
+    create: bool = False
+    #: The queue of ``fixed`` in lower case, the tag's name of ``tag``.
+    value: str = ""
+    filter: PlacementFilter = PlacementFilter()
+    parent: PlacementRule | None = None
+
+
+class NodeSortPolicy(Struct, frozen=True):
+    """How nodes are ordered (section 8 of PR)."""
+
+    #: ``fair`` or ``binpacking``.
+    type: str = "fair"
+    #: Relative; only the listed types count (PR-63).
+    resource_weights: dict[str, float] = field(default_factory=lambda: {"vcore": 1.0, "memory": 1.0})
+
+
+class PreemptionSettings(Struct, frozen=True):
+    """The partition's switches (section 2.8 of CF)."""
+
+    enabled: bool = True
+    quota_enabled: bool = False
+
+
+class PartitionConfig(Struct, frozen=True):
+    """One partition."""
+
+    name: PartitionName
+    root: QueueConfig
+    node_sort_policy: NodeSortPolicy = NodeSortPolicy()
+    #: Without rules an application must name an existing leaf (PL-2).
+    placement_rules: tuple[PlacementRule, ...] = ()
+    preemption: PreemptionSettings = PreemptionSettings()
+    #: Who knows the groups of a user that comes without: "" (a group of the same name) or ``os`` (QU-93).
+    user_group_resolver: str = ""
+
+
+class SchedulerConfig(Struct, frozen=True):
+    """The whole text. ``checksum`` is CF-12's; ``warnings`` are values that were replaced by their default."""
+
+    partitions: tuple[PartitionConfig, ...]
+    checksum: str
+    text: str
+    warnings: tuple[str, ...] = ()

@@ -1,0 +1,80 @@
+"""An ask: what somebody wants to run. Everything that stays the same while it waits and runs."""
+
+
+from msgspec import Struct, structs
+
+from ykactor.core.values import selector
+from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID
+from ykactor.core.values.resources import Resource
+from ykactor.core.values.selector import Selector
+
+#: Tags that pin an ask to one node; the first wins (AP-54).
+_REQUIRED_NODE_TAGS = ("kubernetes.io/meta/requiredNode", "yunikorn.apache.org/requiredNode")
+#: The tag of an ask that holds its class, and how long that may be.
+PREDICATE_TAG = "ykactor.io/predicate"
+PREDICATE_CLASS_MAX = 253
+NEGATIVE_RESOURCES = "allocation contains negative resources"
+
+
+class AllocationSpec(Struct, frozen=True, gc=False):
+    """One entry of ``AllocationRequest.allocations``, as sent. With ``node_id`` it already runs there (AP-109)."""
+
+    allocation_key: AllocationKey
+    application_id: ApplicationID
+    resource: Resource
+    priority: int = 0
+    node_id: NodeID | None = None
+    tags: dict[str, str] = {}
+    task_group_name: str = ""
+    placeholder: bool = False
+    originator: bool = False
+    allow_preempt_self: bool = True
+    allow_preempt_other: bool = False
+
+
+class Ask(Struct, frozen=True, gc=False):
+    """A spec that a partition has accepted: it waits, and later runs, under this record.
+
+    ``created_ns`` orders asks of equal priority (PR-52), ``arrival`` makes the order total (PR-31). Ages count from ``since_ns``:
+    its creation or its arrival, whichever is earlier (AP-56).
+    """
+
+    spec: AllocationSpec
+    created_ns: int
+    arrival: int
+    since_ns: int = 0
+
+
+#: Allocation keys are unique within an application only.
+AskID = tuple[ApplicationID, AllocationKey]
+
+
+def ask_id(ask: Ask) -> AskID:
+    """What identifies an ask in its partition."""
+    return ask.spec.application_id, ask.spec.allocation_key
+
+
+def resized(ask: Ask, resource: Resource) -> Ask:
+    """The same ask with another size."""
+    return structs.replace(ask, spec=structs.replace(ask.spec, resource=resource))
+
+
+#: What decides whether an ask fits: its resources, the node it must run on, what it wants of a node's attributes, and its class,
+#: about which the resource manager decides ("" is none).
+Shape = tuple[tuple[tuple[str, int], ...], NodeID | None, Selector, str]
+
+
+def shape_of(spec: AllocationSpec) -> Shape:
+    """The shape of an ask; asks of equal shape are interchangeable but for their order."""
+    items = tuple(spec.resource.items())
+    if len(items) > 1:
+        items = tuple(sorted(items))
+    if not spec.tags:
+        return items, None, (), ""
+    required = next((NodeID(spec.tags[tag]) for tag in _REQUIRED_NODE_TAGS if spec.tags.get(tag)), None)
+    return items, required, selector.parse(spec.tags.get(selector.TAG, "")), spec.tags.get(PREDICATE_TAG, "")
+
+
+def order_of(ask: Ask) -> tuple[int, int, int]:
+    """Higher priority, then older, then earlier arrival (PR-50 to PR-52)."""
+    return -ask.spec.priority, ask.created_ns, ask.arrival

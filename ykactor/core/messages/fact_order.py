@@ -1,0 +1,118 @@
+"""The order in which the facts of one step are told (section 7 of EV, EV-22, EV-30).
+
+Owners answer facts in the order that resource managers are promised (AP-96), and the scheduler puts behind each what follows
+from it. Events have an order of their own inside a step; it only moves facts that no resource manager hears of, so one
+list is right for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import structs
+
+from ykactor.core.messages.facts import (
+    Allocated,
+    ApplicationChanged,
+    ApplicationLeft,
+    AskRemoved,
+    AskReturned,
+    Decision,
+    GroupLinkChanged,
+    NodeRemoved,
+    NodeUseChanged,
+    QueueLimitChanged,
+    Released,
+    TaskGroupChanged,
+    Unreserved,
+    UsageChanged,
+)
+from ykactor.core.values.ids import ApplicationID
+
+#: Facts put in order before other tasks get their turn.
+BREATH = 1000
+
+_Ranks = dict[type, int]
+_ALLOCATION: _Ranks = {NodeUseChanged: 0, ApplicationChanged: 1, UsageChanged: 2, Allocated: 3}
+_RELEASE: _Ranks = {UsageChanged: 0, ApplicationChanged: 1, Released: 2, NodeUseChanged: 3, AskRemoved: 4}
+_REPLACEMENT: _Ranks = {
+    Released: 0, ApplicationChanged: 1, Allocated: 2, NodeUseChanged: 3, UsageChanged: 4, AskRemoved: 5,
+}  # fmt: skip
+#: All that ends with a node is one step; so is what it means for the cluster's total and for those who have the node kept.
+_DEPARTURE: _Ranks = {
+    Unreserved: 0, QueueLimitChanged: 1, NodeUseChanged: 2, UsageChanged: 3, ApplicationChanged: 4, Released: 4,
+    AskRemoved: 4, AskReturned: 4, TaskGroupChanged: 4, ApplicationLeft: 4, GroupLinkChanged: 4,
+}  # fmt: skip
+
+
+def told_with(changes: list[Decision], allocated: Allocated) -> list[Decision]:
+    """A placement among what it causes, state changes before it (AP-96), with what follows from it as facts of their own."""
+    states = [fact for fact in changes if type(fact) is ApplicationChanged]
+    rest = [fact for fact in changes if type(fact) is not ApplicationChanged]
+    at_ns, ask, queue, node_id = allocated.at_ns, allocated.ask, allocated.queue, allocated.node_id
+    assert allocated.payer is not None
+    usage = UsageChanged(at_ns, allocated.payer, queue, "ADD", ask.spec.resource)
+    alone = structs.replace(allocated, payer=None)
+    return [NodeUseChanged(at_ns, ask, queue, node_id, "ADD"), *states, usage, alone, *rest]
+
+
+def in_order(facts: list[Decision]) -> Iterator[list[Decision]]:
+    """The facts, some at a time, those of each step in the order in which they are told; what is in no step keeps its place."""
+    ordered: list[Decision] = []
+    position = 0
+    while position < len(facts):
+        anchor = _skip(facts, position, ApplicationChanged)
+        end, ranks = _step(facts, anchor)
+        start = _own_changes(facts, position, anchor) if ranks else end
+        ordered += facts[position:start]
+        ordered += sorted(facts[start:end], key=lambda fact: ranks[type(fact)])
+        position = end
+        if len(ordered) >= BREATH:
+            yield ordered
+            ordered = []
+    yield ordered
+
+
+def _skip(facts: list[Decision], position: int, *kinds: type) -> int:
+    """Where the facts of these kinds end that begin at ``position``."""
+    while position < len(facts) and type(facts[position]) in kinds:
+        position += 1
+    return position
+
+
+def _step(facts: list[Decision], anchor: int) -> tuple[int, _Ranks]:
+    """Where the step ends of which the fact at ``anchor`` is the first but for state changes, and its order; {} if it is none."""
+    first = facts[anchor] if anchor < len(facts) else None
+    if type(first) is Allocated:
+        return _skip(facts, anchor + 1, UsageChanged, NodeUseChanged), _ALLOCATION
+    if type(first) is QueueLimitChanged:
+        end = _skip(facts, anchor + 1, *_DEPARTURE)
+        is_departure = end < len(facts) and type(facts[end]) is NodeRemoved
+        return (end, _DEPARTURE) if is_departure else (anchor + 1, {})
+    if type(first) is not Released:
+        return min(anchor + 1, len(facts)), {}
+    if first.is_with_node():
+        return _skip(facts, anchor + 1, *_DEPARTURE), _DEPARTURE
+    end = _skip(facts, anchor + 1, UsageChanged, NodeUseChanged)
+    end += end < len(facts) and type(facts[end]) is AskRemoved
+    if first.termination_type == "PLACEHOLDER_REPLACED":
+        successor = _skip(facts, end, ApplicationChanged)
+        if successor < len(facts) and type(facts[successor]) is Allocated:
+            return _skip(facts, successor + 1, UsageChanged, NodeUseChanged), _REPLACEMENT
+    return end, _RELEASE
+
+
+def _own_changes(facts: list[Decision], position: int, anchor: int) -> int:
+    """Where the state changes begin that belong to the step: those of its application, or all that a node's end causes."""
+    first = facts[anchor]
+    if not isinstance(first, Allocated | Released):
+        return anchor
+    if type(first) is Released and first.is_with_node():
+        return position
+    while anchor > position and _application(facts[anchor - 1]) == first.ask.spec.application_id:
+        anchor -= 1
+    return anchor
+
+
+def _application(fact: Decision) -> ApplicationID | None:
+    return fact.application_id if type(fact) is ApplicationChanged else None

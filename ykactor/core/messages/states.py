@@ -1,0 +1,126 @@
+"""Lifecycles as tables. A move that is not listed is refused and changes nothing (AP-30)."""
+
+from enum import StrEnum
+
+from ykactor.core.values.times import S_NS
+
+
+class ApplicationState(StrEnum):
+    """The states of an application; the values are the wire's spelling (section 4 of AP)."""
+
+    NEW = "New"
+    ACCEPTED = "Accepted"
+    STARTING = "Starting"
+    RUNNING = "Running"
+    COMPLETING = "Completing"
+    COMPLETED = "Completed"
+    RESUMING = "Resuming"
+    FAILING = "Failing"
+    FAILED = "Failed"
+    REJECTED = "Rejected"
+    EXPIRED = "Expired"
+
+
+class ApplicationEvent(StrEnum):
+    """What moves an application; the values are the wire's names (AP-95)."""
+
+    RUN = "runApplication"
+    COMPLETE = "completeApplication"
+    FAIL = "failApplication"
+    EXPIRE = "expireApplication"
+    RESUME = "resumeApplication"
+
+
+_S, _E = ApplicationState, ApplicationEvent
+
+#: The moves of section 4 of AP. ``Rejected`` is entered by being refused, not by a move.
+APPLICATION_MOVES: dict[tuple[ApplicationState, ApplicationEvent], ApplicationState] = {
+    (_S.NEW, _E.RUN): _S.ACCEPTED,
+    (_S.NEW, _E.FAIL): _S.FAILING,
+    (_S.NEW, _E.RESUME): _S.RESUMING,
+    (_S.ACCEPTED, _E.RUN): _S.STARTING,
+    (_S.ACCEPTED, _E.COMPLETE): _S.COMPLETING,
+    (_S.ACCEPTED, _E.FAIL): _S.FAILING,
+    (_S.ACCEPTED, _E.RESUME): _S.RESUMING,
+    (_S.STARTING, _E.RUN): _S.RUNNING,
+    (_S.STARTING, _E.COMPLETE): _S.COMPLETING,
+    (_S.STARTING, _E.FAIL): _S.FAILING,
+    (_S.RUNNING, _E.COMPLETE): _S.COMPLETING,
+    (_S.RUNNING, _E.FAIL): _S.FAILING,
+    (_S.COMPLETING, _E.RUN): _S.RUNNING,
+    (_S.COMPLETING, _E.COMPLETE): _S.COMPLETED,
+    (_S.COMPLETING, _E.FAIL): _S.FAILING,
+    (_S.RESUMING, _E.RUN): _S.ACCEPTED,
+    (_S.RESUMING, _E.FAIL): _S.FAILING,
+    (_S.FAILING, _E.FAIL): _S.FAILED,
+    (_S.COMPLETED, _E.EXPIRE): _S.EXPIRED,
+    (_S.FAILED, _E.EXPIRE): _S.EXPIRED,
+    (_S.REJECTED, _E.EXPIRE): _S.EXPIRED,
+}
+
+
+def diagram() -> str:
+    """The moves of an application as a Mermaid state diagram; the design essay shows it."""
+    lines = ["stateDiagram-v2", "    [*] --> New", "    [*] --> Rejected"]
+    lines += [f"    {before} --> {after}: {event.name.lower()}" for (before, event), after in APPLICATION_MOVES.items()]
+    return "\n".join([*lines, "    Expired --> [*]"])
+
+
+#: An application in one of these holds a running slot in every queue of its path (QU-53).
+COUNTED_AS_RUNNING = frozenset({_S.STARTING, _S.RUNNING})
+
+
+#: A gang in one of these has timed out: it uses no placeholder any more.
+WINDING_UP = frozenset({_S.RESUMING, _S.FAILING})
+
+
+class QueueState(StrEnum):
+    """The states of a queue (section 10 of CF)."""
+
+    ACTIVE = "Active"
+    DRAINING = "Draining"
+
+
+class QueueEvent(StrEnum):
+    """What a configuration does to a managed queue: lists it, or lists it no more."""
+
+    START = "start"
+    REMOVE = "remove"
+
+
+#: The moves of section 10 of CF; a queue begins Active.
+QUEUE_MOVES: dict[tuple[QueueState, QueueEvent], QueueState] = {
+    (QueueState.ACTIVE, QueueEvent.START): QueueState.ACTIVE,
+    (QueueState.ACTIVE, QueueEvent.REMOVE): QueueState.DRAINING,
+    (QueueState.DRAINING, QueueEvent.START): QueueState.ACTIVE,
+    (QueueState.DRAINING, QueueEvent.REMOVE): QueueState.DRAINING,
+}
+
+
+#: Starting ends after this long (AP-40).
+STARTING_TIMEOUT_NS = 300 * S_NS
+#: Completing waits this long for further work (AP-51).
+COMPLETING_TIMEOUT_NS = 30 * S_NS
+#: A gang that is not complete waits this long for its placeholders to be placed or used, if it names no time (AP-61).
+PLACEHOLDER_TIMEOUT_NS = 900 * S_NS
+#: Ended applications stay visible this long (AP-73).
+TERMINAL_TIMEOUT_NS = 72 * 3600 * S_NS
+#: How long after a dynamic or draining queue became empty it is removed (QU-96).
+QUEUE_CLEANER_NS = 10 * S_NS
+
+
+def after_allocation(state: ApplicationState, *, stateaware: bool) -> tuple[ApplicationState, ...]:
+    """The states that a real allocation leads through, in order; empty when nothing changes (AP-36, AP-40).
+
+    Args:
+        state: the application's state before the allocation.
+        stateaware: False when the tag ``application.stateaware.disable`` is true: Starting lasts no time.
+    """
+    entered = APPLICATION_MOVES.get((state, ApplicationEvent.RUN))
+    if entered is None or state is ApplicationState.RESUMING:  # which waits for its last placeholder (GA-49)
+        return ()
+    if entered is ApplicationState.STARTING and not stateaware:
+        return entered, ApplicationState.RUNNING
+    if entered is ApplicationState.ACCEPTED:  # a recovered allocation is the application's first sign of life (AP-35)
+        return entered, *after_allocation(entered, stateaware=stateaware)
+    return (entered,)

@@ -1,0 +1,123 @@
+"""Which node is kept for which ask (section 6.2 of SC): the one set of reservations of a partition.
+
+A reservation is not usage. It only takes the node out of everybody else's reach: a normal one has its node alone, those of asks
+that require the node share it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from ykactor.core.messages.asks import Ask, AskID, Shape, ask_id, shape_of
+from ykactor.core.nodes.index import IndexedNode, NodeIndex
+from ykactor.core.queueing.pending import WaitingApplication
+from ykactor.core.values.ids import NodeID
+from ykactor.core.values.times import S_NS
+
+#: How long an ask waits before a node is kept for it (SC-50).
+RESERVATION_DELAY_NS = 2 * S_NS
+#: How long a node is kept for an ask that has no quota (SC-60).
+RESERVATION_MAX_NS = 3600 * S_NS
+#: Where this environment variable is "true", no ask reserves unless it requires its node.
+DISABLE = "DISABLE_RESERVATION"
+
+
+class Reservation(Struct, frozen=True, gc=False):
+    """A node that is kept for an ask since ``made_ns``."""
+
+    ask: Ask
+    application: WaitingApplication
+    node: IndexedNode
+    shape: Shape
+    made_ns: int
+
+    def is_pinned(self) -> bool:
+        """Whether the ask requires this node."""
+        return self.shape[1] is not None
+
+    def has_room(self) -> bool:
+        """Whether the ask may run on its node now; on one that is not schedulable only if it requires it (SC-61, SC-72)."""
+        needs, _, selector, _ = self.shape
+        return self.node.fits(needs, selector) and (self.node.schedulable or self.is_pinned())
+
+
+class Reservations:
+    """All reservations of a partition; whatever else is told of them is derived from here (SC-57)."""
+
+    def __init__(self, nodes: NodeIndex, environment: Mapping[str, str] = os.environ) -> None:
+        self._nodes = nodes
+        #: In the order in which they were made.
+        self.by_ask: dict[AskID, Reservation] = {}
+        #: Those of asks that do not require their node.
+        self.by_shape: dict[Shape, dict[AskID, Reservation]] = {}
+        self._by_node: dict[NodeID, dict[AskID, Reservation]] = {}
+        self.disabled = environment.get(DISABLE, "").lower() == "true"
+        #: How often one was made or resized.
+        self.changes = 0
+
+    def of(self, ask: Ask) -> Reservation:
+        """The reservation of an ask; it must have one."""
+        return self.by_ask[ask_id(ask)]
+
+    def find(self, ask: Ask) -> Reservation | None:
+        """The reservation of an ask, if it has one."""
+        return self.by_ask.get(ask_id(ask))
+
+    def on(self, node_id: NodeID) -> list[Reservation]:
+        """The reservations of a node, the oldest first."""
+        return list(self._by_node.get(node_id, {}).values())
+
+    def add(self, now_ns: int, application: WaitingApplication, ask: Ask, node: IndexedNode) -> None:
+        """Keep ``node`` for ``ask``, which must have no reservation."""
+        reservation = Reservation(ask, application, node, shape_of(ask.spec), now_ns)
+        self._put(reservation)
+        self._nodes.set_reserved(node, reserved=True)
+
+    def resize(self, ask: Ask) -> None:
+        """An ask that has a reservation wants another amount."""
+        old = self.of(ask)
+        self._drop_shape(old)
+        self._put(Reservation(ask, old.application, old.node, shape_of(ask.spec), old.made_ns))
+        self._nodes.mark(old.node)
+
+    def _put(self, reservation: Reservation) -> None:
+        identity, node_id = ask_id(reservation.ask), reservation.node.node_id
+        self.by_ask[identity] = self._by_node.setdefault(node_id, {})[identity] = reservation
+        if not reservation.is_pinned():
+            self.by_shape.setdefault(reservation.shape, {})[identity] = reservation
+        self.changes += 1
+
+    def _drop_shape(self, reservation: Reservation) -> None:
+        if not reservation.is_pinned():
+            alike = self.by_shape[reservation.shape]
+            del alike[ask_id(reservation.ask)]
+            if not alike:
+                del self.by_shape[reservation.shape]
+
+    def remove(self, reservation: Reservation) -> None:
+        """Keep the node for this ask no more."""
+        node, identity = reservation.node, ask_id(reservation.ask)
+        del self.by_ask[identity]
+        self._drop_shape(reservation)
+        others = self._by_node[node.node_id]
+        del others[identity]
+        if not others:
+            del self._by_node[node.node_id]
+            self._nodes.set_reserved(node, reserved=False)
+
+    def next_old_ns(self, after_ns: int) -> int | None:
+        """When the next one becomes as old as ``RESERVATION_MAX_NS`` after ``after_ns``; None while there is none."""
+        made = (it.made_ns + RESERVATION_MAX_NS for it in self.by_ask.values())
+        return next((old_ns for old_ns in made if old_ns > after_ns), None)
+
+    def older_than(self, made_ns: int) -> list[Reservation]:
+        """Those made at ``made_ns`` or before, the oldest first."""
+        old = []
+        for reservation in self.by_ask.values():
+            if reservation.made_ns > made_ns:
+                break
+            old.append(reservation)
+        return old

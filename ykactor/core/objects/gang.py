@@ -1,0 +1,109 @@
+"""The task groups of one application: placeholders that hold space, and real tasks that take it over (``gang.md``).
+
+Plain book-keeping. ``applications`` decides what happens and says it to the world; here is what has to be remembered for that.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from ykactor.core.messages.asks import Ask
+from ykactor.core.messages.states import PLACEHOLDER_TIMEOUT_NS
+from ykactor.core.messages.submissions import AddApplication
+from ykactor.core.values.ids import AllocationKey, NodeID
+from ykactor.core.values.quantities import parse_uint64
+from ykactor.core.values.resources import Resource, add_to, pruned, subtract_from
+from ykactor.core.values.times import MS_NS, S_NS
+
+_CREATED_TAG = "yunikorn.apache.org/creationTime"
+_INT64_MAX = 2**63 - 1
+
+ON_TIMEOUT = "releasing allocated placeholders on placeholder timeout"
+ON_COMPLETE = "releasing placeholders on app complete"
+
+
+class TaskGroup(Struct):
+    """Placeholders that may replace each other's use (section 1.1 of GA).
+
+    Attributes:
+        count: placeholder asks that ever came.
+        replaced: confirmed replacements.
+        timed_out: placeholders that ended in any other way.
+        min_resource: of the first placeholder.
+    """
+
+    count: int = 0
+    replaced: int = 0
+    timed_out: int = 0
+    min_resource: Resource = {}
+
+    def is_open(self) -> bool:
+        """Whether placeholders are left to be replaced, which real asks wait for (GA-13)."""
+        return self.count > self.replaced + self.timed_out
+
+
+class Gang:
+    """What an application keeps of its placeholders.
+
+    Attributes:
+        total: ``placeholderAsk``; empty for an application that is no gang.
+        groups: by name.
+        secured: placeholders ever allocated, also those replaced since (GA-61).
+        released: placeholders that were told to end and have not been confirmed (AP-129).
+        replacing: by placeholder, the real ask that takes its place and where it will run. On another node than the
+            placeholder's it has its place already.
+        is_over: the gang has timed out; what comes now is an ordinary application (GA-50).
+    """
+
+    __slots__ = ("groups", "is_hard", "is_over", "released", "replacing", "secured", "timeout_ns", "total")
+
+    def __init__(self, spec: AddApplication) -> None:
+        self.total = pruned(spec.placeholder_ask or {})
+        self.is_hard = spec.gang_scheduling_style == "Hard"
+        self.timeout_ns = timeout_ns(spec.execution_timeout_ms) or PLACEHOLDER_TIMEOUT_NS
+        self.groups: dict[str, TaskGroup] = {}
+        self.secured: Resource = {}
+        self.released: set[AllocationKey] = set()
+        self.replacing: dict[AllocationKey, tuple[Ask, NodeID]] = {}
+        self.is_over = False
+
+    def add(self, ask: Ask) -> None:
+        """A placeholder came, waiting or running."""
+        group = self.groups.setdefault(ask.spec.task_group_name, TaskGroup(min_resource=ask.spec.resource))
+        group.count += 1
+
+    def is_open(self, name: str) -> bool:
+        """Whether real asks of this group wait for placeholders."""
+        group = self.groups.get(name)
+        return group is not None and group.is_open()
+
+    def secure(self, resource: Resource) -> None:
+        """A placeholder was allocated."""
+        add_to(self.secured, resource)
+
+    def resize(self, before: Resource, after: Resource) -> None:
+        """A placeholder has another size."""
+        subtract_from(self.secured, before)
+        add_to(self.secured, after)
+
+    def is_complete(self) -> bool:
+        """Whether everything that was announced has been allocated (AP-38)."""
+        return bool(self.total) and all(self.secured.get(name, 0) >= quantity for name, quantity in self.total.items())
+
+    def placeholder_of(self, key: AllocationKey) -> AllocationKey | None:
+        """The placeholder whose place the real ask ``key`` is about to take."""
+        return next((placeholder for placeholder, (ask, _) in self.replacing.items() if ask.spec.allocation_key == key), None)
+
+
+def timeout_ns(milliseconds: int) -> int | None:
+    """A timeout that an application brings; None is "not given" (AP-60)."""
+    nanoseconds = milliseconds * MS_NS
+    return nanoseconds if 0 < nanoseconds <= _INT64_MAX else None
+
+
+def placeholder_deadline_ns(now_ns: int, gang: Gang, tags: dict[str, str]) -> int:
+    """When the gang times out that got its first placeholder now; an old application has less time left (AP-61)."""
+    created_s = parse_uint64(tags.get(_CREATED_TAG, ""))
+    if created_s is None:
+        return now_ns + gang.timeout_ns
+    return max(now_ns + MS_NS, created_s * S_NS + gang.timeout_ns)

@@ -1,0 +1,219 @@
+"""Queues: the leaf, which owns its applications, and the parent, which owns its child set. Both own their configuration.
+
+Commands come from the partition, and for a leaf also from the scheduler (``SettleBatch``). Answers are facts in
+order.
+"""
+
+import heapq
+
+from ykactor.core.config.access import UserGroups
+from ykactor.core.config.model import QueueConfig
+from ykactor.core.messages.facts import Allocated, AllocationRejected, ApplicationAdded, Decision
+from ykactor.core.messages.planned import Cancellation, Eviction, Planned, Replacement
+from ykactor.core.messages.states import QueueState
+from ykactor.core.messages.submissions import AddApplication, ReleaseAllocations, RemoveApplication, SubmitAllocation
+from ykactor.core.objects import placeholders
+from ykactor.core.objects.application import Application
+from ykactor.core.objects.commands import (
+    Close,
+    Configure,
+    EndAllocations,
+    Entry,
+    FailAll,
+    FireTimers,
+    GiveAway,
+    LeafCommand,
+    Positioned,
+    SettleBatch,
+    SubmitBatch,
+    TakeOver,
+    Terminate,
+)
+from ykactor.core.objects.lifecycle import Timer, states_first
+from ykactor.core.values.ids import ApplicationID
+
+
+class LeafCore:
+    """A leaf queue. Read freely between commands; written only by ``handle``."""
+
+    def __init__(self, config: QueueConfig) -> None:
+        self.path = config.path
+        self.config = config
+        self.state = QueueState.ACTIVE
+        #: Live applications in the order in which they came to this leaf.
+        self.applications: dict[ApplicationID, Application] = {}
+        self._timers: list[tuple[int, int, ApplicationID, Timer]] = []
+        #: When the next timer of any application is due; None when there is none.
+        self.deadline_ns: int | None = None
+
+    def handle(self, command: LeafCommand) -> object:
+        """Carry out one command; what comes back is said at the command."""
+        answer = self._carry_out(command)
+        self.deadline_ns = self._next_deadline_ns()
+        return answer
+
+    def _carry_out(self, command: LeafCommand) -> object:
+        match command:
+            case SubmitBatch():
+                return self.on_submit_batch(command)
+            case SettleBatch():
+                return self.on_settle_batch(command)
+            case EndAllocations():
+                return self.on_end_allocations(command)
+            case FailAll():
+                return self.on_fail_all(command)
+            case Terminate(now_ns, application_id):
+                return self.on_terminate(now_ns, self.applications[application_id])
+            case GiveAway(application_id):
+                return self.applications.pop(application_id)
+            case TakeOver(application):
+                self.on_take_over(application)
+            case FireTimers():
+                return self.on_fire_timers(command)
+            case Configure():
+                self.config = command.config or self.config
+                self.state = command.state
+            case Close():
+                self.applications.clear()
+                self._timers.clear()
+        return None
+
+    def _next_deadline_ns(self) -> int | None:
+        timers = self._timers
+        while timers and not self._is_armed(timers[0]):
+            heapq.heappop(timers)
+        return timers[0][0] if timers else None
+
+    def _is_armed(self, entry: tuple[int, int, ApplicationID, Timer]) -> bool:
+        deadline_ns, arrival, application_id, timer = entry
+        application = self.applications.get(application_id)
+        return application is not None and application.arrival == arrival and application.timers.get(timer) == deadline_ns
+
+    def _arm(self, application: Application) -> None:
+        for deadline_ns, timer in application.armed:
+            heapq.heappush(self._timers, (deadline_ns, application.arrival, application.application_id, timer))
+        application.armed.clear()
+
+    def on_submit_batch(self, command: SubmitBatch) -> Positioned:
+        now_ns = command.now_ns
+        answer = []
+        for entry in command.entries:
+            submission = entry.submission
+            if type(submission) is AddApplication:
+                assert entry.who is not None
+                facts = [self._add_application(now_ns, submission, entry.who, entry.arrival_ns, entry.arrival)]
+            else:
+                facts = self._on_application(now_ns, entry)
+            answer.append((entry.position, facts))
+        return answer
+
+    def _add_application(
+        self, now_ns: int, spec: AddApplication, who: UserGroups, arrival_ns: int, arrival: int
+    ) -> Decision:
+        application = Application(spec, self.path, arrival_ns, arrival)
+        self.applications[spec.application_id] = application
+        return ApplicationAdded(
+            now_ns,
+            spec.application_id,
+            self.path,
+            who.user,
+            arrival_ns,
+            arrival,
+            application.stateaware,
+            who.groups,
+            application.gang.total,
+        )
+
+    def _on_application(self, now_ns: int, entry: Entry) -> list[Decision]:
+        submission = entry.submission
+        name = submission.spec.application_id if isinstance(submission, SubmitAllocation) else submission.application_id
+        if name not in self.applications:  # it ended earlier in this batch
+            return _too_late(now_ns, submission)
+        match submission:
+            case SubmitAllocation(spec):
+                application = self.applications[spec.application_id]
+                facts = application.submit(now_ns, spec, entry.arrival_ns, entry.arrival)
+            case ReleaseAllocations(application_id, key, termination_type):
+                application = self.applications[application_id]
+                if key is None:
+                    facts = application.release_all(now_ns, termination_type)
+                else:
+                    facts = application.release(now_ns, key, termination_type)
+            case RemoveApplication(application_id):
+                return self.applications.pop(application_id).remove(now_ns)
+            case AddApplication():
+                raise AssertionError("handled by the caller")
+        self._keep_or_drop(application)
+        return facts
+
+    def _keep_or_drop(self, application: Application) -> None:
+        """Know the timers that it armed; forget it when it has left."""
+        if application.armed:
+            self._arm(application)
+        if application.has_ended():
+            del self.applications[application.application_id]
+
+    def on_settle_batch(self, command: SettleBatch) -> Positioned:
+        answer = []
+        for position, decision in command.decisions:
+            application = self.applications[decision.ask.spec.application_id]
+            changes = _settle(application, command.now_ns, decision)
+            if changes:
+                answer.append((position, changes))
+            if application.armed:
+                self._arm(application)
+        return answer
+
+    def on_end_allocations(self, command: EndAllocations) -> list[Decision]:
+        facts: list[Decision] = []
+        for application_id, key in command.keys:
+            application = self.applications[application_id]
+            facts += application.lose(command.now_ns, key, command.message)
+            self._keep_or_drop(application)
+        return states_first(facts)  # one list of releases, not cut in two
+
+    def on_fail_all(self, command: FailAll) -> list[Decision]:
+        failing = list(self.applications.values())
+        self.applications.clear()
+        return [fact for it in failing for fact in it.fail(command.now_ns, command.why, command.message)]
+
+    def on_terminate(self, now_ns: int, application: Application) -> list[Decision]:
+        facts = application.terminate(now_ns)
+        self._keep_or_drop(application)
+        return facts
+
+    def on_take_over(self, application: Application) -> None:
+        application.move_to(self.path)
+        self.applications[application.application_id] = application
+        self._arm(application)
+
+    def on_fire_timers(self, command: FireTimers) -> list[tuple[tuple[int, int], list[Decision]]]:
+        answer = []
+        while (deadline_ns := self._next_deadline_ns()) is not None and deadline_ns <= command.now_ns:
+            _, arrival, application_id, timer = heapq.heappop(self._timers)
+            application = self.applications[application_id]
+            facts = application.fire_timer(command.now_ns, timer)
+            self._keep_or_drop(application)
+            answer.append(((deadline_ns, arrival), facts))
+        return answer
+
+
+def _too_late(now_ns: int, submission: object) -> list[Decision]:
+    """What an application that has just ended answers (AP-103)."""
+    if type(submission) is not SubmitAllocation:
+        return []
+    spec = submission.spec
+    reason = f"failed to find application {spec.application_id}"
+    return [AllocationRejected(now_ns, spec.allocation_key, spec.application_id, reason)]
+
+
+def _settle(application: Application, now_ns: int, decision: Planned) -> list[Decision]:
+    match decision:
+        case Allocated():
+            return application.settle(now_ns, decision.ask, decision.node_id)
+        case Replacement():
+            return placeholders.start_replacement(application, now_ns, decision.ask, decision.placeholder, decision.node_id)
+        case Cancellation():
+            return placeholders.cancel(application, now_ns, decision.placeholder)
+        case Eviction():
+            return application.evict(now_ns, decision.ask.spec.allocation_key, decision.message)

@@ -1,0 +1,117 @@
+"""The state of an application and its timers (section 4 of AP): when it moves, and what that arms and stops.
+
+Which work makes it move is ``applications``' affair.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from ykactor.core.messages.facts import ApplicationChanged, Decision
+from ykactor.core.messages.states import (
+    APPLICATION_MOVES,
+    COMPLETING_TIMEOUT_NS,
+    STARTING_TIMEOUT_NS,
+    ApplicationEvent,
+    ApplicationState,
+    after_allocation,
+)
+from ykactor.core.values.ids import ApplicationID, QueuePath
+from ykactor.core.values.quantities import is_true
+
+
+class Timer(StrEnum):
+    """What an application waits for (section 4.3 of AP)."""
+
+    STATE = "state"
+    PLACEHOLDERS = "placeholders"
+    EXECUTION = "execution"
+
+
+#: How long a state lasts before its timer moves the application on, and by which event (section 4.3 of AP).
+_STATE_TIMERS = {
+    ApplicationState.STARTING: (STARTING_TIMEOUT_NS, ApplicationEvent.RUN),
+    ApplicationState.COMPLETING: (COMPLETING_TIMEOUT_NS, ApplicationEvent.COMPLETE),
+}
+_STARTED = (ApplicationState.STARTING, ApplicationState.RUNNING)
+_ENDED = (ApplicationState.COMPLETED, ApplicationState.FAILED)
+#: States that an application only comes to when it has run something or has all of its gang.
+HAVE_STARTED = (*_STARTED, ApplicationState.COMPLETING)
+
+
+def is_stateaware(tags: dict[str, str]) -> bool:
+    """False when the tag ``application.stateaware.disable`` (name in any case) holds a true value."""
+    return not any(
+        name.lower() == "application.stateaware.disable" and is_true(value.lower()) for name, value in tags.items()
+    )
+
+
+def states_first(facts: list[Decision]) -> list[Decision]:
+    """The facts of one step, with the state changes before what follows from them (AP-96)."""
+    return sorted(facts, key=lambda fact: type(fact) is not ApplicationChanged)
+
+
+class Lifecycle:
+    """Who an application is, where, and in which state.
+
+    Attributes:
+        stateaware: False when Starting lasts no time (AP-40).
+        execution_timeout_ns: how long it may run; None is "for ever" (AP-62).
+        timers: when what is due; ``armed`` has those that the leaf has not heard of yet.
+    """
+
+    __slots__ = ("application_id", "armed", "execution_timeout_ns", "queue", "state", "stateaware", "tags", "timers")
+
+    def __init__(
+        self, application_id: ApplicationID, queue: QueuePath, tags: dict[str, str], execution_timeout_ns: int | None
+    ) -> None:
+        self.application_id = application_id
+        self.queue = queue
+        self.tags = tags
+        self.execution_timeout_ns = execution_timeout_ns
+        self.state = ApplicationState.NEW
+        self.stateaware = is_stateaware(tags)
+        self.timers: dict[Timer, int] = {}
+        self.armed: list[tuple[int, Timer]] = []
+
+    def move_to(self, queue: QueuePath) -> None:
+        """It is in another leaf from now on, which has to hear of all its timers."""
+        self.queue = queue
+        self.armed = [(deadline_ns, timer) for timer, deadline_ns in self.timers.items()]
+
+    def move(self, now_ns: int, event: ApplicationEvent, why: str = "") -> list[Decision]:
+        """Carry out ``event``; nothing happens where the table has no move (AP-30). ``why`` is told instead of its name."""
+        entered = APPLICATION_MOVES.get((self.state, event))
+        return [] if entered is None else [self._enter(now_ns, entered, why or event.value)]
+
+    def _enter(self, now_ns: int, state: ApplicationState, message: str) -> ApplicationChanged:
+        self.state = state
+        self.set_timer(Timer.STATE, now_ns + _STATE_TIMERS[state][0] if state in _STATE_TIMERS else None)
+        if state in _STARTED and self.execution_timeout_ns and Timer.EXECUTION not in self.timers:
+            self.set_timer(Timer.EXECUTION, now_ns + self.execution_timeout_ns)
+        return ApplicationChanged(now_ns, self.application_id, self.queue, state.value, message)
+
+    def set_timer(self, timer: Timer, deadline_ns: int | None) -> None:
+        """Ring at ``deadline_ns``, or not at all."""
+        if deadline_ns is None:
+            self.timers.pop(timer, None)
+        elif self.timers.get(timer) != deadline_ns:
+            self.timers[timer] = deadline_ns
+            self.armed.append((deadline_ns, timer))
+
+    def move_on(self, now_ns: int) -> list[Decision]:
+        """The state has lasted as long as it may (AP-43)."""
+        return self.move(now_ns, _STATE_TIMERS[self.state][1])
+
+    def run(self, now_ns: int) -> list[Decision]:
+        """A real allocation was added (AP-36, AP-40)."""
+        entered = after_allocation(self.state, stateaware=self.stateaware)
+        return [self._enter(now_ns, state, ApplicationEvent.RUN.value) for state in entered]
+
+    def complete(self, now_ns: int) -> list[Decision]:
+        """Complete unless it is on its way already: a second event would end Completing early."""
+        return [] if self.state is ApplicationState.COMPLETING else self.move(now_ns, ApplicationEvent.COMPLETE)
+
+    def has_ended(self) -> bool:
+        """Whether the application has reached a state that it leaves its queue in."""
+        return self.state in _ENDED

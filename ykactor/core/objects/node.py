@@ -1,0 +1,155 @@
+"""A node: its capacity and what runs on it.
+
+``NodeCore`` is the one writer of these facts. Commands come from the partition (what the resource manager says) and
+from the scheduler (``PlaceBatch``); each is validated as a whole before anything changes.
+"""
+
+
+from ykactor.core.messages.asks import AllocationSpec, Ask, AskID, ask_id
+from ykactor.core.messages.facts import Decision, ForeignChanged, NodeAdded, NodeCapacityChanged, NodeSchedulable
+from ykactor.core.objects.commands import (
+    ChangeAllocations,
+    Decommission,
+    NodeCommand,
+    PlaceBatch,
+    Placed,
+    PlaceForeign,
+    Refused,
+    Register,
+    ReleaseForeign,
+    SetCapacity,
+    SetSchedulable,
+)
+from ykactor.core.values.ids import AllocationKey, NodeID
+from ykactor.core.values.resources import Resource, add_to, fits, positive, saturated, subtract_from, subtracted, text
+
+
+class NodeCore:
+    """One node. Read freely between commands; written only by ``handle``."""
+
+    def __init__(self, node_id: NodeID, capacity: Resource, schedulable: bool, attributes: dict[str, str]) -> None:
+        self.node_id = node_id
+        #: What the node offers: zero types removed (section 9.1 of SC), and negative ones, which would take from other nodes.
+        self.capacity = positive(capacity)
+        self.schedulable = schedulable
+        self.attributes = attributes
+        self.allocated: Resource = {}
+        #: What foreign allocations use (SC-86).
+        self.occupied: Resource = {}
+        #: capacity - allocated - occupied; a type may be negative (SC-104).
+        self.available: Resource = dict(self.capacity)
+        #: Keys are unique within an application only, hence the pair.
+        self.allocations: dict[AskID, Ask] = {}
+        self.foreign: dict[AllocationKey, AllocationSpec] = {}
+        #: One higher after every change of ``available``, ``schedulable`` or ``allocations``.
+        self.revision = 0
+
+    def handle(self, command: NodeCommand) -> object:
+        """Carry out one command; the answer is ``Placed``/``Refused`` or a list (facts, or what ran here)."""
+        match command:
+            case PlaceBatch():
+                return self.on_place_batch(command)
+            case ChangeAllocations():
+                return self.on_change_allocations(command)
+            case Register(now_ns):
+                return self.on_register(now_ns)
+            case SetCapacity():
+                return self.on_set_capacity(command)
+            case SetSchedulable():
+                return self.on_set_schedulable(command)
+            case PlaceForeign():
+                return self.on_place_foreign(command)
+            case ReleaseForeign():
+                return self.on_release_foreign(command)
+            case Decommission():
+                return list(self.allocations.values())
+
+    def on_register(self, now_ns: int) -> list[Decision]:
+        """The flag first, then the node itself (EV-22)."""
+        return [
+            NodeSchedulable(now_ns, self.node_id, self.schedulable),
+            NodeAdded(now_ns, self.node_id, self.capacity, self.schedulable, self.attributes),
+        ]
+
+    def on_place_batch(self, command: PlaceBatch) -> Placed | Refused:
+        """Validate all, then mutate: fits, unknown key, expected revision."""
+        if command.revision != self.revision:
+            return Refused(self.revision, f"node {self.node_id}: at revision {self.revision}, expected {command.revision}")
+        left = dict(self.available)
+        placed: dict[AskID, Ask] = {}
+        for ask in command.asks:
+            identity, resource = ask_id(ask), ask.spec.resource
+            if identity in self.allocations:
+                return Refused(self.revision, f"node {self.node_id}: already runs {ask.spec.allocation_key}")
+            if not fits(left, resource):
+                return Refused(self.revision, f"node {self.node_id}: has {text(left)} left, wants {text(resource)}")
+            for name, quantity in resource.items():
+                if quantity:
+                    left[name] = left.get(name, 0) - quantity
+            placed[identity] = ask
+        self.available = left
+        self.allocations |= placed
+        for ask in command.asks:
+            add_to(self.allocated, ask.spec.resource)
+        self.revision += 1
+        return Placed(self.revision)
+
+    def on_change_allocations(self, command: ChangeAllocations) -> list[Decision]:
+        for arrives, ask in command.changes:
+            if arrives:
+                self._put(ask)
+            else:
+                del self.allocations[ask_id(ask)]
+                subtract_from(self.allocated, ask.spec.resource)
+                add_to(self.available, ask.spec.resource)
+        self.revision += 1
+        return []
+
+    def on_set_capacity(self, command: SetCapacity) -> list[Decision]:
+        capacity = positive(command.capacity)
+        if capacity == self.capacity:
+            return []
+        self.capacity = capacity
+        self._reckon_available()
+        return [NodeCapacityChanged(command.now_ns, self.node_id, capacity)]
+
+    def on_set_schedulable(self, command: SetSchedulable) -> list[Decision]:
+        if command.schedulable == self.schedulable:
+            return []  # SC-111
+        self.schedulable = command.schedulable
+        self.revision += 1
+        return [NodeSchedulable(command.now_ns, self.node_id, command.schedulable)]
+
+    def on_place_foreign(self, command: PlaceForeign) -> list[Decision]:
+        spec = command.spec
+        before = self.foreign.get(spec.allocation_key)
+        if before is not None and before.resource == spec.resource:
+            return []
+        self.foreign[spec.allocation_key] = spec
+        if before is not None:
+            subtract_from(self.occupied, before.resource)
+        add_to(self.occupied, spec.resource)
+        self._reckon_available()
+        change = "ADD" if before is None else "SET"
+        return [self._foreign_changed(command.now_ns, spec, change)]
+
+    def on_release_foreign(self, command: ReleaseForeign) -> list[Decision]:
+        spec = self.foreign.pop(command.allocation_key)
+        subtract_from(self.occupied, spec.resource)
+        self._reckon_available()
+        return [self._foreign_changed(command.now_ns, spec, "REMOVE")]
+
+    def _foreign_changed(self, now_ns: int, spec: AllocationSpec, change: str) -> ForeignChanged:
+        return ForeignChanged(now_ns, self.node_id, spec.allocation_key, change, spec.resource, saturated(self.occupied))
+
+    def _put(self, ask: Ask) -> None:
+        self.allocations[ask_id(ask)] = ask
+        add_to(self.allocated, ask.spec.resource)
+        available = self.available
+        for name, quantity in ask.spec.resource.items():
+            if quantity:
+                available[name] = available.get(name, 0) - quantity
+
+    def _reckon_available(self) -> None:
+        self.available = subtracted(subtracted(self.capacity, self.allocated), self.occupied)
+        self.revision += 1

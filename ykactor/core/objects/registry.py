@@ -1,0 +1,50 @@
+"""Who is there: the queues and nodes of a partition, by name.
+
+The partition actor is the only one that adds and removes. Everybody else reads: the planner's index takes over node
+states from here, the snapshot walks it. The cores in it are written by their own actors only.
+"""
+
+from __future__ import annotations
+
+from ykactor.core.config.model import PartitionConfig
+from ykactor.core.objects.leaf import LeafCore
+from ykactor.core.objects.node import NodeCore
+from ykactor.core.objects.parent import ParentCore
+from ykactor.core.values.ids import ApplicationID, NodeID, QueuePath
+
+QueueCore = LeafCore | ParentCore
+Core = QueueCore | NodeCore
+
+#: Commands for owners, in order; the answers come back in the same order.
+Sends = list[tuple[Core, object]]
+
+
+class Roster:
+    """The members of one partition."""
+
+    def __init__(self, config: PartitionConfig) -> None:
+        self.config = config
+        #: Parents before their children.
+        self.queues: dict[QueuePath, QueueCore] = {}
+        self.nodes: dict[NodeID, NodeCore] = {}
+        #: The leaf of every live application.
+        self.applications: dict[ApplicationID, QueuePath] = {}
+
+    def leaf(self, path: QueuePath) -> LeafCore:
+        """The leaf at ``path``, which must be one."""
+        queue = self.queues[path]
+        assert isinstance(queue, LeafCore)
+        return queue
+
+    def lineage(self, path: QueuePath) -> list[QueueCore]:
+        """The queue at ``path``, which must be there, and its ancestors up to root."""
+        lineage = []
+        above: str = path
+        while above:
+            lineage.append(self.queues[QueuePath(above)])
+            above = above.rpartition(".")[0]
+        return lineage
+
+    def leaf_of(self, application_id: ApplicationID) -> LeafCore:
+        """The leaf of a live application."""
+        return self.leaf(self.applications[application_id])

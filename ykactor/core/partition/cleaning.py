@@ -1,0 +1,50 @@
+"""Queues that go when they are empty: drained ones and dynamic ones (section 9 of QU)."""
+
+from __future__ import annotations
+
+from ykactor.core.messages.facts import QueueRemoved, QueueTypeChanged
+from ykactor.core.messages.states import QueueState
+from ykactor.core.objects.commands import Close, Disown
+from ykactor.core.objects.leaf import LeafCore
+from ykactor.core.objects.parent import ParentCore
+from ykactor.core.objects.registry import QueueCore, Roster
+from ykactor.core.partition.reload import Reload
+from ykactor.core.values.ids import QueuePath
+
+
+def is_due(queue: QueueCore) -> bool:
+    """Whether the cleaner has something to do with a queue: it is empty, and to be removed or to become a leaf."""
+    is_empty = not (queue.applications if isinstance(queue, LeafCore) else queue.children)
+    return is_empty and (_goes(queue) or _becomes_leaf(queue))
+
+
+def _goes(queue: QueueCore) -> bool:
+    return queue.state is QueueState.DRAINING or not queue.config.managed
+
+
+def _becomes_leaf(queue: QueueCore) -> bool:
+    """A parent that the text wants as a leaf, and that waits for its last child to go (CF-60)."""
+    return isinstance(queue, ParentCore) and not queue.config.is_parent
+
+
+def cleaning(roster: Roster, now_ns: int) -> Reload:
+    """What removes the queues that are due, children before parents, so that an empty chain goes at once (QU-96)."""
+    reload = Reload(dict(roster.queues), [], [], [])
+    due = [path for path, queue in roster.queues.items() if is_due(queue)]
+    disowned: dict[ParentCore, list[QueuePath]] = {}
+    while due:
+        queue = roster.queues[due.pop()]
+        reload.sends.append((queue, Close()))
+        if not _goes(queue):
+            reload.queues[queue.path] = LeafCore(queue.config)
+            reload.facts.append(QueueTypeChanged(now_ns, queue.path, is_leaf=True))
+            continue
+        del reload.queues[queue.path]
+        reload.facts.append(QueueRemoved(now_ns, queue.path, queue.config.managed))
+        parent = roster.queues[QueuePath(queue.path.rpartition(".")[0])]
+        assert isinstance(parent, ParentCore)
+        disowned.setdefault(parent, []).append(queue.path)
+        if len(disowned[parent]) == len(parent.children) and (_goes(parent) or _becomes_leaf(parent)):
+            due.append(parent.path)
+    reload.sends = [(parent, Disown(tuple(children))) for parent, children in disowned.items()] + reload.sends
+    return reload

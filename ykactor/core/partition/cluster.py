@@ -1,0 +1,124 @@
+"""The nodes of a partition: who gets which submission, and what they offer together.
+
+The ``Cluster`` routes; what a node does with it is the node's own affair (``nodes.NodeCore``).
+"""
+
+from __future__ import annotations
+
+from ykactor.core.messages.asks import NEGATIVE_RESOURCES, AllocationSpec
+from ykactor.core.messages.facts import (
+    AllocationRejected,
+    AnswererChanged,
+    Decision,
+    NodeAdded,
+    NodeCapacityChanged,
+    NodeRejected,
+    NodeRemoved,
+    PredicateAnswered,
+    PredicatesForgotten,
+    QueueLimitChanged,
+)
+from ykactor.core.messages.submissions import (
+    AnswerPredicate,
+    ForgetPredicates,
+    ReleaseAllocations,
+    SetAnswering,
+    Submission,
+    SubmitAllocation,
+    UpdateNode,
+)
+from ykactor.core.objects.commands import PlaceForeign, Register, ReleaseForeign, SetCapacity, SetSchedulable
+from ykactor.core.objects.node import NodeCore
+from ykactor.core.values.ids import AllocationKey, NodeID, PartitionName, QueuePath
+from ykactor.core.values.resources import Resource, add_to, saturated, subtract_from
+
+_ROOT = QueuePath("root")
+
+#: A command for a node, or the answer if there is none to ask.
+Routed = tuple[NodeCore, object] | Decision
+
+
+class Cluster:
+    """The set of nodes, which foreign allocation is where, and the sum of all capacities."""
+
+    def __init__(self, partition: PartitionName, nodes: dict[NodeID, NodeCore]) -> None:
+        self._partition = partition
+        self._nodes = nodes
+        #: Sum of all node capacities, schedulable or not (QU-30).
+        self._total: Resource = {}
+        self._capacities: dict[NodeID, Resource] = {}
+        self._foreign: dict[AllocationKey, NodeID] = {}
+
+    def route(self, now_ns: int, submission: Submission) -> list[Routed]:
+        """What a submission means for nodes; nodes that are added are in the set at once."""
+        match submission:
+            case UpdateNode(node_id, "CREATE" | "CREATE_DRAIN" as action):
+                if node_id in self._nodes:
+                    return [NodeRejected(now_ns, node_id, self._duplicate_text(node_id))]
+                core = NodeCore(node_id, submission.capacity or {}, action == "CREATE", submission.attributes)
+                self._nodes[node_id] = core
+                return [(core, Register(now_ns))]
+            case UpdateNode(node_id) if node_id not in self._nodes:
+                return []
+            case UpdateNode(node_id, "UPDATE", capacity):
+                return [(self._nodes[node_id], SetCapacity(now_ns, capacity))] if capacity is not None else []
+            case UpdateNode(node_id, "DRAIN_NODE" | "DRAIN_TO_SCHEDULABLE" as action):
+                return [(self._nodes[node_id], SetSchedulable(now_ns, action == "DRAIN_TO_SCHEDULABLE"))]
+            case SubmitAllocation(spec):
+                return self._route_foreign(now_ns, spec)
+            case ReleaseAllocations(_, key) if key is not None and key in self._foreign:
+                return [(self._nodes[self._foreign.pop(key)], ReleaseForeign(now_ns, key))]
+            case AnswerPredicate(predicate, node_id, allocate, error) if node_id in self._nodes:
+                return [PredicateAnswered(now_ns, predicate, node_id, allocate, error)]
+            case ForgetPredicates(predicate, name):
+                return [PredicatesForgotten(now_ns, predicate, name)]
+            case SetAnswering(is_there):
+                return [AnswererChanged(now_ns, is_there)]
+        return []
+
+    def _route_foreign(self, now_ns: int, spec: AllocationSpec) -> list[Routed]:
+        """A task that somebody else placed (section 8 of SC)."""
+        key = spec.allocation_key
+        if spec.node_id is None:
+            reason = f"trying to add a foreign request (non-allocation) {key}"
+            return [AllocationRejected(now_ns, key, spec.application_id, reason)]
+        if spec.node_id not in self._nodes:
+            reason = f"failed to find node {spec.node_id} for allocation {key}"
+            return [AllocationRejected(now_ns, key, spec.application_id, reason)]
+        if any(quantity < 0 for quantity in spec.resource.values()):
+            return [AllocationRejected(now_ns, key, spec.application_id, NEGATIVE_RESOURCES)]
+        routed: list[Routed] = []
+        before = self._foreign.get(key)
+        if before is not None and before != spec.node_id:  # SC-82: it moved
+            routed.append((self._nodes[before], ReleaseForeign(now_ns, key)))
+        self._foreign[key] = spec.node_id
+        routed.append((self._nodes[spec.node_id], PlaceForeign(now_ns, spec)))
+        return routed
+
+    def _duplicate_text(self, node_id: NodeID) -> str:
+        return (
+            "failure while adding new node, node rejected with error: \n"
+            f"failed to add node {node_id} to partition {self._partition}, error: "
+            f"partition {self._partition} has an existing node {node_id}, node name must be unique"
+        )
+
+    def take_out(self, node_id: NodeID) -> None:
+        """A node has left, and what others placed on it with it (SC-84)."""
+        for key in self._nodes.pop(node_id).foreign:
+            del self._foreign[key]
+
+    def reckon_total(self, fact: Decision) -> list[Decision]:
+        """Root's max follows every change of capacity, and is told before the node's own news (EV-22)."""
+        if not isinstance(fact, NodeAdded | NodeCapacityChanged | NodeRemoved):
+            return [fact]
+        before = self._capacities.pop(fact.node_id, {})
+        subtract_from(self._total, before)
+        if not isinstance(fact, NodeRemoved):
+            self._capacities[fact.node_id] = fact.capacity
+            add_to(self._total, fact.capacity)
+            if fact.capacity == before:
+                return [fact]
+        elif not before:
+            return [fact]
+        total = saturated(self._total) if any(value > 0 for value in self._total.values()) else None
+        return [QueueLimitChanged(fact.at_ns, _ROOT, "max", total), fact]

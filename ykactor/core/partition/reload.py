@@ -1,0 +1,150 @@
+"""From the queue tree that runs to the one that is configured: what has to change (section 9 of CF).
+
+The difference is computed before anything is touched, so a tree that cannot be reached is refused whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator
+
+from msgspec import Struct, structs
+
+from ykactor.core.config.diff import queue_changes
+from ykactor.core.config.model import PartitionConfig, QueueConfig, SchedulerConfig
+from ykactor.core.messages.facts import Decision, QueueAdded, QueueStateChanged, QueueTypeChanged
+from ykactor.core.messages.states import QUEUE_MOVES, QueueEvent, QueueState
+from ykactor.core.objects.commands import Adopt, Close, Configure
+from ykactor.core.objects.leaf import LeafCore
+from ykactor.core.objects.parent import ParentCore
+from ykactor.core.objects.registry import QueueCore, Roster, Sends
+from ykactor.core.placement.dynamic import limit_changes
+from ykactor.core.values.ids import PartitionName, QueuePath
+
+#: Queues compared before other tasks get their turn (about 20 us each).
+BREATH = 200
+
+
+class Changeover(Struct):
+    """What becomes of the partitions that run: their configurations from now on, those that come, and those that go.
+
+    Names are compared without case; a partition that stays keeps the spelling of its name.
+    """
+
+    kept: dict[PartitionName, PartitionConfig]
+    added: list[PartitionConfig]
+    removed: list[PartitionName]
+
+
+def changeover(running: Iterable[PartitionName], config: SchedulerConfig) -> Changeover:
+    """Compare the partitions that run with those of a configuration."""
+    names = {name.lower(): name for name in running}
+    kept: dict[PartitionName, PartitionConfig] = {}
+    added = []
+    for partition in config.partitions:
+        name = names.pop(partition.name.lower(), None)
+        if name is None:
+            added.append(partition)
+        else:
+            kept[name] = structs.replace(partition, name=name)
+    return Changeover(kept, added, list(names.values()))
+
+
+def walk(config: QueueConfig) -> Iterator[QueueConfig]:
+    """A queue and all below it, parents first, in the order of the text."""
+    yield config
+    for child in config.children:
+        yield from walk(child)
+
+
+def objection(roster: Roster, config: PartitionConfig) -> str:
+    """Why the running tree cannot become ``config``, or "": a leaf with applications cannot be a parent (CF-61)."""
+    for queue in walk(config.root):
+        running = roster.queues.get(queue.path)
+        if queue.is_parent and isinstance(running, LeafCore) and running.applications:
+            return (
+                f"queue {queue.path} cannot become a parent: it is a leaf with {len(running.applications)} applications; "
+                "wait for them to end or move them"
+            )
+    return ""
+
+
+class Reload(Struct):
+    """The steps to another tree.
+
+    Attributes:
+        queues: the roster as it will be.
+        sends: what to tell the queues.
+        facts: what becomes true.
+        changes: the same for people.
+    """
+
+    queues: dict[QueuePath, QueueCore]
+    sends: Sends
+    facts: list[Decision]
+    changes: list[str]
+
+
+def difference(roster: Roster, config: PartitionConfig, now_ns: int) -> Generator[Sends, list[object], Reload]:
+    """What leads from the running tree to ``config``. ``objection`` must have had none; nothing is touched.
+
+    A generator as in ``scheduler``, which yields nothing to send where other tasks may have a turn.
+    """
+    reload = Reload({}, [], [], [])
+    for number, wanted in enumerate(walk(config.root), 1):
+        _keep_or_add(roster, wanted, reload, now_ns)
+        if number % BREATH == 0:
+            yield []
+    for path in sorted(roster.queues):
+        if path not in reload.queues:
+            _drain(roster.queues[path], reload, now_ns)
+    reload.sends += _adoptions(reload.queues)
+    return reload
+
+
+def _adoptions(queues: dict[QueuePath, QueueCore]) -> Sends:
+    """Tell every parent the children that are new to it; nobody loses a child by a configuration, only by cleaning."""
+    adopted: dict[ParentCore, list[QueuePath]] = {}
+    for path in queues:
+        parent = queues.get(QueuePath(path.rpartition(".")[0]))
+        if isinstance(parent, ParentCore) and path not in parent.children:
+            adopted.setdefault(parent, []).append(path)
+    return [(parent, Adopt(tuple(children))) for parent, children in adopted.items()]
+
+
+def _keep_or_add(roster: Roster, wanted: QueueConfig, reload: Reload, now_ns: int) -> None:
+    queue = roster.queues.get(wanted.path)
+    if queue is None:
+        reload.facts.append(QueueAdded(now_ns, wanted.path))
+        reload.changes.append(f"queue {wanted.path}: added")
+    else:
+        reload.changes += queue_changes(queue.config, wanted)
+        state = QUEUE_MOVES[queue.state, QueueEvent.START]
+        if state is not queue.state:
+            reload.facts.append(QueueStateChanged(now_ns, wanted.path, state.value))
+            reload.changes.append(f"queue {wanted.path}: active again")
+    reload.facts += limit_changes(queue.config if queue else None, wanted, now_ns)
+    if queue is not None and _changes_type(queue, wanted):
+        reload.sends.append((queue, Close()))
+        reload.facts.append(QueueTypeChanged(now_ns, wanted.path, not wanted.is_parent))
+        queue = None
+    if queue is None:
+        queue = ParentCore(wanted) if wanted.is_parent else LeafCore(wanted)
+    reload.sends.append((queue, Configure(wanted, QueueState.ACTIVE)))
+    reload.queues[wanted.path] = queue
+
+
+def _changes_type(queue: QueueCore, wanted: QueueConfig) -> bool:
+    """At once; a parent that becomes a leaf waits until its children have drained, and the cleaner does it then (CF-60)."""
+    if isinstance(queue, LeafCore):
+        return wanted.is_parent
+    return not wanted.is_parent and not queue.children
+
+
+def _drain(queue: QueueCore, reload: Reload, now_ns: int) -> None:
+    """A managed queue that left the text takes no new applications; it goes when it is empty (QU-95). Dynamic ones stay."""
+    reload.queues[queue.path] = queue
+    state = QUEUE_MOVES[queue.state, QueueEvent.REMOVE] if queue.config.managed else queue.state
+    if state is not queue.state:
+        reload.sends.append((queue, Configure(None, state)))
+        reload.facts.append(QueueStateChanged(now_ns, queue.path, state.value))
+        reload.changes.append(f"queue {queue.path}: removed, drains until it is empty")

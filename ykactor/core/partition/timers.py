@@ -1,0 +1,104 @@
+"""When something falls due in a partition: the partition actor is its only alarm clock.
+
+Timers of applications belong to their leaves; here is only which leaf to wake when. What no leaf keeps any more
+(ended applications, queues to clean up) has its deadlines here.
+"""
+
+from __future__ import annotations
+
+import heapq
+
+from msgspec import Struct
+
+from ykactor.core.messages.states import TERMINAL_TIMEOUT_NS, ApplicationState
+from ykactor.core.values.ids import ApplicationID, QueuePath
+
+#: Refused applications that stay visible: a resource manager that is refused in a loop must not fill the memory.
+REJECTED_MAX = 10_000
+
+
+class EndedApplication(Struct):
+    """An application that is no longer in a queue but still visible (AP-71, AP-22)."""
+
+    application_id: ApplicationID
+    queue: str
+    state: ApplicationState
+    finished_ns: int
+    reason: str = ""
+
+
+class Timetable:
+    """Deadlines of one partition, Unix nanoseconds."""
+
+    def __init__(self) -> None:
+        self._leaves: list[tuple[int, QueuePath]] = []
+        #: The earliest deadline noted for each leaf.
+        self._noted: dict[QueuePath, int] = {}
+        #: By ``<applicationID>-<unix seconds>``, a further ``-<n>`` when that is taken (AP-71).
+        self.ended: dict[str, EndedApplication] = {}
+        self._expiries: list[tuple[int, str]] = []
+        #: Refused applications, the oldest refusal first (AP-22).
+        self.rejected: dict[ApplicationID, EndedApplication] = {}
+        #: When queues that are empty are removed next; None while there are none to remove.
+        self.cleaning_ns: int | None = None
+        #: When the scheduler wants to look again at what waits, as its last cycle said; None while it does not.
+        self.look_ns: int | None = None
+
+    def note_leaf(self, path: QueuePath, deadline_ns: int | None) -> None:
+        """A leaf's next timer is due at ``deadline_ns``. Noting it twice is harmless."""
+        noted_ns = self._noted.get(path)
+        if deadline_ns is not None and (noted_ns is None or deadline_ns < noted_ns):
+            self._noted[path] = deadline_ns
+            heapq.heappush(self._leaves, (deadline_ns, path))
+
+    def note_ended(self, application: EndedApplication) -> None:
+        """Keep an application that completed or failed until it expires."""
+        stem = key = f"{application.application_id}-{application.finished_ns // 1_000_000_000}"
+        number = 1
+        while key in self.ended:
+            number += 1
+            key = f"{stem}-{number}"
+        self.ended[key] = application
+        heapq.heappush(self._expiries, (application.finished_ns + TERMINAL_TIMEOUT_NS, key))
+
+    def note_rejected(self, application: EndedApplication) -> None:
+        """Keep a refused application; a later refusal of the same id replaces it (AP-22). Of many, the newest are kept."""
+        self.rejected.pop(application.application_id, None)
+        self.rejected[application.application_id] = application
+        if len(self.rejected) > REJECTED_MAX:
+            del self.rejected[next(iter(self.rejected))]
+
+    def forget_ended(self) -> None:
+        """A fresh start: nothing that ended is visible any more."""
+        self.ended.clear()
+        self._expiries.clear()
+        self.rejected.clear()
+
+    def next_ns(self) -> int | None:
+        """The earliest deadline of all; None when nothing is to come."""
+        heads = [heap[0][0] for heap in (self._leaves, self._expiries) if heap]
+        if self.rejected:  # the oldest refusal is the first
+            heads.append(next(iter(self.rejected.values())).finished_ns + TERMINAL_TIMEOUT_NS)
+        heads += [due_ns for due_ns in (self.cleaning_ns, self.look_ns) if due_ns is not None]
+        return min(heads, default=None)
+
+    def due_leaves(self, now_ns: int) -> list[QueuePath]:
+        """Take out the leaves to wake, earliest first, each once."""
+        paths: dict[QueuePath, None] = {}
+        while self._leaves and self._leaves[0][0] <= now_ns:
+            path = heapq.heappop(self._leaves)[1]
+            paths[path] = None
+            self._noted.pop(path, None)
+        return list(paths)
+
+    def due_expiries(self, now_ns: int) -> list[EndedApplication]:
+        """Take out the ended applications whose time is up (AP-73); refused ones are forgotten, nobody is told of them."""
+        while self.rejected:
+            oldest = next(iter(self.rejected.values()))
+            if oldest.finished_ns + TERMINAL_TIMEOUT_NS > now_ns:
+                break
+            del self.rejected[oldest.application_id]
+        expired = []
+        while self._expiries and self._expiries[0][0] <= now_ns:
+            expired.append(self.ended.pop(heapq.heappop(self._expiries)[1]))
+        return expired

@@ -1,0 +1,110 @@
+"""How an application gets into a partition: its user, its queue, and what is created for it (sections 2 of AP, 5 of PL).
+
+One ``Admission`` serves one round of submissions. It adds to the roster at once, so that the next application of the round
+finds the queue that this one created, and gathers what the owners have to be told before they get the applications (QU-98).
+"""
+
+from __future__ import annotations
+
+from ykactor.core.config.access import UserGroups
+from ykactor.core.config.model import QueueConfig
+from ykactor.core.messages.facts import ApplicationRejected, Decision, QueueAdded
+from ykactor.core.messages.states import QueueState
+from ykactor.core.messages.submissions import AddApplication
+from ykactor.core.objects.commands import Adopt, Configure
+from ykactor.core.objects.leaf import LeafCore
+from ykactor.core.objects.parent import ParentCore
+from ykactor.core.objects.registry import QueueCore, Roster, Sends
+from ykactor.core.placement.dynamic import limit_changes, missing, with_quotas
+from ykactor.core.placement.placement import Placed, place
+from ykactor.core.placement.users import Users
+from ykactor.core.values.ids import ApplicationID, PartitionName, QueuePath
+from ykactor.core.values.resources import Resource, min_union, strictly_positive, text
+
+
+def gang_objection(application_id: ApplicationID, wanted: Resource, path_up: list[QueueConfig]) -> str:
+    """Why a leaf cannot hold a gang that wants so much, or "" (AP-18, AP-19); root, which has no max, may be left out."""
+    leaf = path_up[0]
+    if leaf.properties.sort_policy == "fair":
+        return f"queue {leaf.path} cannot run application {application_id} with task group request: unsupported sort type"
+    ceiling: Resource | None = None
+    for queue in path_up:
+        ceiling = min_union(ceiling, queue.max)
+    if ceiling is not None and any(quantity > ceiling.get(name, quantity) for name, quantity in wanted.items()):
+        reason = f"task group request {text(wanted)} larger than max queue allocation {text(ceiling)}"
+        return f"queue {leaf.path} cannot fit application {application_id}: {reason}"
+    return ""
+
+
+class Admission:
+    """Applications of one round."""
+
+    def __init__(self, partition: PartitionName, roster: Roster, users: Users) -> None:
+        self._partition = partition
+        self._roster = roster
+        self._users = users
+        self._adopted: dict[ParentCore, list[QueuePath]] = {}
+        self._quotas: dict[LeafCore, QueueConfig] = {}
+
+    def admit(self, now_ns: int, spec: AddApplication) -> tuple[LeafCore, UserGroups, list[Decision]] | ApplicationRejected:
+        """The leaf of a new application, who it runs as, and the news of queues created for it; or why it is refused."""
+        who = self._users.resolve(now_ns, spec)
+        if isinstance(who, str):
+            return ApplicationRejected(now_ns, spec.application_id, who)
+        placed = self._place(spec, who)
+        if isinstance(placed, str):
+            return ApplicationRejected(now_ns, spec.application_id, placed)
+        facts: list[Decision] = []
+        leaf = self._create(now_ns, placed.path, spec.tags, facts) if placed.creates else self._roster.leaf(placed.path)
+        self._set_quotas(now_ns, leaf, spec.tags, facts)
+        self._roster.applications[spec.application_id] = leaf.path
+        return leaf, who, facts
+
+    def _place(self, spec: AddApplication, who: UserGroups) -> Placed | str:
+        if spec.application_id in self._roster.applications:
+            return f"adding application {spec.application_id} to partition {self._partition}, but application already existed"
+        placed = place(self._roster, spec, who)
+        if isinstance(placed, str):
+            return f"failed to place application {spec.application_id}: {placed}"
+        return (self._gang_objection(spec, placed) if strictly_positive(spec.placeholder_ask) else "") or placed
+
+    def _gang_objection(self, spec: AddApplication, placed: Placed) -> str:
+        """Why the queue, as it will be, cannot hold the gang, or ""."""
+        config, above = self._settings_at(placed, spec.tags)
+        return gang_objection(spec.application_id, spec.placeholder_ask or {}, [config, *(queue.config for queue in above)])
+
+    def _settings_at(self, placed: Placed, tags: dict[str, str]) -> tuple[QueueConfig, list[QueueCore]]:
+        """The settings that the leaf will have, and the queues above it that are there and are not root."""
+        if placed.creates:
+            config = with_quotas(missing(self._roster.queues, placed.path)[-1], tags)
+        else:
+            leaf = self._roster.leaf(placed.path)
+            config = with_quotas(self._quotas.get(leaf, leaf.config), tags)
+        names = placed.path.split(".")
+        paths = [QueuePath(".".join(names[:count])) for count in range(2, len(names))]
+        return config, [self._roster.queues[path] for path in paths if path in self._roster.queues]
+
+    def _create(self, now_ns: int, path: QueuePath, tags: dict[str, str], facts: list[Decision]) -> LeafCore:
+        """The leaf at ``path`` and every queue that is missing above it (QU-10)."""
+        for config in missing(self._roster.queues, path):
+            above = self._roster.queues[QueuePath(config.path.rpartition(".")[0])]
+            assert isinstance(above, ParentCore), "placement lets nothing be created below a leaf"
+            self._adopted.setdefault(above, []).append(config.path)
+            settings = config if config.is_parent else with_quotas(config, tags)
+            self._roster.queues[config.path] = ParentCore(settings) if config.is_parent else LeafCore(settings)
+            facts.append(QueueAdded(now_ns, config.path, managed=False))
+            facts += limit_changes(None, settings, now_ns)
+        return self._roster.leaf(path)
+
+    def _set_quotas(self, now_ns: int, leaf: LeafCore, tags: dict[str, str], facts: list[Decision]) -> None:
+        """Every application may bring quotas for its dynamic leaf, the last one wins (QU-100)."""
+        before = self._quotas.get(leaf, leaf.config)
+        after = with_quotas(before, tags)
+        if after is not before:
+            self._quotas[leaf] = after
+            facts += limit_changes(before, after, now_ns)
+
+    def sends(self) -> Sends:
+        """What the owners have to be told first."""
+        adoptions: Sends = [(parent, Adopt(tuple(children))) for parent, children in self._adopted.items()]
+        return adoptions + [(leaf, Configure(config, QueueState.ACTIVE)) for leaf, config in self._quotas.items()]

@@ -1,0 +1,111 @@
+"""Dynamic queues: what placement creates, and with which settings (sections 2 and 10 of QU).
+
+Nothing here is remembered: a template is read when a queue is created and never again (QU-17).
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Struct, structs
+
+from ykactor.core.config.model import ChildTemplate, QueueConfig
+from ykactor.core.config.properties import PREEMPTION_POLICY, SORT_POLICY, SORT_PRIORITY, interpret
+from ykactor.core.messages.facts import Decision, QueueLimitChanged
+from ykactor.core.objects.registry import QueueCore
+from ykactor.core.placement.rules import RECOVERY_QUEUE, tag_value
+from ykactor.core.values.ids import QueuePath
+from ykactor.core.values.quantities import parse_uint64
+from ykactor.core.values.resources import QUANTITY_MAX, Resource
+
+_MAX_TAG = "namespace.resourcequota"
+_GUARANTEED_TAG = "namespace.resourceguaranteed"
+_APPLICATIONS_TAG = "namespace.resourcemaxapps"
+
+_Queues = dict[QueuePath, QueueCore]
+
+
+def missing(queues: _Queues, path: QueuePath) -> list[QueueConfig]:
+    """The settings of every queue that is to be created for a leaf at ``path``, the topmost first (QU-10)."""
+    names = path.split(".")
+    paths = [QueuePath(".".join(names[:count])) for count in range(1, len(names) + 1)]
+    configs: list[QueueConfig] = []
+    parent: QueueConfig | None = None
+    template: ChildTemplate | None = None
+    for each in paths:
+        queue = queues.get(each)
+        if queue is not None:
+            parent = queue.config
+            template = parent.child_template if parent.managed else template  # a dynamic parent passes on (QU-15)
+        else:
+            assert parent is not None, "root is always there"
+            parent = _config_of(each, parent, template, is_parent=each != path)
+            configs.append(parent)
+    return configs
+
+
+def _config_of(path: QueuePath, parent: QueueConfig, template: ChildTemplate | None, *, is_parent: bool) -> QueueConfig:
+    """Access comes from above, limits and properties from the template if it is a leaf (QU-12, QU-16)."""
+    if path == RECOVERY_QUEUE:  # QU-13, CF-39
+        return QueueConfig(path, is_parent=False, managed=False)
+    used = None if is_parent else template
+    properties = dict(used.properties) if used is not None else {}
+    if not is_parent and used is None and SORT_POLICY in parent.property_map:
+        properties[SORT_POLICY] = parent.property_map[SORT_POLICY]
+    if not parent.properties.sort_by_priority:  # meant for the whole subtree (CF-37)
+        properties.setdefault(SORT_PRIORITY, "disabled")
+    if parent.properties.preemption_policy == "disabled":
+        properties.setdefault(PREEMPTION_POLICY, "disabled")
+    return QueueConfig(
+        path,
+        is_parent=is_parent,
+        managed=False,
+        properties=interpret(properties),
+        property_map=properties,
+        max=used.max if used else None,
+        guaranteed=used.guaranteed if used else None,
+        max_applications=used.max_applications if used else 0,
+    )
+
+
+class _Quantity(Struct):
+    value: int
+
+
+class _Quota(Struct):
+    resources: dict[str, _Quantity]
+
+
+def with_quotas(config: QueueConfig, tags: dict[str, str]) -> QueueConfig:
+    """The settings of a dynamic leaf after an application with these tags came; the same object if they say nothing (QU-100)."""
+    if config.managed or not tags or config.path == RECOVERY_QUEUE:
+        return config
+    maximum = _quota(tag_value(tags, _MAX_TAG)) or config.max
+    guaranteed = _quota(tag_value(tags, _GUARANTEED_TAG)) or config.guaranteed
+    applications = parse_uint64(tag_value(tags, _APPLICATIONS_TAG) or "") or config.max_applications
+    if (maximum, guaranteed, applications) == (config.max, config.guaranteed, config.max_applications):
+        return config
+    return structs.replace(config, max=maximum, guaranteed=guaranteed, max_applications=applications)
+
+
+def _quota(text: str | None) -> Resource | None:
+    """The SI's Resource as JSON, base units; None for what is no quota, which leaves the present one alone (QU-101, QU-102)."""
+    if not text:
+        return None
+    try:
+        resource = {name: quantity.value for name, quantity in msgspec.json.decode(text, type=_Quota).resources.items()}
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):  # whatever a client writes
+        return None
+    values = resource.values()
+    legal = any(values) and all(0 <= value <= QUANTITY_MAX for value in values)
+    return resource if legal else None
+
+
+def limit_changes(before: QueueConfig | None, after: QueueConfig, now_ns: int) -> list[Decision]:
+    """The news of other limits; a queue that was not there had none."""
+    facts: list[Decision] = []
+    for limit in ("max", "guaranteed"):
+        old = None if before is None else getattr(before, limit)
+        new = getattr(after, limit)
+        if old != new:
+            facts.append(QueueLimitChanged(now_ns, after.path, limit, new))
+    return facts

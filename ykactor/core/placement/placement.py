@@ -1,0 +1,123 @@
+"""Which queue an application goes to: the placement rules in order, then the recovery queue or ``root.default``.
+
+A submission and the tree as it is flow in, the path of a leaf flows out: one that is there or one to create. The
+partition asks, creates what is missing, and adds the application. Nothing here changes anything.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from ykactor.core.config.access import UserGroups, may_submit
+from ykactor.core.config.model import PlacementRule
+from ykactor.core.messages.states import QueueState
+from ykactor.core.messages.submissions import AddApplication
+from ykactor.core.objects.leaf import LeafCore
+from ykactor.core.objects.parent import ParentCore
+from ykactor.core.objects.registry import QueueCore, Roster
+from ykactor.core.placement.rules import RECOVERY_NAME, RECOVERY_QUEUE, ROOT_QUEUE, Mistake, brief, evaluate, label, tag_value
+from ykactor.core.values.ids import QueuePath
+from ykactor.core.values.quantities import is_true
+
+NO_MATCH = "application rejected: no placement rule matched"
+#: Where applications go that no rule has a queue for, if there is such a queue (PL-42).
+DEFAULT_QUEUE = QueuePath("root.default")
+#: Levels of queues that placement creates at most: one submitted name must not fill the memory.
+DEPTH_MAX = 64
+#: The rules of a partition that configures none (PL-2).
+IMPLICIT_RULES = (PlacementRule("provided"),)
+
+_FORCED_TAG = "application.create.force"
+
+
+class Placed(Struct, frozen=True, gc=False):
+    """Where an application goes.
+
+    Attributes:
+        path: of a leaf below root.
+        creates: whether the leaf is yet to be created, with every missing level between it and its nearest existing
+            ancestor, which is an open parent.
+    """
+
+    path: QueuePath
+    creates: bool
+
+
+def is_forced(tags: dict[str, str]) -> bool:
+    """Whether the application already runs somewhere and so must not be refused for want of a queue (PL-41)."""
+    return is_true(tag_value(tags, _FORCED_TAG))
+
+
+def place(roster: Roster, application: AddApplication, who: UserGroups) -> Placed | str:
+    """The queue for a new application, or why there is none.
+
+    The first rule whose queue is usable decides (PL-1); a mistake ends the search, also for forced applications (PL-5).
+
+    Args:    who: the user that the application runs as, with the groups given or found.
+    Returns: the place; else a text that begins with ``application rejected: `` and, if every rule had its turn, goes on
+             with why each of them did not decide (PL-40).
+    Cost:    some microseconds if the first rule decides; reasons are put together only for rules that do not.
+    Source:  sections 1 and 4 of PL.
+    """
+    tried = []
+    for rule in roster.config.placement_rules or IMPLICIT_RULES:
+        outcome = evaluate(rule, roster, application, who)
+        if isinstance(outcome, Mistake):
+            return f"application rejected: {outcome.why}"
+        if isinstance(outcome, str):
+            why = _obstacle(roster, outcome, who)
+            if not why:
+                return Placed(outcome, outcome not in roster.queues)
+        else:
+            why = outcome.why
+        tried.append(f"{label(rule)}: {why}")
+    if is_forced(application.tags):
+        return Placed(RECOVERY_QUEUE, RECOVERY_QUEUE not in roster.queues)  # unchecked (PL-37)
+    why = _obstacle(roster, DEFAULT_QUEUE, who) if DEFAULT_QUEUE in roster.queues else "does not exist"
+    if not why:
+        return Placed(DEFAULT_QUEUE, creates=False)
+    tried.append(f"{DEFAULT_QUEUE}: {why}")
+    return f"{NO_MATCH} ({'; '.join(tried)})"
+
+
+def _obstacle(roster: Roster, path: QueuePath, who: UserGroups) -> str:
+    """Why ``who`` may not submit to the queue at ``path``, or to one created there; "" if nothing is in the way.
+
+    What counts for a queue that is missing is its nearest existing ancestor (PL-38, PL-39, QU-11).
+    """
+    nearest = path if path in roster.queues else _nearest(roster, path)
+    queue = roster.queues[nearest]
+    if nearest != path:
+        if isinstance(queue, LeafCore):
+            return f"queue {brief(nearest)} is a leaf, it cannot have queue {brief(path)} below it"
+        if path.count(".") > DEPTH_MAX:
+            return f"queue {brief(path)} would be more than {DEPTH_MAX} levels below root"
+        if RECOVERY_NAME in path.removeprefix(nearest).split("."):
+            return f"queue {brief(path)} may not be created, the name {RECOVERY_NAME} is reserved"  # QU-10
+    elif not isinstance(queue, LeafCore):
+        return f"queue {brief(path)} is a parent"
+    lineage = roster.lineage(nearest)
+    if not may_submit([each.config for each in lineage], who):
+        return f"user {brief(who.user)} may not submit to {brief(nearest)}"
+    return closure(lineage)
+
+
+def closure(lineage: list[QueueCore]) -> str:
+    """Why a queue with these ancestors takes no applications now, or ""."""
+    for each in lineage:
+        if isinstance(each, ParentCore) and not each.config.is_parent:  # CF-60
+            return f"queue {brief(each.path)} becomes a leaf once it has no children"
+        if each.state is not QueueState.ACTIVE:
+            return f"queue {brief(each.path)} is {each.state.lower()}"
+    return ""
+
+
+def _nearest(roster: Roster, path: QueuePath) -> QueuePath:
+    """The deepest queue that exists above the missing ``path``. Searched from root: a submitted path may be very deep."""
+    nearest = ROOT_QUEUE
+    while True:
+        below = path.find(".", len(nearest) + 1)
+        longer = QueuePath(path[:below])
+        if below < 0 or longer not in roster.queues:
+            return nearest
+        nearest = longer

@@ -1,0 +1,162 @@
+"""What one placement rule makes of an application: the path of a queue, nothing, or a mistake that ends the search.
+
+Rules, already validated with the configuration, and an application flow in; ``placement`` asks them in order and judges
+the queue that a path means. A rule itself only asks of a queue whether it exists, and of a parent whether it is a leaf.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from msgspec import Struct
+
+from ykactor.core.config.access import UserGroups
+from ykactor.core.config.model import NameFilter, PlacementFilter, PlacementRule
+from ykactor.core.messages.submissions import AddApplication
+from ykactor.core.objects.leaf import LeafCore
+from ykactor.core.objects.registry import Roster
+from ykactor.core.values.ids import QueuePath
+from ykactor.core.values.quantities import is_queue_name, shown
+
+ROOT_QUEUE = QueuePath("root")
+#: The last resort of forced applications (QU-13); no rule of the configuration leads there (PL-31).
+RECOVERY_NAME = "@recovery@"
+RECOVERY_QUEUE = QueuePath(f"root.{RECOVERY_NAME}")
+
+
+#: Names that are longer match no expression: nobody is called that, and searching could take long.
+SEARCHED_MAX = 128
+
+
+class NoMatch(Struct, frozen=True, gc=False):
+    """The rule has no queue for this application; the next one is asked (PL-5)."""
+
+    why: str
+
+
+class Mistake(Struct, frozen=True, gc=False):
+    """The rule makes something impossible of this application; nobody else is asked (PL-5)."""
+
+    why: str
+
+
+Outcome = QueuePath | NoMatch | Mistake
+
+
+def evaluate(rule: PlacementRule, roster: Roster, application: AddApplication, who: UserGroups) -> Outcome:
+    """The path that ``rule`` gives: of a queue that exists or, if the rule says ``create``, of one that may not.
+
+    The order of section 2 of PL: value, filter, legality of the name, parent, existence. So an illegal name is a mistake
+    even where the parent would not have matched.
+    """
+    value = _value(rule, application, who)
+    if not value:
+        return NoMatch(_ABSENT[rule.name])
+    if not admits(rule.filter, who):
+        return NoMatch(f"its filter refuses user {brief(who.user)}")
+    name = _queue_name(rule, value)
+    if name is None:
+        return Mistake(f"illegal queue name {shown(value)} (rule {label(rule)})")
+    if not (name.startswith("root.") or (name == ROOT_QUEUE and rule.name == "fixed")):  # PL-26, PL-33, PL-35
+        above = _parent_path(rule.parent, roster, application, who)
+        if not isinstance(above, str):
+            return above
+        name = f"{above}.{name}"
+    path = QueuePath(name)
+    if path == RECOVERY_QUEUE or path.startswith(RECOVERY_QUEUE + "."):
+        return NoMatch(f"queue {RECOVERY_QUEUE} is not for rules to choose")
+    if not rule.create and path not in roster.queues:
+        return NoMatch(f"queue {brief(path)} does not exist")
+    return path
+
+
+def label(rule: PlacementRule) -> str:
+    """The rule for a message: its name, and which queue or tag it is about."""
+    return f"{rule.name} {brief(rule.value)}" if rule.value else rule.name
+
+
+def brief(name: str) -> str:
+    """A name for a message: as it is, or quoted and cut if it is very long or would not be on one line."""
+    return name if len(name) <= 200 and name.isprintable() else shown(name)
+
+
+def tag_value(tags: dict[str, str], name: str) -> str:
+    """The value of the tag ``name`` in any case, "" if there is none.
+
+    Of several tags that differ only in case the exact one counts, else the first in sorted order (PL-34).
+    """
+    if name in tags:
+        return tags[name]
+    wanted = name.lower()
+    alike = [tag for tag in tags if tag.lower() == wanted]
+    return tags[min(alike)] if alike else ""
+
+
+def admits(rule_filter: PlacementFilter, who: UserGroups) -> bool:
+    """Whether the rule runs for ``who`` (PL-10 to PL-15)."""
+    users, groups = rule_filter.users, rule_filter.groups
+    if not (users.listed or groups.listed):
+        return rule_filter.allow
+    named = _names(users, who.user) or any(_names(groups, group) for group in who.groups)
+    return named == rule_filter.allow
+
+
+def _names(names: NameFilter, name: str) -> bool:
+    if names.expression:
+        return len(name) <= SEARCHED_MAX and _compiled(names.expression).search(name) is not None
+    return name in names.names
+
+
+@lru_cache(maxsize=256)
+def _compiled(expression: str) -> re.Pattern[str]:
+    return re.compile(expression, re.ASCII)  # as RE2 understands \w and \d
+
+
+#: Why a rule has no value; ``fixed`` always has one.
+_ABSENT = {
+    "provided": "the application names no queue",
+    "user": "the application has no user",
+    "tag": "the application has no such tag",
+}
+
+
+def _value(rule: PlacementRule, application: AddApplication, who: UserGroups) -> str:
+    """What the rule makes its queue of; "" if the application has no such thing (section 3 of PL)."""
+    match rule.name:
+        case "provided":
+            return application.queue_name
+        case "user":
+            return who.user
+        case "tag":
+            return tag_value(application.tags, rule.value)
+    return rule.value
+
+
+def _queue_name(rule: PlacementRule, value: str) -> str | None:
+    """The name, qualified or not, that ``value`` means in lower case; None if it is not a legal one (PL-27 to PL-29).
+
+    Legality is asked before the case is lowered: there are letters beyond ASCII that turn into ASCII ones.
+    """
+    if rule.name == "fixed":
+        return value  # its dots are hierarchy; checked with the configuration (PL-32)
+    if value.startswith("root.") and rule.name != "user":
+        return value.lower() if all(map(is_queue_name, value.split("."))) else None
+    name = value.replace(".", "_dot_")
+    return name.lower() if is_queue_name(name) else None
+
+
+def _parent_path(rule: PlacementRule | None, roster: Roster, application: AddApplication, who: UserGroups) -> Outcome:
+    """The queue below which an unqualified name goes: what the parent rule gives, root without one (PL-21 to PL-25)."""
+    if rule is None:
+        return ROOT_QUEUE
+    path = evaluate(rule, roster, application, who)
+    if isinstance(path, NoMatch):
+        return NoMatch(f"parent {label(rule)}: {path.why}")
+    if isinstance(path, Mistake):
+        return path
+    if path == ROOT_QUEUE:
+        path = QueuePath("root.root")  # unqualified, like every parent without "root." (PL-23)
+    if isinstance(roster.queues.get(path), LeafCore):
+        return Mistake(f"queue {brief(path)} is a leaf and cannot be a parent (rule {label(rule)})")
+    return path

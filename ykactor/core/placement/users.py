@@ -1,0 +1,56 @@
+"""Who an application runs as (section 8 of QU)."""
+
+from __future__ import annotations
+
+from ykactor.core.config.access import UserGroups
+from ykactor.core.messages.submissions import AddApplication
+from ykactor.core.placement.placement import is_forced
+from ykactor.core.values.names import is_user_name
+from ykactor.core.values.times import S_NS
+
+#: Who a forced application runs as if nobody is named (QU-91).
+NOBODY = UserGroups("nobody", ("nogroup",))
+#: How long groups that came with a user hold for applications that name none (QU-94).
+_KNOWN_NS = 300 * S_NS
+#: Users remembered before those whose time is up are looked for.
+_CROWD = 1000
+
+
+class Users:
+    """The users of a partition, with the groups that they were last submitted with."""
+
+    def __init__(self) -> None:
+        #: The user's groups and until when they hold.
+        self._known: dict[str, tuple[tuple[str, ...], int]] = {}
+        self._crowd = _CROWD
+
+    def resolve(self, now_ns: int, spec: AddApplication) -> UserGroups | str:
+        """The user and groups of a new application (QU-91 to QU-94), or why there are none."""
+        if not spec.user:
+            return NOBODY if is_forced(spec.tags) else "empty user cannot resolve"
+        if not is_user_name(spec.user):
+            return "invalid username, it contains invalid characters"
+        if spec.groups:
+            self._remember(now_ns, spec.user, spec.groups)
+            return UserGroups(spec.user, spec.groups)
+        groups = self._groups_of(now_ns, spec.user)
+        if groups:
+            return UserGroups(spec.user, groups)
+        if not spec.user_is_unknown:
+            return UserGroups(spec.user, (spec.user,))
+        return UserGroups(spec.user, NOBODY.groups) if is_forced(spec.tags) else f"unknown user {spec.user}"
+
+    def administrator(self, now_ns: int, who: UserGroups) -> UserGroups:
+        """Somebody who asks for something, with groups if there were none (QU-93, QU-94)."""
+        return who if who.groups else UserGroups(who.user, self._groups_of(now_ns, who.user) or (who.user,))
+
+    def _groups_of(self, now_ns: int, user: str) -> tuple[str, ...]:
+        """The groups that a user last came with, as long as they hold; else none."""
+        groups, until_ns = self._known.get(user, ((), 0))
+        return groups if now_ns < until_ns else ()
+
+    def _remember(self, now_ns: int, user: str, groups: tuple[str, ...]) -> None:
+        self._known[user] = groups, now_ns + _KNOWN_NS
+        if len(self._known) > self._crowd:
+            self._known = {name: known for name, known in self._known.items() if known[1] > now_ns}
+            self._crowd = max(_CROWD, 2 * len(self._known))

@@ -1,0 +1,39 @@
+"""Why asks wait, in words and with present numbers."""
+
+from __future__ import annotations
+
+from ykactor.core.messages.states import ApplicationState
+from ykactor.core.preemption.attempts import Preemptions
+from ykactor.core.queueing.equivalence import AskQueue, Line
+from ykactor.core.queueing.pending import WaitingApplication
+from ykactor.core.quota.limits import Tracker
+
+
+def explain(application: WaitingApplication, queue: AskQueue, preemptions: Preemptions) -> str:
+    """Why the asks of ``queue`` of ``application`` wait, in words and with present numbers, for people."""
+    if application.backoff_ns:
+        return "too many asks of the application fit nowhere: it is left alone for a while (application.unschedasks.backoff)"
+    if application.state is ApplicationState.FAILING:
+        return "the application is Failing: it ends when the resource manager has confirmed its releases"
+    if queue.line is None:
+        return "another application of the queue starts first (stateaware)"
+    shortage, tried = _shortage(queue, queue.line), preemptions.attempt_of(queue.first())
+    return f"{shortage}; {tried.why}" if tried is not None and tried.why else shortage
+
+
+def _shortage(queue: AskQueue, line: Line) -> str:
+    if isinstance(line.reason, str):
+        return line.reason
+    short, name = line.reason
+    if isinstance(short, Tracker):
+        where, limits, applications_max = f"the limit of {short.whose} in queue {short.path}", short.limit, short.max_applications
+        runs = f"{short.whose} runs in queue {short.path} its"
+    else:
+        where = "the cluster" if short.parent is None else f"queue {short.path}"
+        limits, applications_max = short.max, short.config.max_applications
+        runs = f"queue {short.path} runs its"
+    if not name:
+        return f"{runs} maximum of {applications_max} applications"
+    used, limit = short.allocated.get(name, 0), (limits or {}).get(name, 0)
+    wanted = dict(queue.needs).get(name, 0)
+    return f"not enough {name} in {where}: wants {wanted}, has {max(0, limit - used)} of {limit}"

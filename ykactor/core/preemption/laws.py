@@ -1,0 +1,157 @@
+"""The laws of preemption between queues, as sums and comparisons on the ledger (sections 2, 5 and 7 of PE).
+
+All amounts are per type, base units, and an absent type is 0. *use* of a queue is what it will use when everything that was
+decided has happened: what is about to be released is gone, and what asks have fought for already counts (PE-19).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from ykactor.core.queueing.priorities import clamp
+from ykactor.core.quota.ledger import Account
+from ykactor.core.values.resources import Resource
+
+#: An ask's types with what it wants of them, more than 0 each.
+Needs = tuple[tuple[str, int], ...]
+
+
+def use(queue: Account, name: str) -> int:
+    """What the queue will use of a type."""
+    return queue.allocated.get(name, 0) - queue.preempting.get(name, 0) + queue.claims.get(name, 0)
+
+
+def guarantee(queue: Account, name: str) -> int:
+    """What the queue is guaranteed of a type; 0 is nothing (a listed 0 counts as not listed)."""
+    return (queue.config.guaranteed or {}).get(name, 0)
+
+
+def fence_root(leaf: Account, needs: Needs) -> Account:
+    """Below which queue an ask of ``leaf`` may look for victims (PE-20, PE-21).
+
+    The first on the way up that is a fence, or that the ask would lead above its max: room has to be made below such a queue.
+    """
+    for queue in leaf.path_up:
+        if queue.config.properties.preemption_policy == "fence" or _exceeds(queue, needs):
+            return queue
+    return leaf.path_up[-1]
+
+
+def _exceeds(queue: Account, needs: Needs) -> bool:
+    limit = queue.max or {}
+    return any(name in limit and use(queue, name) + wanted > limit[name] for name, wanted in needs)
+
+
+class Trigger(Struct, frozen=True):
+    """That a queue under its guarantee may preempt (law 4).
+
+    Attributes:
+        is_own: the leaf itself is below its guarantee; else it is a queue above it (PE-27).
+        queue: whose guarantee it is.
+        remaining: what is missing to it, more than 0, per type of the ask for which there is a guarantee on the way up.
+    """
+
+    is_own: bool
+    queue: Account
+    remaining: Resource
+
+
+def trigger(leaf: Account, needs: Needs) -> Trigger | None:
+    """Whether an ask of ``leaf`` may preempt (PE-24 to PE-27): none of its types has used up its guarantee.
+
+    The ask may lead above the guarantee, once (PE-26).
+    """
+    remaining: dict[str, tuple[int, Account]] = {}
+    for name, _ in needs:
+        found = _remaining(leaf, name)
+        if found is not None:
+            remaining[name] = found
+    if not remaining or any(amount <= 0 for amount, _ in remaining.values()):
+        return None
+    queues = [queue for _, queue in remaining.values()]
+    is_own = leaf in queues
+    return Trigger(is_own, leaf if is_own else queues[0], {name: amount for name, (amount, _) in remaining.items()})
+
+
+def _remaining(leaf: Account, name: str) -> tuple[int, Account] | None:
+    own = guarantee(leaf, name)
+    if own:
+        return own - use(leaf, name), leaf
+    above = [(guarantee(queue, name) - use(queue, name), queue) for queue in leaf.path_up[1:] if guarantee(queue, name)]
+    return min(above, key=lambda it: it[0], default=None)
+
+
+def common_queue(leaf: Account, other: Account) -> Account:
+    """The lowest queue that is above both, or is both."""
+    ways = set(leaf.path_up)
+    return next(queue for queue in other.path_up if queue in ways)
+
+
+def effective_priority(priority: int, leaf: Account, below: Account) -> int:
+    """A task's priority as the queue ``below`` sees it from its child (PE-28)."""
+    for queue in leaf.path_up:
+        if queue is below:
+            break
+        properties = queue.config.properties
+        priority = properties.priority_offset if properties.priority_fence else clamp(priority + properties.priority_offset)
+    return priority
+
+
+class Exchange:
+    """A growing set of victims for one ask, none of which leaves a queue below its guarantee (law 2, PE-41).
+
+    Raises nothing; ``take`` says whether a victim may be added, and adds it.
+    """
+
+    def __init__(self, leaf: Account, needs: Needs, *, is_own: bool) -> None:
+        self._shared = set(leaf.path_up)
+        self._wanted = dict(needs)
+        self._is_own = is_own
+        self._freed: dict[Account, Resource] = {}
+
+    def take(self, leaf: Account, resource: Resource) -> bool:
+        """Add a task of ``leaf`` if all queues that use it can spare it."""
+        if not self.can_take(leaf, resource):
+            return False
+        for queue in leaf.path_up:
+            freed = self._freed.setdefault(queue, {})
+            for name, amount in resource.items():
+                freed[name] = freed.get(name, 0) + amount
+        return True
+
+    def can_take(self, leaf: Account, resource: Resource) -> bool:
+        """Whether a task of ``leaf`` may be added. What may not now may not later either: the set only grows."""
+        return all(self._spares(queue, resource) for queue in leaf.path_up)
+
+    def _spares(self, queue: Account, resource: Resource) -> bool:
+        guaranteed = queue.config.guaranteed
+        if not guaranteed:
+            return True
+        freed, is_exchange = self._freed.get(queue, {}), self._is_own and queue in self._shared
+        for name, amount in resource.items():
+            bound = guaranteed.get(name, 0)
+            if amount <= 0 or not bound:
+                continue
+            used = use(queue, name)
+            left = used - freed.get(name, 0) - amount
+            if is_exchange:
+                left, bound = left + self._wanted.get(name, 0), min(used, bound)
+            if left < bound:
+                return False
+        return True
+
+
+def shares(queues: Iterable[Account], freed: dict[Account, Resource], gained: dict[Account, Resource]) -> dict[str, float]:
+    """The largest used part of each queue's guarantee, by path, as if amounts had been freed and gained."""
+    answer = {}
+    for queue in queues:
+        parts = [
+            (use(queue, name) - freed.get(queue, {}).get(name, 0) + gained.get(queue, {}).get(name, 0)) / bound
+            for name, bound in (queue.config.guaranteed or {}).items()
+            if bound
+        ]
+        if parts:
+            answer[str(queue.path)] = max(parts)
+    return answer

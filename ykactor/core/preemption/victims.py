@@ -1,0 +1,326 @@
+"""Who would have to go: the tasks that may make room for an ask, and the cheapest set of them (sections 6, 7 and 10 of PE).
+
+All of a set run on one node. The search looks at every node once for the least number of victims that it could take, and then
+solves nodes in that order until no other can be better.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from weakref import WeakKeyDictionary
+
+from msgspec import Struct
+
+from ykactor.core.messages.asks import Ask
+from ykactor.core.nodes.index import IndexedNode
+from ykactor.core.objects.node import NodeCore
+from ykactor.core.preemption.laws import Exchange, Needs, Trigger, effective_priority, use
+from ykactor.core.quota.ledger import Account
+from ykactor.core.values.ids import NodeID
+from ykactor.core.values.resources import Resource
+
+#: Nodes that the ledger of preemptions names as rejected.
+REJECTED_MAX = 5
+#: What putting the tasks of a node in order costs that has changed, in looks at a node: for the node, and for each task.
+LIST_WORK, TASK_WORK = 20, 6
+#: Kinds of tasks that nodes share; more are not remembered.
+KINDS_MAX = 100_000
+
+
+class Victim(Struct, frozen=True, gc=False):
+    """A task that has to go, and its queue."""
+
+    task: Ask
+    leaf: Account
+
+
+class Solution(Struct, frozen=True):
+    """Enough victims on one node, none of which could be left out (PE-42).
+
+    Attributes:
+        has_room: the node has room for the ask already, only a queue is at its max.
+    """
+
+    node: IndexedNode
+    victims: list[Victim]
+    has_room: bool
+
+    def rank(self) -> tuple[bool, bool, int, int, NodeID]:
+        """Less is better (PE-44)."""
+        specs = [victim.task.spec for victim in self.victims]
+        is_last_resort = not all(spec.allow_preempt_self for spec in specs)
+        oldest_ns = min(victim.task.created_ns for victim in self.victims)
+        age = _age_rank(oldest_ns, has_room=self.has_room)
+        return is_last_resort, any(spec.originator for spec in specs), len(specs), age, self.node.node_id
+
+
+def _age_rank(created_ns: int, *, has_room: bool) -> int:
+    """Where only a queue is at its max, newer victims are better; elsewhere their age does not count (PE-44)."""
+    return -created_ns if has_room else 0
+
+
+class Kind:
+    """Tasks of one application that have the same priority and size: if the laws forbid one to go, they forbid all.
+
+    Attributes:
+        example: one of them, which may have ended since.
+    """
+
+    __slots__ = ("example",)
+
+    def __init__(self, example: Ask) -> None:
+        self.example = example
+
+
+class NodeTasks:
+    """What runs on one node, in the order in which it would have to go (PE-32): newest first, the unwilling and owners last.
+
+    Attributes:
+        kinds: which kinds of tasks there are.
+    """
+
+    def __init__(self, core: NodeCore, kind_of: Callable[[Ask], Kind]) -> None:
+        self.revision = core.revision
+        self.tasks = sorted(core.allocations.values(), key=_order)
+        self.kinds = tuple(dict.fromkeys(map(kind_of, self.tasks)))
+
+    @cached_property
+    def newest_ns(self) -> int:
+        """The creation time of the newest task; there must be one."""
+        return max(task.created_ns for task in self.tasks)
+
+    @cached_property
+    def largest(self) -> Resource:
+        """The most that one task uses of each type."""
+        largest: Resource = {}
+        for task in self.tasks:
+            for name, amount in task.spec.resource.items():
+                if amount > largest.get(name, 0):
+                    largest[name] = amount
+        return largest
+
+
+def _order(task: Ask) -> tuple[bool, bool, int, str, str]:
+    spec = task.spec
+    return not spec.allow_preempt_self, spec.originator, -task.created_ns, spec.allocation_key, spec.application_id
+
+
+def pinned_order(task: Ask, needs: Needs) -> tuple[bool, bool, int, int, tuple[int, ...], str, str]:
+    """The order in which tasks go for an ask that requires their node (PE-61)."""
+    spec = task.spec
+    amounts = tuple(spec.resource.get(name, 0) for name, _ in needs)  # types stand in the order of their names
+    willing = not spec.allow_preempt_self, spec.originator
+    return *willing, spec.priority, -task.created_ns, amounts, spec.allocation_key, spec.application_id
+
+
+class Tasks:
+    """The lists of all nodes, made again where a node has changed."""
+
+    def __init__(self, core_of: Callable[[NodeID], NodeCore]) -> None:
+        self._core_of = core_of
+        #: By node and not by name: another one may come under the name of one that went.
+        self._lists: WeakKeyDictionary[NodeCore, NodeTasks] = WeakKeyDictionary()
+        self._kinds: dict[tuple[str, int, tuple[tuple[str, int], ...]], Kind] = {}
+
+    def on(self, node_id: NodeID, spend: Callable[[int], None]) -> NodeTasks:
+        """The tasks of a node; ``spend`` is told what it costs to look, before it is done."""
+        core = self._core_of(node_id)
+        found = self._lists.get(core)
+        if found is None or found.revision != core.revision:
+            spend(LIST_WORK + TASK_WORK * len(core.allocations))
+            found = self._lists[core] = NodeTasks(core, self._kind_of)
+        return found
+
+    def _kind_of(self, task: Ask) -> Kind:
+        spec = task.spec
+        key = spec.application_id, spec.priority, tuple(spec.resource.items())
+        found = self._kinds.get(key)
+        if found is None:
+            if len(self._kinds) >= KINDS_MAX:  # those in use live on with their nodes
+                self._kinds.clear()
+            found = self._kinds[key] = Kind(task)
+        return found
+
+
+def lacking(needs: Needs, available: Resource) -> Resource:
+    """What a node is short of, with the true, possibly negative, available amounts (PE-39 a)."""
+    missing = {}
+    for name, wanted in needs:
+        left = wanted - available.get(name, 0)
+        if left > 0:
+            missing[name] = left
+    return missing
+
+
+def choose(tasks: Iterable[Ask], needs: Resource, may_take: Callable[[Ask], bool]) -> list[Ask]:
+    """Tasks that together cover ``needs``, chosen in order and pruned (PE-40, PE-42); none if they do not suffice."""
+    left, chosen = dict(needs), []
+    for task in tasks:
+        resource = task.spec.resource
+        if any(resource.get(name, 0) > 0 for name in left) and may_take(task):
+            chosen.append(task)
+            left = {name: amount - resource.get(name, 0) for name, amount in left.items() if amount > resource.get(name, 0)}
+            if not left:
+                return _pruned(chosen, needs)
+    return []
+
+
+def _pruned(chosen: list[Ask], needs: Resource) -> list[Ask]:
+    surplus = {name: sum(task.spec.resource.get(name, 0) for task in chosen) - wanted for name, wanted in needs.items()}
+    kept = []
+    for task in reversed(chosen):
+        resource = task.spec.resource
+        if all(spare >= resource.get(name, 0) for name, spare in surplus.items()):
+            surplus = {name: spare - resource.get(name, 0) for name, spare in surplus.items()}
+        else:
+            kept.append(task)
+    return kept[::-1]
+
+
+class Search:
+    """The search of one ask for victims in other queues.
+
+    Args:
+        ask, leaf, needs: who wants what; amounts above 0.
+        fence: the queue below which victims are looked for.
+        leaf_of: the queue of a task that may go; None for one that may not, whatever it is for.
+        queue_of: the queue of a task, or where its like runs.
+    """
+
+    def __init__(
+        self,
+        ask: Ask,
+        leaf: Account,
+        needs: Needs,
+        trigger: Trigger,
+        fence: Account,
+        leaf_of: Callable[[Ask], Account | None],
+        queue_of: Callable[[Ask], Account],
+    ) -> None:
+        self._ask = ask
+        self._leaf = leaf
+        self._needs = needs
+        self._is_own = trigger.is_own
+        self._fence = fence
+        self._leaf_of = leaf_of
+        self._queue_of = queue_of
+        self._ways = set(leaf.path_up)
+        self._queue_needs = self._room_in_queues()
+        #: (queue, priority) -> whether its tasks of that priority may be victims.
+        self._allowed: dict[tuple[Account, int], bool] = {}
+        #: Whether tasks of a kind could be victims, if they were the only ones.
+        self._could_go: dict[Kind, bool] = {}
+        #: Nodes that were looked at and why they were not chosen, the best first.
+        self.rejected: list[tuple[NodeID, str]] = []
+
+    def _room_in_queues(self) -> Resource:
+        """How far the ask would lead queues on its way above their max (PE-39 b)."""
+        room: Resource = {}
+        for queue in self._leaf.path_up:
+            limit = queue.max or {}
+            for name, wanted in self._needs:
+                over = use(queue, name) + wanted - limit[name] if name in limit else 0
+                if over > room.get(name, 0):
+                    room[name] = over
+        return room
+
+    def run(self, nodes: Iterable[tuple[IndexedNode, NodeTasks]]) -> Solution | None:
+        """The best solution on any of ``nodes`` (PE-44); None when there is none."""
+        promising = [
+            (least, _age_rank(tasks.newest_ns, has_room=has_room), node.node_id, has_room, node, tasks, needs)
+            for node, tasks in nodes
+            for needs, has_room in [self._needs_on(node)]
+            if needs and (least := _least(needs, tasks.largest))
+        ]
+        heapq.heapify(promising)
+        best: Solution | None = None
+        while promising:
+            least, age, node_id, has_room, node, tasks, needs = promising[0]
+            if best is not None and best.rank() < (False, False, least, age, node_id):
+                break
+            heapq.heappop(promising)
+            found = self._solve(node, tasks, needs, has_room=has_room) if self._has_candidate(tasks) else None
+            if found is not None and (best is None or found.rank() < best.rank()):
+                found, best = best, found
+            self._reject(node_id if found is None else found.node.node_id, found, best)
+        if best is not None:
+            others = heapq.nsmallest(REJECTED_MAX - len(self.rejected), promising)
+            self.rejected += [(node_id, f"at least {least} would have to go") for least, _, node_id, *_ in others]
+        return best
+
+    def _reject(self, node_id: NodeID, found: Solution | None, best: Solution | None) -> None:
+        if best is not None and best.node.node_id == node_id:
+            return
+        if found is None:
+            self.rejected.append((node_id, "nobody there may go, or too few"))
+            return
+        is_last_resort, has_owner, count, *_ = found.rank()
+        unwilling = ", among them such as should be spared" if is_last_resort or has_owner else ""
+        self.rejected.insert(0, (node_id, f"{count} would have to go{unwilling}"))
+
+    def _needs_on(self, node: IndexedNode) -> tuple[Resource, bool]:
+        """What has to be freed on the node (PE-39), and whether it has room for the ask already."""
+        needs = lacking(self._needs, node.available)
+        has_room = not needs
+        for name, amount in self._queue_needs.items():
+            if amount > needs.get(name, 0):
+                needs[name] = amount
+        return needs, has_room
+
+    def _has_candidate(self, tasks: NodeTasks) -> bool:
+        """Whether anybody on the node could go; that is nearly always found out by looking it up."""
+        could_go = self._could_go
+        for kind in tasks.kinds:
+            found = could_go.get(kind)
+            if found is None:
+                spec = kind.example.spec
+                leaf = self._queue_of(kind.example)
+                exchange = Exchange(self._leaf, self._needs, is_own=self._is_own)
+                found = self._may_come_from(leaf, spec.priority) and exchange.can_take(leaf, spec.resource)
+                could_go[kind] = found
+            if found:
+                return True
+        return False
+
+    def _solve(self, node: IndexedNode, tasks: NodeTasks, needs: Resource, *, has_room: bool) -> Solution | None:
+        exchange = Exchange(self._leaf, self._needs, is_own=self._is_own)
+        leaves: dict[int, Account] = {}
+
+        def may_take(task: Ask) -> bool:
+            leaf = self._leaf_of(task)
+            if leaf is None or not self._may_come_from(leaf, task.spec.priority):
+                return False
+            leaves[id(task)] = leaf
+            return exchange.take(leaf, task.spec.resource)
+
+        chosen = choose(tasks.tasks, needs, may_take)
+        return Solution(node, [Victim(task, leaves[id(task)]) for task in chosen], has_room) if chosen else None
+
+    def _may_come_from(self, leaf: Account, priority: int) -> bool:
+        """Whether the fence, the queue's policy and the priorities allow it (PE-20, PE-28, PE-30)."""
+        allowed = self._allowed.get((leaf, priority))
+        if allowed is None:
+            allowed = self._allowed[leaf, priority] = self._is_open(leaf) and self._is_lower(leaf, priority)
+        return allowed
+
+    def _is_open(self, leaf: Account) -> bool:
+        is_inside = self._fence in leaf.path_up and leaf is not self._leaf
+        return is_inside and leaf.config.properties.preemption_policy != "disabled"
+
+    def _is_lower(self, leaf: Account, priority: int) -> bool:
+        common = next(queue for queue in leaf.path_up if queue in self._ways)
+        own = effective_priority(self._ask.spec.priority, self._leaf, common)
+        return effective_priority(priority, leaf, common) <= own
+
+
+def _least(needs: Resource, largest: Resource) -> int:
+    """No fewer tasks than this can cover ``needs``; 0 if none can."""
+    least = 0
+    for name, amount in needs.items():
+        size = largest.get(name)
+        if not size:
+            return 0
+        least = max(least, -(-amount // size))
+    return least

@@ -1,0 +1,260 @@
+"""Which application first in a leaf (section 6 of PR): the keys of the three policies, and the filter of ``stateaware``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ykactor.core.config.model import QueueConfig
+from ykactor.core.messages.states import ApplicationState
+from ykactor.core.queueing.equivalence import AskQueue, Line, LineKey
+from ykactor.core.queueing.pending import WaitingApplication
+from ykactor.core.queueing.priorities import sort_rank
+from ykactor.core.queueing.scheduling_queue import Lineup
+from ykactor.core.values.ids import ApplicationID
+from ykactor.core.values.resources import Resource
+from ykactor.core.values.sorted_list import Ranking, SortKey
+
+if TYPE_CHECKING:
+    from ykactor.core.messages.asks import Ask
+
+_STARTING, _ACCEPTED, _FAILING = ApplicationState.STARTING, ApplicationState.ACCEPTED, ApplicationState.FAILING
+
+
+def usage_key(allocated: Resource, guaranteed: Resource | None) -> tuple[float, ...]:
+    """The usage of section 6.2 of PR as a tuple that compares: shares of the guarantee or plain amounts, largest first.
+
+    The tuple ends in 0.0 and trailing zeros do not count, so that a list which runs out compares with what is left of the
+    other as with zeros. (A zero between positive and negative amounts would break this; allocated is never negative.)
+    """
+    if guaranteed:
+        usage = [
+            float(amount) / float(guaranteed[name]) if guaranteed.get(name) else float(amount)
+            for name, amount in allocated.items()
+            if amount
+        ]
+    else:
+        usage = [float(amount) for amount in allocated.values() if amount]
+    usage.sort(reverse=True)
+    return *usage, 0.0
+
+
+class LeafOrder:
+    """The applications of one leaf in the order of its policy, by lines that fare alike.
+
+    Under ``stateaware`` applications that are Starting or Accepted are kept back in lists of their own, and only the first
+    of one list stands in lines: of Accepted when nobody is Starting, with or without pending asks (section 6.3 of PR).
+    """
+
+    __slots__ = (
+        "_backs_off",
+        "_chosen",
+        "_generation",
+        "_guaranteed",
+        "_keeps_back",
+        "_kept_back",
+        "_lines_made",
+        "_lineup",
+        "_places",
+        "_set_back",
+        "_sorts_by_priority",
+        "_sorts_by_usage",
+        "_starting",
+        "_stuck",
+        "lines",
+        "park",
+        "wake",
+    )
+
+    def __init__(self, config: QueueConfig) -> None:
+        self._guaranteed = config.guaranteed
+        self._backs_off = config.properties.backoff_count > 0
+        self._sorts_by_usage = config.properties.sort_policy == "fair"
+        self._sorts_by_priority = config.properties.sort_by_priority
+        self._keeps_back = config.properties.sort_policy == "stateaware"
+        self.lines: dict[LineKey, Line] = {}
+        self._lines_made = 0
+        self._lineup: Lineup[Line] = Lineup()
+        #: Offer a line no more until the generation moves on.
+        self.park = self._lineup.park
+        #: Offer a line again.
+        self.wake = self._lineup.wake
+        self._generation = 0
+        #: Lines that are stuck in this generation, and asks that do not stand where the first of them has its place.
+        self._stuck: list[Line] = []
+        self._set_back: list[tuple[WaitingApplication, AskQueue]] = []
+        self._kept_back: dict[ApplicationState, Ranking[WaitingApplication]] = {_STARTING: Ranking(), _ACCEPTED: Ranking()}
+        self._places: dict[ApplicationID, tuple[ApplicationState, SortKey]] = {}
+        self._starting: set[ApplicationID] = set()
+        self._chosen: WaitingApplication | None = None
+
+    # ---- who is next
+
+    def first(self, generation: int) -> WaitingApplication | None:
+        """The first application that stands in a line which is not parked; None if all are."""
+        lineup = self._lineup
+        if generation != self._generation:
+            self._generation = generation
+            self._release()
+        while (line := lineup.first(generation)) is not None:
+            application = line.head()
+            assert line.sort_key is not None
+            if line.sort_key[0] == application.sort_key:
+                if line.stuck:  # it may have become its turn
+                    application.lineup.wake(application.queues[line.key[0]])
+                return application
+            line.put(application)
+            lineup.put(line, line.head_key())
+        return None
+
+    def standing(self) -> list[WaitingApplication]:
+        """Everybody who stands in a line."""
+        return list(dict.fromkeys(application for line in self.lines.values() for application in line.places()))
+
+    def has_ready(self) -> bool:
+        """Whether a line is not parked."""
+        return self._lineup.has_ready()
+
+    # ---- lines that are stuck
+
+    def get_stuck(self, line: Line) -> None:
+        """The line has found no node."""
+        if not line.stuck:
+            line.stuck = True
+            self._stuck.append(line)
+
+    def pass_on(self, line: Line, now_ns: int, acts_ns: Callable[[Ask], int]) -> int:
+        """Let the line stand where its first ask stands that may act by now, if there is one; answers when the first may."""
+        at_ns = line.find_speaker(now_ns, acts_ns)
+        if at_ns <= now_ns:
+            self._lineup.put(line, line.head_key())
+        return at_ns
+
+    def set_back(self, application: WaitingApplication, queue: AskQueue, key: SortKey) -> None:
+        """Of these asks of a stuck line it is the turn of the one at ``key``, behind others of the application."""
+        application.lineup.put(queue, key)
+        self._set_back.append((application, queue))
+
+    def _release(self) -> None:
+        for line in self._stuck:
+            line.stuck, line.speaker = False, None
+            self._lineup.put(line, line.head_key())
+        self._stuck.clear()
+        for application, queue in self._set_back:
+            application.lineup.put(queue, queue.first_key())
+        self._set_back.clear()
+
+    # ---- keeping the order
+
+    def sort_key(self, application: WaitingApplication) -> SortKey | None:
+        """The application's place by the policy; None when it has nothing pending (PR-29) or is failing (SC-25)."""
+        priority = application.priorities.highest
+        if priority is None or application.state is _FAILING:  # SC-25
+            return None
+        rank, age, arrival = sort_rank(priority), application.submission_ns, application.arrival
+        if self._sorts_by_usage:
+            real = application.real_usage() if application.reserved else application.allocated
+            usage = usage_key(real, self._guaranteed)
+            return (rank, usage, age, arrival) if self._sorts_by_priority else (usage, rank, age, arrival)
+        return (rank, age, arrival) if self._sorts_by_priority else (age, rank, arrival)
+
+    def update(self, application: WaitingApplication) -> None:
+        """Bring the places of ``application`` up to date with its asks, usage and state."""
+        application.changed = application.used = False
+        key = self.sort_key(application)
+        if not self._keeps_back:
+            self._stand(application, key)
+            return
+        self._keep_back(application, key)
+        if application.state not in self._kept_back:
+            self._stand(application, key)
+        elif application is not self._chosen:
+            self._stand(application, None)
+        self._choose()
+
+    def has_moved(self, application: WaitingApplication) -> bool:
+        """Whether something besides its priority may have changed where ``application`` stands."""
+        return bool(
+            application.changed
+            or (application.used and self._sorts_by_usage)
+            or application.closed
+            or application.opened
+        )
+
+    def remove(self, application: WaitingApplication) -> None:
+        """The application leaves the queue."""
+        self._keep_back(application, None)
+        self._starting.discard(application.application_id)
+        self._stand(application, None)
+        self._choose()
+
+    def _stand(self, application: WaitingApplication, key: SortKey | None) -> None:
+        """Let the application stand with ``key`` in the lines of all its asks; None takes it out of them."""
+        before, application.sort_key = application.sort_key, key
+        for queue in application.closed:
+            self._leave(application, queue)
+        application.closed.clear()
+        wanted = None if key is None or application.backoff_ns else application.slots_needed()
+        if application.in_lines != wanted:
+            for queue in application.queues.values():
+                self._leave(application, queue)
+                if wanted is not None:
+                    self._join(application, queue, wanted)
+            application.in_lines = wanted
+            application.lineup.wake_all()
+        elif wanted is not None:
+            for queue in application.opened:
+                if application.queues.get(queue.key) is queue:
+                    self._join(application, queue, wanted)
+            if before is not None and key is not None and key < before:
+                for queue in application.queues.values():
+                    self._join(application, queue, wanted)
+        application.opened.clear()
+
+    def _join(self, application: WaitingApplication, queue: AskQueue, slots_needed: int) -> None:
+        key = self.line_key(application, queue, slots_needed)
+        line = self.lines.get(key)
+        if line is None:
+            self._lines_made += 1
+            line = self.lines[key] = Line(key, self._lines_made)
+        if queue.line is not line:
+            queue.line = line
+            line.note_age(queue)
+        line.put(application)
+        self._lineup.put(line, line.head_key())
+
+    def line_key(self, application: WaitingApplication, queue: AskQueue, slots_needed: int) -> LineKey:
+        """Which line the asks of ``queue`` belong to."""
+        return queue.key, slots_needed, application.trackers, application.application_id if self._backs_off else None
+
+    def _leave(self, application: WaitingApplication, queue: AskQueue) -> None:
+        line, queue.line = queue.line, None
+        application.lineup.put(queue, queue.first_key())
+        if line is not None:
+            line.remove(application)
+            self._lineup.put(line, line.head_key())
+            if not line:
+                del self.lines[line.key]
+
+    # ---- stateaware
+
+    def _keep_back(self, application: WaitingApplication, key: SortKey | None) -> None:
+        old = self._places.pop(application.application_id, None)
+        if old is not None:
+            self._kept_back[old[0]].remove(old[1])
+        if application.state is _STARTING:
+            self._starting.add(application.application_id)
+        else:
+            self._starting.discard(application.application_id)
+        if key is not None and application.state in self._kept_back:
+            self._places[application.application_id] = application.state, key
+            self._kept_back[application.state].add(key, application)
+
+    def _choose(self) -> None:
+        kept = self._kept_back[_STARTING if self._starting else _ACCEPTED]
+        chosen = kept.peek()
+        before, self._chosen = self._chosen, chosen
+        if before is not None and before is not chosen and before.state in self._kept_back:
+            self._stand(before, None)
+        if chosen is not None:
+            self._stand(chosen, kept.first_key())

@@ -1,0 +1,290 @@
+"""What waits: the scheduler's index of the asks of one application, grouped by shape.
+
+The leaf owns asks; this index is derived from its facts and exists to answer two questions at once, however many asks
+wait: which ask is next, and can it be skipped because asks of its shape have just failed. Two asks of one application
+with the same shape fare alike, so they wait in one ``AskQueue`` and are parked together.
+"""
+
+from __future__ import annotations
+
+from ykactor.core.config.access import UserGroups
+from ykactor.core.messages.asks import Ask, order_of, shape_of
+from ykactor.core.messages.facts import ApplicationAdded, Payer
+from ykactor.core.messages.states import COUNTED_AS_RUNNING, ApplicationState
+from ykactor.core.queueing.equivalence import HAS_NODE, PREEMPTS, RESERVES, AskQueue, QueueKey
+from ykactor.core.queueing.priorities import Priority, PriorityBag
+from ykactor.core.queueing.scheduling_queue import Lineup
+from ykactor.core.queueing.task_groups import WaitingGang
+from ykactor.core.quota.limits import GroupChoice, TrackerTuple, charge, credit
+from ykactor.core.values.ids import AllocationKey
+from ykactor.core.values.resources import Resource, add_to, subtract_from, subtracted
+from ykactor.core.values.sorted_list import SortKey
+
+#: Running slots, see ``WaitingApplication.slots_needed``.
+QUEUE_SLOT, USER_SLOT = 1, 2
+
+
+class WaitingApplication:
+    """What the scheduler keeps of one live application.
+
+    Attributes:
+        state: as the leaf has it, or will have it when the present plan is settled.
+        allocated: sum of the allocations, base units, for the fair policy (section 6.2 of PR).
+        submission_ns: see ``applications.Application``; moved back by asks that are older.
+        queues: its asks by shape; ``lineup`` has them in the order of their first asks.
+        opened, closed: queues that came and went since the leaf's order looked last.
+        shown_priority: the priority that the leaf's own bag holds of this application.
+        sort_key: its place by the leaf's policy; None while it is in no line. Written by the leaf's order.
+        changed: whether its state or age changed since the leaf's order looked last; ``used``: whether its usage did.
+        in_lines: the ``slots_needed`` of these lines; None while it is in no line.
+        backoff_ns: until when it is left alone (SC-38); 0 while it is not.
+        enrolled: whether it holds its ``trackers`` yet (see ``limits``), which it does from its first ask or allocation on.
+        group: what it counts against beside its user; None is no group. ``payer`` has both.
+        counted: whether its trackers count it as an application (QU-74).
+        gang: its task groups; None while it has none.
+        held: what keeps it from starting, as far as it was told (``told.HELD_BY_QUEUE``, ``HELD_BY_LIMIT``).
+        reserving: the asks that a node is kept for.
+        reserved: the part of ``allocated`` that placeholders hold.
+        holds_slot: whether a running slot is kept for it while it is Accepted (QU-54).
+    """
+
+    __slots__ = (
+        "allocated",
+        "application_id",
+        "arrival",
+        "asks",
+        "backoff_ns",
+        "changed",
+        "closed",
+        "counted",
+        "enrolled",
+        "gang",
+        "group",
+        "held",
+        "holds_slot",
+        "in_lines",
+        "lineup",
+        "opened",
+        "payer",
+        "priorities",
+        "queues",
+        "reserved",
+        "reserving",
+        "shown_priority",
+        "sort_key",
+        "state",
+        "stateaware",
+        "submission_ns",
+        "trackers",
+        "used",
+        "who",
+    )
+
+    def __init__(self, fact: ApplicationAdded) -> None:
+        self.application_id = fact.application_id
+        self.arrival = fact.arrival
+        self.stateaware = fact.stateaware
+        self.who = UserGroups(fact.user, fact.groups)
+        self.payer = Payer(fact.user)
+        self.submission_ns = fact.submission_ns
+        self.state = ApplicationState.NEW
+        self.allocated: Resource = {}
+        self.reserved: Resource = {}
+        self.holds_slot = False
+        self.held = 0
+        self.gang = WaitingGang(fact.placeholder_ask) if fact.placeholder_ask else None
+        #: With the queue in which each waits; None for those that wait for placeholders or have a node kept for them.
+        self.asks: dict[AllocationKey, tuple[Ask, AskQueue | None]] = {}
+        self.reserving: dict[AllocationKey, Ask] = {}
+        self.queues: dict[QueueKey, AskQueue] = {}
+        self.lineup: Lineup[AskQueue] = Lineup()
+        self.opened: list[AskQueue] = []
+        self.closed: list[AskQueue] = []
+        self.priorities = PriorityBag()
+        self.shown_priority: Priority = None
+        self.sort_key: SortKey | None = None
+        self.in_lines: int | None = None
+        self.changed = True
+        self.used = False
+        self.backoff_ns = 0
+        self.enrolled = False
+        self.group: GroupChoice | None = None
+        self.trackers: TrackerTuple = ()
+        self.counted = False
+
+    def add(self, ask: Ask) -> None:
+        """An ask waits from now on. O(log asks) plus a memory move."""
+        self.priorities.add(ask.spec.priority)
+        if ask.created_ns < self.submission_ns:
+            self.submission_ns = ask.created_ns
+            self.changed = True
+        self._wait(ask)
+
+    def _wait(self, ask: Ask) -> None:
+        if self.gang is not None and ask.spec.task_group_name in self.gang.open_groups and not ask.spec.placeholder:
+            self._keep(ask)
+        else:
+            self._line_up(ask)
+
+    def _keep(self, ask: Ask) -> None:
+        assert self.gang is not None
+        self.gang.keep(order_of(ask), ask)
+        self.asks[ask.spec.allocation_key] = ask, None
+
+    def _line_up(self, ask: Ask, *, has_node: bool = False) -> None:
+        shape = shape_of(ask.spec)
+        may_preempt = ask.spec.allow_preempt_other and shape[1] is None  # PE-11, PE-13
+        key = shape, HAS_NODE if has_node else PREEMPTS if may_preempt else RESERVES
+        queue = self.queues.get(key)
+        if queue is None:
+            queue = self.queues[key] = AskQueue(key)
+            self.opened.append(queue)
+        queue.add(order_of(ask), ask)
+        if queue.told is not None:
+            queue.told.add(ask)
+        line = queue.line
+        if line is not None and ask.since_ns < line.oldest_ns:
+            line.oldest_ns = ask.since_ns
+        self.asks[ask.spec.allocation_key] = ask, queue
+        self.lineup.put(queue, queue.first_key())
+
+    def reserve(self, ask: Ask, *, contends: bool) -> None:
+        """A node is kept for an ask: it leaves its line, and stands in another one only if it goes on trying to preempt."""
+        self._step_out(ask)
+        self.reserving[ask.spec.allocation_key] = ask
+        if contends:
+            self._line_up(ask, has_node=True)
+        else:
+            self.asks[ask.spec.allocation_key] = ask, None
+
+    def unreserve(self, ask: Ask) -> None:
+        """The ask stands in line again."""
+        self._step_out(ask)
+        self._wait(ask)
+
+    def discard(self, ask: Ask) -> None:
+        """An ask waits no more: it is gone, or about to be placed."""
+        self._step_out(ask)
+        self.priorities.remove(ask.spec.priority)
+
+    def _step_out(self, ask: Ask) -> None:
+        _, queue = self.asks.pop(ask.spec.allocation_key)
+        has_node = bool(self.reserving) and self.reserving.pop(ask.spec.allocation_key, None) is not None
+        if queue is not None:
+            queue.remove(order_of(ask))
+            if queue.told is not None:
+                queue.told.drop(ask)
+            first_key = queue.first_key()
+            self.lineup.put(queue, first_key)
+            if first_key is None:
+                del self.queues[queue.key]
+                self.closed.append(queue)
+        elif not has_node:
+            assert self.gang is not None
+            self.gang.let_go(order_of(ask), ask)
+
+    def change_group(self, name: str, *, is_open: bool) -> None:
+        """Real asks of a task group wait for placeholders from now on, or no more."""
+        if self.gang is None:
+            self.gang = WaitingGang({})
+        if is_open:
+            self.gang.open_groups.add(name)
+        else:
+            self.gang.open_groups.discard(name)
+        for ask in [ask for ask, _ in self.asks.values() if ask.spec.task_group_name == name and not ask.spec.placeholder]:
+            self._step_out(ask)
+            self._wait(ask)
+
+    def put_back(self, ask: Ask) -> None:
+        """A placement was refused: the ask waits again."""
+        self.end(ask)
+        self.add(ask)
+
+    def begin(self, ask: Ask) -> None:
+        """Something of it runs; its user and group are charged."""
+        resource = ask.spec.resource
+        add_to(self.allocated, resource)
+        if ask.spec.placeholder:
+            add_to(self.reserved, resource)
+        self.used = True
+        if self.trackers:
+            charge(self.trackers, resource)
+        if not self.counted:
+            self.count()
+
+    def end(self, ask: Ask) -> None:
+        """Something of it runs no more."""
+        resource = ask.spec.resource
+        subtract_from(self.allocated, resource)
+        if ask.spec.placeholder:
+            subtract_from(self.reserved, resource)
+        self.used = True
+        if self.trackers:
+            credit(self.trackers, resource)
+
+    def choose(self, group: GroupChoice | None) -> None:
+        """Count against this group; its trackers are another matter."""
+        self.group = group
+        self.payer = Payer(self.who.user, group.group if group is not None else "")
+
+    def hold(self, trackers: TrackerTuple) -> None:
+        """Count against these trackers from now on, with what runs already."""
+        self.enrolled = True
+        self.trackers = trackers
+        if self.allocated or self.counted:
+            charge(trackers, self.allocated)
+            self.count()
+
+    def let_go(self) -> None:
+        """Count against its trackers no more; whether it counts as an application is kept for those to come."""
+        credit(self.trackers, self.allocated)
+        for tracker in self.trackers:
+            tracker.applications.pop(self.application_id, None)
+        self.trackers = ()
+
+    def count(self) -> None:
+        """Be one of the applications of its trackers."""
+        self.counted = self.changed = True
+        for tracker in self.trackers:
+            tracker.applications[self.application_id] = None
+
+    def uncount(self) -> None:
+        """Nothing of it waits or runs any more."""
+        self.counted, self.changed = False, True
+        for tracker in self.trackers:
+            tracker.applications.pop(self.application_id, None)
+
+    def enter(self, state: ApplicationState) -> None:
+        """The application is, or will be, in this state."""
+        self.state = state
+        self.changed = True
+        if state in COUNTED_AS_RUNNING:  # the slot that was kept is the one that runs now
+            self.holds_slot = False
+
+    def leave_lines(self) -> None:
+        """The leaf's order begins anew: stand nowhere."""
+        for queue in self.queues.values():
+            queue.line = None
+            self.lineup.put(queue, queue.first_key())
+        self.opened.clear()
+        self.closed.clear()
+        self.sort_key = self.in_lines = None
+        self.changed = True
+
+    def completes_gang(self) -> bool:
+        """Whether its placeholders, the newest included, move it on from Accepted (AP-38)."""
+        gang = self.gang
+        return gang is not None and self.state is ApplicationState.ACCEPTED and not gang.is_over and gang.is_complete()
+
+    def slots_needed(self) -> int:
+        """Which running slots it has to find before it may begin: of its queues (QU-51), of its user and group (QU-73)."""
+        if self.state is not ApplicationState.ACCEPTED:
+            return 0
+        return (0 if self.holds_slot else QUEUE_SLOT) | (0 if self.counted else USER_SLOT)
+
+    def real_usage(self) -> Resource:
+        """What runs without what placeholders hold (section 6.2 of PR)."""
+        return subtracted(self.allocated, self.reserved)
+
+    def __repr__(self) -> str:
+        return f"<WaitingApplication {self.application_id} {self.state}>"

@@ -1,0 +1,75 @@
+"""Dynamic priorities: what a queue's priority is, given those of what it holds (section 2 of PR)."""
+
+import heapq
+
+from ykactor.core.config.model import QueueProperties
+
+PRIORITY_MIN = -(2**31)
+PRIORITY_MAX = 2**31 - 1
+
+#: None is "has no priority": nothing is pending. It is never a number, not even the lowest one (PR-16).
+Priority = int | None
+
+
+def queue_priority(raw: Priority, properties: QueueProperties) -> Priority:
+    """What a queue shows to its parent when the highest priority inside is ``raw`` (PR-11)."""
+    if raw is None:
+        return None
+    if properties.priority_fence:
+        return properties.priority_offset
+    return clamp(raw + properties.priority_offset)
+
+
+def clamp(priority: int) -> int:
+    """Cut to int32."""
+    return max(PRIORITY_MIN, min(PRIORITY_MAX, priority))
+
+
+def sort_rank(priority: Priority) -> int:
+    """A key that sorts higher priorities first, and "no priority" after every number."""
+    return -PRIORITY_MIN + 1 if priority is None else -priority
+
+
+class PriorityBag:
+    """How often each priority occurs, and the highest: a count for each, and a heap that forgets lazily."""
+
+    __slots__ = ("_counts", "_heap", "highest")
+
+    def __init__(self) -> None:
+        self._counts: dict[int, int] = {}
+        #: Negated priorities; those that no longer occur are dropped when they reach the top.
+        self._heap: list[int] = []
+        self.highest: Priority = None
+
+    def add(self, priority: int) -> None:
+        """One more of ``priority``. O(1) for one that occurs, else O(log distinct)."""
+        counts = self._counts
+        if priority in counts:
+            counts[priority] += 1
+            return
+        counts[priority] = 1
+        heap = self._heap
+        heapq.heappush(heap, -priority)
+        if len(heap) > 2 * len(counts) + 64:  # lower ones came and went below the top
+            heap[:] = [-priority for priority in counts]
+            heapq.heapify(heap)
+        self.highest = -heap[0]
+
+    def remove(self, priority: int) -> None:
+        """One less of ``priority``, which must be in the bag. Amortised O(log distinct)."""
+        counts = self._counts
+        if counts[priority] > 1:
+            counts[priority] -= 1
+            return
+        del counts[priority]
+        heap = self._heap
+        while heap and -heap[0] not in counts:
+            heapq.heappop(heap)
+        self.highest = -heap[0] if heap else None
+
+    def replace(self, old: Priority, new: Priority) -> None:
+        """One member changed from ``old`` to ``new``; None is "not in the bag"."""
+        if new is not None:
+            self.add(new)
+        if old is not None:
+            self.remove(old)

@@ -1,0 +1,85 @@
+"""A priority queue of candidates, some of them parked: not offered again until something grows."""
+
+from __future__ import annotations
+
+from typing import Generic, Protocol, TypeVar
+
+from ykactor.core.values.sorted_list import Ranking, SortKey
+
+
+class Candidate(Protocol):
+    """What a ``Lineup`` orders."""
+
+    #: The place in the order, or None while not in it; written by the lineup only.
+    sort_key: SortKey | None
+    #: Not offered until the generation moves on; written by the lineup only.
+    parked: bool
+
+
+C = TypeVar("C", bound=Candidate)
+
+
+class Lineup(Generic[C]):
+    """Candidates in the order of their keys, some of them parked."""
+
+    __slots__ = ("_generation", "_parked", "_ready")
+
+    def __init__(self) -> None:
+        self._ready: Ranking[C] = Ranking()
+        self._parked: dict[C, None] = {}
+        self._generation = 0
+
+    def put(self, candidate: C, key: SortKey | None) -> None:
+        """Give ``candidate`` the place ``key``; None takes it out. A parked one stays parked."""
+        old = candidate.sort_key
+        if old == key:
+            return
+        candidate.sort_key = key
+        if candidate.parked:
+            if key is None:
+                candidate.parked = False
+                del self._parked[candidate]
+            return
+        ready = self._ready
+        if old is None:
+            assert key is not None
+            ready.add(key, candidate)
+        elif key is None:
+            ready.remove(old)
+        elif ready.first() is not candidate or not ready.first_moves_to(key):
+            ready.remove(old)
+            ready.add(key, candidate)
+
+    def first(self, generation: int) -> C | None:
+        """The best candidate that is not parked; None if all are."""
+        if generation != self._generation:
+            self._generation = generation
+            self.wake_all()
+        return self._ready.peek()
+
+    def park(self, candidate: C) -> None:
+        """Offer ``candidate`` no more; it must be in the order and not be parked."""
+        assert candidate.sort_key is not None
+        self._ready.remove(candidate.sort_key)
+        candidate.parked = True
+        self._parked[candidate] = None
+
+    def wake(self, candidate: C) -> None:
+        """Offer ``candidate`` again."""
+        if candidate.parked:
+            assert candidate.sort_key is not None
+            candidate.parked = False
+            del self._parked[candidate]
+            self._ready.add(candidate.sort_key, candidate)
+
+    def wake_all(self) -> None:
+        """Offer everybody again."""
+        if self._parked:
+            self._ready.add_all((candidate.sort_key, candidate) for candidate in self._parked if candidate.sort_key is not None)
+            for candidate in self._parked:
+                candidate.parked = False
+            self._parked.clear()
+
+    def has_ready(self) -> bool:
+        """Whether somebody is not parked."""
+        return bool(self._ready)

@@ -1,0 +1,278 @@
+"""Who is next: orders that are updated when a key changes and never rebuilt for a decision.
+
+Two kinds of order, both with *parking*. A candidate that could place nothing is parked: it keeps its place in the
+order but is not offered again, until the generation moves on (something grew: capacity, quota, an application slot)
+or somebody wakes it. Parking is what makes a full cluster cheap: what cannot run costs nothing until something
+changes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from typing import TYPE_CHECKING
+
+from ykactor.core.queueing.priorities import sort_rank
+from ykactor.core.values.resources import Resource, ahead
+
+if TYPE_CHECKING:
+    from ykactor.core.quota.ledger import Account
+
+
+class Effort:
+    """What comparing pending amounts has cost, in looks at a node; the planner keeps it within its budget."""
+
+    __slots__ = ("spent",)
+
+    def __init__(self) -> None:
+        self.spent = 0
+
+
+class _Bucket:
+    """The queues of a group that have the same pending resources."""
+
+    __slots__ = ("ahead_count", "pending", "point", "ready", "size")
+
+    def __init__(self, pending: Resource) -> None:
+        self.pending = pending
+        #: The amounts of the group's one or two types.
+        self.point = (0, 0)
+        #: Members, parked ones included.
+        self.size = 0
+        #: How many queues of the group have strictly more pending (PR-36).
+        self.ahead_count = 0
+        #: Members that are not parked: (rank of priority, name, account).
+        self.ready: list[tuple[int, str, Account]] = []
+
+
+#: Changes of a group after which counting anew is better than keeping the counts.
+_CHANGES_MAX = 16
+
+
+class _Group:
+    """Queues that only "more pending" and what follows can separate.
+
+    The counts of PR-36 are made when somebody asks for the best of several buckets: by one sweep where all have the same one or
+    two types, which is O(n log n), else by comparing each with each. They are kept up to date through a few changes, which is
+    O(n) each, and dropped when more come before somebody asks again.
+    """
+
+    __slots__ = ("_changes", "_effort", "_types", "buckets", "ready_count")
+
+    def __init__(self, effort: Effort) -> None:
+        self.buckets: dict[tuple[tuple[str, int], ...], _Bucket] = {}
+        self.ready_count = 0
+        self._effort = effort
+        #: Since somebody asked; None while there are no counts.
+        self._changes: int | None = None
+        #: The types of all buckets if they are one or two, else None; set with the counts.
+        self._types: tuple[str, str] | None = None
+
+    def join(self, vector: tuple[tuple[str, int], ...]) -> _Bucket:
+        """A member with this pending vector comes."""
+        bucket = self.buckets.get(vector)
+        if bucket is None:
+            bucket = self.buckets[vector] = _Bucket(dict(vector))
+            if self._changes is not None:
+                self._place(bucket)
+        self._resize(bucket, 1)
+        return bucket
+
+    def leave(self, vector: tuple[tuple[str, int], ...]) -> None:
+        """A member with this pending vector goes."""
+        bucket = self.buckets[vector]
+        self._resize(bucket, -1)
+        if bucket.size == 0:
+            del self.buckets[vector]
+
+    def first(self) -> Account:
+        """The best member that is not parked; there must be one."""
+        if len(self.buckets) == 1:
+            (bucket,) = self.buckets.values()
+            return bucket.ready[0][2]
+        self.reckon()
+        self._effort.spent += len(self.buckets)
+        return min((bucket.ahead_count, *bucket.ready[0]) for bucket in self.buckets.values() if bucket.ready)[3]
+
+    # ---- counts
+
+    def reckon(self) -> None:
+        """Have the counts of PR-36; somebody asks for them."""
+        if self._changes is None:
+            self._count_all()
+        self._changes = 0
+
+    def _resize(self, bucket: _Bucket, step: int) -> None:
+        bucket.size += step
+        if self._changes is None:
+            return
+        self._changes += 1
+        if self._changes > _CHANGES_MAX:
+            self._changes = None
+            return
+        for other in self._behind(bucket):
+            other.ahead_count += step
+
+    def _place(self, bucket: _Bucket) -> None:
+        """Count who is ahead of a new bucket; a type that nobody had before ends the sweep's simplicity."""
+        if self._types is not None:
+            if not bucket.pending.keys() <= set(self._types):
+                self._changes = None
+                return
+            bucket.point = self._point_of(bucket.pending)
+        bucket.ahead_count = sum(other.size for other in self._ahead_of(bucket))
+
+    def _behind(self, bucket: _Bucket) -> list[_Bucket]:
+        self._effort.spent += len(self.buckets) // 2
+        if self._types is None:
+            return [other for other in self.buckets.values() if ahead(bucket.pending, other.pending)]
+        x, y = bucket.point
+        return [it for it in self.buckets.values() if it.point[0] <= x and it.point[1] <= y and it is not bucket]
+
+    def _ahead_of(self, bucket: _Bucket) -> list[_Bucket]:
+        self._effort.spent += len(self.buckets) // 2
+        if self._types is None:
+            return [other for other in self.buckets.values() if ahead(other.pending, bucket.pending)]
+        x, y = bucket.point
+        return [it for it in self.buckets.values() if it.point[0] >= x and it.point[1] >= y and it is not bucket]
+
+    def _point_of(self, pending: Resource) -> tuple[int, int]:
+        assert self._types is not None
+        return pending.get(self._types[0], 0), pending.get(self._types[1], 0)
+
+    def _count_all(self) -> None:
+        names = sorted({name for bucket in self.buckets.values() for name in bucket.pending})
+        if len(names) > 2:
+            self._types = None
+            for bucket in self.buckets.values():
+                bucket.ahead_count = sum(other.size for other in self._ahead_of(bucket))
+            return
+        self._types = names[0], names[-1]
+        for bucket in self.buckets.values():
+            bucket.point = self._point_of(bucket.pending)
+        seen: list[int] = []  # second amounts of everybody whose first is at least as large
+        for bucket in sorted(self.buckets.values(), key=lambda it: it.point, reverse=True):
+            bucket.ahead_count = len(seen) - bisect_left(seen, bucket.point[1])
+            for _ in range(bucket.size):
+                insort(seen, bucket.point[1])
+        self._effort.spent += 10 * len(self.buckets)
+
+
+class ChildPlace:
+    """Where a queue stands in its parent's order."""
+
+    __slots__ = ("bucket", "group_key", "member", "vector")
+
+    def __init__(self) -> None:
+        self.group_key: tuple[float, ...] | None = None
+        self.vector: tuple[tuple[str, int], ...] = ()
+        self.member: tuple[int, str, Account]
+        self.bucket: _Bucket
+
+
+class ChildOrder:
+    """The children of a parent in the order of section 5 of PR.
+
+    With priorities: higher priority, lower share, more pending, name. Without: lower share, more pending, higher priority,
+    name. Only children with pending resources are in it (PR-29).
+    """
+
+    __slots__ = ("_by_priority", "_effort", "_generation", "_groups", "_parked", "_ready_keys")
+
+    def __init__(self, effort: Effort, *, by_priority: bool) -> None:
+        self._by_priority = by_priority
+        self._effort = effort
+        self._groups: dict[tuple[float, ...], _Group] = {}
+        #: Keys of the groups that have somebody who is not parked.
+        self._ready_keys: list[tuple[float, ...]] = []
+        self._parked: dict[Account, None] = {}
+        self._generation = 0
+
+    def update(self, child: Account) -> None:
+        """Bring the place of ``child`` up to date with its priority, share and pending resources."""
+        place = child.place
+        if place.group_key is not None:
+            self._take_out(child)
+        if child.priority is not None:
+            rank = sort_rank(child.priority)
+            place.group_key = (rank, child.share) if self._by_priority else (child.share,)
+            place.vector = tuple(child.pending.items())
+            place.member = (rank, child.path, child)
+            self._put_in(child)
+        elif child.parked:
+            child.parked = False
+            del self._parked[child]
+
+    def remove(self, child: Account) -> None:
+        """Take a child out; it is not parked any more."""
+        if child.place.group_key is not None:
+            self._take_out(child)
+        if child.parked:
+            child.parked = False
+            del self._parked[child]
+
+    def _put_in(self, child: Account) -> None:
+        place = child.place
+        assert place.group_key is not None
+        group = self._groups.get(place.group_key)
+        if group is None:
+            group = self._groups[place.group_key] = _Group(self._effort)
+        place.bucket = group.join(place.vector)
+        if not child.parked:
+            self._offer(child, group)
+
+    def _take_out(self, child: Account) -> None:
+        place = child.place
+        assert place.group_key is not None
+        group = self._groups[place.group_key]
+        if not child.parked:
+            self._withdraw(child, group)
+        group.leave(place.vector)
+        if not group.buckets:
+            del self._groups[place.group_key]
+        place.group_key = None
+
+    def _offer(self, child: Account, group: _Group) -> None:
+        insort(child.place.bucket.ready, child.place.member)
+        group.ready_count += 1
+        if group.ready_count == 1:
+            assert child.place.group_key is not None
+            insort(self._ready_keys, child.place.group_key)
+
+    def _withdraw(self, child: Account, group: _Group) -> None:
+        ready = child.place.bucket.ready
+        del ready[bisect_left(ready, child.place.member)]
+        group.ready_count -= 1
+        if group.ready_count == 0:
+            assert child.place.group_key is not None
+            del self._ready_keys[bisect_left(self._ready_keys, child.place.group_key)]
+
+    def first(self, generation: int) -> Account | None:
+        """The best child that is not parked; None if all are."""
+        if generation != self._generation:
+            self._generation = generation
+            for child in list(self._parked):
+                self.wake(child)
+        return self._groups[self._ready_keys[0]].first() if self._ready_keys else None
+
+    def rank(self, child: Account) -> tuple[object, ...]:
+        """Where a child that has something pending stands among the others: less is earlier."""
+        place = child.place
+        assert place.group_key is not None
+        self._groups[place.group_key].reckon()
+        return place.group_key, place.bucket.ahead_count, place.member[:2]
+
+    def park(self, child: Account) -> None:
+        """Offer ``child`` no more until the generation moves on or somebody wakes it."""
+        if not child.parked:
+            assert child.place.group_key is not None
+            self._withdraw(child, self._groups[child.place.group_key])
+            child.parked = True
+            self._parked[child] = None
+
+    def wake(self, child: Account) -> None:
+        """Offer ``child`` again."""
+        if child.parked:
+            child.parked = False
+            del self._parked[child]
+            if child.place.group_key is not None:
+                self._offer(child, self._groups[child.place.group_key])

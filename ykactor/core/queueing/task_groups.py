@@ -1,0 +1,98 @@
+"""What the scheduler keeps of a gang: real asks that wait for placeholders, and the placeholders that they may replace.
+
+Derived from the facts of the leaf, like everything in ``backlog``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from ykactor.core.messages.asks import Ask
+from ykactor.core.values.ids import AllocationKey, NodeID
+from ykactor.core.values.resources import Resource, add_to, subtract_from
+from ykactor.core.values.sorted_list import Ranking, SortKey
+
+Holder = tuple[Ask, NodeID]
+
+
+class WaitingGang:
+    """The task groups of one waiting application.
+
+    Attributes:
+        total, secured: what was announced, and what was ever allocated of it (AP-38, GA-61).
+        open_groups: groups whose real asks wait for placeholders (GA-13).
+        held: these asks, in ask order.
+        free: placeholders that may be replaced, by group, in the order of their creation.
+        is_over: it has timed out (GA-50).
+    """
+
+    __slots__ = ("_held_counts", "_places", "free", "held", "is_over", "open_groups", "secured", "total")
+
+    def __init__(self, total: Resource) -> None:
+        self.total = total
+        self.secured: Resource = {}
+        self.open_groups: set[str] = set()
+        self.held: Ranking[Ask] = Ranking()
+        self._held_counts: Counter[str] = Counter()
+        self.free: dict[str, Ranking[Holder]] = {}
+        self._places: dict[AllocationKey, tuple[str, SortKey]] = {}
+        self.is_over = False
+
+    def keep(self, key: SortKey, ask: Ask) -> None:
+        """A real ask waits for placeholders."""
+        self.held.add(key, ask)
+        self._held_counts[ask.spec.task_group_name] += 1
+
+    def let_go(self, key: SortKey, ask: Ask) -> None:
+        """It does so no more."""
+        self.held.remove(key)
+        self._held_counts[ask.spec.task_group_name] -= 1
+
+    def place(self, ask: Ask, node_id: NodeID) -> None:
+        """A placeholder runs."""
+        add_to(self.secured, ask.spec.resource)
+        self.offer(ask, node_id)
+
+    def offer(self, ask: Ask, node_id: NodeID) -> None:
+        """A placeholder that runs may be replaced."""
+        group, key = ask.spec.task_group_name, (ask.created_ns, ask.spec.allocation_key)
+        self.free.setdefault(group, Ranking()).add(key, (ask, node_id))
+        self._places[ask.spec.allocation_key] = group, key
+
+    def resize(self, before: Ask, after: Ask) -> None:
+        """A placeholder has another size."""
+        subtract_from(self.secured, before.spec.resource)
+        add_to(self.secured, after.spec.resource)
+        place = self._places.get(after.spec.allocation_key)
+        if place is not None:
+            group, key = place
+            _, node_id = self.free[group].remove(key)
+            self.free[group].add(key, (after, node_id))
+
+    def take_back(self, ask: Ask) -> None:
+        """A placeholder that was just placed does not run after all."""
+        self.withdraw(ask.spec.allocation_key)
+        subtract_from(self.secured, ask.spec.resource)
+
+    def withdraw(self, key: AllocationKey) -> None:
+        """A placeholder may not be replaced any more: it has ended or will. Doing so twice is harmless."""
+        place = self._places.pop(key, None)
+        if place is not None:
+            self.free[place[0]].remove(place[1])
+
+    def is_complete(self) -> bool:
+        """Whether everything that was announced has been allocated."""
+        return bool(self.total) and all(self.secured.get(name, 0) >= quantity for name, quantity in self.total.items())
+
+    def has_pair(self) -> bool:
+        """Whether a real ask waits and a placeholder of its group runs."""
+        return any(count and self.free.get(group) for group, count in self._held_counts.items())
+
+    def parts_count(self) -> int:
+        """How many asks wait for placeholders, and placeholders may be replaced."""
+        return len(self.held) + len(self._places)
+
+    def holders(self, ask: Ask) -> list[Holder]:
+        """The placeholders whose place a real ask may take, in the order in which they are looked at (section 3 of GA)."""
+        free = self.free.get(ask.spec.task_group_name)
+        return list(free.items()) if free else []

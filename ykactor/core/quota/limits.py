@@ -1,0 +1,183 @@
+"""Limits of users and groups (section 6 of QU): who counts against what.
+
+A ``Tracker`` is what one user or group may use, and uses, in one queue and below. Trackers exist only where a limit does. An
+application holds the trackers it counts against, of its user and of its group, from its leaf to root; all of them must have
+room (QU-64, QU-72). They are made anew from what applications use whenever the configuration changes (QU-76), so a new
+limit sees what already runs and nothing can drift.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from ykactor.core.config.access import UserGroups
+from ykactor.core.config.model import Limit
+from ykactor.core.values.ids import ApplicationID, QueuePath
+from ykactor.core.values.resources import Resource, add_to, subtract_from
+
+#: Everybody who is not named.
+_OTHERS = "*"
+
+
+class QueueLimits:
+    """The limits of one queue by name; groups in the order of the text, which decides among a user's groups (QU-68)."""
+
+    __slots__ = ("groups", "path", "users")
+
+    def __init__(self, path: QueuePath, limits: tuple[Limit, ...]) -> None:
+        self.path = path
+        self.users = {user: limit for limit in limits for user in limit.users}
+        self.groups = {group: limit for limit in limits for group in limit.groups}
+
+    def of_user(self, user: str) -> Limit | None:
+        """The user's own entry, else that of everybody else; never both (QU-62)."""
+        return self.users.get(user) or self.users.get(_OTHERS)
+
+    def first_group(self, groups: tuple[str, ...]) -> str | None:
+        """The first listed group that is among ``groups``, else ``*`` if it is listed."""
+        member = next((group for group in self.groups if group in groups), None)
+        return member or (_OTHERS if _OTHERS in self.groups else None)
+
+
+class GroupChoice(Struct, frozen=True):
+    """The group that an application counts against, and the queue whose limits name it; kept until it ends (QU-70)."""
+
+    group: str
+    path: QueuePath
+
+
+class Tracker:
+    """One user or group in one queue.
+
+    Attributes:
+        whose: for people: ``user alice`` or ``group dev``.
+        limit, max_applications: as configured; None and 0 are "not limited".
+        allocated: base units, of all applications that hold this tracker.
+        applications: those that count: from their first allocation until nothing waits or runs any more (QU-74).
+        holders_count: how many applications hold it; without any it is forgotten (QU-78).
+    """
+
+    __slots__ = ("allocated", "applications", "holders_count", "limit", "max_applications", "path", "whose")
+
+    def __init__(self, path: QueuePath, whose: str, limit: Limit) -> None:
+        self.path = path
+        self.whose = whose
+        self.limit = limit.max_resources
+        self.max_applications = limit.max_applications
+        self.allocated: Resource = {}
+        self.applications: dict[ApplicationID, None] = {}
+        self.holders_count = 0
+
+    def shortage(self, items: tuple[tuple[str, int], ...]) -> str | None:
+        """The first type of an ask that does not fit; None when all do."""
+        limit = self.limit
+        if limit is not None:
+            for name, quantity in items:
+                if quantity and name in limit and self.allocated.get(name, 0) + quantity > limit[name]:
+                    return name
+        return None
+
+    def lacks_slot(self, application_id: ApplicationID) -> bool:
+        """Whether one more application would be too many (QU-73)."""
+        limit = self.max_applications
+        return bool(limit) and application_id not in self.applications and len(self.applications) + 1 > limit
+
+    def __repr__(self) -> str:
+        return f"<Tracker {self.whose} in {self.path}>"
+
+
+TrackerTuple = tuple[Tracker, ...]
+
+
+class Trackers:
+    """The trackers of one partition that somebody holds (QU-66)."""
+
+    def __init__(self) -> None:
+        self.held: dict[tuple[QueuePath, str], Tracker] = {}
+
+    def hold(self, path_up: Iterable[QueueLimits], who: UserGroups, choice: GroupChoice | None) -> TrackerTuple:
+        """The trackers of an application; equal for all applications of one leaf with equal user and choice.
+
+        Args:    path_up: the limits of its leaf and of every queue above that has any.
+        """
+        trackers = self.find(path_up, who, choice)
+        for tracker in trackers:
+            self.held[tracker.path, tracker.whose] = tracker
+            tracker.holders_count += 1
+        return trackers
+
+    def find(self, path_up: Iterable[QueueLimits], who: UserGroups, choice: GroupChoice | None) -> TrackerTuple:
+        """What ``hold`` would answer; nothing changes."""
+        trackers = []
+        for limits in path_up:
+            limit = limits.of_user(who.user)
+            if limit is not None:
+                trackers.append(self._find(limits.path, f"user {who.user}", limit))
+            if choice is not None and choice.group in limits.groups:  # at every queue that names it (QU-71)
+                trackers.append(self._find(limits.path, f"group {choice.group}", limits.groups[choice.group]))
+        return tuple(trackers)
+
+    def _find(self, path: QueuePath, whose: str, limit: Limit) -> Tracker:
+        return self.held.get((path, whose)) or Tracker(path, whose, limit)
+
+    def first_sights(self, path_up: Iterable[QueueLimits], user: str) -> list[QueuePath]:
+        """The queues in which the limit of everybody else becomes that of ``user`` now, who was not there before."""
+        return [
+            limits.path
+            for limits in path_up
+            if user not in limits.users and _OTHERS in limits.users and (limits.path, f"user {user}") not in self.held
+        ]
+
+    def let_go(self, trackers: TrackerTuple) -> None:
+        """The application has ended."""
+        for tracker in trackers:
+            tracker.holders_count -= 1
+            if not tracker.holders_count:
+                del self.held[tracker.path, tracker.whose]
+
+
+def choose_group(path_up: Iterable[QueueLimits], who: UserGroups) -> GroupChoice | None:
+    """The group that an application counts against, from its leaf upwards: the first queue that has one decides (QU-68)."""
+    for limits in path_up:
+        group = limits.first_group(who.groups) if who.groups else None
+        if group is not None:
+            return GroupChoice(group, limits.path)
+    return None
+
+
+def keep_group(path_up: list[QueueLimits], who: UserGroups, choice: GroupChoice | None) -> GroupChoice | None:
+    """The group in another leaf: the same if the queue that chose it is above that one too, else chosen anew (QU-68, QU-77)."""
+    return choice if choice is not None and still_holds(path_up, choice) else choose_group(path_up, who)
+
+
+def still_holds(path_up: Iterable[QueueLimits], choice: GroupChoice) -> bool:
+    """Whether the queue where a group was found still limits it (QU-77)."""
+    return any(limits.path == choice.path and choice.group in limits.groups for limits in path_up)
+
+
+#: What a limit allows: resources and applications.
+Terms = tuple[Resource | None, int]
+
+
+def in_force(every: Iterable[QueueLimits], trackers: Trackers) -> dict[tuple[QueuePath, str], Terms]:
+    """Every limit by queue and ``Tracker.whose``: of who is named, and of users that count against that of everybody else."""
+    terms: dict[tuple[QueuePath, str], Terms] = {}
+    for limits in every:
+        named = {f"user {user}": limit for user, limit in limits.users.items() if user != _OTHERS}
+        for whose, limit in (named | {f"group {group}": limit for group, limit in limits.groups.items()}).items():
+            terms[limits.path, whose] = limit.max_resources, limit.max_applications
+    return {key: (tracker.limit, tracker.max_applications) for key, tracker in trackers.held.items()} | terms
+
+
+def charge(trackers: TrackerTuple, resource: Resource) -> None:
+    """Something more runs."""
+    for tracker in trackers:
+        add_to(tracker.allocated, resource)
+
+
+def credit(trackers: TrackerTuple, resource: Resource) -> None:
+    """Something ended."""
+    for tracker in trackers:
+        subtract_from(tracker.allocated, resource)

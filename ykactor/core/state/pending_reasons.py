@@ -1,0 +1,240 @@
+"""What is said of asks and applications that wait: that quotas hold them back, and when that is over (EV-12, section 3 of EV).
+
+The walk tries a line once for all that stand in it, so what it finds holds for each of them. That is told when nothing else is
+left to decide, a bounded number at a time: nobody who could run waits for it, and what was true for a moment only is not told.
+An ask that gets its place is told at once.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from itertools import islice
+
+from ykactor.core.messages.asks import Ask
+from ykactor.core.messages.facts import AskRemark, Decision, RunnableChanged
+from ykactor.core.queueing.equivalence import AskQueue, Line
+from ykactor.core.queueing.notified import HELD_BY_LIMIT, HELD_BY_QUEUE, OVER_LIMIT, OVER_QUOTA, Told
+from ykactor.core.queueing.pending import WaitingApplication
+from ykactor.core.quota import headroom
+from ykactor.core.quota.ledger import Account, Ledger
+from ykactor.core.quota.limits import Tracker
+from ykactor.core.values.resources import Resource, text
+
+#: Facts that one plan tells at most (about 3 us each, with their events).
+REMARKS_MAX = 256
+
+#: Lines that one plan looks at again at most, and what that costs each time, in looks at a node (about 1 us against 0.2).
+LOOKS_MAX = 500
+_LOOK_WORK = 5
+
+#: Lines remembered before those that are gone are looked for.
+_CROWD = 1000
+
+_GATES = {HELD_BY_QUEUE: "QUEUE", HELD_BY_LIMIT: "QUOTA"}
+_HELD = HELD_BY_QUEUE | HELD_BY_LIMIT
+
+
+class Remarks:
+    """Finds out who is to be told what.
+
+    It holds the applications of which something may have to be told; what each and its asks were told last is theirs.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._news: dict[WaitingApplication, Account] = {}
+        #: Parked lines that others may hold back further by what they use; nobody tries them again for that.
+        #: With the moment at which each was looked at last, and in the order of that.
+        self._watched: OrderedDict[Line, tuple[Account, int]] = OrderedDict()
+        self._moment = 0
+        self._crowd = _CROWD
+        #: Whether somebody began to use something since the last moment.
+        self.is_stale = False
+
+    def __bool__(self) -> bool:
+        """Whether something has to be told, or looked at to know that."""
+        return bool(self._news) or self._next_line() is not None
+
+    # ---- who has to be looked at
+
+    def note(self, leaf: Account, application: WaitingApplication) -> None:
+        """The application has asks that may be in a line which others were in before."""
+        self._news[application] = leaf
+
+    def forget(self, application: WaitingApplication) -> None:
+        """The application is gone, with all its asks."""
+        self._news.pop(application, None)
+
+    def note_line(self, leaf: Account, line: Line) -> None:
+        """The line was tried and is parked: its asks fit the quotas or they do not. O(1) when the last time was alike."""
+        self._note_answer(leaf, line)
+        self._watch(leaf, line)
+
+    def _watch(self, leaf: Account, line: Line) -> None:
+        """The line was looked at just now."""
+        self._watched.pop(line, None)
+        if not line or not _may_worsen(leaf, line):
+            return
+        self._watched[line] = leaf, self._now()
+        if len(self._watched) > self._crowd:
+            for it in [it for it in self._watched if not it]:
+                del self._watched[it]
+            self._crowd = max(_CROWD, 2 * len(self._watched))
+
+    def _now(self) -> int:
+        """The present moment: one more than the last if somebody has begun to use something since."""
+        self._moment += self.is_stale
+        self.is_stale = False
+        return self._moment
+
+    def forget_lines(self, leaf: Account | None = None) -> None:
+        """The order of ``leaf``, or of all, is about to begin anew: the lines that it has now are over. O(lines)."""
+        if leaf is None:
+            self._watched.clear()
+        else:
+            for line in leaf.applications.lines.values():
+                self._watched.pop(line, None)
+
+    def watched(self) -> list[tuple[Line, Account]]:
+        """The lines that are looked at again, with their leaves."""
+        return [(line, leaf) for line, (leaf, _) in self._watched.items()]
+
+    def _note_answer(self, leaf: Account, line: Line) -> None:
+        answer = self._answer(leaf, line)
+        if answer != line.told:
+            line.told = answer
+            self._news.update(dict.fromkeys(line.places(), leaf))
+
+    def _next_line(self) -> Line | None:
+        """The line that was looked at longest ago, if that was before the present moment."""
+        line = next(iter(self._watched), None)
+        return line if line is not None and self._is_old(line) else None
+
+    def _is_old(self, line: Line) -> bool:
+        """Whether the line has to be looked at again."""
+        known = self._watched.get(line)
+        return known is not None and known[1] != self._now()
+
+    def _look_again(self, line: Line) -> None:
+        """Others have taken what was left: that may hold back who waited for a node, or for less, until now."""
+        self._ledger.effort.spent += _LOOK_WORK
+        leaf, _ = self._watched[line]
+        if line and line.parked:
+            line.reason = headroom.lacks_anything(self._ledger, leaf, line.head(), line.key[0][0]) or line.reason
+            self._note_answer(leaf, line)
+        self._watch(leaf, line)
+
+    def _answer(self, leaf: Account, line: Line) -> int:
+        if isinstance(line.reason, str):
+            return 0
+        short, name = line.reason
+        if name:
+            return OVER_LIMIT if isinstance(short, Tracker) else OVER_QUOTA
+        application = line.head()
+        queue_is_full = self._ledger.lacks_slot(leaf, application.application_id) is not None
+        limit_is_reached = any(tracker.lacks_slot(application.application_id) for tracker in application.trackers)
+        return queue_is_full * HELD_BY_QUEUE | limit_is_reached * HELD_BY_LIMIT
+
+    # ---- telling
+
+    def fits(self, now_ns: int, leaf: Account, application: WaitingApplication, ask: Ask) -> list[Decision]:
+        """The walk came to this ask, and quotas have room for it: it is about to be placed or to have a node kept for it."""
+        facts: list[Decision] = []
+        if application.held:
+            _tell_held(now_ns, leaf, application, 0, facts)
+        queue = application.asks[ask.spec.allocation_key][1]
+        if queue is not None and queue.told is not None:
+            before = queue.told.drop(ask)
+            queue.told.add(ask)
+            if before:
+                facts += _remarks(now_ns, leaf, application, queue, before, 0, [ask])
+        return facts
+
+    def tell(self, now_ns: int) -> list[Decision]:
+        """What has changed for those who wait, up to about ``REMARKS_MAX`` facts; to be called when nothing can be placed.
+
+        There may be more as long as this is true.
+        """
+        for _ in range(LOOKS_MAX):
+            line = self._next_line()
+            if line is None:
+                break
+            self._look_again(line)
+        facts: list[Decision] = []
+        for application, leaf in list(self._news.items()):
+            self._tell(now_ns, leaf, application, facts)
+            if len(facts) >= REMARKS_MAX:
+                break
+            del self._news[application]
+        return facts
+
+    def _tell(self, now_ns: int, leaf: Account, application: WaitingApplication, facts: list[Decision]) -> None:
+        for queue in application.queues.values():  # all first: what holds for the application is in each of its lines
+            if queue.line is not None and self._is_old(queue.line):
+                self._look_again(queue.line)
+        for queue in application.queues.values():
+            line = queue.line
+            if line is None or not line.parked or line.told is None:
+                continue
+            held = line.told & _HELD
+            if held != application.held:
+                _tell_held(now_ns, leaf, application, held, facts)
+            if not held:
+                _tell_asks(now_ns, leaf, application, queue, line.told, facts)
+
+
+def _may_worsen(leaf: Account, line: Line) -> bool:
+    """Whether there is a quota that does not hold the line back yet, and comes before the one that does."""
+    answer, (_, slots_needed, trackers, _) = line.told or 0, line.key
+    if not answer or (answer == OVER_QUOTA and trackers):
+        return True
+    slots = (account.config.max_applications for account in leaf.path_up)
+    limits = (tracker.max_applications for tracker in trackers)
+    return bool(slots_needed) and answer & _HELD != _HELD and (any(slots) or any(limits))
+
+
+def _tell_held(now_ns: int, leaf: Account, application: WaitingApplication, held: int, facts: list[Decision]) -> None:
+    changed, application.held = application.held ^ held, held
+    for gate, name in _GATES.items():
+        if changed & gate:
+            facts.append(RunnableChanged(now_ns, application.application_id, leaf.path, name, not held & gate))
+
+
+def _tell_asks(
+    now_ns: int, leaf: Account, application: WaitingApplication, queue: AskQueue, answer: int, facts: list[Decision]
+) -> None:
+    if queue.told is None:
+        if not answer:
+            return
+        queue.told = Told(queue.items())
+    for before, asks in enumerate(queue.told.asks):
+        # whoever is over a limit is not measured against the queue (rows 4 and 6 of section 4 of SC)
+        after = before | OVER_LIMIT if answer == OVER_LIMIT else answer
+        if after != before and asks:
+            moving = dict(islice(asks.items(), max(0, REMARKS_MAX - len(facts))))
+            for key in moving:
+                del asks[key]
+            queue.told.asks[after].update(moving)
+            facts += _remarks(now_ns, leaf, application, queue, before, after, moving.values())
+
+
+def _remarks(
+    now_ns: int, leaf: Account, application: WaitingApplication, queue: AskQueue, before: int, after: int, asks: Iterable[Ask]
+) -> list[Decision]:
+    """What has changed for these asks of ``queue``, which were told ``before``: limits of users and groups first (QU-39)."""
+    endings = []
+    if (before ^ after) & OVER_LIMIT:
+        fits, over = "fits in the available user quota", "exceeds the available user quota"
+        endings.append(f"{over} {_amounts(queue, headroom.of_payer(application))}" if after & OVER_LIMIT else fits)
+    if (before ^ after) & OVER_QUOTA:
+        fits, over = f"has become schedulable in queue '{leaf.path}'", f"does not fit in queue '{leaf.path}'"
+        is_pinned = queue.required_node is not None
+        endings.append(f"{over} {_amounts(queue, headroom.of_queue(leaf, is_pinned=is_pinned))}" if after & OVER_QUOTA else fits)
+    return [
+        AskRemark(now_ns, ask, leaf.path, f"Request '{ask.spec.allocation_key}' {ending}") for ask in asks for ending in endings
+    ]
+
+
+def _amounts(queue: AskQueue, room: Resource | None) -> str:
+    return f"(requested {text(dict(queue.needs))}, available {text(room)})"

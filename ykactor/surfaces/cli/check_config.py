@@ -1,0 +1,69 @@
+"""``ykactor check-config``: is a queue file right, and if not, where is it wrong."""
+
+from pathlib import Path
+
+import click
+import msgspec
+
+from ykactor.core.config.model import QueueConfig
+from ykactor.wire.queuefile.load import ConfigError, load
+from ykactor.wire.queuefile.schema import json_schema
+
+
+@click.command()
+@click.argument("file", type=click.Path(), required=False)
+@click.option("--schema", is_flag=True, help="Print the JSON schema of queue files, for editors, and do nothing else.")
+def command(file: str | None, schema: bool) -> None:
+    """Check a queue configuration FILE.
+
+    Prints any warnings, and a summary with exit code 0, or every mistake with line and column with exit code 1.
+    """
+    if schema:
+        click.echo(schema_text(), nl=False)
+    elif file is None:
+        raise click.UsageError("Missing argument 'FILE'.")
+    else:
+        _check(file)
+
+
+def schema_text() -> str:
+    """The JSON schema as it is shipped beside the samples."""
+    return msgspec.json.format(msgspec.json.encode(json_schema()), indent=2).decode() + "\n"
+
+
+def _check(file: str) -> None:
+    try:
+        text = Path(file).read_bytes().decode()
+    except OSError as error:
+        _fail(f"{file}: cannot be read: {error.strerror}")
+    except UnicodeDecodeError as error:
+        _fail(f"{file}: is not UTF-8 text: {error.reason} at byte {error.start}")
+    try:
+        config = load(text, file)
+    except ConfigError as error:
+        _warn(error.warnings)
+        _fail(str(error))
+    _warn(config.warnings)
+    queues_count = sum(_count(partition.root) for partition in config.partitions)
+    partitions = _plural(len(config.partitions), "partition")
+    what = "" if text else "empty, which stands for the built-in default: "
+    click.echo(f"{file}: ok, {what}{partitions}, {_plural(queues_count, 'queue')}, checksum {config.checksum}")
+
+
+def _count(queue: QueueConfig) -> int:
+    """The queue and all below it."""
+    return 1 + sum(map(_count, queue.children))
+
+
+def _warn(warnings: tuple[str, ...]) -> None:
+    for warning in warnings:
+        click.echo(f"warning: {warning}", err=True)
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _fail(message: str) -> None:
+    click.echo(message, err=True)
+    raise SystemExit(1)

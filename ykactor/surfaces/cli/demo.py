@@ -1,0 +1,82 @@
+"""``ykactor demo``: a daemon on the embedded defaults with a small workload, to be looked at."""
+
+from __future__ import annotations
+
+import sys
+from importlib import resources
+
+import click
+import trio
+
+from ykactor.client import Disconnected, ResourceManager, connect
+from ykactor.surfaces.cli.follow import as_text, print_messages
+from ykactor.surfaces.cli.serve import DEFAULT_ADDRESS, Address, serve
+from ykactor.surfaces.server.daemon import Settings
+from ykactor.surfaces.server.logs import configure
+from ykactor.wire import queuefile
+from ykactor.wire.scenario import Scenario, load
+from ykactor.wire.si import messages as si
+
+#: The same as that of ``ykactor submit``: whoever plays another scenario into the demonstration takes over from it.
+RM_ID = "ykactor-submit"
+
+
+@click.command()
+@click.option("--ws", "address", type=Address(), default=DEFAULT_ADDRESS, show_default=True, help="Where the daemon listens.")
+def command(address: tuple[str, int]) -> None:
+    """Start a daemon, play a small workload into it, and print what happens until interrupted."""
+    configure("warning", sys.stderr)
+    with resources.as_file(resources.files("ykactor.sim") / "demo.yaml") as path:
+        scenario = load(path)
+    try:
+        trio.run(_demonstrate, scenario, address)
+    except* KeyboardInterrupt:
+        pass
+    except* OSError as errors:
+        raise click.ClickException(f"{address[0]}:{address[1]}: {errors.exceptions[0]}") from None
+
+
+async def _demonstrate(scenario: Scenario, address: tuple[str, int]) -> None:
+    async with trio.open_nursery() as nursery:
+        url = await nursery.start(_run_daemon, address, nursery.cancel_scope)
+        click.echo(
+            f"A daemon listens on {url}. A cluster of {_node_count(scenario)} nodes gets work for {scenario.until:.0f} s;\n"
+            "every line below is an event. Look at it from another terminal:\n"
+            f"  ykactor follow {url} --from snapshot -o json    the whole state, then what changes\n"
+            f"  ykactor follow {url} --kind APP_ALLOC           only what is placed where\n"
+            "Ctrl-C ends it.\n"
+        )
+        nursery.start_soon(print_messages, url, si.Subscribe(), as_text, click.echo)
+        await _play(scenario, url)
+
+
+async def _run_daemon(address: tuple[str, int], everything: trio.CancelScope, *, task_status: trio.TaskStatus[str]) -> None:
+    """The daemon takes the signals: when it has ended, all is over."""
+    await serve(queuefile.load(""), Settings(), address, task_status=task_status)
+    everything.cancel()
+
+
+async def _play(scenario: Scenario, url: str) -> None:
+    """Be the resource manager of the scenario, in real time; ends early when somebody else takes over."""
+    try:
+        async with connect(url, rm_id=RM_ID, config=scenario.config) as rm, trio.open_nursery() as nursery:
+            began_at = trio.current_time()
+            nursery.start_soon(_read_answers, rm)
+            for message in scenario.messages:
+                await trio.sleep_until(began_at + message.at)
+                await rm.send(message.request)
+            await trio.sleep_until(began_at + scenario.until)
+            nursery.cancel_scope.cancel()
+    except* Disconnected:
+        pass
+    else:
+        click.echo("\nThe workload has been played. The daemon goes on until Ctrl-C.")
+
+
+async def _read_answers(rm: ResourceManager) -> None:
+    async for _ in rm:
+        pass  # the events tell the same story
+
+
+def _node_count(scenario: Scenario) -> int:
+    return sum(len(message.request.nodes) for message in scenario.messages if isinstance(message.request, si.NodeRequest))

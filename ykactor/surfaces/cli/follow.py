@@ -1,0 +1,122 @@
+"""``ykactor follow``: what happens in a running daemon, one line an event."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import click
+import msgspec
+import trio
+
+from ykactor.client import Disconnected, FollowedMessage, RequestRefused, follow
+from ykactor.client.follower import OnConnection, silently
+from ykactor.core.values.quantities import FACTORS
+from ykactor.wire.si import messages as si
+
+COLOURS = {"APP": "cyan", "NODE": "magenta", "QUEUE": "yellow", "REQUEST": "blue", "USERGROUP": "green"}
+#: Largest first.
+_BINARY_UNITS = sorted(
+    ((suffix, factor) for suffix, factor in FACTORS.items() if suffix.endswith("i")), key=lambda unit: -unit[1]
+)
+
+
+@click.command()
+@click.argument("url", default="ws://127.0.0.1:9081")
+@click.option("--from", "from_", default="now", metavar="PLACE", help="now, snapshot, or a sequence number.")
+@click.option("--queue", "queues", multiple=True, help="Only this queue path and what is below it. Repeatable.")
+@click.option("--app", "applications", multiple=True, help="Only this application. Repeatable.")
+@click.option("--kind", "kinds", multiple=True, help="Only this type (APP) or detail (APP_RUNNING). Repeatable.")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def command(
+    url: str,
+    from_: str,
+    queues: tuple[str, ...],
+    applications: tuple[str, ...],
+    kinds: tuple[str, ...],
+    output: str,
+) -> None:
+    """Follow the events of the daemon at URL until interrupted.
+
+    Columns: time, sequence number, type, change, detail, object, reference, resource, message. A lost connection is made again;
+    standard error tells of it, and whether events may be missed.
+    """
+    subscribe = si.Subscribe(
+        from_=int(from_) if from_.isdecimal() else from_,
+        queues=list(queues),
+        applications=list(applications),
+        kinds=list(kinds),
+    )
+    try:
+        trio.run(print_messages, url, subscribe, as_text if output == "text" else as_json, click.echo, _tell_apart)
+    except* KeyboardInterrupt:
+        pass  # the usual end
+    except* (Disconnected, RequestRefused, ValueError) as errors:
+        raise click.ClickException(str(errors.exceptions[0])) from None
+
+
+async def print_messages(
+    url: str,
+    subscribe: si.Subscribe,
+    render: Callable[[FollowedMessage], str],
+    write: Callable[[str], object],
+    on_connection: OnConnection = silently,
+) -> None:
+    """Write a line for each message, for ever; ``on_connection`` as in ``follow``."""
+    async with follow(
+        url,
+        from_=subscribe.from_,
+        queues=subscribe.queues,
+        applications=subscribe.applications,
+        kinds=subscribe.kinds,
+        on_connection=on_connection,
+    ) as messages:
+        async for message in messages:
+            write(render(message))
+
+
+def _tell_apart(sentence: str) -> None:
+    click.echo(sentence, err=True)
+
+
+def as_json(message: FollowedMessage) -> str:
+    """The message as on the wire."""
+    return msgspec.json.encode(message).decode()
+
+
+def as_text(message: FollowedMessage) -> str:
+    """The message for people."""
+    match message:
+        case si.EventRecord():
+            return click.style(event_line(message), fg=COLOURS.get(message.type))
+        case si.Lagged():
+            return click.style(f"events {message.from_} to {message.to} are lost: too slow", fg="red", bold=True)
+        case si.Snapshot():
+            return click.style(f"state at {message.sequence}: {as_json(message)}", dim=True)
+
+
+def event_line(event: si.EventRecord) -> str:
+    """Aligned columns; long names push the rest to the right, nothing is cut."""
+    resource = ", ".join(f"{name} {quantity_text(name, value)}" for name, value in (event.resource or {}).items())
+    detail = event.event_change_detail.replace("DETAILS_NONE", "-")
+    told = "; ".join(event.message.splitlines())
+    where = "" if event.partition == "default" else f"[{event.partition}] "
+    return (
+        f"{time_text(event.timestamp_nano)} {event.sequence:8} {event.type:9} {event.event_change_type:6} {detail:19} "
+        f"{event.object_id:24} {event.reference_id:20} {resource:28} {where}{told}"
+    ).rstrip()
+
+
+def time_text(unix_ns: int) -> str:
+    """UTC, to the millisecond."""
+    moment = datetime.fromtimestamp(unix_ns // 10**9, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{unix_ns // 10**6 % 1000:03}Z"
+
+
+def quantity_text(name: str, quantity: int) -> str:
+    """A quantity of base units as in the queue configuration, exactly: the largest unit that divides it."""
+    if name == "vcore":
+        return f"{quantity // 1000}" if quantity % 1000 == 0 else f"{quantity}m"
+    if name == "memory" and quantity:
+        for suffix, factor in _BINARY_UNITS:
+            if quantity % factor == 0:
+                return f"{quantity // factor}{suffix}"
+    return str(quantity)

@@ -1,0 +1,39 @@
+"""The command ``ykactor``: one click command per module of this package, imported only when it is called."""
+
+import importlib
+
+import click
+
+import ykactor
+
+#: Command name -> module of this package that holds a click command named ``command``.
+COMMANDS = {
+    "serve": "serve",
+    "demo": "demo",
+    "check-config": "check_config",
+    "simulate": "simulate",
+    "submit": "submit",
+    "follow": "follow",
+    "story": "story",
+    "convert": "convert",
+}
+
+
+class LazyGroup(click.Group):
+    """Imports a command's module when it is asked for: ``ykactor --help`` loads none of the daemon."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"ykactor.surfaces.cli.{COMMANDS[cmd_name]}")
+        command: click.Command = module.command
+        return command
+
+
+@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(ykactor.__version__, prog_name="ykactor")
+def main() -> None:
+    """A hierarchical-queue resource scheduler that speaks YuniKorn's language."""

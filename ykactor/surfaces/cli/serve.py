@@ -1,0 +1,142 @@
+"""``ykactor serve``: the daemon as a process, with its signals, sockets and exit code."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import traceback
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import click
+import msgspec
+import trio
+
+from ykactor.actors.clock import Clock
+from ykactor.core.config.model import SchedulerConfig
+from ykactor.surfaces.server.daemon import Daemon, Settings, url_of
+from ykactor.surfaces.server.logs import configure
+from ykactor.surfaces.server.systemd import Notifier, listen_fds
+from ykactor.wire.queuefile.load import ConfigError, load
+
+DEFAULT_ADDRESS = "127.0.0.1:9081"
+
+#: Exit code when an invariant broke: our mistake; systemd starts us again.
+EXIT_SOFTWARE = 70
+
+
+class Address(click.ParamType[tuple[str, int]]):
+    """``HOST:PORT``, an IPv6 host in brackets; port 0 is any free one."""
+
+    name = "host:port"
+
+    def convert(self, value: str | tuple[str, int], param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
+        if isinstance(value, tuple):
+            return value
+        host, colon, port = value.rpartition(":")
+        if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+            self.fail(f"found {value!r}, expected HOST:PORT such as {DEFAULT_ADDRESS}", param, ctx)
+        return host.strip("[]"), int(port)
+
+
+@click.command()
+@click.option("--config", "config_path", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+              help="Queue file; its changes are followed. Without it, a queue for each value of the tag namespace.")
+@click.option("--state-dir", type=click.Path(file_okay=False, path_type=Path),
+              help="Where a post-mortem is written when the daemon fails.")
+@click.option("--ws", "address", type=Address(), default=DEFAULT_ADDRESS, show_default=True,
+              help="Where resource managers and followers connect; ignored when systemd hands over a socket named ws.")
+@click.option("--manual", is_flag=True, help="Schedule only when a ScheduleRequest asks for it.")
+@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True)
+def command(config_path: Path | None, state_dir: Path | None, address: tuple[str, int], manual: bool, log_level: str) -> None:
+    """Run the scheduler until SIGTERM or SIGINT. SIGHUP reads the queue file again."""
+    configure(log_level, sys.stderr)
+    config = _first_config(config_path)
+    if state_dir is not None:
+        _make_state_dir(state_dir)
+    try:
+        trio.run(serve, config, Settings(config_path, manual), address)
+    except OSError as error:  # nothing runs yet: what the daemon raises comes in a group
+        raise click.ClickException(f"{address[0]}:{address[1]}: {error}") from None
+    except Exception as failure:
+        _leave_loudly(failure, state_dir)
+
+
+def _first_config(path: Path | None) -> SchedulerConfig:
+    if path is None:
+        return load("")
+    try:
+        return load(path.read_bytes().decode(), str(path))
+    except ConfigError as error:
+        raise click.ClickException(str(error)) from None
+    except UnicodeDecodeError as error:
+        raise click.ClickException(f"{path}: is not UTF-8 text: {error.reason} at byte {error.start}") from None
+
+
+def _make_state_dir(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise click.ClickException(f"{path}: cannot be made: {error.strerror}") from None
+
+
+async def serve(
+    config: SchedulerConfig,
+    settings: Settings,
+    address: tuple[str, int],
+    *,
+    task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Run a daemon on ``address``, or on the socket that systemd hands over, until a signal ends it.
+
+    Started with its URL when it listens.
+    """
+    daemon = Daemon(config, settings, Clock.of_the_system())
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+        async with listening(address) as listeners, trio.open_nursery() as nursery:
+            await nursery.start(daemon.run, listeners, Notifier.from_environment())
+            task_status.started(url_of(listeners[0]))
+            nursery.start_soon(_obey, daemon, signals)
+            await daemon.stopped.wait()
+            nursery.cancel_scope.cancel()
+
+
+async def _obey(daemon: Daemon, signals: AsyncIterator[int]) -> None:
+    async for number in signals:
+        if number == signal.SIGHUP:
+            daemon.reload()
+        else:
+            daemon.stop()
+
+
+@asynccontextmanager
+async def listening(address: tuple[str, int]) -> AsyncIterator[list[trio.SocketListener]]:
+    """The sockets of systemd that are named ``ws``, else new ones on ``address``; closed at the end.
+
+    Raises:
+        OSError: the address is taken or not ours.
+    """
+    listeners = [trio.SocketListener(trio.socket.from_stdlib_socket(sock)) for name, sock in listen_fds() if name == "ws"]
+    if not listeners:
+        host, port = address
+        listeners = await trio.open_tcp_listeners(port, host=host)
+    try:
+        yield listeners
+    finally:
+        for listener in listeners:
+            listener.socket.close()
+
+
+def _leave_loudly(failure: Exception, state_dir: Path | None) -> None:
+    """An invariant broke: say so, keep what helps to find out why, and let systemd decide."""
+    story = "".join(traceback.format_exception(failure))
+    click.echo(story, err=True)
+    if state_dir is not None:
+        report = state_dir / "post-mortem.json"
+        try:
+            report.write_bytes(msgspec.json.encode({"failure": story}))
+            click.echo(f"post-mortem written to {report}", err=True)
+        except OSError as error:
+            click.echo(f"no post-mortem: {error}", err=True)
+    raise SystemExit(EXIT_SOFTWARE)

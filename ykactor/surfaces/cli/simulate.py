@@ -1,0 +1,63 @@
+"""``ykactor simulate``: run a scenario on a virtual clock and say what came of it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import BinaryIO
+
+import click
+import msgspec
+from rich.console import Console
+from rich.progress import Progress
+
+from ykactor.core.values.ids import AllocationKey, QueuePath
+from ykactor.sim.simulator import Outcome, simulate, simulate_directly
+from ykactor.sim.summary import Summary, print_report
+from ykactor.wire.queuefile.load import ConfigError
+from ykactor.wire.scenario import Scenario, ScenarioError, load
+from ykactor.wire.si.responses import decision_log
+
+#: Opened before the run: a long one should not end with a file that cannot be written.
+_OUTPUT = click.File("wb", lazy=False)
+
+
+@click.command()
+@click.argument("scenario", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--decisions", type=_OUTPUT, help="Write the decisions here, JSON Lines.")
+@click.option("--final", type=_OUTPUT, help="Write the final state here, JSON.")
+@click.option("--oracle", is_flag=True, help="Use the direct loop instead of the actors; it decides the same.")
+def command(scenario: Path, decisions: BinaryIO | None, final: BinaryIO | None, oracle: bool) -> None:
+    """Run the SCENARIO file (YAML, JSON or JSON Lines) through the scheduler on a virtual clock.
+
+    Prints a summary: what was placed, what waits and why, utilisation and waiting times. Messages of the scenario of which
+    nothing took effect are named on standard error.
+    """
+    try:
+        outcome = _run(load(scenario), oracle)
+    except (ScenarioError, ConfigError) as error:
+        raise click.ClickException(str(error)) from None
+    for refusal in outcome.refused:
+        click.echo(f"refused: {refusal}", err=True)
+    if decisions is not None:
+        decisions.write(decision_log(outcome.facts))
+    if final is not None:
+        final.write(msgspec.json.encode(outcome.final) + b"\n")
+    _print_summary(outcome)
+
+
+def _run(scenario: Scenario, oracle: bool) -> Outcome:
+    run = simulate_directly if oracle else simulate
+    if not sys.stderr.isatty():
+        return run(scenario)
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(scenario.name or "simulating", total=1.0)
+        return run(scenario, lambda share: bar.update(task, completed=share))
+
+
+def _print_summary(outcome: Outcome) -> None:
+    summary = Summary()
+    for fact in outcome.facts:
+        summary.observe(fact)
+    waiting = [(AllocationKey(key), QueuePath(queue), reason) for key, queue, reason in outcome.waiting]
+    print_report(summary.finish(outcome.end_ns, waiting), Console())

@@ -1,0 +1,314 @@
+"""A resource manager's session: it registers, its requests go to the partitions, and what its outbox holds goes to it."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import trio
+from msgspec import structs
+from trio_websocket import ConnectionClosed
+
+from ykactor.actors.commands import Administer, Intake, PartitionCommand, Publication
+from ykactor.actors.gateway import Gateway
+from ykactor.actors.mailbox import Mailbox
+from ykactor.actors.outbox import MessagesLostError, Outbox, OutboxReader, SessionReplacedError
+from ykactor.core.messages.submissions import Reset, SetAnswering
+from ykactor.core.values.ids import PartitionName
+from ykactor.surfaces.server.peer import Peer, error_response
+from ykactor.wire.si import messages as si
+from ykactor.wire.si import requests
+from ykactor.wire.si.codec import ProtocolError
+
+#: Close codes of our own (RFC 6455 leaves 4000 to 4999 to applications).
+CLOSED_REPLACED = 4001
+CLOSED_FELL_BEHIND = 4002
+
+#: Requests of one session that may wait for their ``Ack``; further ones are not read.
+UNACKNOWLEDGED_MAX = 1024
+
+
+class _Pending:
+    """A request that partitions work on."""
+
+    def __init__(
+        self, request_id: str, partitions: Iterable[PartitionName], working: Iterable[PartitionName], checksum: str = ""
+    ) -> None:
+        self.ack = si.Ack(id=request_id, checksum=checksum)
+        #: Whose publications must be out before the ``Ack``.
+        self.partitions = list(partitions)
+        self.done = trio.Event()
+        self._working = set(working)
+        self._check()
+
+    def on_done(self, partition: PartitionName) -> None:
+        """Called from the partition's task (``Intake.done``)."""
+        self._working.discard(partition)
+        self._check()
+
+    def _check(self) -> None:
+        if not self._working:
+            self.done.set()
+
+
+class _Answer:
+    """What a partition says to an administrator's request."""
+
+    def __init__(self) -> None:
+        self.given = trio.Event()
+        self.refusal = ""
+
+    def on_done(self, _: PartitionName, refusal: str) -> None:
+        """Called from the partition's task (``Administer.done``)."""
+        self.refusal = refusal
+        self.given.set()
+
+
+class ResourceManagerSession:
+    """Registers a resource manager, takes its requests and sends what its outbox holds.
+
+    Acknowledgements are a task of ``nursery``, which outlives the session: a later one that resumes is told what was accepted.
+    """
+
+    def __init__(self, peer: Peer, gateway: Gateway, nursery: trio.Nursery) -> None:
+        self.peer = peer
+        self._gateway = gateway
+        self._nursery = nursery
+        self._reader: OutboxReader[Any] | None = None
+        #: Whether the resource manager answers predicates.
+        self._answers = False
+        #: Cancelled by ``stop``: covers all but sending, half a message cannot be taken back. (An error before registration is
+        #: sent within it: that is half sent only to a peer that does not read.)
+        self._listening = trio.CancelScope()
+        #: Cancelled by ``stop`` as well: waiting for partitions to finish a request.
+        self._patience = trio.CancelScope()
+        #: All accepted requests have their ``Ack``, or never will.
+        self._acknowledged = trio.Event()
+
+    def stop(self) -> None:
+        """Take no more requests; ``run`` sends what is there and ends."""
+        self._listening.cancel()
+        self._patience.cancel()
+
+    async def run(self) -> None:
+        """Talk until the connection ends, a newer session takes over, or ``stop`` is called."""
+        try:
+            async with trio.open_nursery() as sending:
+                with self._listening, suppress(ConnectionClosed):
+                    await self._listen(sending)
+                if self._reader is None or not self._reader.attached:
+                    pass  # never registered, or a newer session took over: the sending task says so and ends
+                elif self._listening.cancel_called:
+                    await self._acknowledged.wait()
+                    self._reader.finish()
+                else:
+                    sending.cancel_scope.cancel()
+        finally:
+            if self._reader is not None and self._reader.attached:
+                self._reader.outbox.detach()
+        if self._reader is not None and not self._listening.cancel_called:
+            await self._leave(self._reader.outbox)
+
+    async def _leave(self, outbox: Outbox[Any]) -> None:
+        """Nobody answers predicates any more, unless a newer session has taken over."""
+        async with self._gateway.outboxes.turn:
+            if self._answers and outbox is self._gateway.outboxes.current and outbox.reader is None:
+                await self._tell_answering(False)
+
+    async def _listen(self, sending: trio.Nursery) -> None:
+        reader = self._reader = await self._register()
+        sending.start_soon(self._send_messages, reader)
+        acknowledge, pending = trio.open_memory_channel[_Pending](UNACKNOWLEDGED_MAX)
+        self._nursery.start_soon(self._send_acks, pending, reader.outbox)
+        with acknowledge:
+            while reader.attached:
+                await self._on_message(await self.peer.receive(), reader, acknowledge)
+
+    # ---- registration (section 15 of SC)
+
+    async def _register(self) -> OutboxReader[Any]:
+        while True:
+            message = await self.peer.receive()
+            request_id = ""
+            try:
+                request = self.peer.encoding.decode_request(message)
+                request_id = request.id
+                if not isinstance(request, si.RegisterResourceManagerRequest):
+                    found = type(request).__name__
+                    raise ProtocolError("NOT_REGISTERED", f"found {found}, expected RegisterResourceManagerRequest", "type")
+                async with self._gateway.outboxes.turn:
+                    return await self._on_register(request)
+            except ProtocolError as error:
+                await self.peer.send(error_response(error, request_id))
+
+    async def _on_register(self, request: si.RegisterResourceManagerRequest) -> OutboxReader[Any]:
+        outboxes = self._gateway.outboxes
+        current = outboxes.current
+        if current is not None and current.rm_id != request.rm_id:  # SC-142
+            count = len(self._gateway.partitions)
+            message = f"RM {current.rm_id} has been registered before and holds this daemon, active partitions {count}"
+            raise ProtocolError("ALREADY_REGISTERED", f"found {request.rm_id}: {message}", "rmID")
+        if isinstance(request.resume_from, int):
+            _check_resumable(current, request.resume_from)
+        checksum = ""
+        if request.config:
+            afresh = not isinstance(request.resume_from, int)
+            checksum = await self._apply_config(request.config, "registration of RM failed", afresh=afresh)  # SC-140
+        if current is not None and isinstance(request.resume_from, int):
+            reader = current.attach(request.resume_from)
+            await self._tell_answering(request.answers_predicates)
+        else:
+            await self._reset_partitions(request.answers_predicates)  # SC-141
+            outbox = outboxes.renew(request.rm_id)
+            reader = outbox.attach(outbox.sequence)
+        self._answers = request.answers_predicates
+        reader.outbox.post(si.RegisterResourceManagerResponse())
+        if request.id:
+            reader.outbox.post(si.Ack(id=request.id, checksum=checksum))
+        return reader
+
+    async def _tell_answering(self, is_there: bool) -> None:
+        for inbox in list(self._gateway.partitions.values()):
+            with suppress(trio.ClosedResourceError, trio.BrokenResourceError):  # it asks nobody any more
+                await inbox.put(Intake([SetAnswering(is_there)]))
+
+    async def _reset_partitions(self, answers: bool) -> None:
+        """Let every partition forget, and wait until nothing older can reach the new outbox."""
+        partitions = dict(self._gateway.partitions)
+        pending = _Pending("", partitions, partitions)
+        for name, inbox in partitions.items():
+            if not await self._put(name, inbox, Intake([Reset(), SetAnswering(answers)], pending.on_done)):
+                pending.on_done(name)
+        await pending.done.wait()
+        for name in partitions:
+            await self._gateway.feed.published(name)
+
+    # ---- requests
+
+    async def _on_message(
+        self, message: str | bytes, reader: OutboxReader[Any], acknowledge: trio.MemorySendChannel[_Pending]
+    ) -> None:
+        request_id = ""
+        try:
+            request = self.peer.encoding.decode_request(message)
+            request_id = request.id
+            async with self._gateway.outboxes.turn:
+                if not reader.attached:
+                    return
+                pending = await self._on_request(request)
+            if request_id:
+                await acknowledge.send(pending)
+        except ProtocolError as error:
+            reader.outbox.post(error_response(error, request_id))
+
+    async def _on_request(self, request: si.Request) -> _Pending:
+        match request:
+            case si.RegisterResourceManagerRequest():
+                raise ProtocolError("ALREADY_REGISTERED", "this session is registered: open another one to begin afresh")
+            case si.TerminateApplication() | si.MoveApplication():
+                return await self._administer(request)
+            case si.UpdateConfigurationRequest():
+                checksum = await self._apply_config(request.config, "update of configuration failed", request.if_checksum)
+                return _Pending(request.id, self._gateway.partitions, (), checksum)
+            case si.ScheduleRequest():
+                if not self._gateway.manual:
+                    raise ProtocolError("NOT_MANUAL", "the daemon schedules by itself, it was not started with --manual")
+                if request.steps < 1:
+                    raise ProtocolError("OUT_OF_RANGE", f"found {request.steps}, expected 1 or more", "steps")
+                with _unavailable_when_closed("the partitions do"):
+                    await self._gateway.run_steps(request.steps)
+            case _:
+                return await self._submit(request)
+        return _Pending(request.id, self._gateway.partitions, ())
+
+    async def _submit(self, request: requests.PartitionRequest) -> _Pending:
+        work = requests.addressed(requests.submissions(request), self._gateway.partitions)
+        pending = _Pending(request.id, work, work)
+        for name, submissions in work.items():
+            inbox = self._gateway.partitions.get(name)
+            if inbox is not None:
+                intake = Intake(await self._gateway.with_groups(name, submissions), pending.on_done)
+            if inbox is None or not await self._put(name, inbox, intake):
+                at_ns = self._gateway.now_ns()
+                refusals = [requests.unknown_partition(submission, name, at_ns) for submission in submissions]
+                facts = [fact for fact in refusals if fact is not None]
+                # Refused by nobody's partition, but told in the one order like everything else.
+                await self._gateway.feed.inbox.put(Publication(name, facts))
+                pending.on_done(name)
+        return pending
+
+    async def _administer(self, request: si.TerminateApplication | si.MoveApplication) -> _Pending:
+        """Have an application ended or moved; the refusal is the answer of the partition."""
+        named, wanted = requests.administration(request)
+        name = requests.running(named, self._gateway.partitions)
+        inbox = self._gateway.partitions[name]
+        if wanted.who is not None:
+            wanted = structs.replace(wanted, who=await self._gateway.with_own_groups(name, wanted.who))
+        answer = _Answer()
+        with _unavailable_when_closed(f"partition {name} does"):
+            await inbox.put(Administer(wanted, answer.on_done))
+        await answer.given.wait()
+        if answer.refusal:
+            raise ProtocolError("REFUSED", answer.refusal)
+        return _Pending(request.id, [name], ())
+
+    async def _put(self, name: PartitionName, inbox: Mailbox[PartitionCommand], intake: Intake) -> bool:
+        """Whether the partition took it: not if it has been removed meanwhile."""
+        try:
+            await inbox.put(intake)
+        except (trio.ClosedResourceError, trio.BrokenResourceError):
+            if name in self._gateway.partitions:
+                raise ProtocolError("UNAVAILABLE", f"partition {name} does not run now, try again later") from None
+            return False
+        return True
+
+    async def _apply_config(self, text: str, failure: str, if_checksum: str = "", *, afresh: bool = False) -> str:
+        try:
+            with _unavailable_when_closed("the partitions do"):
+                return await self._gateway.apply_config(text, if_checksum, afresh=afresh)
+        except ProtocolError as error:
+            raise ProtocolError(error.code, f"{failure}: {error.message}", error.path) from None
+
+    # ---- answers
+
+    async def _send_messages(self, reader: OutboxReader[Any]) -> None:
+        try:
+            while messages := await reader.take():
+                for message in messages:
+                    await self.peer.send(message)
+        except ConnectionClosed:
+            pass  # whoever waits for a request is told the same
+        except SessionReplacedError as reason:
+            await self.peer.close(CLOSED_REPLACED, str(reason))
+        except MessagesLostError as reason:
+            await self.peer.close(CLOSED_FELL_BEHIND, str(reason))
+
+    async def _send_acks(self, pending: trio.MemoryReceiveChannel[_Pending], outbox: Outbox[Any]) -> None:
+        """Post an ``Ack`` for each request, in the order of the requests, behind everything that they caused directly."""
+        async for request in pending:
+            if not self._listening.cancel_called:
+                with trio.CancelScope() as self._patience:
+                    await request.done.wait()
+            if not request.done.is_set():
+                break  # the daemon stops: nobody works on it any more
+            for name in request.partitions:
+                await self._gateway.feed.published(name)
+            outbox.post(request.ack)
+        self._acknowledged.set()
+
+
+@contextmanager
+def _unavailable_when_closed(who: str) -> Iterator[None]:
+    """A partition's inbox is closed: nobody is left to take the request."""
+    try:
+        yield
+    except (trio.ClosedResourceError, trio.BrokenResourceError):
+        raise ProtocolError("UNAVAILABLE", f"{who} not run now, try again later") from None
+
+
+def _check_resumable(current: Outbox[Any] | None, after: int) -> None:
+    try:
+        if current is None:
+            raise MessagesLostError("this resource manager is not registered")
+        current.after(after, 0)
+    except MessagesLostError as reason:
+        raise ProtocolError("RESYNC_REQUIRED", f"{reason}: register without resumeFrom", "resumeFrom") from None

@@ -1,0 +1,119 @@
+"""From a queue file without mistakes to the configuration: inheritance, lower case, quantities as numbers."""
+
+from ykactor.core.config.model import (
+    ChildTemplate,
+    Limit,
+    NodeSortPolicy,
+    PartitionConfig,
+    PlacementFilter,
+    PlacementRule,
+    PreemptionSettings,
+    QueueConfig,
+)
+from ykactor.core.config.properties import inherit, interpret
+from ykactor.core.values.ids import PartitionName, QueuePath
+from ykactor.core.values.names import is_group_name, is_user_name
+from ykactor.core.values.quantities import parse_quantity
+from ykactor.core.values.resources import Resource
+from ykactor.wire.queuefile import access_lists, name_filters
+from ykactor.wire.queuefile.placement_rules import chain_of, kind_of
+from ykactor.wire.queuefile.schema import (
+    FilterText,
+    LimitText,
+    NodeSortText,
+    PartitionText,
+    PreemptionText,
+    Quantities,
+    QueueText,
+    ResourcesText,
+    RuleText,
+    TemplateText,
+)
+
+#: How the core knows the resolvers of section 2.9 of CF.
+_RESOLVERS = {"": "", "os": "os", "ldap": "os", "test": ""}
+
+
+def build_partition(text: PartitionText) -> PartitionConfig:
+    """The configuration of a normalised partition that breaks no rule."""
+    assert text.root is not None, "E02 refuses a partition without queues"
+    sort, preemption = text.node_sort_policy or NodeSortText(), text.preemption or PreemptionText()
+    sort_type, weights = sort.type or "fair", sort.resource_weights
+    return PartitionConfig(
+        name=PartitionName(text.name),
+        root=_build_queue(text.root, {}, None),
+        placement_rules=tuple(map(_build_rule, text.placement_rules)),
+        node_sort_policy=NodeSortPolicy(sort_type, weights) if weights else NodeSortPolicy(sort_type),
+        preemption=PreemptionSettings(preemption.enabled, preemption.quota_preemption_enabled),
+        user_group_resolver=_RESOLVERS[text.user_group_resolver.type] if text.user_group_resolver else "",
+    )
+
+
+def _build_queue(text: QueueText, inherited: dict[str, str], template: ChildTemplate | None) -> QueueConfig:
+    """
+    Args:    inherited: the property map of the parent; template: its effective template (QU-15).
+    """
+    properties = inherit(inherited, text.properties)
+    if not text.is_parent:
+        template = None  # whatever a leaf says (CF section 2.3); it was not even checked
+    elif text.child_template is not None and text.child_template.is_set:
+        template = _build_template(text.child_template)
+    maximum, guaranteed = _build_resources(text.resources)
+    return QueueConfig(
+        path=QueuePath(text.path),
+        is_parent=text.is_parent,
+        properties=interpret(properties),
+        property_map=properties,
+        max=maximum,
+        guaranteed=guaranteed,
+        max_applications=text.max_applications,
+        submit_acl=access_lists.parse(text.submit_acl)[0],
+        admin_acl=access_lists.parse(text.admin_acl)[0],
+        limits=tuple(map(_build_limit, text.limits)),
+        child_template=template,
+        children=tuple(_build_queue(child, properties, template) for child in text.queues),
+    )
+
+
+def _build_resources(text: ResourcesText | None) -> tuple[Resource | None, Resource | None]:
+    """Max and guarantee. Zeros alone in max forbid these types, zeros alone guarantee nothing (QU-33)."""
+    if text is None:
+        return None, None
+    maximum, guaranteed = _build_resource(text.max), _build_resource(text.guaranteed)
+    return maximum, guaranteed if guaranteed and any(guaranteed.values()) else None
+
+
+def _build_resource(written: Quantities | None) -> Resource | None:
+    """None if nothing is listed."""
+    return {name: parse_quantity(name, quantity) for name, quantity in written.items()} if written else None
+
+
+def _build_template(text: TemplateText) -> ChildTemplate:
+    maximum, guaranteed = _build_resources(text.resources)
+    properties = {key: value for key, value in text.properties.items() if key and value}
+    return ChildTemplate(text.max_applications, properties, maximum, guaranteed)
+
+
+def _build_limit(text: LimitText) -> Limit:
+    return Limit(tuple(text.users), tuple(text.groups), _build_resource(text.max_resources), text.max_applications)
+
+
+def _build_rule(text: RuleText) -> PlacementRule:
+    """The rule with its parents, from the innermost out."""
+    rule: PlacementRule | None = None
+    for link in reversed(list(chain_of(text))):
+        kind = kind_of(link)
+        value = link.value.lower() if kind == "fixed" else link.value
+        rule = PlacementRule(kind, link.create, value, _build_filter(link.filter), rule)
+    assert rule is not None, "a chain has at least one rule"
+    return rule
+
+
+def _build_filter(text: FilterText | None) -> PlacementFilter:
+    if text is None:
+        return PlacementFilter()
+    return PlacementFilter(
+        allow=text.type.lower() != "deny",
+        users=name_filters.build(text.users, is_user_name),
+        groups=name_filters.build(text.groups, is_group_name),
+    )

@@ -1,0 +1,205 @@
+"""Typed values out of YAML nodes (CF-3 to CF-10).
+
+A node and a ``Text`` type flow in, an instance of that type flows out. The type alone says which keys a mapping has and what
+their values are. What is wrong is noted with code, position and path, and the reader goes on with "not set", so that one run
+finds every mistake.
+"""
+
+import difflib
+import functools
+import math
+import re
+from typing import Any, Protocol, TypeVar
+
+from msgspec import inspect
+
+from ykactor.core.values.quantities import parse_uint64, shown
+from ykactor.wire.queuefile.places import Key, Place, Text, join
+from ykactor.wire.queuefile.text import Mapping, Mistakes, Node, Scalar, Sequence
+
+_TRUE = frozenset(("true", "True", "TRUE", "y", "Y", "yes", "Yes", "YES", "on", "On", "ON"))
+_FALSE = frozenset(("false", "False", "FALSE", "n", "N", "no", "No", "NO", "off", "Off", "OFF"))
+_FLOAT = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+AnyText = TypeVar("AnyText", bound=Text)
+
+
+class TextReader:
+    """Reads nodes; notes mistakes in ``mistakes``. What could not be read is None, or left out of its list or mapping.
+
+    The methods take the place of a mapping and the keys that lead from there to the node; the path is only made for mistakes.
+    """
+
+    def __init__(self, mistakes: Mistakes) -> None:
+        self.mistakes = mistakes
+
+    def fields(self, kind: type[AnyText], place: Place) -> AnyText:
+        """The mapping at ``place``: every known key that is set and can be read."""
+        text, readers = kind().placed(place), _readers(kind)
+        for key, (name, node) in self.entries(place.node, place).items():
+            if key not in readers:
+                meant = _meant(key, kind)
+                text.unread.update(meant)
+                advice = f"did you mean {meant[0]}?" if meant else f"expected one of {', '.join(readers)}"
+                self.mistakes.add("P2", name, join(place.path, key), f"unknown key, {advice}")
+            elif not (isinstance(node, Scalar) and node.is_null):
+                found_before = len(self.mistakes.found)
+                attribute, read = readers[key]
+                value = read(self, node, place, key)
+                if value is not None:
+                    setattr(text, attribute, value)
+                if len(self.mistakes.found) > found_before:
+                    text.unread.add(key)
+        return text
+
+    def entries(self, node: Node, place: Place, *keys: Key) -> dict[str, tuple[Scalar, Node]]:
+        """Key and value of a mapping's entries by key."""
+        if not isinstance(node, Mapping):
+            self.wrong_kind(node, "a mapping", place, keys)
+            return {}
+        entries: dict[str, tuple[Scalar, Node]] = {}
+        for key, value in node.entries():
+            if not isinstance(key, Scalar):
+                self.mistakes.add("P4", key, join(place.path, *keys), f"found {_kind(key)} as a key, expected text")
+            elif key.plain and key.text == "<<":
+                text = "merge keys (<<) are not supported, write the keys out"
+                self.mistakes.add("P2", key, join(place.path, *keys), text)
+            elif key.text in entries:
+                line = entries[key.text][0].line
+                self.mistakes.add("P3", key, join(place.path, *keys, key.text), f"the key was already set in line {line}")
+            else:
+                entries[key.text] = (key, value)
+        return entries
+
+    def mapping(self, node: Node, place: Place, *keys: Key, kind: type[AnyText]) -> AnyText | None:
+        """A mapping with fixed keys within another."""
+        if isinstance(node, Mapping):
+            return self.fields(kind, Place(node, join(place.path, *keys)))
+        self.wrong_kind(node, "a mapping", place, keys)
+        return None
+
+    def mappings(self, node: Node, place: Place, *keys: Key, kind: type[AnyText]) -> list[AnyText] | None:
+        """A list of mappings with fixed keys."""
+        position = join(place.position if kind.labelled else place.path, *keys)
+        if not isinstance(node, Sequence):
+            self.wrong_kind(node, "a list", Place(node, position), ())
+            return None
+        texts: list[AnyText] = []
+        for index, item in enumerate(node.nodes):
+            at = join(position, index)
+            if isinstance(item, Mapping):
+                texts.append(self.fields(kind, Place(item, at, kind.label(item, place.label, len(node.nodes)))))
+            else:
+                self.wrong_kind(item, "a mapping", Place(item, at), ())
+        return texts
+
+    def items(self, node: Node, place: Place, *keys: Key, read: "Read") -> list[Any] | None:
+        """A list of scalars."""
+        if not isinstance(node, Sequence):
+            self.wrong_kind(node, "a list", place, keys)
+            return None
+        values = (read(self, item, place, *keys, index) for index, item in enumerate(node.nodes))
+        return [value for value in values if value is not None]
+
+    def values(self, node: Node, place: Place, *keys: Key, read: "Read") -> dict[str, Any]:
+        """A mapping from any key to scalars."""
+        entries = self.entries(node, place, *keys).items()
+        read_entries = ((key, read(self, value, place, *keys, key)) for key, (_, value) in entries)
+        return {key: value for key, value in read_entries if value is not None}
+
+    def text(self, node: Node, place: Place, *keys: Key) -> str | None:
+        """The source text of a scalar, "" for null (CF-5)."""
+        if isinstance(node, Scalar):
+            return "" if node.is_null else node.text
+        self.wrong_kind(node, "text", place, keys)
+        return None
+
+    def boolean(self, node: Node, place: Place, *keys: Key) -> bool | None:
+        """CF-6."""
+        if isinstance(node, Scalar) and node.plain and node.text in _TRUE:
+            return True
+        if isinstance(node, Scalar) and node.plain and node.text in _FALSE:
+            return False
+        self.wrong_scalar("P5", node, "true or false", place, keys)
+        return None
+
+    def unsigned(self, node: Node, place: Place, *keys: Key) -> int | None:
+        """CF-7: an integer from 0 to 2**64 - 1."""
+        value = parse_uint64(node.text) if isinstance(node, Scalar) and node.plain else None
+        if value is None:
+            self.wrong_scalar("P6", node, "a whole number from 0 to 2**64 - 1, without quotes", place, keys)
+        return value
+
+    def number(self, node: Node, place: Place, *keys: Key) -> float | None:
+        """CF-8: a finite number."""
+        if isinstance(node, Scalar) and node.plain and _FLOAT.fullmatch(node.text):
+            value = float(node.text)
+            if math.isfinite(value):
+                return value
+        self.wrong_scalar("P7", node, "a finite number, without quotes", place, keys)
+        return None
+
+    def wrong_kind(self, node: Node, expected: str, place: Place, keys: tuple[Key, ...]) -> None:
+        self.mistakes.add("P4", node, join(place.path, *keys), f"found {_kind(node)}, expected {expected}")
+
+    def wrong_scalar(self, code: str, node: Node, expected: str, place: Place, keys: tuple[Key, ...]) -> None:
+        if not isinstance(node, Scalar):
+            self.wrong_kind(node, expected, place, keys)
+            return
+        found = "null" if node.is_null else shown(node.text) if node.plain else f"the quoted text {shown(node.text)}"
+        self.mistakes.add(code, node, join(place.path, *keys), f"found {found}, expected {expected}")
+
+
+def _kind(node: Node) -> str:
+    if isinstance(node, Scalar):
+        return "null" if node.is_null else shown(node.text)
+    return "a mapping" if isinstance(node, Mapping) else "a list"
+
+
+class Read(Protocol):
+    """A method of ``TextReader`` for values of one type."""
+
+    def __call__(self, reader: TextReader, node: Node, place: Place, /, *keys: Key) -> Any: ...
+
+
+@functools.cache
+def _readers(kind: type[Text]) -> dict[str, tuple[str, Read]]:
+    """Key -> attribute and how to read it."""
+    struct = inspect.type_info(kind)
+    assert isinstance(struct, inspect.StructType)
+    return {field.encode_name: (field.name, _reader(field.type)) for field in struct.fields}
+
+
+@functools.lru_cache(maxsize=64)
+def _meant(key: str, kind: type[Text]) -> list[str]:
+    """The known key that an unknown one is most like, if there is any."""
+    return difflib.get_close_matches(key[:40].lower(), _readers(kind), n=1)
+
+
+def _reader(kind: inspect.Type) -> Read:
+    """How values of ``kind`` are read."""
+    match _bare(kind):
+        case inspect.StrType():
+            return TextReader.text
+        case inspect.BoolType():
+            return TextReader.boolean
+        case inspect.IntType():
+            return TextReader.unsigned
+        case inspect.FloatType():
+            return TextReader.number
+        case inspect.DictType() as mapping:
+            return functools.partial(TextReader.values, read=_reader(mapping.value_type))
+        case inspect.ListType() as items if isinstance(item := _bare(items.item_type), inspect.StructType):
+            return functools.partial(TextReader.mappings, kind=item.cls)
+        case inspect.ListType() as items:
+            return functools.partial(TextReader.items, read=_reader(items.item_type))
+        case inspect.StructType() as struct:
+            return functools.partial(TextReader.mapping, kind=struct.cls)
+    raise TypeError(f"no way to read {kind}")
+
+
+def _bare(kind: inspect.Type) -> inspect.Type:
+    """Without descriptions, and without the None that stands for "not set"."""
+    while isinstance(kind, inspect.Metadata | inspect.UnionType):
+        kind = kind.type if isinstance(kind, inspect.Metadata) else kind.types[0]
+    return kind

@@ -1,0 +1,137 @@
+"""The rules on placement rules: E28 to E36a (section 7.5 of CF)."""
+
+from collections.abc import Iterator
+from itertools import takewhile
+
+from ykactor.core.placement.rules import RECOVERY_QUEUE
+from ykactor.core.values.names import is_group_name, is_rule_name, is_user_name
+from ykactor.core.values.quantities import is_queue_name, shown
+from ykactor.wire.queuefile import name_filters
+from ykactor.wire.queuefile.places import Key, note
+from ykactor.wire.queuefile.schema import FILTER_TYPES, RULE_NAMES, FilterText, PartitionText, QueueText, RuleText
+from ykactor.wire.queuefile.text import Mistakes
+
+#: Rules that give each other's parents; each gives at least one level of queues, of which there may not be more.
+DEPTH_MAX = 64
+
+
+def chain_of(rule: RuleText) -> Iterator[RuleText]:
+    """The rule, its parent, and so on; the last one gives the queue nearest to root (PL-21)."""
+    link: RuleText | None = rule
+    while link is not None:
+        yield link
+        link = link.parent
+
+
+def kind_of(rule: RuleText) -> str:
+    """The name of the rule, which is written in any case (PL-6)."""
+    return rule.name.lower()
+
+
+def check(partition: PartitionText, mistakes: Mistakes) -> None:
+    """E28 to E36a of every rule."""
+    if not partition.placement_rules or partition.root is None:
+        return
+    queues = {queue.path: queue for queue in _walk(partition.root)}
+    for rule in partition.placement_rules:
+        found_before = len(mistakes.found)
+        chain = list(chain_of(rule))
+        for link in chain:
+            _check_rule(link, mistakes)
+        if len(chain) > DEPTH_MAX:
+            text = f"found {len(chain) - 1} rules in each other, expected at most {DEPTH_MAX - 1}"
+            note(mistakes, "E36a", rule, ("parent",), text)
+        if len(mistakes.found) == found_before:
+            _check_static_path(chain, queues, mistakes)
+
+
+def _walk(queue: QueueText) -> Iterator[QueueText]:
+    yield queue
+    for child in queue.queues:
+        yield from _walk(child)
+
+
+def _check_rule(rule: RuleText, mistakes: Mistakes) -> None:
+    """E28 to E31, and E36a for what can be seen without the queues."""
+    kind = kind_of(rule)
+    if not is_rule_name(rule.name):
+        note(mistakes, "E28", rule, ("name",), f"found {shown(rule.name)}, expected a rule: {', '.join(RULE_NAMES)}")
+    elif kind not in RULE_NAMES:
+        reason = "it always runs and cannot be configured" if kind == "recovery" else "there is no such rule"
+        note(mistakes, "E36a", rule, ("name",), f"found {shown(rule.name)}, {reason}, expected {', '.join(RULE_NAMES)}")
+    if rule.filter is not None:
+        _check_filter(rule.filter, mistakes)
+    if kind in ("fixed", "tag") and not rule.value:
+        wanted = "the path of a queue" if kind == "fixed" else "the name of a tag"
+        note(mistakes, "E36a", rule, ("value",), f"found no value, expected {wanted}")
+    elif kind == "fixed":
+        _check_fixed(rule, mistakes)
+
+
+def _check_filter(text: FilterText, mistakes: Mistakes) -> None:
+    """E29 to E31."""
+    if text.type.lower() not in FILTER_TYPES:
+        note(mistakes, "E29", text, ("type",), f"found {shown(text.type)}, expected allow or deny")
+    if problem := name_filters.objection(text.users, is_user_name):
+        note(mistakes, "E30", text, ("users", 0), problem)
+    if problem := name_filters.objection(text.groups, is_group_name):
+        note(mistakes, "E31", text, ("groups", 0), problem)
+
+
+def _check_fixed(rule: RuleText, mistakes: Mistakes) -> None:
+    """E32, and E36a for the value: its dots are levels, and a value from root on leaves no room for a parent (PL-26, PL-32)."""
+    illegal = [part for part in rule.value.split(".") if not is_queue_name(part)]
+    if illegal:
+        text = f"found {shown(rule.value)}, expected queue names joined by dots, and {shown(illegal[0])} is none"
+        note(mistakes, "E36a", rule, ("value",), text)
+    elif rule.value.lower() == RECOVERY_QUEUE or rule.value.lower().startswith(RECOVERY_QUEUE + "."):
+        note(mistakes, "E36a", rule, ("value",), f"found {shown(rule.value)}, which is not for rules to choose (PL-31)")
+    elif _is_qualified(rule.value) and rule.parent is not None:
+        *_, innermost = chain_of(rule.parent)
+        code = "E32" if kind_of(innermost) == "fixed" else "E36a"
+        text = f"found {shown(rule.value)} with a parent rule, expected one of them: a value from root on leaves no room for it"
+        note(mistakes, code, rule, ("value",), text)
+
+
+def _is_qualified(value: str) -> bool:
+    """PL-33."""
+    return value.lower() == "root" or value.lower().startswith("root.")
+
+
+def _check_static_path(chain: list[RuleText], queues: dict[str, QueueText], mistakes: Mistakes) -> None:
+    """E33 to E35: the path that the ``fixed`` rules nearest to root give must suit the queues that are configured."""
+    fixed = list(takewhile(lambda rule: kind_of(rule) == "fixed", reversed(chain)))
+    if not fixed:
+        return
+    path, is_whole = _static_path(fixed, chain), len(fixed) == len(chain)
+    where: tuple[RuleText, tuple[Key, ...]] = (fixed[-1], ("value",))
+    queue = queues.get(path)
+    if queue is not None and is_whole and queue.is_parent:
+        note(mistakes, "E33", *where, f"found {path}, which is a parent, expected a leaf")
+    elif queue is not None and not is_whole and not queue.is_parent:
+        note(mistakes, "E33", *where, f"found {path}, which is a leaf, expected a parent for the queues of the outer rule")
+    elif queue is None:
+        ancestor = _nearest(path, queues)
+        if not ancestor.is_parent:
+            note(mistakes, "E35", *where, f"found {path} below {ancestor.path}, which is a leaf and has no queues below it")
+        elif not chain[0].create:
+            text = f"found {path}, which does not exist, expected a queue of the file, or create: true in the outermost rule"
+            note(mistakes, "E34", *where, text)
+
+
+def _static_path(fixed: list[RuleText], chain: list[RuleText]) -> str:
+    """The path of the leading ``fixed`` rules, the one nearest to root first. A parent rule's path always gets a root (PL-23)."""
+    path = ""
+    for rule in fixed:
+        value = rule.value.lower()
+        path = value if _is_qualified(value) else f"{path or 'root'}.{value}"
+        if rule is not chain[0] and path == "root":
+            path = "root.root"
+    return path
+
+
+def _nearest(path: str, queues: dict[str, QueueText]) -> QueueText:
+    """The queue of the file that is nearest above ``path``."""
+    while path not in queues:
+        path = path.rpartition(".")[0]
+    return queues[path]

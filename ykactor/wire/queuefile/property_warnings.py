@@ -1,0 +1,43 @@
+"""Warnings of queue properties (section 6 of CF); ``core.properties`` says what they mean.
+
+A bad value never refuses the configuration: it counts as the default, and a warning says so at the queue that sets it.
+"""
+
+import difflib
+
+from ykactor.core.config.properties import BACKOFF, CHOICES, DURATIONS, PRIORITY_OFFSET, QUOTA_PREEMPTION_DELAY
+from ykactor.core.values.quantities import parse_duration, parse_int32, parse_uint64, shown
+from ykactor.wire.queuefile.places import Text, note
+from ykactor.wire.queuefile.text import Mistakes
+
+_KNOWN = (*CHOICES, *DURATIONS, PRIORITY_OFFSET, BACKOFF)
+
+#: From here on an offset can clamp priorities, or lift ordinary work above system work (PR-15).
+OFFSET_WARNING = 1_000_000_000
+
+
+def warn(text: Text, properties: dict[str, str], *, is_root: bool, warnings: Mistakes) -> None:
+    """Note those of the own ``properties`` of a queue or template that do not do what they seem to do."""
+    for name, value in properties.items():
+        if message := _warning(name, value, is_root=is_root):
+            note(warnings, "", text, ("properties", name), message)
+
+
+def _warning(name: str, value: str, *, is_root: bool) -> str:
+    """The sentence, "" if there is nothing to say."""
+    if name not in _KNOWN:
+        close = difflib.get_close_matches(name[:60], _KNOWN, n=1, cutoff=0.8)
+        return f"unknown property, did you mean {close[0]}?" if close else ""
+    if name in CHOICES and value and value.lower() not in CHOICES[name]:
+        return f"found {shown(value)}, expected {' or '.join(CHOICES[name])}; {CHOICES[name][0]} is used"
+    if name in DURATIONS and value and (parse_duration(value) or 0) <= 0 and (name, value) != (QUOTA_PREEMPTION_DELAY, "0"):
+        return f"found {shown(value)}, expected a duration above 0 such as 30s or 1m30s; {DURATIONS[name]} is used"
+    if name == BACKOFF and value and parse_uint64(value) is None:
+        return f"found {shown(value)}, expected a whole number of asks; 0 (never) is used"
+    if name == PRIORITY_OFFSET and value:
+        offset = parse_int32(value)
+        if offset is None:
+            return f"found {shown(value)}, expected a whole number from -2147483648 to 2147483647; 0 is used"
+        if abs(offset) >= OFFSET_WARNING and not is_root:
+            return f"the offset {offset} is so large that it can clamp priorities or lift ordinary work above system work"
+    return ""

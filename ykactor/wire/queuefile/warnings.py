@@ -1,0 +1,114 @@
+"""What is legal in the queue file, but does not do what it seems to do."""
+
+from collections.abc import Callable, Iterator
+
+from ykactor.core.config.properties import QUOTA_PREEMPTION_DELAY, interpret
+from ykactor.core.values.names import is_group_name, is_user_name
+from ykactor.core.values.quantities import shown
+from ykactor.wire.queuefile import access_lists, property_warnings
+from ykactor.wire.queuefile.placement_rules import chain_of
+from ykactor.wire.queuefile.places import Text, note
+from ykactor.wire.queuefile.schema import PartitionText, QueueText
+from ykactor.wire.queuefile.text import Mistakes
+
+_RESOLVER_WARNINGS = {
+    "ldap": "groups come from the operating system's name service, which must be joined to the directory",
+    "test": "there is no such resolver: each user has one group with the user's name",
+}
+
+
+def collect(partitions: list[PartitionText], warnings: Mistakes) -> None:
+    """Note every warning of normalised partitions."""
+    for partition in partitions:
+        if partition.root is not None:
+            _warn_of_queue(partition.root, warnings)
+            _warn_of_quotas(partition, list(_walk(partition.root)), warnings)
+        for rule in partition.placement_rules:
+            for link in chain_of(rule):
+                if link.filter is not None:
+                    _warn_of_names(link.filter, "users", link.filter.users, is_user_name, warnings)
+                    _warn_of_names(link.filter, "groups", link.filter.groups, is_group_name, warnings)
+        resolver = partition.user_group_resolver
+        if resolver is not None and resolver.type in _RESOLVER_WARNINGS:
+            note(warnings, "", resolver, ("type",), f"found {resolver.type}: {_RESOLVER_WARNINGS[resolver.type]}")
+
+
+def _walk(queue: QueueText) -> Iterator[QueueText]:
+    yield queue
+    for child in queue.queues:
+        yield from _walk(child)
+
+
+def _warn_of_quotas(partition: PartitionText, queues: list[QueueText], warnings: Mistakes) -> None:
+    """A queue gives back what it uses above its max if there are both a switch and a delay; a dynamic one never (12 of PE)."""
+    key = ("properties", QUOTA_PREEMPTION_DELAY)
+    delayed = [queue for queue in queues if _has_delay(queue.properties)]
+    switch = partition.preemption
+    if switch is None or not switch.quota_preemption_enabled:
+        for queue in delayed:
+            text = "no effect as long as quotapreemptionenabled of the partition's preemption is not true"
+            note(warnings, "", queue, key, text)
+    elif not delayed:
+        text = f"no effect: no queue has the property {QUOTA_PREEMPTION_DELAY}"
+        note(warnings, "", switch, ("quotapreemptionenabled",), text)
+    for queue in queues:
+        if queue.child_template is not None and _has_delay(queue.child_template.properties):
+            note(warnings, "", queue.child_template, key, "no effect: queues that placement creates never give back")
+
+
+def _has_delay(properties: dict[str, str]) -> bool:
+    return interpret(properties).quota_preemption_delay_ns > 0
+
+
+#: Resource types that are something else here than people expect, and what they probably mean.
+_OTHER_NAMES = {"cpu": "vcore", "cpus": "vcore", "vcores": "vcore", "cores": "vcore", "mem": "memory", "ram": "memory"}
+
+
+def _warn_of_resources(queue: QueueText, warnings: Mistakes) -> None:
+    resources = queue.resources
+    if resources is None:
+        return
+    for key, quantities in (("max", resources.max), ("guaranteed", resources.guaranteed)):
+        for name in quantities or ():
+            if meant := _OTHER_NAMES.get(name.lower()):
+                text = f"{name} is a type of its own that is counted in plain units; did you mean {meant}?"
+                note(warnings, "", resources, (key, name), text)
+
+
+def _warn_of_queue(queue: QueueText, warnings: Mistakes) -> None:
+    if queue.path == "root.root":
+        text = "root is not the only entry at the top, so a root is put above it and this queue is root.root"
+        note(warnings, "", queue, ("name",), text)
+    _warn_of_resources(queue, warnings)
+    property_warnings.warn(queue, queue.properties, is_root=queue.is_root, warnings=warnings)
+    for key, acl in (("adminacl", queue.admin_acl), ("submitacl", queue.submit_acl)):
+        if acl and access_lists.is_access_list(acl):
+            _warn_of_access(queue, key, acl, warnings)
+    template = queue.child_template
+    if template is not None and not queue.is_parent:
+        text = "a template has no effect on a leaf: write parent: true if queues are created below this one"
+        note(warnings, "", queue, ("childtemplate",), text)
+    elif template is not None:
+        property_warnings.warn(template, template.properties, is_root=False, warnings=warnings)
+    for child in queue.queues:
+        _warn_of_queue(child, warnings)
+
+
+def _warn_of_access(queue: QueueText, key: str, acl: str, warnings: Mistakes) -> None:
+    """CF-24."""
+    for word in access_lists.parse(acl)[1]:
+        if not word:
+            text = f"found {shown(acl)} with an empty name, which is dropped; what follows the first space are groups"
+        elif word == "*":
+            text = f'found {shown(acl)}, "*" among names is dropped; it stands alone for everybody'
+        else:
+            text = f"found {shown(acl)}, {shown(word)} is no legal name and is dropped"
+        note(warnings, "", queue, (key,), text)
+
+
+def _warn_of_names(text: Text, key: str, entries: list[str], is_name: Callable[[str], bool], warnings: Mistakes) -> None:
+    """PL-14."""
+    for index, entry in enumerate(entries):
+        if len(entries) > 1 and not is_name(entry):
+            message = f"found {shown(entry)}, which is no legal name and is dropped; an expression must be the only entry"
+            note(warnings, "", text, (key, index), message)

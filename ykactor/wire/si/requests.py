@@ -1,0 +1,255 @@
+"""Requests of a resource manager to submissions for partitions.
+
+``submissions`` looks at the whole request before it returns: either all of it goes in, or a ``ProtocolError`` tells
+where the mistake is and nothing happened. What only the owner of a fact can judge (unknown node, empty resource) is
+left to the cores, which refuse entry by entry.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
+
+from ykactor.core.config.access import UserGroups
+from ykactor.core.messages.asks import PREDICATE_CLASS_MAX, AllocationSpec
+from ykactor.core.messages.facts import AllocationRejected, ApplicationRejected, Decision, NodeRejected
+from ykactor.core.messages.submissions import (
+    AddApplication,
+    Administration,
+    AnswerPredicate,
+    ForgetPredicates,
+    MoveApplication,
+    ReleaseAllocations,
+    RemoveApplication,
+    Submission,
+    SubmitAllocation,
+    TerminateApplication,
+    UpdateNode,
+)
+from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, PartitionName
+from ykactor.core.values.quantities import QuantityError, parse_quantity
+from ykactor.core.values.resources import Resource
+from ykactor.wire.si import messages as si
+from ykactor.wire.si.codec import ProtocolError
+
+#: A node names its partition in this attribute.
+PARTITION_ATTRIBUTE = "si/node-partition"
+
+_DEFAULT = PartitionName("default")
+_CREATE_ACTIONS = ("CREATE", "CREATE_DRAIN")
+_NODE_ACTIONS = (*_CREATE_ACTIONS, "UPDATE", "DRAIN_NODE", "DRAIN_TO_SCHEDULABLE", "DECOMISSION")
+_TERMINATION_TYPES = (
+    "UNKNOWN_TERMINATION_TYPE",
+    "STOPPED_BY_RM",
+    "TIMEOUT",
+    "PREEMPTED_BY_SCHEDULER",
+    "PLACEHOLDER_REPLACED",
+)
+
+#: What ``submissions`` takes; the session itself answers the other requests.
+PartitionRequest = si.NodeRequest | si.ApplicationRequest | si.AllocationRequest | si.PredicatesResponse
+
+
+def submissions(request: PartitionRequest) -> dict[PartitionName, list[Submission]]:
+    """The request's entries for each partition it names, in the order of the message.
+
+    Nodes; ``new``, then ``remove``; ``allocations``, then ``releases``. Types and integer ranges are the codec's.
+
+    Raises:  ProtocolError with the path of the first mistake; TypeError for a request that is not made of submissions.
+    Cost:    0.5 us for each ask, 1.5 us with quantities as text.
+    """
+    routed: dict[PartitionName, list[Submission]] = {}
+    for field, entries, translate in _parts(request):
+        for index, entry in enumerate(entries):
+            try:
+                partition, submission = translate(entry)
+            except ProtocolError as mistake:
+                raise mistake.below(f"{field}[{index}]", request.id) from None
+            routed.setdefault(partition, []).append(submission)
+    return routed
+
+
+def addressed(
+    work: dict[PartitionName, list[Submission]], known: Iterable[PartitionName]
+) -> dict[PartitionName, list[Submission]]:
+    """The same under the names of the partitions that run: names are compared without case (section 2.2 of CF)."""
+    names = {name.lower(): name for name in known}
+    routed: dict[PartitionName, list[Submission]] = {}
+    for name, entries in work.items():
+        routed.setdefault(names.get(name.lower(), name), []).extend(entries)
+    return routed
+
+
+def running(wanted: PartitionName, known: Iterable[PartitionName]) -> PartitionName:
+    """The name of the partition that is meant, as above; a ProtocolError if there is none."""
+    name = next((name for name in known if name.lower() == wanted.lower()), None)
+    if name is None:
+        raise ProtocolError("REFUSED", f"failed to find partition {wanted}", "partitionName")
+    return name
+
+
+def administration(request: si.TerminateApplication | si.MoveApplication) -> tuple[PartitionName, Administration]:
+    """An administrator's request and the partition it names.
+
+    Raises:  ProtocolError with the path of the first mistake.
+    """
+    partition = _partition(request.partition_name)
+    _require(request.application_id, "applicationID")
+    who = None
+    if request.ugi is not None:
+        _require(request.ugi.user, "ugi.user")
+        who = UserGroups(request.ugi.user, tuple(request.ugi.groups))
+    application_id = ApplicationID(request.application_id)
+    if isinstance(request, si.TerminateApplication):
+        return partition, TerminateApplication(application_id, who)
+    _require(request.queue_name, "queueName")
+    return partition, MoveApplication(application_id, request.queue_name, who)
+
+
+def unknown_partition(submission: Submission, partition: PartitionName, at_ns: int) -> Decision | None:
+    """The refusal of a submission to a partition that does not exist; None where the SI answers nothing.
+
+    Source:  AP-10, AP-100, section 6.1 of AP, section 9.1 of SC.
+    """
+    match submission:
+        case SubmitAllocation(spec):
+            key, application_id = spec.allocation_key, spec.application_id
+            reason = f"Failed to find partition {partition}, for application {application_id} and allocation {key}"
+            return AllocationRejected(at_ns, key, application_id, reason)
+        case AddApplication(application_id):
+            reason = f"Failed to add application {application_id} to partition {partition}, partition doesn't exist"
+            return ApplicationRejected(at_ns, application_id, reason)
+        case UpdateNode(node_id, action) if action in _CREATE_ACTIONS:
+            return NodeRejected(at_ns, node_id, f"failed to find partition {partition} for new node {node_id}")
+        case _:
+            return None
+
+
+_Routed = tuple[PartitionName, Submission]
+
+
+def _parts(request: PartitionRequest) -> list[tuple[str, Sequence[Any], Callable[[Any], _Routed]]]:
+    """The lists of a request: where each is, its entries, and what translates one."""
+    match request:
+        case si.NodeRequest():
+            return [("nodes", request.nodes, _node)]
+        case si.ApplicationRequest():
+            return [("new", request.new, _application), ("remove", request.remove, _removal)]
+        case si.AllocationRequest():
+            releases = request.releases.allocations_to_release
+            return [
+                ("allocations", request.allocations, _allocation),
+                ("releases.allocationsToRelease", releases, _release),
+            ]
+        case si.PredicatesResponse():
+            partition = _partition(request.partition_name)
+            return [
+                ("forget", request.forget, lambda it: (partition, ForgetPredicates(it.predicate, it.node_id))),
+                ("answers", request.answers, partial(_answer, partition)),
+            ]
+        case _:
+            raise TypeError(f"a {type(request).__name__} is not made of submissions")
+
+
+def _node(wire: si.NodeInfo) -> _Routed:
+    _require(wire.node_id, "nodeID")
+    _require_one_of(_NODE_ACTIONS, wire.action, "action")
+    capacity = None if wire.schedulable_resource is None else _resource(wire.schedulable_resource, "schedulableResource")
+    return _partition(wire.attributes.get(PARTITION_ATTRIBUTE, "")), UpdateNode(
+        node_id=NodeID(wire.node_id),
+        action=wire.action,
+        capacity=capacity,
+        attributes=wire.attributes,
+    )
+
+
+def _application(wire: si.AddApplicationRequest) -> _Routed:
+    _require(wire.application_id, "applicationID")
+    placeholder_ask = wire.placeholder_ask
+    return _partition(wire.partition_name), AddApplication(
+        application_id=ApplicationID(wire.application_id),
+        queue_name=wire.queue_name,
+        user=wire.ugi.user,
+        groups=tuple(wire.ugi.groups),
+        tags=wire.tags,
+        execution_timeout_ms=wire.execution_timeout_milli_seconds,
+        placeholder_ask=None if placeholder_ask is None else _resource(placeholder_ask, "placeholderAsk"),
+        gang_scheduling_style=wire.gang_scheduling_style,
+    )
+
+
+def _removal(wire: si.RemoveApplicationRequest) -> _Routed:
+    _require(wire.application_id, "applicationID")
+    return _partition(wire.partition_name), RemoveApplication(ApplicationID(wire.application_id))
+
+
+def _allocation(wire: si.Allocation) -> _Routed:
+    """An empty ``applicationID`` is right for a foreign allocation; for others the core refuses the entry (AP-103)."""
+    _require(wire.allocation_key, "allocationKey")
+    policy = wire.preemption_policy or _NO_POLICY
+    spec = AllocationSpec(
+        allocation_key=AllocationKey(wire.allocation_key),
+        application_id=ApplicationID(wire.application_id),
+        resource=_resource(wire.resource_per_alloc, "resourcePerAlloc"),
+        priority=wire.priority,
+        node_id=NodeID(wire.node_id) if wire.node_id else None,
+        tags=wire.allocation_tags,
+        task_group_name=wire.task_group_name,
+        placeholder=wire.placeholder,
+        originator=wire.originator,
+        # AP-53, per field: an absent one is opted in as a victim, and may not preempt others.
+        allow_preempt_self=policy.allow_preempt_self is not False,
+        allow_preempt_other=policy.allow_preempt_other is True,
+    )
+    return _partition(wire.partition_name), SubmitAllocation(spec)
+
+
+def _release(wire: si.AllocationRelease) -> _Routed:
+    """Without a key: all of the application's. Without an application: a foreign allocation (section 6.1 of AP)."""
+    if not wire.allocation_key:
+        _require(wire.application_id, "applicationID")
+    _require_one_of(_TERMINATION_TYPES, wire.termination_type, "terminationType")
+    return _partition(wire.partition_name), ReleaseAllocations(
+        application_id=ApplicationID(wire.application_id),
+        allocation_key=AllocationKey(wire.allocation_key) if wire.allocation_key else None,
+        termination_type=wire.termination_type,
+    )
+
+
+def _answer(partition: PartitionName, wire: si.PredicateAnswer) -> _Routed:
+    _require(wire.predicate, "predicate")
+    if len(wire.predicate) > PREDICATE_CLASS_MAX:
+        text = f"found {len(wire.predicate)} characters, expected at most {PREDICATE_CLASS_MAX}"
+        raise ProtocolError("OUT_OF_RANGE", text, "predicate")
+    _require(wire.node_id, "nodeID")
+    return partition, AnswerPredicate(wire.predicate, NodeID(wire.node_id), wire.allocate, wire.error)
+
+
+_NO_POLICY = si.PreemptionPolicy()
+
+
+def _partition(name: str) -> PartitionName:
+    """Empty and any capitalisation of ``default`` is ``default`` (SC-143)."""
+    return _DEFAULT if not name or name.lower() == _DEFAULT else PartitionName(name)
+
+
+def _resource(wire: si.WireResource, field: str) -> Resource:
+    """Base units as they are, text as in the queue configuration. Zero and less are for the core (AP-105, AP-106)."""
+    resource: Resource = {}
+    for name, quantity in wire.items():
+        if isinstance(quantity, str):
+            try:
+                quantity = parse_quantity(name, quantity)
+            except QuantityError as error:
+                raise ProtocolError("BAD_QUANTITY", str(error), f"{field}.{name}") from None
+        resource[name] = quantity
+    return resource
+
+
+def _require(identifier: str, field: str) -> None:
+    if not identifier:
+        raise ProtocolError("EMPTY_ID", "found an empty text, expected an identifier", field)
+
+
+def _require_one_of(names: Sequence[str], name: str, field: str) -> None:
+    if name not in names:
+        raise ProtocolError("UNKNOWN_NAME", f"found {name!r}, expected one of {', '.join(names)}", field)
