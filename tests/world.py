@@ -36,9 +36,10 @@ from ykactor.core.messages.submissions import (
     UpdateNode,
 )
 from ykactor.core.partition.partition import PartitionCore
-from ykactor.core.planner.planner import Budget
+from ykactor.core.planner.plan import Budget
 from ykactor.core.planner.scheduler import SchedulerCore
 from ykactor.core.queueing.priorities import PRIORITY_MIN
+from ykactor.core.state import wakeups
 from ykactor.sim.direct import DirectPartition
 from ykactor.sim.script import Instant
 from ykactor.wire import queuefile
@@ -269,6 +270,7 @@ class World:
         checked: bool = True,
         after_step: Callable[[PartitionCore, SchedulerCore], None] | None = None,
         confirms: bool = True,
+        reserves: bool = True,
     ) -> None:
         self.facts: list[fact.Decision] = []
         self._heard = 0
@@ -276,7 +278,7 @@ class World:
         budget = Budget(placements_max, work_max)
         self._checked = checked
         self._after_step = after_step
-        self.direct = DirectPartition(load(text), budget, self.facts.extend, self._check, confirms=confirms)
+        self.direct = DirectPartition(load(text), budget, self.facts.extend, self._check, confirms=confirms, reserves=reserves)
         self.given(*nodes)
 
     def _check(self, core: PartitionCore, scheduler: SchedulerCore) -> None:
@@ -321,7 +323,7 @@ class World:
 
     def next_ns(self) -> int | None:
         """When a daemon would look again although nobody says anything."""
-        due_ns, aged_ns = self.direct.core.timetable.next_ns(), self.direct.scheduler.indexes.next_ns(self.now_ns)
+        due_ns, aged_ns = self.direct.core.timetable.next_ns(), wakeups.next_ns(self.direct.scheduler.state, self.now_ns)
         times = [] if aged_ns is None else [max(aged_ns, self.now_ns + WAKE_NS)]
         return min(times if due_ns is None else [*times, due_ns], default=None)
 
@@ -348,11 +350,11 @@ class World:
 
     def state(self) -> dict[str, Any]:
         """The partition as people see it (``snapshot.partition_state``)."""
-        return partition_state(self.direct.core, self.direct.scheduler.indexes)
+        return partition_state(self.direct.core, self.direct.scheduler.state)
 
     def final(self) -> dict[str, Any]:
         """The final state of a simulation."""
-        return final_state(self.direct.core, self.direct.scheduler.indexes)
+        return final_state(self.direct.core, self.direct.scheduler.state)
 
     def queue(self, path: str) -> dict[str, Any]:
         """One queue of ``state``."""
@@ -375,11 +377,11 @@ class World:
 
     def waiting(self) -> list[str]:
         """The keys of all asks that wait, sorted."""
-        return sorted(key for key, _, _ in waiting_asks(self.direct.scheduler.indexes))
+        return sorted(key for key, _, _ in waiting_asks(self.direct.scheduler.state))
 
     def why(self, key: str) -> str:
         """Why an ask waits."""
-        (reason,) = [reason for waiting, _, reason in waiting_asks(self.direct.scheduler.indexes) if waiting == key]
+        (reason,) = [reason for waiting, _, reason in waiting_asks(self.direct.scheduler.state) if waiting == key]
         return reason
 
 

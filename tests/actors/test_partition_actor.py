@@ -14,7 +14,7 @@ from ykactor.actors.mailbox import MailboxOverflow
 from ykactor.actors.partition import INBOX_MAX, PartitionActor
 from ykactor.core.messages.facts import Allocated, PredicatesAsked
 from ykactor.core.objects.node import NodeCore
-from ykactor.core.planner.planner import Budget
+from ykactor.core.planner.plan import Budget
 
 TWO_LEAVES = tree(queue("a"), queue("b", max={"vcore": 3000}))
 UNBOUNDED = Budget(PLENTY, PLENTY)

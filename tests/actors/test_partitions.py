@@ -17,7 +17,7 @@ from ykactor.actors.partitions import Partitions
 from ykactor.core.inspection.invariants import violations
 from ykactor.core.inspection.snapshot import partition_state, waiting_asks
 from ykactor.core.messages.facts import ConfigurationChanged, NodeRemoved, QueueRemoved
-from ykactor.core.planner.planner import Budget
+from ykactor.core.planner.plan import Budget
 from ykactor.sim.direct import DirectPartition, DirectPartitions
 
 UNBOUNDED = Budget(PLENTY, PLENTY)
@@ -80,8 +80,8 @@ class Realm:
             name: (
                 id(actor.core.roster.config),
                 {path: (id(core), id(core.config), core.state) for path, core in actor.core.roster.queues.items()},
-                partition_state(actor.core, actor.scheduler_core.indexes),
-                waiting_asks(actor.scheduler_core.indexes),
+                partition_state(actor.core, actor.scheduler_core.state),
+                waiting_asks(actor.scheduler_core.state),
             )
             for name, actor in self.partitions.actors.items()
         }

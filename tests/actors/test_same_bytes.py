@@ -10,7 +10,7 @@ import trio
 import yaml
 
 from ykactor.actors.partition import CYCLE_BUDGET
-from ykactor.core.planner.planner import Budget
+from ykactor.core.planner.plan import Budget
 from ykactor.sim.generate import generate
 from ykactor.sim.simulator import simulate, simulate_directly
 from ykactor.wire import scenario

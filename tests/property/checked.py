@@ -17,8 +17,9 @@ from ykactor.core.messages.submissions import Submission
 from ykactor.core.objects.commands import PlaceBatch, Placed, Positioned, SettleBatch
 from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.registry import Sends
-from ykactor.core.planner.planner import Budget
+from ykactor.core.planner.plan import Budget
 from ykactor.core.planner.scheduler import Cycle, CycleResult
+from ykactor.core.state import wakeups
 from ykactor.core.values.ids import AllocationKey
 from ykactor.sim.direct import DirectPartition
 from ykactor.wire.si.responses import decision_log
@@ -46,15 +47,16 @@ class World(DirectPartition):
         compare: bool = False,
         strict_max: bool = False,
         confirms: bool = True,
+        reserves: bool = True,
     ) -> None:
         self.facts: list[Decision] = []
         self.compare, self.strict_max = compare, strict_max
         #: Now, and when the last cycle was.
         self.now_ns = self.cycled_ns = 0
-        super().__init__(config, budget, self.facts.extend, lambda *_: self.check(), confirms=confirms)
-        self.reference = Reference(self.core)
+        super().__init__(config, budget, self.facts.extend, lambda *_: self.check(), confirms=confirms, reserves=reserves)
+        self.reference = Reference(self.core, reserves=reserves)
         # the reference knows nothing of section 10 of PE, which has tests of its own
-        self.scheduler.planner.preemptor.attempt_on_node = lambda *_: []  # type: ignore[method-assign]
+        self.scheduler.planner.preemptor.attempt_on_node = lambda *_: None  # type: ignore[method-assign]
         unchecked = self.scheduler.cycle
         self.scheduler.cycle = lambda now_ns, budget: self._observed(now_ns, unchecked(now_ns, budget))  # type: ignore[method-assign]
 
@@ -86,7 +88,7 @@ class World(DirectPartition):
     def stop(self) -> None:
         """A partition that has an alarm clock set it early enough."""
         if self.compare and (expected := self.reference.next_step(self.now_ns, self.facts)):
-            alarm_ns = self.scheduler.indexes.next_ns(self.cycled_ns)
+            alarm_ns = wakeups.next_ns(self.scheduler.state, self.cycled_ns)
             assert alarm_ns is not None, f"no alarm for {expected}"
             assert alarm_ns <= self.now_ns, f"alarm at {alarm_ns} for {expected}"
         self.settle(self.now_ns)
@@ -104,11 +106,11 @@ class World(DirectPartition):
         return [fact.ask.spec.allocation_key for fact in self.facts if isinstance(fact, Allocated)]
 
 
-def check_history(history: History) -> None:
+def check_history(history: History, *, reserves: bool = True) -> None:
     """Each decision is the reference's, and the budget of a cycle changes none."""
-    log = World(history.config, ONE_BY_ONE, compare=True).play(history.batches)
-    assert World(history.config, SMALL).play(history.batches) == log
-    assert World(history.config, LARGE).play(history.batches) == log
+    log = World(history.config, ONE_BY_ONE, compare=True, reserves=reserves).play(history.batches)
+    assert World(history.config, SMALL, reserves=reserves).play(history.batches) == log
+    assert World(history.config, LARGE, reserves=reserves).play(history.batches) == log
 
 
 class NaiveScheduler:

@@ -6,7 +6,6 @@ facts, by section 6.4; the partition must have told the same.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 
 from msgspec import structs
@@ -82,8 +81,8 @@ def in_words(fact: Decision) -> tuple[str, Name, NodeID]:
 class Keeping:
     """The one set of reservations (SC-57), and what is needed to know when there may be more."""
 
-    def __init__(self) -> None:
-        self.is_disabled = os.environ.get("DISABLE_RESERVATION") == "true"  # SC-50
+    def __init__(self, *, reserves: bool) -> None:
+        self.reserves = reserves  # SC-50
         self.heard = 0
         #: Since when an ask has waited (AP-56).
         self.since: dict[Name, int] = {}

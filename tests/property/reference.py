@@ -28,10 +28,10 @@ from ykactor.core.values.ids import NodeID, QueuePath
 class Reference:
     """What a partition should do next, step by step."""
 
-    def __init__(self, partition: PartitionCore) -> None:
+    def __init__(self, partition: PartitionCore, *, reserves: bool) -> None:
         self.partition = partition
         self.people = People()
-        self.keeping = Keeping()
+        self.keeping = Keeping(reserves=reserves)
         #: What the last answer was about.
         self.ways: Counter[str] = Counter()
 
@@ -310,7 +310,7 @@ class Step:
         if found:
             return found
         is_old = self.now_ns - self.keeping.since[name_of(ask)] >= DELAY_NS  # SC-50
-        if not candidates or not is_old or self.keeping.is_disabled:
+        if not candidates or not is_old or not self.keeping.reserves:
             return []
         return self.reserve(ask, min(candidates, key=lambda node: shortfall(node, ask.spec)), "normal")
 

@@ -35,12 +35,12 @@ class Administered(World):
 
     def ask_for(self, now_ns: int, request: Administration) -> None:
         """Everything holds at once after the request; nothing is different after a refusal."""
-        before = partition_state(self.core, self.scheduler.indexes)
+        before = partition_state(self.core, self.scheduler.state)
         refusal = self.administer(now_ns, request)
         found = violations(self.core, self.scheduler)
         assert not found, "\n".join([str(request), *found])
         if refusal:
-            assert partition_state(self.core, self.scheduler.indexes) == before
+            assert partition_state(self.core, self.scheduler.state) == before
 
 
 def draw_request(rng: random.Random, queues: list[str]) -> Administration:

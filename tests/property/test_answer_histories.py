@@ -132,7 +132,7 @@ def test_only_where_it_may_and_at_once(seed):
 
 def look_anew(direct, law, now_ns):
     before = len(law.facts)
-    direct.scheduler.indexes.generation += 1
+    direct.scheduler.state.capacity_grew()
     direct.settle(now_ns)
     assert law.facts[before:] == []
 

@@ -22,14 +22,14 @@ LATER_NS = 25 * S_NS
 
 def everything(world: World) -> dict[str, object]:
     """All that a refused configuration must leave alone."""
-    roster, indexes = world.core.roster, world.scheduler.indexes
+    roster, state = world.core.roster, world.scheduler.state
     return {
-        "state": partition_state(world.core, indexes),
+        "state": partition_state(world.core, state),
         "configuration": roster.config,
         "queues": {path: (id(queue), queue.config, queue.state) for path, queue in roster.queues.items()},
         "applications": dict(roster.applications),
-        "accounts": {path: (id(account), account.config) for path, account in indexes.ledger.accounts.items()},
-        "trackers": {key: (id(it), it.holders_count, list(it.applications)) for key, it in indexes.trackers.held.items()},
+        "accounts": {path: (id(account), account.config) for path, account in state.tree.nodes.items()},
+        "trackers": {key: (id(it), it.holders_count, list(it.applications)) for key, it in state.trackers.held.items()},
         "cleaning": world.core.timetable.cleaning_ns,
     }
 
@@ -81,7 +81,7 @@ def apply(world: World, at_ns: int, config: PartitionConfig) -> bool:
 
 def assert_in_force(world: World, config: PartitionConfig) -> None:
     """Every queue of the text is there, Active, and has exactly its settings; so have the ledger and the partition."""
-    roster, accounts = world.core.roster, world.scheduler.indexes.ledger.accounts
+    roster, accounts = world.core.roster, world.scheduler.state.tree.nodes
     assert roster.config == config
     for wanted in walk(config.root):
         queue, account = roster.queues[wanted.path], accounts[wanted.path]
@@ -118,16 +118,16 @@ def test_any_configuration_after_any_other(seed: int) -> None:
 
 def assert_is_the_tree_of(world: World, root: QueueConfig) -> None:
     """Nothing is left of other configurations and of dynamic queues, in the roster and in the ledger."""
-    roster, indexes = world.core.roster, world.scheduler.indexes
+    roster, state = world.core.roster, world.scheduler.state
     expected = list(walk(root))
-    assert list(roster.queues) == list(indexes.ledger.accounts) == [queue.path for queue in expected]
+    assert list(roster.queues) == list(state.tree.nodes) == [queue.path for queue in expected]
     for wanted in expected:
-        queue, account = roster.queues[wanted.path], indexes.ledger.accounts[wanted.path]
+        queue, account = roster.queues[wanted.path], state.tree.nodes[wanted.path]
         assert (queue.config, queue.state) == (wanted, QueueState.ACTIVE)
         assert isinstance(queue, ParentCore) is wanted.is_parent
         if isinstance(queue, ParentCore):
             assert set(queue.children) == {QueuePath(child.path) for child in wanted.children}
         found = (account.allocated, account.pending, account.running, account.priority)
         assert found == ({}, {}, {}, None)
-    assert not indexes.trackers.held
+    assert not state.trackers.held
     assert not running(world)

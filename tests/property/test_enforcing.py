@@ -12,7 +12,7 @@ from ykactor.core.messages.facts import QuotaPreempted, ReleaseStarted
 from ykactor.core.messages.submissions import Submission
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.planner.scheduler import SchedulerCore
-from ykactor.core.quota.ledger import Account
+from ykactor.core.queueing.tree import QueueNode
 from ykactor.wire.si.responses import decision_log
 
 TYPES = ("vcore", "memory")
@@ -68,21 +68,21 @@ class Watched(World):
 
     def _check(self, core: PartitionCore, scheduler: SchedulerCore) -> None:
         super()._check(core, scheduler)
-        ledger, facts = scheduler.indexes.ledger, self.facts[self.seen :]
+        nodes, facts = scheduler.state.tree.nodes, self.facts[self.seen :]
         self.seen = len(self.facts)
         for fact in facts:
             if isinstance(fact, QuotaPreempted):
-                account = ledger.accounts[fact.queue]
+                account = nodes[fact.queue]
                 for name, amount in fact.amount.items():
                     assert fact.claimed.get(name, 0) <= amount
                     assert left(account, name) >= fact.max[name], f"{fact}: gave too much"
             elif isinstance(fact, ReleaseStarted):
-                for account in ledger.accounts[fact.queue].path_up:
+                for account in nodes[fact.queue].path_up:
                     for name in fact.ask.spec.resource:
                         assert left(account, name) >= (account.config.guaranteed or {}).get(name, 0), f"{fact}: was guaranteed"
 
 
-def left(queue: Account, name: str) -> int:
+def left(queue: QueueNode, name: str) -> int:
     return queue.allocated.get(name, 0) - queue.preempting.get(name, 0)
 
 

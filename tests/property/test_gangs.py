@@ -37,7 +37,7 @@ from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.node import NodeCore
 from ykactor.core.partition import cluster as cluster_module
 from ykactor.core.partition.partition import PartitionCore
-from ykactor.core.planner.planner import Budget
+from ykactor.core.planner.plan import Budget
 from ykactor.core.planner.scheduler import SchedulerCore
 from ykactor.core.values.resources import Resource, fits
 from ykactor.sim.direct import DirectPartition
@@ -214,14 +214,14 @@ def test_removal_in_the_middle(seed: int) -> None:
 
 
 def assert_empty(session: Session) -> None:
-    roster, indexes = session.partition.core.roster, session.partition.scheduler.indexes
+    roster, state = session.partition.core.roster, session.partition.scheduler.state
     assert roster.applications == {}
-    assert indexes.waiting == {}
-    assert indexes.replaceable == {}
-    assert indexes.trackers.held == {}
+    assert state.applications == {}
+    assert state.pairs.by_leaf == {}
+    assert state.trackers.held == {}
     for node_core in roster.nodes.values():
         assert not any(node_core.allocated.values())
-    for account in indexes.ledger.accounts.values():
+    for account in state.tree.nodes.values():
         assert not any([*account.allocated.values(), *account.pending.values()])
         assert not account.running
         assert not account.accepted
@@ -231,7 +231,7 @@ def assert_empty(session: Session) -> None:
 def test_never_above_what_is_allowed(seed: int) -> None:
     """Who asks for nothing that limits do not hold for never gets more than they allow: quotas, users, nodes."""
     session = Session(2000 + seed, is_modest=True).play()
-    for tracker in session.partition.scheduler.indexes.trackers.held.values():
+    for tracker in session.partition.scheduler.state.trackers.held.values():
         assert fits(tracker.limit or {}, tracker.allocated) or tracker.limit is None
 
 

@@ -339,10 +339,10 @@ def play_rough(seed: int) -> Rough:
 def test_whatever_happens(seed: int) -> None:
     """The laws hold each time, the books agree with the owners after each step, and in the end nothing is left in them."""
     cluster = play_rough(seed)
-    indexes = cluster.it.direct.scheduler.indexes
-    books = indexes.preemptions
+    state = cluster.it.direct.scheduler.state
+    books = state.preemptions
     assert (books.by_ask, books.victims, books.attempts) == ({}, {}, {})
-    for account in indexes.ledger.accounts.values():
+    for account in state.tree.nodes.values():
         assert not any(account.preempting.values())
         assert not any(account.claims.values())
 

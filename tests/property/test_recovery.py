@@ -124,7 +124,7 @@ class Books:
 
 def cluster_of(partition: DirectPartition, rng: random.Random) -> list[Submission]:
     """What there is to report: nodes, applications, what runs and what waits."""
-    core, waiting = partition.core, partition.scheduler.indexes.waiting
+    core, waiting = partition.core, partition.scheduler.state.applications
     said: list[Submission] = []
     for node_id, node in core.roster.nodes.items():
         said.append(UpdateNode(node_id, "CREATE" if node.schedulable else "CREATE_DRAIN", dict(node.capacity)))
@@ -132,7 +132,7 @@ def cluster_of(partition: DirectPartition, rng: random.Random) -> list[Submissio
     for application in live(core):
         tags = dict(FORCED) if rng.random() < 0.5 else {}
         gang = application.gang
-        style, who = "Hard" if gang.is_hard else "Soft", waiting[application.application_id][1].who
+        style, who = "Hard" if gang.is_hard else "Soft", waiting[application.application_id].who
         timeout_ms = rng.choice((0, 5000, 20_000))
         name, total = application.application_id, dict(gang.total) or None
         said.append(AddApplication(name, application.queue, who.user, who.groups, tags, timeout_ms, total, style))
@@ -186,7 +186,7 @@ class Recovery:
         """The resource manager begins afresh, and nothing is left of what was."""
         self.partition.intake(self.now_ns, [reset()])
         self._heard = len(self._facts)
-        assert partition_state(self.partition.core, self.partition.scheduler.indexes)["applications"] == {}
+        assert partition_state(self.partition.core, self.partition.scheduler.state)["applications"] == {}
         assert self.partition.core.roster.nodes == {}
         assert violations(self.partition.core, self.partition.scheduler) == []
 
@@ -256,7 +256,7 @@ def check_books(it: Recovery) -> None:
             queues[path].update(resource)
             path = path.rpartition(".")[0]
     assert {node_id: pruned(node.allocated) for node_id, node in core.roster.nodes.items()} == pruned_all(nodes)
-    accounts = scheduler.indexes.ledger.accounts
+    accounts = scheduler.state.tree.nodes
     assert {path: pruned(account.allocated) for path, account in accounts.items()} == pruned_all(queues)
 
 

@@ -45,10 +45,9 @@ def test_fragmented_clusters(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_disabled(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disabled(seed: int) -> None:
     """With DISABLE_RESERVATION only asks that require their node reserve (SC-50)."""
-    monkeypatch.setenv("DISABLE_RESERVATION", "true")
-    check_history(draw_fragments(1000 + seed))
+    check_history(draw_fragments(1000 + seed), reserves=False)
 
 
 def test_the_histories_get_everywhere() -> None:

@@ -29,9 +29,9 @@ from ykactor.core.objects.application import Application
 from ykactor.core.objects.commands import PlaceBatch, Placed, Refused
 from ykactor.core.objects.node import NodeCore
 from ykactor.core.partition import cluster as cluster_module
-from ykactor.core.planner.planner import Budget
+from ykactor.core.planner.plan import Budget
 from ykactor.core.queueing.pending import WaitingApplication
-from ykactor.core.quota.ledger import Account
+from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, PartitionName, QueuePath
 from ykactor.sim.generate import generate
 from ykactor.sim.script import Work, instants
@@ -322,12 +322,12 @@ def leaf_truth(world: World) -> Application:
     return world.core.roster.leaf(QueuePath("root.a")).applications[ApplicationID("app")]
 
 
-def account(world: World) -> Account:
-    return world.scheduler.indexes.ledger.accounts[QueuePath("root.a")]
+def account(world: World) -> QueueNode:
+    return world.scheduler.state.tree.nodes[QueuePath("root.a")]
 
 
 def waiting(world: World) -> WaitingApplication:
-    return world.scheduler.indexes.waiting[ApplicationID("app")][1]
+    return world.scheduler.state.applications[ApplicationID("app")]
 
 
 def core(world: World) -> NodeCore:
@@ -335,7 +335,7 @@ def core(world: World) -> NodeCore:
 
 
 def indexed(world: World) -> IndexedNode:
-    return world.scheduler.indexes.nodes.nodes[NodeID("n")]
+    return world.scheduler.state.nodes.nodes[NodeID("n")]
 
 
 def run_what_waits(world: World) -> None:
@@ -354,7 +354,7 @@ DAMAGES: list[tuple[str, Callable[[World], object]]] = [
     ("account root.a: max", lambda world: setattr(account(world), "max", {"vcore": 1})),
     ("account root.a: is_leaf", lambda world: setattr(account(world), "is_leaf", False)),
     ("account root.a: the place", lambda world: setattr(account(world).place, "group_key", (0,))),
-    ("ledger: the number of unconfirmed", lambda world: world.scheduler.indexes.ledger.charge(account(world), {})),
+    ("ledger: the number of unconfirmed", lambda world: world.scheduler.state.ledger.charge(account(world), {})),
     ("ledger: the cluster's total", lambda world: core(world).capacity.update(vcore=9)),
     ("waiting application app: the state", lambda world: setattr(waiting(world), "state", ApplicationState.NEW)),
     ("waiting application app: the submission", lambda world: setattr(waiting(world), "submission_ns", -1)),

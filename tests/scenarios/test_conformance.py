@@ -16,7 +16,7 @@ from ykactor.core.inspection.invariants import violations
 from ykactor.core.inspection.snapshot import final_state
 from ykactor.core.messages.facts import ApplicationRejected, Decision
 from ykactor.core.partition.partition import PartitionCore
-from ykactor.core.planner.planner import Budget
+from ykactor.core.planner.plan import Budget
 from ykactor.core.planner.scheduler import SchedulerCore
 from ykactor.core.values.ids import PartitionName
 from ykactor.sim.direct import DirectPartition, DirectPartitions
@@ -92,7 +92,7 @@ def simulate(path: Path) -> tuple[list[dict[str, object]], dict[str, object]]:
     for instant in instants(story):
         play(instant, direct, admit)
     (part,) = direct.partitions.values()
-    final = final_state(part.core, part.scheduler.indexes)
+    final = final_state(part.core, part.scheduler.state)
     final["applications"] = turned_away | final["applications"]
     return [line for it in facts for line in decision_lines(it)], final
 

@@ -73,7 +73,7 @@ class Stepped:
         self.order = [(spec.application_id, spec.allocation_key) for spec in allocated]
 
     def _look(self, core: PartitionCore, scheduler: SchedulerCore) -> None:
-        found = priorities_of(final_state(core, scheduler.indexes))
+        found = priorities_of(final_state(core, scheduler.state))
         self.priorities.append({path.rpartition(".")[2]: priority for path, priority in found.items()})
 
 

@@ -9,10 +9,13 @@ from ykactor.core.messages.facts import ApplicationAdded
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.queueing.leaf_order import LeafOrder, usage_key
 from ykactor.core.queueing.pending import WaitingApplication
+from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.values.ids import QueuePath
 from ykactor.core.values.resources import Resource
 
 BIG = node("n1", vcore=10**6, memory=10**6)
+
+LEAF = QueueUsage(QueueConfig(QueuePath("root.a"), is_parent=False), None)
 
 
 def properties(policy: str, enabled: bool) -> dict[str, str]:
@@ -123,7 +126,7 @@ def chosen(states: str, *, enabled: bool = False, priorities: str = "") -> str:
     numbers = [int(it) for it in priorities.split()] or [0] * 9
     for number, (state, priority) in enumerate(zip(states.split(), numbers, strict=False)):
         name = f"a{number}"
-        it = WaitingApplication(ApplicationAdded(0, name, "root.a", "", number, number))  # type: ignore[arg-type]
+        it = WaitingApplication(ApplicationAdded(0, name, "root.a", "", number, number), LEAF)  # type: ignore[arg-type]
         it.state = ApplicationState(state.rstrip("-"))
         if not state.endswith("-"):
             it.add(Ask(AllocationSpec("t", name, {"vcore": 1 + number}, priority), 10**9, number))  # type: ignore[arg-type]
@@ -215,6 +218,6 @@ def test_a_failed_shape_is_tried_once_for_all_applications() -> None:
     it.given(*[ask(f"t{number}", f"app-{number}", vcore=1000) for number in range(50)])
     it.send(release("t0", "app-0"))
     assert it.placed() == ["t1"]
-    lines = it.direct.scheduler.indexes.ledger.accounts[QueuePath("root.a")].applications.lines
+    lines = it.direct.scheduler.state.tree.nodes[QueuePath("root.a")].applications.lines
     assert [len(line) for line in lines.values()] == [48]
     assert all(line.parked for line in lines.values())

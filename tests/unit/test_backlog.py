@@ -5,10 +5,15 @@ import random
 import pytest
 from world import app, ask, foreign, node, queue, tree, world
 
+from ykactor.core.config.model import QueueConfig
 from ykactor.core.messages.asks import AllocationSpec, Ask, order_of, shape_of
 from ykactor.core.messages.facts import ApplicationAdded
 from ykactor.core.queueing.equivalence import RESERVES, AskQueue
 from ykactor.core.queueing.pending import WaitingApplication
+from ykactor.core.quota.ledger import QueueUsage
+from ykactor.core.values.ids import QueuePath
+
+LEAF = QueueUsage(QueueConfig(QueuePath("root.a"), is_parent=False), None)
 
 
 def waiting(key: str, arrival: int, priority: int = 0, created: int = 0, **resource: int) -> Ask:
@@ -17,7 +22,7 @@ def waiting(key: str, arrival: int, priority: int = 0, created: int = 0, **resou
 
 
 def application(submission_ns: int = 100) -> WaitingApplication:
-    return WaitingApplication(ApplicationAdded(0, "app-1", "root.a", "", submission_ns, 1))  # type: ignore[arg-type]
+    return WaitingApplication(ApplicationAdded(0, "app-1", "root.a", "", submission_ns, 1), LEAF)  # type: ignore[arg-type]
 
 
 def keys(asks: list[Ask]) -> str:

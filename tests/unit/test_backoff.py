@@ -2,17 +2,14 @@
 
 from typing import Any
 
-import pytest
 from world import World, app, ask, configure, node, queue, release, tree, world
-
-from ykactor.core.nodes.reservations import DISABLE
 
 LEAF = tree(queue("a", p={"application.unschedasks.backoff": 2}))
 
 
-def crowded(text: str = LEAF) -> World:
+def crowded(text: str = LEAF, **options: Any) -> World:
     """No node has room for 8, the cluster has."""
-    it = world(text, [node("n1", vcore=10), node("n2", vcore=10)])
+    it = world(text, [node("n1", vcore=10), node("n2", vcore=10)], **options)
     it.given(app("filler"), ask("f1", "filler", vcore=5, on="n1"), ask("f2", "filler", vcore=5, on="n2"), app("app-1"))
     return it
 
@@ -74,16 +71,15 @@ def test_quota_does_not_count() -> None:
     assert it.placed() == ["a4"]
 
 
-def test_the_end_of_a_reload_and_of_the_application(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_end_of_a_reload_and_of_the_application() -> None:
     """Switched off while it lasts the deadline still ends by time only; an application that goes takes it along."""
-    monkeypatch.setenv(DISABLE, "true")
-    it = crowded()
+    it = crowded(reserves=False)
     it.given(large("a1"), large("a2"), large("a3"), small("a4"))
     it.send(configure(tree(queue("a"))), at=1)
     assert it.placed() == []
     it.wait(30)
     assert it.placed() == ["a4"]
-    it = crowded()
+    it = crowded(reserves=False)
     it.given(large("a1"), large("a2"), large("a3"))
     it.given(release(None, "app-1"))
     it.wait(100)

@@ -8,7 +8,7 @@ from world import S_NS, app, ask, configure, load, node, queue, release, tree, w
 from ykactor.core.messages.facts import Decision
 from ykactor.core.messages.submissions import UpdateNode
 from ykactor.core.partition.partition import PartitionCore
-from ykactor.core.planner.planner import Budget
+from ykactor.core.planner.plan import Budget
 from ykactor.core.planner.scheduler import SchedulerCore
 from ykactor.sim.direct import DirectPartition, carry_out
 
@@ -74,7 +74,7 @@ def test_steps_are_seen(placements_max: int) -> None:
     steps: list[int] = []
 
     def look(_: PartitionCore, scheduler: SchedulerCore) -> None:
-        assert not scheduler.indexes.ledger.unconfirmed
+        assert not scheduler.state.ledger.unconfirmed
         steps.append(len(published))
 
     direct = DirectPartition(load(tree(queue("a"))), Budget(placements_max, 10**6), published.append, look)

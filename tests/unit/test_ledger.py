@@ -6,32 +6,34 @@ import pytest
 from world import World, app, ask, configure, node, queue, release, remove, tree, world
 
 from ykactor.core.config.model import QueueConfig
-from ykactor.core.quota.ledger import Account, Ledger, reckon_share
+from ykactor.core.queueing.tree import QueueNode, QueueTree
+from ykactor.core.quota.headroom import full_queue, queue_shortage
+from ykactor.core.quota.ledger import Ledger, fair_share
 from ykactor.core.values.ids import ApplicationID, QueuePath
 from ykactor.core.values.resources import Resource
 
 Limits = dict[str, tuple[Resource | None, Resource]]
 
 
-def ledger(root_max: Resource | None, limits: Limits) -> Ledger:
-    """A ledger of the queues named, each with its max and what is allocated in it beside what is below it."""
-    it = Ledger()
+def queues(root_max: Resource | None, limits: Limits) -> QueueTree:
+    """A tree of the queues named, each with its max and what is allocated in it beside what is below it."""
+    it = QueueTree()
     paths = ["root", *limits]
     parents = {path.rpartition(".")[0] for path in paths}
     configs = [QueueConfig(QueuePath(path), path in parents, max=limits[path][0] if path in limits else None) for path in paths]
     list(it.configure((config, not config.is_parent) for config in configs))
     it.set_root_max(root_max)
     for path, (_, allocated) in limits.items():
-        it.use(account(it, path), allocated)
+        Ledger().use(account(it, path), allocated)
     return it
 
 
-def account(it: Ledger, path: str) -> Account:
-    return it.accounts[QueuePath(path)]
+def account(it: QueueTree, path: str) -> QueueNode:
+    return it.nodes[QueuePath(path)]
 
 
-def fits(it: Ledger, path: str, **wanted: int) -> bool:
-    return it.shortage(account(it, path).path_up, tuple(sorted(wanted.items()))) is None
+def fits(it: QueueTree, path: str, **wanted: int) -> bool:
+    return queue_shortage(account(it, path).path_up, tuple(sorted(wanted.items()))) is None
 
 
 # ---- commit and headroom
@@ -49,7 +51,7 @@ def fits(it: Ledger, path: str, **wanted: int) -> bool:
 )
 def test_commit_below_root(limit: Resource | None, allocated: Resource, wanted: Resource, fit: bool) -> None:
     """The "other" rows of section 3.2 of QU: only the types of the ask are looked at; what max does not list is unlimited."""
-    assert fits(ledger({"a": 99, "b": 99}, {"root.q": (limit, allocated)}), "root.q", **wanted) is fit
+    assert fits(queues({"a": 99, "b": 99}, {"root.q": (limit, allocated)}), "root.q", **wanted) is fit
 
 
 @pytest.mark.parametrize(
@@ -63,7 +65,7 @@ def test_commit_below_root(limit: Resource | None, allocated: Resource, wanted: 
 )
 def test_commit_at_root(limit: Resource | None, allocated: Resource, wanted: Resource, fit: bool) -> None:
     """The "root" rows of section 3.2: a type that no node offers is refused."""
-    assert fits(ledger(limit, {"root.q": (None, allocated)}), "root.q", **wanted) is fit
+    assert fits(queues(limit, {"root.q": (None, allocated)}), "root.q", **wanted) is fit
 
 
 #: Root's max; the queues with max and own usage; the headroom of section 3.1 for some of them.
@@ -97,7 +99,7 @@ TREES: list[tuple[Resource | None, Limits, dict[str, Resource]]] = [
 @pytest.mark.parametrize(("root_max", "limits", "headrooms"), TREES)
 def test_headroom(root_max: Resource | None, limits: Limits, headrooms: dict[str, Resource]) -> None:
     """The trees of section 3.1: exactly the headroom fits, of each type alone and of all at once, and nothing more."""
-    it = ledger(root_max, limits)
+    it = queues(root_max, limits)
     for path, headroom in headrooms.items():
         assert fits(it, path, **headroom)
         for name, quantity in headroom.items():
@@ -107,16 +109,16 @@ def test_headroom(root_max: Resource | None, limits: Limits, headrooms: dict[str
 
 def test_shortage_names_the_queue_and_the_type() -> None:
     """The first queue from the leaf upwards that is short, for the answer to "why does it wait"."""
-    it = ledger({"a": 10, "b": 10}, {"root.p": ({"a": 5}, {}), "root.p.q": ({"b": 5}, {})})
+    it = queues({"a": 10, "b": 10}, {"root.p": ({"a": 5}, {}), "root.p.q": ({"b": 5}, {})})
     for wanted, path, name in [({"b": 6}, "root.p.q", "b"), ({"a": 6}, "root.p", "a"), ({"c": 1}, "root", "c")]:
-        shortage = it.shortage(account(it, "root.p.q").path_up, tuple(wanted.items()))
+        shortage = queue_shortage(account(it, "root.p.q").path_up, tuple(wanted.items()))
         assert shortage is not None
         assert (shortage[0].path, shortage[1]) == (path, name)
 
 
 def test_above_a_lowered_max_counts_as_no_headroom() -> None:
     """Usage above max: not a single unit more of that type, any amount of another (QU-37, QU-40)."""
-    it = ledger({"a": 99, "b": 99}, {"root.q": ({"a": 5}, {"a": 9})})
+    it = queues({"a": 99, "b": 99}, {"root.q": ({"a": 5}, {"a": 9})})
     assert not fits(it, "root.q", a=1)
     assert fits(it, "root.q", b=50)
 
@@ -142,19 +144,19 @@ def test_zero_forbids() -> None:
 
 def test_charge_and_refund() -> None:
     """A charge turns pending into usage on every level at once; a refund is its mirror (one number, never two copies)."""
-    it = ledger({"a": 9}, {"root.p": (None, {}), "root.p.q": (None, {})})
-    leaf = account(it, "root.p.q")
-    it.change_pending(leaf, {"a": 5})
-    it.charge(leaf, {"a": 2})
+    it = queues({"a": 9}, {"root.p": (None, {}), "root.p.q": (None, {})})
+    leaf, ledger = account(it, "root.p.q"), Ledger()
+    ledger.change_pending(leaf, {"a": 5})
+    ledger.charge(leaf, {"a": 2})
     assert [(queue.allocated, queue.pending) for queue in leaf.path_up] == [({"a": 2}, {"a": 3})] * 3
-    assert len(it.unconfirmed) == 1
-    it.refund(leaf, {"a": 2})
+    assert len(ledger.unconfirmed) == 1
+    ledger.refund(leaf, {"a": 2})
     assert [(queue.allocated, queue.pending) for queue in leaf.path_up] == [({}, {"a": 5})] * 3
-    it.charge(leaf, {"a": 5})
-    it.confirm()
-    assert not it.unconfirmed
+    ledger.charge(leaf, {"a": 5})
+    ledger.confirm()
+    assert not ledger.unconfirmed
     assert [(queue.allocated, queue.pending) for queue in leaf.path_up] == [({"a": 5}, {})] * 3
-    it.free(leaf, {"a": 5})
+    ledger.free(leaf, {"a": 5})
     assert [queue.allocated for queue in leaf.path_up] == [{}] * 3
 
 
@@ -198,8 +200,8 @@ def test_share_of_a_forbidden_type() -> None:
 
 def test_share_skips_negative_usage() -> None:
     """allocated[t] < 0 is skipped; 0 of a denominator 0 is 0 (section 5.1 of PR)."""
-    assert reckon_share({"a": -5, "b": 1}, {"a": 1.0, "b": 10.0}) == pytest.approx(0.1)
-    assert reckon_share({"a": 0}, {"a": 0.0}) == 0
+    assert fair_share({"a": -5, "b": 1}, {"a": 1.0, "b": 10.0}) == pytest.approx(0.1)
+    assert fair_share({"a": 0}, {"a": 0.0}) == 0
 
 
 #: Cluster, own max of the parent and of the leaf, the leaf's fair max.
@@ -326,15 +328,15 @@ def test_running_is_counted_above_a_limit() -> None:
 
 def test_slots_are_counted_by_application() -> None:
     """Whoever holds a slot is let through; taking it twice counts once (QU-52)."""
-    it = Ledger()
+    it = QueueTree()
     configs = [QueueConfig(QueuePath("root"), True), QueueConfig(QueuePath("root.q"), False, max_applications=1)]
     list(it.configure((config, not config.is_parent) for config in configs))
-    leaf, one, other = account(it, "root.q"), ApplicationID("app-1"), ApplicationID("app-2")
-    assert it.lacks_slot(leaf, one) is None
-    it.take_slot(leaf, one)
-    it.take_slot(leaf, one)
-    assert it.lacks_slot(leaf, one) is None
-    assert it.lacks_slot(leaf, other) is leaf
-    it.give_slot_back(leaf, one)
-    it.give_slot_back(leaf, one)
-    assert it.lacks_slot(leaf, other) is None
+    ledger, leaf, one, other = Ledger(), account(it, "root.q"), ApplicationID("app-1"), ApplicationID("app-2")
+    assert full_queue(leaf.path_up, one) is None
+    ledger.take_slot(leaf, one)
+    ledger.take_slot(leaf, one)
+    assert full_queue(leaf.path_up, one) is None
+    assert full_queue(leaf.path_up, other) is leaf
+    ledger.give_slot_back(leaf, one)
+    ledger.give_slot_back(leaf, one)
+    assert full_queue(leaf.path_up, other) is None

@@ -18,7 +18,7 @@ def asks(application_id: str, *keys: str, **resource: int) -> list[object]:
 
 def held(it: World) -> dict[str, dict[str, int]]:
     """What every tracker that somebody holds has in use."""
-    trackers = it.direct.scheduler.indexes.trackers.held.values()
+    trackers = it.direct.scheduler.state.trackers.held.values()
     return {f"{tracker.whose} in {tracker.path}": tracker.allocated for tracker in trackers}
 
 

@@ -32,7 +32,7 @@ def starving():
 
 
 def loops_of(it) -> Loops:
-    return it.direct.scheduler.indexes.preemptions.loops
+    return it.direct.scheduler.state.preemptions.loops
 
 
 def told(it, kind: type) -> list:

@@ -206,6 +206,6 @@ def test_negative_capacity_offers_nothing() -> None:
     """A node that reports a negative quantity is taken, as YuniKorn does, but takes nothing from what other nodes offer."""
     it = world(tree(queue("a")), [node("n1", vcore=10, memory=10)])
     it.send(node("n2", vcore=-5, memory=4))
-    assert it.direct.scheduler.indexes.ledger.root_max == {"vcore": 10, "memory": 14}
+    assert it.direct.scheduler.state.tree.root_max == {"vcore": 10, "memory": 14}
     it.send(node("n2", "UPDATE", vcore=-7, memory=2))
-    assert it.direct.scheduler.indexes.ledger.root_max == {"vcore": 10, "memory": 12}
+    assert it.direct.scheduler.state.tree.root_max == {"vcore": 10, "memory": 12}

@@ -38,7 +38,7 @@ def preemptions(it: World) -> list[tuple[float, str, list[str]]]:
 
 def counts(it: World) -> tuple[dict[str, int], dict[str, int]]:
     """What is preempting below root, and what asks claim there."""
-    root = it.direct.scheduler.indexes.ledger.root
+    root = it.direct.scheduler.state.tree.root
     return ({name: n for name, n in root.preempting.items() if n}, {name: n for name, n in root.claims.items() if n})
 
 
@@ -102,7 +102,7 @@ def test_ten_attempts_of_a_leaf_in_a_pass() -> None:
     it = full(priority=5)
     it.given(*(wants(f"w{n}", vcore=2 + n % 5) for n in range(12)))
     it.run(30.05)
-    tried = it.direct.scheduler.indexes.preemptions.attempts
+    tried = it.direct.scheduler.state.preemptions.attempts
     assert len(tried) == 10
     it.run(30.2)
     assert len(tried) == 12

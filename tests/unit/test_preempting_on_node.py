@@ -94,7 +94,7 @@ def test_d6_guarantees_and_fences_play_no_part(a: dict[str, Any], sys: dict[str,
     """D6."""
     it = full(*(task(f"t{n}") for n in range(5)), text=tree(queue("a", **a), queue("sys", **sys)))
     assert gone(it) == ["t2", "t3", "t4"]
-    assert it.direct.scheduler.indexes.ledger.root.claims == {}
+    assert it.direct.scheduler.state.tree.root.claims == {}
 
 
 def test_d7_as_few_as_possible() -> None:
@@ -171,7 +171,7 @@ def test_the_node_is_lost() -> None:
     it = full(*(task(f"t{n}") for n in range(5)))
     gone(it)
     it.given(node("n1", "DECOMISSION"))
-    books = it.direct.scheduler.indexes.preemptions
+    books = it.direct.scheduler.state.preemptions
     assert (books.by_ask, books.victims) == ({}, {})
     it.send(node("n1", vcore=10))
     assert "d on n1" in it.heard()

@@ -259,7 +259,7 @@ def test_s20_the_node_goes_before_the_victims_do() -> None:
     it = cluster(S1.replace('"10"', '"20"'), nodes, *runs, confirms=False)
     assert gone(it, wants("a", "app-c2", **WANTED)) == ["t1"]
     it.given(node("n1", "DECOMISSION"), at=12)
-    assert it.direct.scheduler.indexes.preemptions.by_ask == {}
+    assert it.direct.scheduler.state.preemptions.by_ask == {}
     it.run(25.9)
     assert victims(it) == ["t1"]
     it.run(26.1)

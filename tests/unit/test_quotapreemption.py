@@ -11,7 +11,9 @@ from ykactor.core.messages.asks import AllocationSpec, Ask
 from ykactor.core.preemption.laws import Exchange
 from ykactor.core.preemption.quota import candidates, choose, preemptable, shares
 from ykactor.core.preemption.quota_clocks import QuotaClocks, next_start
-from ykactor.core.quota.ledger import Account, Ledger
+from ykactor.core.queueing.sibling_order import Effort
+from ykactor.core.queueing.tree import QueueNode, QueueTree
+from ykactor.core.state import wakeups
 from ykactor.core.values.ids import AllocationKey, ApplicationID, QueuePath
 from ykactor.core.values.resources import Resource
 
@@ -24,22 +26,22 @@ def config(path: str, limit: Resource | None, delay_s: int = 0, guaranteed: Reso
     return QueueConfig(QueuePath(path), False, properties, max=limit, guaranteed=guaranteed)
 
 
-def accounts(**queues: dict[str, Any]) -> dict[str, Account]:
+def accounts(**queues: dict[str, Any]) -> dict[str, QueueNode]:
     """Accounts by name, parents first; ``__`` in a name is a dot. Each says what it uses, its max, and what it is guaranteed."""
-    ledger = Ledger()
+    tree = QueueTree()
     paths = {name: QueuePath(name.replace("__", ".")) for name in queues}
     parents = {path.rpartition(".")[0] for path in paths.values()}
     configs = {path: config(path, queues[name].get("max"), 1, queues[name].get("guaranteed")) for name, path in paths.items()}
-    for _ in ledger.configure((it, path not in parents) for path, it in configs.items()):
+    for _ in tree.configure((it, path not in parents) for path, it in configs.items()):
         pass
     for name, it in queues.items():
-        ledger.accounts[paths[name]].allocated = dict(it.get("used", {}))
-        ledger.accounts[paths[name]].preempting = dict(it.get("preempting", {}))
-    return {name: ledger.accounts[path] for name, path in paths.items()}
+        tree.nodes[paths[name]].allocated = dict(it.get("used", {}))
+        tree.nodes[paths[name]].preempting = dict(it.get("preempting", {}))
+    return {name: tree.nodes[path] for name, path in paths.items()}
 
 
-def children(found: dict[str, Account]) -> dict[Account, list[Account]]:
-    below: dict[Account, list[Account]] = {}
+def children(found: dict[str, QueueNode]) -> dict[QueueNode, list[QueueNode]]:
+    below: dict[QueueNode, list[QueueNode]] = {}
     for account in found.values():
         if account.parent is not None:
             below.setdefault(account.parent, []).append(account)
@@ -96,7 +98,7 @@ def test_what_goes_already_is_not_to_be_given_again() -> None:
 TEN = {"guaranteed": {"mem": 10}}
 
 
-def family() -> dict[str, Account]:
+def family() -> dict[str, QueueNode]:
     """The tree of section 12.4."""
     return accounts(
         root={"used": {"mem": 140}},
@@ -239,7 +241,7 @@ A = QueuePath("root.a")
 )
 def test_start(start: int | None, old: tuple[Any, int], new: tuple[Any, int], expected: int | None) -> None:
     """The table of section 9.3 of CF: a queue that uses 10 mem at second 100."""
-    account = Account(config(A, *new), True, None, Ledger().effort)
+    account = QueueNode(config(A, *new), True, None, Effort())
     account.allocated = {"mem": 10}
     found = next_start(None if start is None else start * S_NS, config(A, *old), account, 100 * S_NS)
     assert found == (None if expected is None else expected * S_NS)
@@ -395,7 +397,7 @@ def test_nothing_else_begins_it() -> None:
     it.wait(10)
     assert gone(it) == []  # nothing is as small as 5
     it.given(ask("t0", "app-1", vcore=9, on="n1"))
-    assert it.direct.scheduler.indexes.clocks.starts == {}
+    assert it.direct.scheduler.state.clocks.starts == {}
 
 
 def test_queues_that_placement_created_never_give_back() -> None:
@@ -455,7 +457,7 @@ def test_who_goes_already_counts_as_gone() -> None:
     assert it.queue("root.a")["allocated"] == {"vcore": 100}
     it.given(*(release(key) for key in ("t9", "t8", "t7")))
     assert it.queue("root.a")["allocated"] == {"vcore": 70}
-    assert it.direct.scheduler.indexes.preemptions.victims == {}
+    assert it.direct.scheduler.state.preemptions.victims == {}
 
 
 def test_tasks_that_require_their_node_stay() -> None:
@@ -485,13 +487,13 @@ def test_the_clock_knows_when_to_wake() -> None:
     """SC-5: time alone lets something be decided at the start of a queue, if there is the switch."""
     it = full()
     it.given(configure(text(leaf(50))), at=1)
-    indexes = it.direct.scheduler.indexes
-    assert indexes.next_ns(it.now_ns) == 11 * S_NS
+    state = it.direct.scheduler.state
+    assert wakeups.next_ns(state, it.now_ns) == 11 * S_NS
     it.given(configure(text(leaf(50), quotapreemptionenabled=False)))
-    assert indexes.next_ns(it.now_ns) is None
+    assert wakeups.next_ns(state, it.now_ns) is None
     it.given(configure(text(leaf(50))), at=30)
     assert len(it.placed()) == 0
-    assert indexes.next_ns(it.now_ns) is None
+    assert wakeups.next_ns(state, it.now_ns) is None
 
 
 def test_the_switch_decides_whether_what_is_due_is_done() -> None:
@@ -511,5 +513,5 @@ def test_a_queue_that_goes_has_nothing_to_give_back() -> None:
     it.given(release(None), at=1)
     it.given(configure(text(queue("b"))), at=2)
     it.wait(100)
-    assert it.direct.scheduler.indexes.clocks.starts == {}
+    assert it.direct.scheduler.state.clocks.starts == {}
     assert "root.a" not in it.state()["queues"]

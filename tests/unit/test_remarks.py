@@ -126,12 +126,12 @@ def test_lines_that_are_over_are_not_looked_at() -> None:
     it = world(texts[0], [node("n1", vcore=10), node("n2", vcore=10)])
     it.send(app("big", "root.b"), ask("b1", "big", vcore=6, requires="n1"), ask("b2", "big", vcore=6, requires="n2"))
     it.send(app("app-1"), ask("t1", "app-1", vcore=5), ask("t2", "app-1", vcore=7))
-    indexes = it.direct.scheduler.indexes
+    state = it.direct.scheduler.state
     for text in [*texts[::-1], *texts[::-1]]:
         it.send(configure(text))
-        assert len(indexes.remarks.watched()) == 2
+        assert len(state.remarks.watched()) == 2
     it.send(remove("app-1"), ask("b3", "big", vcore=1))
-    assert indexes.remarks.watched() == []
+    assert state.remarks.watched() == []
 
 
 def test_lines_of_a_dynamic_leaf_are_over_with_its_quotas() -> None:
@@ -141,7 +141,7 @@ def test_lines_of_a_dynamic_leaf_are_over_with_its_quotas() -> None:
     it.send(app("app-1", ""), ask("t0", "app-1", vcore=6), ask("t1", "app-1", vcore=6), ask("t2", "app-1", vcore=7))
     tags = {"namespace__resourcequota": '{"resources": {"vcore": {"value": 20}}}'}
     it.send(app("app-2", "", **tags), ask("u1", "app-2", vcore=8))
-    watched = it.direct.scheduler.indexes.remarks.watched()
+    watched = it.direct.scheduler.state.remarks.watched()
     assert len(watched) == len({line.key for line, _ in watched})
 
 
@@ -157,10 +157,10 @@ def test_looking_is_bounded() -> None:
     """One plan looks at no more than ``LOOKS_MAX`` lines, counts that as work, and is at rest when all were looked at."""
     count = 2 * LOOKS_MAX + 10
     it = crowded(count)
-    indexes, planner = it.direct.scheduler.indexes, Planner(it.direct.scheduler.indexes)
+    state, planner = it.direct.scheduler.state, Planner(it.direct.scheduler.state)
     assert remarks(it) == []
     assert planner.plan(0, Budget(256, 10**6)).work == 0
-    indexes.remarks.is_stale = True
+    state.remarks.usage_grew()
     plans = [planner.plan(0, Budget(256, 10**6)) for _ in range(4)]
     assert [plan.at_rest for plan in plans] == [False, False, True, True]
     assert [plan.work for plan in plans] == [5 * LOOKS_MAX, 5 * LOOKS_MAX, 50, 0]

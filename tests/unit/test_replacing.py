@@ -223,23 +223,23 @@ def test_many_gangs_are_looked_at_a_few_at_a_time():
     """A plan is bounded by what it may decide and do; in the end all were looked at, in order, once each."""
     it = refused_gangs(10, placements_max=4)
     assert [line.split("'")[1] for line in it.remarks()] == [f"t-gang-{number:03}" for number in range(10)]
-    indexes, planner = it.direct.scheduler.indexes, Planner(it.direct.scheduler.indexes)
-    indexes.nodes.openings += 1
+    state, planner = it.direct.scheduler.state, Planner(it.direct.scheduler.state)
+    state.nodes.openings += 1
     plans = [planner.plan(it.now_ns + 20 * S_NS, Budget(4, 10**6)) for _ in range(4)]
-    assert [len(plan.steps) for plan in plans] == [4, 4, 2, 0]
-    indexes.nodes.openings += 1
+    assert [len(plan) for plan in plans] == [4, 4, 2, 0]
+    state.nodes.openings += 1
     works = [planner.plan(it.now_ns + 20 * S_NS, Budget(4, 50)).work for _ in range(6)]
     assert all(50 < work < 100 for work in works[:3])
-    assert not indexes.replaceable
+    assert not state.pairs.by_leaf
 
 
 def test_what_changes_no_node_makes_nobody_look_again():
     """The end of an application that ran nothing is no reason; a node that grows is."""
     it = refused_gangs(3)
-    indexes = it.direct.scheduler.indexes
+    state = it.direct.scheduler.state
     seen = []
-    set_aside = indexes.set_aside
-    indexes.set_aside = lambda leaf, application: (seen.append(application), set_aside(leaf, application))
+    set_aside = state.pairs.set_aside
+    state.pairs.set_aside = lambda leaf, application: (seen.append(application), set_aside(leaf, application))
     it.send(app("other", "root.g"), remove("other"))
     assert seen == []
     it.send(node("n1", "UPDATE", vcore=100))

@@ -2,10 +2,9 @@
 
 from typing import Any
 
-import pytest
 from world import World, app, ask, configure, foreign, move, node, queue, release, remove, reset, tree, world
 
-from ykactor.core.nodes.reservations import DISABLE
+from ykactor.surfaces.environment import reserves_nodes
 
 LEAF = tree(queue("a"))
 HOUR = 3600
@@ -90,10 +89,11 @@ def test_t17_a_type_no_node_has() -> None:
     expect(it)
 
 
-def test_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """``DISABLE_RESERVATION=true``: never, but for asks that require their node."""
-    monkeypatch.setenv(DISABLE, "true")
-    it = fragmented()
+def test_disabled() -> None:
+    """``DISABLE_RESERVATION=true``: never, but for asks that require their node (SC-50)."""
+    values = [reserves_nodes({"DISABLE_RESERVATION": value}) for value in ("true", "TRUE", "false", "")]
+    assert values == [False, False, True, True]
+    it = fragmented(reserves=False)
     it.given(app("app-1"), big(), at=5)
     it.wait(10)
     expect(it)
@@ -362,7 +362,7 @@ def test_thousands_that_fit_nowhere_reserve_each_node_once() -> None:
     it.given(at=2)
     kept = [key for number in range(50) for key in it.node(f"n{number:03}")["reservations"]]
     assert sorted(kept) == sorted(f"b{number}" for number in range(50))
-    index = it.direct.scheduler.indexes.nodes
+    index = it.direct.scheduler.state.nodes
     index.visited = 0
     it.given(ask("b2000", "app-1", vcore=5, created=0))
     assert index.visited < 100

@@ -7,7 +7,7 @@ from ykactor.core.inspection.invariants import violations
 from ykactor.core.messages.facts import Allocated, AskRemark
 from ykactor.core.objects.commands import PlaceBatch, Placed, Refused, SetCapacity
 from ykactor.core.objects.node import NodeCore
-from ykactor.core.planner.planner import Budget
+from ykactor.core.planner.plan import Budget
 from ykactor.core.planner.scheduler import CycleResult, InvariantViolation
 from ykactor.core.values.ids import NodeID
 from ykactor.sim.direct import carry_out
@@ -53,7 +53,7 @@ def test_one_batch_for_each_owner() -> None:
         result = stop.value
     assert sent == [["PlaceBatch", "PlaceBatch"], ["SettleBatch"]]
     assert placed(result) == ["t0 on n1", "t1 on n2"]
-    assert it.direct.scheduler.indexes.ledger.unconfirmed == []
+    assert it.direct.scheduler.state.ledger.unconfirmed == []
     assert violations(it.direct.core, it.direct.scheduler) == []
 
 
@@ -64,7 +64,7 @@ def test_a_refusal_is_taken_back() -> None:
     result = cycle(it)
     assert placed(result) == ["t1 on n2"]
     assert not result.at_rest
-    assert it.direct.scheduler.indexes.ledger.unconfirmed == []
+    assert it.direct.scheduler.state.ledger.unconfirmed == []
     assert it.queue("root.a") | {"allocated": {"vcore": 3}, "pending": {"vcore": 3}} == it.queue("root.a")
     again = cycle(it)
     assert (placed(again), again.at_rest) == ([], True)

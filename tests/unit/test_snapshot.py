@@ -113,7 +113,7 @@ def test_waiting_asks() -> None:
     it = world(tree(queue("a"), queue("b")), [node("n1", vcore=2)])
     it.given(app("app-1"), ask("t1", "app-1", vcore=1), ask("t2", "app-1", vcore=2), app("app-2", "root.b"))
     it.given(ask("t3", "app-2", requires="n9", vcore=1))
-    assert waiting_asks(it.direct.scheduler.indexes) == [
+    assert waiting_asks(it.direct.scheduler.state) == [
         ("t2", "root.a", "not enough vcore in the cluster: wants 2, has 1 of 2"),
         ("t3", "root.b", "required node n9 is not registered"),
     ]

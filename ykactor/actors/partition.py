@@ -38,8 +38,9 @@ from ykactor.core.messages.facts import Decision
 from ykactor.core.messages.submissions import ApplyConfig, RemovePartition, Reset, Submission
 from ykactor.core.partition.partition import PartitionCore, Round, refusal_in
 from ykactor.core.partition.reload import objection
-from ykactor.core.planner.planner import Budget
+from ykactor.core.planner.plan import Budget
 from ykactor.core.planner.scheduler import CycleResult, SchedulerCore
+from ykactor.core.state import wakeups
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.times import MS_NS
 
@@ -69,6 +70,7 @@ class PartitionActor:
         manual: whether cycles run only when ``RunSteps`` asks for them.
         confirms: whether releases that the scheduler starts are confirmed here, before the next decision (simulation).
         wakes: whether a cycle also runs when time alone lets something be decided; in a simulation the script names the moments.
+        reserves: whether asks reserve nodes (``surfaces.environment``).
         budget: the bound of one cycle.
         on_cycle: is told of every cycle: partition, number, result.
 
@@ -87,11 +89,12 @@ class PartitionActor:
         manual: bool = False,
         confirms: bool = False,
         wakes: bool = True,
+        reserves: bool = True,
         budget: Budget = CYCLE_BUDGET,
         on_cycle: Callable[[PartitionName, int, CycleResult], None] | None = None,
     ) -> None:
         self.core = PartitionCore(config)
-        self.scheduler_core = SchedulerCore(self.core.roster)
+        self.scheduler_core = SchedulerCore(self.core.roster, reserves=reserves)
         self.inbox: Mailbox[PartitionCommand] = Mailbox(f"partition {config.name}", INBOX_MAX)
         self.cycles = 0
         self.busy = False
@@ -152,7 +155,7 @@ class PartitionActor:
     def _next_ns(self) -> int | None:
         """When to go on if no command comes."""
         due_ns = self.core.timetable.next_ns()
-        aged_ns = self.scheduler_core.indexes.next_ns(self._cycled_ns) if self._wakes and not self._manual else None
+        aged_ns = wakeups.next_ns(self.scheduler_core.state, self._cycled_ns) if self._wakes and not self._manual else None
         if aged_ns is None:
             return due_ns
         aged_ns = max(aged_ns, self._cycled_ns + WAKE_NS)
@@ -186,7 +189,7 @@ class PartitionActor:
 
     def _notice_age(self) -> None:
         """Look whether time alone lets something be decided."""
-        aged_ns = self.scheduler_core.indexes.next_ns(self._cycled_ns)
+        aged_ns = wakeups.next_ns(self.scheduler_core.state, self._cycled_ns)
         if aged_ns is not None and aged_ns <= self._clock.now_ns():
             self._at_rest = False
 
@@ -218,12 +221,12 @@ class PartitionActor:
                     await self._intake([Reset(), ApplyConfig(config)] if command.afresh else [ApplyConfig(config)])
                 done(self.core.name)
             case Administer(request, done):
-                indexes = self.scheduler_core.indexes
-                facts = await self._observe(self.core.administer(self._clock.now_ns(), request, indexes))
+                state = self.scheduler_core.state
+                facts = await self._observe(self.core.administer(self._clock.now_ns(), request, state))
                 done(self.core.name, refusal_in(facts))
             case TakeSnapshot(snapshot_id):
-                state = partition_state(self.core, self.scheduler_core.indexes)
-                await self._publish(PartitionSnapshot(self.core.name, snapshot_id, state))
+                shown = partition_state(self.core, self.scheduler_core.state)
+                await self._publish(PartitionSnapshot(self.core.name, snapshot_id, shown))
             case RunSteps(steps, done):
                 for _ in range(steps):
                     await self._cycle(STEP_BUDGET)

@@ -11,7 +11,7 @@ from msgspec import Struct
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.owners import UNDER_WAY_MAX, Owners, Replies
 from ykactor.core.messages.facts import Decision
-from ykactor.core.planner.planner import Budget
+from ykactor.core.planner.plan import Budget
 from ykactor.core.planner.scheduler import CycleResult, SchedulerCore
 
 R = TypeVar("R")

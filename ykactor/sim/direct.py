@@ -16,7 +16,7 @@ from ykactor.core.messages.submissions import Administration, ApplyConfig, Remov
 from ykactor.core.objects.registry import Sends
 from ykactor.core.partition.partition import PartitionCore, refusal_in
 from ykactor.core.partition.reload import changeover, objection
-from ykactor.core.planner.planner import Budget
+from ykactor.core.planner.plan import Budget
 from ykactor.core.planner.scheduler import SchedulerCore
 
 R = TypeVar("R")
@@ -57,9 +57,10 @@ class DirectPartition:
         now_ns: int = 0,
         *,
         confirms: bool = True,
+        reserves: bool = True,
     ) -> None:
         self.core = PartitionCore(config)
-        self.scheduler = SchedulerCore(self.core.roster)
+        self.scheduler = SchedulerCore(self.core.roster, reserves=reserves)
         self._budget = budget
         self._publish = publish
         self._after_step = after_step
@@ -84,7 +85,7 @@ class DirectPartition:
 
     def administer(self, now_ns: int, request: Administration) -> str:
         """End or move an application; answers why not, and then nothing has changed."""
-        facts = carry_out(self.core.administer(now_ns, request, self.scheduler.indexes))
+        facts = carry_out(self.core.administer(now_ns, request, self.scheduler.state))
         self._take_in(now_ns, facts)
         return refusal_in(facts)
 

@@ -24,8 +24,8 @@ from ykactor.core.messages.facts import ApplicationRejected, Decision
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.messages.submissions import RefuseConfig
 from ykactor.core.partition.partition import PartitionCore
-from ykactor.core.planner.planner import Budget
-from ykactor.core.state.state import Indexes
+from ykactor.core.planner.plan import Budget
+from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import PartitionName
 from ykactor.sim.direct import DirectPartition, DirectPartitions
 from ykactor.sim.script import ANY_PARTITION, Instant, Request, Step, Work, addressed, instants, to_ns
@@ -82,28 +82,33 @@ class _Record:
                 self.turned_away[fact.application_id] = {"state": ApplicationState.REJECTED.value, "queueName": ""}
         return routed
 
-    def outcome(self, cores: list[tuple[PartitionCore, Indexes]], end_ns: int) -> Outcome:
+    def outcome(self, cores: list[tuple[PartitionCore, SchedulerState]], end_ns: int) -> Outcome:
         """Everything, once the scenario has ended."""
         facts = list(heapq.merge(*(self.facts[name] for name in sorted(self.facts)), key=lambda fact: fact.at_ns))
-        finals = {core.name: final_state(core, indexes) for core, indexes in cores}
+        finals = {core.name: final_state(core, state) for core, state in cores}
         first = next(iter(finals.values()))
         first["applications"] = dict(sorted((self.turned_away | first["applications"]).items()))
         final = first if len(finals) == 1 else {"partitions": finals}
-        waiting = [ask for _, indexes in cores for ask in waiting_asks(indexes)]
+        waiting = [ask for _, state in cores for ask in waiting_asks(state)]
         return Outcome(facts, final, waiting, self.refused, end_ns)
 
 
-def simulate(scenario: Scenario, progress: Progress = lambda _: None, budget: Budget = CYCLE_BUDGET) -> Outcome:
+def simulate(
+    scenario: Scenario, progress: Progress = lambda _: None, budget: Budget = CYCLE_BUDGET, *, reserves: bool = True
+) -> Outcome:
     """Run a scenario through the actors.
+
+    Args:
+        reserves: asks reserve nodes (SC-50).
 
     Raises:
         wire.queuefile.ConfigError: the scenario's configuration is wrong.
     """
     clock = trio.testing.MockClock(autojump_threshold=0)
-    return trio.run(partial(simulate_here, scenario, progress, budget), clock=clock)
+    return trio.run(partial(simulate_here, scenario, progress, budget, reserves=reserves), clock=clock)
 
 
-async def simulate_here(scenario: Scenario, progress: Progress, budget: Budget) -> Outcome:
+async def simulate_here(scenario: Scenario, progress: Progress, budget: Budget, *, reserves: bool) -> Outcome:
     """As ``simulate``, inside a running trio whose clock jumps."""
     config = queuefile.load(scenario.config, scenario.name)
     record = _Record()
@@ -113,8 +118,8 @@ async def simulate_here(scenario: Scenario, progress: Progress, budget: Budget) 
         assert isinstance(command, Publication)
         record.add(command.partition, command.facts)
 
-    confirms = scenario.confirm_releases
-    partitions = Partitions(lambda it: PartitionActor(it, clock, publish, confirms=confirms, wakes=False, budget=budget))
+    make = partial(PartitionActor, confirms=scenario.confirm_releases, wakes=False, reserves=reserves, budget=budget)
+    partitions = Partitions(lambda config: make(config, clock, publish))
     end_ns = 0
     async with trio.open_nursery() as nursery:
         await partitions.start(nursery, config)
@@ -129,7 +134,7 @@ async def simulate_here(scenario: Scenario, progress: Progress, budget: Budget) 
             await _settle(partitions)
             progress(end_ns / max(1, to_ns(scenario.until)))
         actors = partitions.actors.values()
-        outcome = record.outcome([(actor.core, actor.scheduler_core.indexes) for actor in actors], end_ns)
+        outcome = record.outcome([(actor.core, actor.scheduler_core.state) for actor in actors], end_ns)
         nursery.cancel_scope.cancel()
     return outcome
 
@@ -177,13 +182,16 @@ def _setter(event: trio.Event) -> Callable[[PartitionName], None]:
     return lambda _: event.set()
 
 
-def simulate_directly(scenario: Scenario, progress: Progress = lambda _: None, budget: Budget = CYCLE_BUDGET) -> Outcome:
+def simulate_directly(
+    scenario: Scenario, progress: Progress = lambda _: None, budget: Budget = CYCLE_BUDGET, *, reserves: bool = True
+) -> Outcome:
     """Run a scenario through the oracle, a plain loop over the same cores; the outcome is the same."""
     record = _Record()
 
     def make(config: PartitionConfig, now_ns: int) -> DirectPartition:
         publish = partial(record.add, config.name)
-        return DirectPartition(config, budget, publish, now_ns=now_ns, confirms=scenario.confirm_releases)
+        confirms = scenario.confirm_releases
+        return DirectPartition(config, budget, publish, now_ns=now_ns, confirms=confirms, reserves=reserves)
 
     direct = DirectPartitions(make, queuefile.load(scenario.config, scenario.name))
     record.is_open = True
@@ -194,7 +202,7 @@ def simulate_directly(scenario: Scenario, progress: Progress = lambda _: None, b
         play(instant, direct, record.admit, partial(record.refuse, end_ns))
         progress(end_ns / max(1, to_ns(scenario.until)))
     partitions = direct.partitions.values()
-    return record.outcome([(partition.core, partition.scheduler.indexes) for partition in partitions], end_ns)
+    return record.outcome([(partition.core, partition.scheduler.state) for partition in partitions], end_ns)
 
 
 def _refusal(request: Request, direct: DirectPartitions, at_ns: int) -> str:

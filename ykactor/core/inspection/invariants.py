@@ -25,9 +25,10 @@ from ykactor.core.preemption.quota_clocks import gives_back
 from ykactor.core.queueing.equivalence import HAS_NODE, RESERVES, LineKey
 from ykactor.core.queueing.pending import WaitingApplication
 from ykactor.core.queueing.priorities import Priority, queue_priority, sort_rank
-from ykactor.core.quota.ledger import Account, Ledger, reckon_share
+from ykactor.core.queueing.tree import QueueNode, QueueTree
+from ykactor.core.quota.ledger import QueueUsage, fair_share
 from ykactor.core.quota.limits import Tracker
-from ykactor.core.state.state import Indexes
+from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
 from ykactor.core.values.resources import QUANTITY_MAX, Resource, add_to, pruned, saturated
 
@@ -45,21 +46,21 @@ def violations(partition: PartitionCore, scheduler: SchedulerCore, *, strict_max
     Cost:   O(all asks, allocations and nodes).
     Source: SC-131, health checks 3 to 9 of section 13 of SC.
     """
-    roster, indexes = partition.roster, scheduler.indexes
+    roster, state = partition.roster, scheduler.state
     return [
         *_membership(roster),
         *_allocations(roster),
         *(sentence for node in roster.nodes.values() for sentence in _node(node)),
-        *_node_index(roster, indexes.nodes),
-        *_reservations(indexes),
-        *_preemptions(roster, indexes),
-        *_applications(roster, indexes),
-        *_tree(roster, indexes.ledger),
-        *_usage(roster, indexes.ledger, strict_max=strict_max),
-        *_trackers(roster, indexes),
-        *_orders(roster, indexes),
-        *_watched_lines(indexes),
-        *_clocks(indexes),
+        *_node_index(roster, state.nodes),
+        *_reservations(state),
+        *_preemptions(roster, state),
+        *_applications(roster, state),
+        *_tree(roster, state),
+        *_usage(roster, state.tree, strict_max=strict_max),
+        *_trackers(roster, state),
+        *_orders(roster, state),
+        *_watched_lines(state),
+        *_clocks(state),
     ]
 
 
@@ -171,25 +172,25 @@ def _score(core: NodeCore, policy: NodeSortPolicy) -> float:
     return utilisation if policy.type == "fair" else 1.0 - utilisation
 
 
-def _reservations(indexes: Indexes) -> Iterator[str]:
+def _reservations(state: SchedulerState) -> Iterator[str]:
     """Reserved asks wait, their nodes are large enough, and only asks that require a node share it (section 6.2 of SC)."""
-    reservations = list(indexes.reservations.by_ask.values())
-    kept = {(it.application_id, key): ask for _, it in indexes.waiting.values() for key, ask in it.reserving.items()}
+    reservations = list(state.reservations.by_ask.values())
+    kept = {(it.application_id, key): ask for it in state.applications.values() for key, ask in it.reserving.items()}
     yield from _differs("reservations", "the asks", {ask_id(it.ask): it.ask for it in reservations}, kept)
     by_node: dict[NodeID, list[Reservation]] = {}
     for reservation in reservations:
         by_node.setdefault(reservation.node.node_id, []).append(reservation)
         node, needs = reservation.node, reservation.shape[0]
         where = f"reservation of {ask_id(reservation.ask)}"
-        if indexes.nodes.nodes.get(node.node_id) is not node or not node.could_fit(needs, ()):
+        if state.nodes.nodes.get(node.node_id) is not node or not node.could_fit(needs, ()):
             yield f"{where}: on node {node.node_id}, which is gone or too small"
         if not (reservation.is_pinned() or node.schedulable or _contends(reservation.ask)):  # who preempts may keep it (SC-61)
             yield f"{where}: on node {node.node_id}, which is not schedulable"
         yield from _differs(where, "the shape", reservation.shape, shape_of(reservation.ask.spec))
-    for node_id, node in indexes.nodes.nodes.items():
+    for node_id, node in state.nodes.nodes.items():
         there = by_node.get(node_id, [])
         yield from _differs(f"indexed node {node_id}", "reserved", node.reserved, bool(there))
-        yield from _differs(f"indexed node {node_id}", "the reservations", indexes.reservations.on(node_id), there)
+        yield from _differs(f"indexed node {node_id}", "the reservations", state.reservations.on(node_id), there)
         if len(there) > 1 and not all(it.is_pinned() for it in there):
             yield f"indexed node {node_id}: is kept for several asks, expected one"
 
@@ -197,14 +198,14 @@ def _reservations(indexes: Indexes) -> Iterator[str]:
 # ---- preemption
 
 
-def _preemptions(roster: Roster, indexes: Indexes) -> Iterator[str]:
+def _preemptions(roster: Roster, state: SchedulerState) -> Iterator[str]:
     """Victims run and were told to go; whoever they go for waits and has a node; queues count the sum (section 8 of PE)."""
-    books, waiting = indexes.preemptions, indexes.waiting
-    preempting: dict[Account, Resource] = {account: {} for account in indexes.ledger.accounts.values()}
-    claims: dict[Account, Resource] = {account: {} for account in preempting}
+    books, applications = state.preemptions, state.applications
+    preempting: dict[QueueUsage, Resource] = {account: {} for account in state.tree.nodes.values()}
+    claims: dict[QueueUsage, Resource] = {account: {} for account in preempting}
     for (application_id, key), (size, _) in books.victims.items():
         where = f"victim {key} of {application_id}"
-        leaf = waiting[application_id][0]
+        leaf = applications[application_id].leaf
         truth = roster.leaf(leaf.path).applications[application_id]
         if key not in truth.allocations or key not in truth.gang.released:
             yield f"{where}: does not run, or was not told to go"
@@ -214,7 +215,8 @@ def _preemptions(roster: Roster, indexes: Indexes) -> Iterator[str]:
             add_to(preempting[queue], size)
     for identity, contest in books.by_ask.items():
         where = f"contest of {identity}"
-        leaf, application = waiting[identity[0]]
+        application = applications[identity[0]]
+        leaf = application.leaf
         yield from _differs(where, "the application", contest.application, application)
         yield from _differs(where, "the ask", application.reserving.get(identity[1]), contest.ask)
         yield from _differs(where, "whether it is won", contest.won_ns is not None, not contest.waits_for)
@@ -233,7 +235,7 @@ def _preemptions(roster: Roster, indexes: Indexes) -> Iterator[str]:
         for name, amount in account.preempting.items():
             if amount > account.allocated.get(name, 0):
                 yield f"{where}: is preempting {amount} {name}, more than it uses"
-    waits = {(name, key) for name, (_, application) in waiting.items() for key in application.asks}
+    waits = {(name, key) for name, application in applications.items() for key in application.asks}
     for identity in books.attempts.keys() - waits:
         yield f"attempt of {identity}: it does not wait"
     for giver, taker, name in books.loops.circles():
@@ -243,22 +245,22 @@ def _preemptions(roster: Roster, indexes: Indexes) -> Iterator[str]:
 # ---- the scheduler's applications
 
 
-def _applications(roster: Roster, indexes: Indexes) -> Iterator[str]:
+def _applications(roster: Roster, state: SchedulerState) -> Iterator[str]:
     """Every live application waits in the index with exactly its asks; those with a pair of ask and placeholder are known."""
-    pairs = {it for _, it in indexes.waiting.values() if it.gang is not None and it.gang.has_pair() and it.state is not _FAILING}
-    known = {it for applications in indexes.replaceable.values() for it in applications} | indexes.aside.keys()
+    pairs = {it for it in state.applications.values() if it.gang is not None and it.gang.has_pair() and it.state is not _FAILING}
+    known = {it for applications in state.pairs.by_leaf.values() for it in applications} | state.pairs.aside.keys()
     yield from _differs("application index", "where placeholders can be replaced", known, pairs)
-    for account in indexes.ledger.accounts.values():
-        keeping = sorted(it.application_id for leaf, it in indexes.waiting.values() if it.holds_slot and account in leaf.path_up)
+    for account in state.tree.nodes.values():
+        keeping = sorted(it.application_id for it in state.applications.values() if it.holds_slot and account in it.leaf.path_up)
         yield from _differs(f"account {account.path}", "who keeps a slot", sorted(account.accepted), keeping)
     expected = sorted(roster.applications)
-    yield from _differs("application index", "the set of applications", sorted(indexes.waiting), expected)
+    yield from _differs("application index", "the set of applications", sorted(state.applications), expected)
     for leaf in _leaves(roster):
         for application_id, application in leaf.applications.items():
-            if application_id in indexes.waiting:
-                account, waiting = indexes.waiting[application_id]
-                yield from _differs(f"waiting application {application_id}", "the queue", account.path, leaf.path)
-                fought_for = {key for owner, key in indexes.preemptions.by_ask if owner == application_id}
+            if application_id in state.applications:
+                waiting = state.applications[application_id]
+                yield from _differs(f"waiting application {application_id}", "the queue", waiting.leaf.path, leaf.path)
+                fought_for = {key for owner, key in state.preemptions.by_ask if owner == application_id}
                 yield from _application(application, waiting, fought_for)
 
 
@@ -343,33 +345,34 @@ def _priority(application: Application) -> Priority:
 # ---- the ledger
 
 
-def _tree(roster: Roster, ledger: Ledger) -> Iterator[str]:
+def _tree(roster: Roster, state: SchedulerState) -> Iterator[str]:
     """One account for each queue, with its settings; root's max is what the nodes offer (QU-30)."""
-    yield from _differs("ledger", "the set of accounts", list(ledger.accounts), list(roster.queues))
-    yield from _differs("ledger", "the number of unconfirmed charges", len(ledger.unconfirmed), 0)
+    tree = state.tree
+    yield from _differs("ledger", "the set of accounts", list(tree.nodes), list(roster.queues))
+    yield from _differs("ledger", "the number of unconfirmed charges", len(state.ledger.unconfirmed), 0)
     total = _sum(node.capacity for node in roster.nodes.values())
     offered = total if any(quantity > 0 for quantity in total.values()) else None
-    yield from _differs("ledger", "the cluster's total", ledger.root_max, offered and saturated(offered))
-    for path, account in ledger.accounts.items():
+    yield from _differs("ledger", "the cluster's total", tree.root_max, offered and saturated(offered))
+    for path, account in tree.nodes.items():
         queue = roster.queues.get(path)
         if queue is not None:
-            limit = queue.config.max if account.parent else ledger.root_max
+            limit = queue.config.max if account.parent else tree.root_max
             yield from _differs(f"account {path}", "is_leaf", account.is_leaf, isinstance(queue, LeafCore))
             yield from _differs(f"account {path}", "the configuration", account.config, queue.config)
             yield from _differs(f"account {path}", "max", account.max, limit)
 
 
-def _usage(roster: Roster, ledger: Ledger, *, strict_max: bool) -> Iterator[str]:
+def _usage(roster: Roster, tree: QueueTree, *, strict_max: bool) -> Iterator[str]:
     """Usage, slots, priority and share of each queue, reckoned from its applications or its children."""
     fair_max: dict[QueuePath, Resource] = {}
-    below: dict[Account, list[Account]] = {}
-    for path, account in ledger.accounts.items():  # parents before children
+    below: dict[QueueNode, list[QueueNode]] = {}
+    for path, account in tree.nodes.items():  # parents before children
         below[account] = []
         if account.parent is not None:
             below[account.parent].append(account)
-        own = (account.max or {}) if account.parent is None or ledger.root_max else {}
+        own = (account.max or {}) if account.parent is None or tree.root_max else {}
         fair_max[path] = {**(fair_max[account.parent.path] if account.parent else {}), **own}
-    for path, account in ledger.accounts.items():
+    for path, account in tree.nodes.items():
         where = f"account {path}"
         queue = roster.queues.get(path)
         if isinstance(queue, LeafCore):
@@ -377,7 +380,7 @@ def _usage(roster: Roster, ledger: Ledger, *, strict_max: bool) -> Iterator[str]
         else:
             yield from _parent_usage(where, account, below[account])
         bounds = fair_max[path] | (account.config.guaranteed or {})
-        share = reckon_share(account.allocated, {name: float(quantity) for name, quantity in bounds.items()})
+        share = fair_share(account.allocated, {name: float(quantity) for name, quantity in bounds.items()})
         yield from _differs(where, "the fair share", account.share, share)
         if strict_max:
             for name, used in account.allocated.items():
@@ -386,7 +389,7 @@ def _usage(roster: Roster, ledger: Ledger, *, strict_max: bool) -> Iterator[str]
                     yield f"{where}: uses {used} {name}, expected at most {limit}"
 
 
-def _leaf_usage(where: str, account: Account, leaf: LeafCore) -> Iterator[str]:
+def _leaf_usage(where: str, account: QueueNode, leaf: LeafCore) -> Iterator[str]:
     applications = leaf.applications.values()
     allocated = _sum(ask.spec.resource for it in applications for ask, _ in it.allocations.values())
     pending = _sum(ask.spec.resource for it in applications for ask in it.asks.values())
@@ -395,7 +398,7 @@ def _leaf_usage(where: str, account: Account, leaf: LeafCore) -> Iterator[str]:
     yield from _compare(where, account, allocated, pending, running, raw)
 
 
-def _parent_usage(where: str, account: Account, children: list[Account]) -> Iterator[str]:
+def _parent_usage(where: str, account: QueueNode, children: list[QueueNode]) -> Iterator[str]:
     allocated = _sum(child.allocated for child in children)
     pending = _sum(child.pending for child in children)
     running = sorted(application_id for child in children for application_id in child.running)
@@ -404,7 +407,7 @@ def _parent_usage(where: str, account: Account, children: list[Account]) -> Iter
 
 
 def _compare(
-    where: str, account: Account, allocated: Resource, pending: Resource, running: list[ApplicationID], raw: Priority
+    where: str, account: QueueNode, allocated: Resource, pending: Resource, running: list[ApplicationID], raw: Priority
 ) -> Iterator[str]:
     yield from _differs(where, "allocated", pruned(account.allocated), allocated)
     if all(quantity < QUANTITY_MAX // 2 for quantity in pending.values()):  # what was cut off does not come back (QU-1)
@@ -414,22 +417,23 @@ def _compare(
     yield from _differs(where, "the priority", account.priority, queue_priority(raw, account.config.properties))
 
 
-def _clocks(indexes: Indexes) -> Iterator[str]:
+def _clocks(state: SchedulerState) -> Iterator[str]:
     """Only queues of the configuration with a max and a delay have to give back (section 9.3 of CF)."""
-    for account in indexes.clocks.starts:
-        if indexes.ledger.accounts.get(account.path) is not account or not gives_back(account.config):
+    for account in state.clocks.starts:
+        if state.tree.nodes.get(account.path) is not account or not gives_back(account.config):
             yield f"account {account.path}: has to give back, expected none that is gone, dynamic, or without max or delay"
 
 
 # ---- limits of users and groups
 
 
-def _trackers(roster: Roster, indexes: Indexes) -> Iterator[str]:
+def _trackers(roster: Roster, state: SchedulerState) -> Iterator[str]:
     """Every application holds the trackers that the limits on its path give it, and they hold the sum of what it uses."""
-    used: dict[Tracker, list[Resource]] = {tracker: [] for tracker in indexes.trackers.held.values()}
+    used: dict[Tracker, list[Resource]] = {tracker: [] for tracker in state.trackers.held.values()}
     counted: dict[Tracker, set[ApplicationID]] = {tracker: set() for tracker in used}
     holders: Counter[Tracker] = Counter()
-    for account, waiting in indexes.waiting.values():
+    for waiting in state.applications.values():
+        account = state.leaf_of(waiting)
         application = roster.leaf(account.path).applications[waiting.application_id]
         where = f"waiting application {waiting.application_id}"
         names = set(_tracker_names(account, waiting)) if waiting.enrolled else set()
@@ -450,7 +454,7 @@ def _trackers(roster: Roster, indexes: Indexes) -> Iterator[str]:
         yield from _differs(where, "the number of holders", tracker.holders_count, holders[tracker])
 
 
-def _tracker_names(leaf: Account, waiting: WaitingApplication) -> Iterator[tuple[QueuePath, str]]:
+def _tracker_names(leaf: QueueNode, waiting: WaitingApplication) -> Iterator[tuple[QueuePath, str]]:
     for account in leaf.path_up:
         users = {user for limit in account.config.limits for user in limit.users}
         groups = {group for limit in account.config.limits for group in limit.groups}
@@ -463,9 +467,9 @@ def _tracker_names(leaf: Account, waiting: WaitingApplication) -> Iterator[tuple
 # ---- the orders
 
 
-def _orders(roster: Roster, indexes: Indexes) -> Iterator[str]:
+def _orders(roster: Roster, state: SchedulerState) -> Iterator[str]:
     """Children and applications have the places that their keys give them; whoever has nothing pending has none (PR-29)."""
-    for path, account in indexes.ledger.accounts.items():
+    for path, account in state.tree.nodes.items():
         if account.parent is not None:
             rank, place = sort_rank(account.priority), account.place
             key = (rank, account.share) if account.parent.config.properties.sort_by_priority else (account.share,)
@@ -474,18 +478,18 @@ def _orders(roster: Roster, indexes: Indexes) -> Iterator[str]:
                 yield from _differs(f"account {path}", "the pending resource of its place", dict(place.vector), account.pending)
         leaf = roster.queues.get(path)
         if isinstance(leaf, LeafCore):
-            there = [name for name in leaf.applications if name in indexes.waiting]
-            yield from _leaf_order(account, [indexes.waiting[name][1] for name in there])
+            there = [name for name in leaf.applications if name in state.applications]
+            yield from _leaf_order(account, [state.applications[name] for name in there])
 
 
-def _watched_lines(indexes: Indexes) -> Iterator[str]:
+def _watched_lines(state: SchedulerState) -> Iterator[str]:
     """Lines that are looked at again for remarks are lines of their leaves, or empty and about to be forgotten."""
-    for line, leaf in indexes.remarks.watched():
-        if line and (leaf.applications.lines.get(line.key) is not line or indexes.ledger.accounts.get(leaf.path) is not leaf):
+    for line, leaf in state.remarks.watched():
+        if line and (leaf.applications.lines.get(line.key) is not line or state.tree.nodes.get(leaf.path) is not leaf):
             yield f"account {leaf.path}: line {line.key} is watched, expected none that is over"
 
 
-def _leaf_order(account: Account, applications: list[WaitingApplication]) -> Iterator[str]:
+def _leaf_order(account: QueueNode, applications: list[WaitingApplication]) -> Iterator[str]:
     order = account.applications
     keys = {application: order.sort_key(application) for application in applications}
     if account.config.properties.sort_policy == "stateaware":  # one application at most of those that begin (6.3 of PR)

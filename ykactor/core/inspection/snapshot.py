@@ -17,10 +17,10 @@ from ykactor.core.preemption.attempts import Contest
 from ykactor.core.queueing.equivalence import HAS_NODE, AskQueue
 from ykactor.core.queueing.pending import WaitingApplication
 from ykactor.core.queueing.priorities import PRIORITY_MIN
+from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.quota.headroom import left_of
-from ykactor.core.quota.ledger import Account
 from ykactor.core.quota.limits import Tracker
-from ykactor.core.state.state import Indexes
+from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import QueuePath
 from ykactor.core.values.resources import Resource, min_union, pruned, saturated
 
@@ -32,19 +32,19 @@ def _shown(resource: Resource) -> Resource:
     return saturated(pruned(resource))
 
 
-def final_state(partition: PartitionCore, indexes: Indexes) -> dict[str, Any]:
+def final_state(partition: PartitionCore, state: SchedulerState) -> dict[str, Any]:
     """``queues``, ``applications`` and ``nodes`` in the format of the simulator's ``--final``.
 
     ``priority`` is what the parent sees, the lowest int32 when nothing is pending. Ended applications are listed, removed ones
     are not.
     """
-    queues = {path: _queue_state(partition, account) for path, account in indexes.ledger.accounts.items()}
+    queues = {path: _queue_state(partition, account) for path, account in state.tree.nodes.items()}
     applications = {
         ended.application_id: {"state": ended.state.value, "queueName": ended.queue}
         for ended in [*partition.timetable.rejected.values(), *partition.timetable.ended.values()]
     }
-    for leaf, waiting in indexes.waiting.values():
-        applications[waiting.application_id] = {"state": waiting.state.value, "queueName": leaf.path}
+    for waiting in state.applications.values():
+        applications[waiting.application_id] = {"state": waiting.state.value, "queueName": waiting.leaf.path}
     nodes = {
         node_id: {
             "allocated": _shown(node.allocated),
@@ -57,7 +57,7 @@ def final_state(partition: PartitionCore, indexes: Indexes) -> dict[str, Any]:
     return {"queues": queues, "applications": dict(sorted(applications.items())), "nodes": nodes}
 
 
-def _queue_state(partition: PartitionCore, account: Account) -> dict[str, Any]:
+def _queue_state(partition: PartitionCore, account: QueueNode) -> dict[str, Any]:
     return {
         "allocated": _shown(account.allocated),
         "pending": _shown(account.pending),
@@ -66,16 +66,16 @@ def _queue_state(partition: PartitionCore, account: Account) -> dict[str, Any]:
     }
 
 
-def partition_state(partition: PartitionCore, indexes: Indexes) -> dict[str, Any]:
+def partition_state(partition: PartitionCore, state: SchedulerState) -> dict[str, Any]:
     """All of ``final_state`` and what a follower wants to know beside it: limits, shares, capacities, and why asks wait."""
-    state = final_state(partition, indexes)
+    shown = final_state(partition, state)
     headrooms: dict[QueuePath, Resource | None] = {}
     guarantees: dict[QueuePath, Resource | None] = {}
-    for path, account in indexes.ledger.accounts.items():  # parents before children
+    for path, account in state.tree.nodes.items():  # parents before children
         config, parent = account.config, account.parent
         headrooms[path] = min_union(left_of(account.max, account.allocated), headrooms[parent.path] if parent else None)
         guarantees[path] = min_union(config.guaranteed, guarantees[parent.path] if parent else None)
-        state["queues"][path] |= {
+        shown["queues"][path] |= {
             "isManaged": config.managed,
             "max": None if account.max is None else saturated(account.max),
             "headroom": headrooms[path],
@@ -86,20 +86,20 @@ def partition_state(partition: PartitionCore, indexes: Indexes) -> dict[str, Any
             "runningApplications": len(account.running),
             "isLeaf": account.is_leaf,
         }
-    if indexes.enforces_quotas():
-        for account, start_ns in indexes.clocks.starts.items():
-            state["queues"][account.path]["quotaPreemptionStartTime"] = start_ns
+    if state.enforces_quotas():
+        for account, start_ns in state.clocks.starts.items():
+            shown["queues"][account.path]["quotaPreemptionStartTime"] = start_ns
     for node_id, node in partition.roster.nodes.items():
-        state["nodes"][node_id] |= {
+        shown["nodes"][node_id] |= {
             "capacity": node.capacity,
             "available": saturated(node.available),
-            "reservations": [it.ask.spec.allocation_key for it in indexes.reservations.on(node_id)],
+            "reservations": [it.ask.spec.allocation_key for it in state.reservations.on(node_id)],
         }
-    for _, waiting in indexes.waiting.values():
-        state["applications"][waiting.application_id]["pending"] = _pending(indexes, waiting)
-    limits = [_limit_state(tracker) for _, tracker in sorted(indexes.trackers.held.items())]
-    predicates, preemption = _predicates_state(indexes.nodes.predicates), _preemption_state(indexes)
-    return {"name": partition.name, **state, "limits": limits, "predicates": predicates, "preemption": preemption}
+    for waiting in state.applications.values():
+        shown["applications"][waiting.application_id]["pending"] = _pending(state, waiting)
+    limits = [_limit_state(tracker) for _, tracker in sorted(state.trackers.held.items())]
+    predicates, preemption = _predicates_state(state.nodes.predicates), _preemption_state(state)
+    return {"name": partition.name, **shown, "limits": limits, "predicates": predicates, "preemption": preemption}
 
 
 def _predicates_state(predicates: Predicates) -> dict[str, Any]:
@@ -113,11 +113,11 @@ def _predicates_state(predicates: Predicates) -> dict[str, Any]:
     }
 
 
-def _preemption_state(indexes: Indexes) -> dict[str, Any]:
+def _preemption_state(state: SchedulerState) -> dict[str, Any]:
     """What came of preemption so far, and how many asks and victims it is about now."""
-    preemptions = indexes.preemptions
+    preemptions = state.preemptions
     return {
-        "enabled": indexes.preempts(),
+        "enabled": state.preempts(),
         "preemptions": preemptions.counts.preemptions,
         "evictions": preemptions.counts.evictions,
         "inVain": preemptions.counts.in_vain,
@@ -139,21 +139,21 @@ def _limit_state(tracker: Tracker) -> dict[str, Any]:
     }
 
 
-def _pending(indexes: Indexes, waiting: WaitingApplication) -> list[dict[str, Any]]:
+def _pending(state: SchedulerState, waiting: WaitingApplication) -> list[dict[str, Any]]:
     pending: list[dict[str, Any]] = [
         {
-            "reason": explain(waiting, queue, indexes.preemptions),
+            "reason": explain(waiting, queue, state.preemptions),
             "count": len(queue),
             "resource": dict(queue.needs),
             "allocationKeys": [ask.spec.allocation_key for ask in queue.items(_EXAMPLES_MAX)],
-            **(_attempts(indexes, queue.first()) if _is_short(queue) else {}),
+            **(_attempts(state, queue.first()) if _is_short(queue) else {}),
         }
         for queue in waiting.queues.values()
         if queue.key[1] != HAS_NODE
     ]
     held = [_alike(_waits_for(*group), list(asks)) for group, asks in groupby(_held_asks(waiting), _group_of)]
     reserved = [
-        _alike(_keeps(indexes, it), [it.ask]) | _attempts(indexes, it.ask) for it in _reservations(indexes, waiting)
+        _alike(_keeps(state, it), [it.ask]) | _attempts(state, it.ask) for it in _reservations(state, waiting)
     ]
     return pending + held + reserved
 
@@ -167,15 +167,15 @@ def _held_asks(waiting: WaitingApplication) -> list[Ask]:
     return sorted(waiting.gang.held.items(), key=_group_of) if waiting.gang is not None else []
 
 
-def _reservations(indexes: Indexes, waiting: WaitingApplication) -> list[Reservation]:
-    return [indexes.reservations.of(ask) for ask in waiting.reserving.values()]
+def _reservations(state: SchedulerState, waiting: WaitingApplication) -> list[Reservation]:
+    return [state.reservations.of(ask) for ask in waiting.reserving.values()]
 
 
-def _keeps(indexes: Indexes, reservation: Reservation) -> str:
-    contest = indexes.preemptions.by_ask.get(ask_id(reservation.ask))
+def _keeps(state: SchedulerState, reservation: Reservation) -> str:
+    contest = state.preemptions.by_ask.get(ask_id(reservation.ask))
     if contest is not None:
         return f"node {reservation.node.node_id} is kept for it; {_progress(contest)}"
-    tried = indexes.preemptions.attempt_of(reservation.ask)
+    tried = state.preemptions.attempt_of(reservation.ask)
     came_of_it = f"; {tried.why}" if tried is not None and tried.why else ""
     return f"node {reservation.node.node_id} is kept for it until it has room{came_of_it}"
 
@@ -198,14 +198,14 @@ def _is_short(queue: AskQueue) -> bool:
     return bool(name) and not isinstance(short, Tracker)
 
 
-def _attempts(indexes: Indexes, ask: Ask) -> dict[str, Any]:
+def _attempts(state: SchedulerState, ask: Ask) -> dict[str, Any]:
     """When an ask that may preempt tried in vain, and the Unix time in nanoseconds of its next attempt if it still waits then."""
-    if not (indexes.preempts() and ask.spec.allow_preempt_other) or shape_of(ask.spec)[1] is not None:
+    if not (state.preempts() and ask.spec.allow_preempt_other) or shape_of(ask.spec)[1] is not None:
         return {}
-    if ask_id(ask) in indexes.preemptions.by_ask:
+    if ask_id(ask) in state.preemptions.by_ask:
         return {}
-    tried, properties = indexes.preemptions.attempt_of(ask), indexes.waiting[ask.spec.application_id][0].config.properties
-    next_ns = max(ask.since_ns + properties.preemption_delay_ns, indexes.preemptions.next_attempt_ns(ask))
+    tried, properties = state.preemptions.attempt_of(ask), state.applications[ask.spec.application_id].leaf.config.properties
+    next_ns = max(ask.since_ns + properties.preemption_delay_ns, state.preemptions.next_attempt_ns(ask))
     return {"lastAttempt": None if tried is None else tried.at_ns, "nextAttempt": next_ns}
 
 
@@ -223,23 +223,23 @@ def _waits_for(group: str, predicate: str) -> str:
     return f"waits for a placeholder of task group {group}{where}"
 
 
-def waiting_asks(indexes: Indexes) -> list[tuple[str, str, str]]:
+def waiting_asks(state: SchedulerState) -> list[tuple[str, str, str]]:
     """(allocation key, queue, reason) of every ask that waits."""
     lined_up = [
-        (str(ask.spec.allocation_key), str(leaf.path), reason)
-        for leaf, waiting in indexes.waiting.values()
+        (str(ask.spec.allocation_key), str(waiting.leaf.path), reason)
+        for waiting in state.applications.values()
         for queue in waiting.queues.values()
         if queue.key[1] != HAS_NODE
-        for reason in [explain(waiting, queue, indexes.preemptions)]
+        for reason in [explain(waiting, queue, state.preemptions)]
         for ask in queue.items()
     ]
     held = [
-        (ask.spec.allocation_key, leaf.path, _waits_for(*_group_of(ask)))
-        for leaf, waiting in indexes.waiting.values()
+        (ask.spec.allocation_key, waiting.leaf.path, _waits_for(*_group_of(ask)))
+        for waiting in state.applications.values()
         for ask in _held_asks(waiting)
     ]
     reserved = [
-        (it.ask.spec.allocation_key, indexes.leaf_of(it.application).path, _keeps(indexes, it))
-        for it in indexes.reservations.by_ask.values()
+        (it.ask.spec.allocation_key, state.leaf_of(it.application).path, _keeps(state, it))
+        for it in state.reservations.by_ask.values()
     ]
     return lined_up + held + reserved

@@ -77,6 +77,8 @@ class Predicates:
         self.is_answered = True
         self.readmissions = 0
         #: The one that was used last is the last.
+        #: One higher whenever something was answered or forgotten.
+        self.changes = 0
         self._answers: OrderedDict[Question, _Answers] = OrderedDict()
         self._open_count = self._known_count = 0
         #: (when, question, node) of open questions and of when to ask again; entries that are no longer so are passed over.
@@ -150,10 +152,12 @@ class Predicates:
         else:
             answers.passed.add(node_id)
         self._known_count += 1
+        self.changes += is_news
         return is_news
 
     def forget(self, predicate: str, node_id: NodeID | str) -> None:
         """Nothing is known any more of this class on this node; each of them may be empty for all. O(classes)."""
+        self.changes += 1
         for question, answers in list(self._answers.items()):
             if predicate and question[0] != predicate:
                 continue
@@ -165,6 +169,7 @@ class Predicates:
     def set_answered(self, is_answered: bool) -> None:
         """Somebody who answers has come, or gone: what was asked will not be answered, and may be asked again."""
         self.is_answered = is_answered
+        self.changes += 1
         self.readmissions += 1
         for answers in self._answers.values():
             for node_id in [*answers.asked, *answers.silent]:
@@ -187,6 +192,7 @@ class Predicates:
             if node_id in answers.asked:
                 self._give_up(now_ns, question, answers, node_id)
             is_news = True
+        self.changes += is_news
         return is_news
 
     def _is_due(self, at_ns: int, question: Question, node_id: NodeID) -> bool:

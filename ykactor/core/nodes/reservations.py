@@ -6,9 +6,6 @@ that require the node share it.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
-
 from msgspec import Struct
 
 from ykactor.core.messages.asks import Ask, AskID, Shape, ask_id, shape_of
@@ -21,8 +18,6 @@ from ykactor.core.values.times import S_NS
 RESERVATION_DELAY_NS = 2 * S_NS
 #: How long a node is kept for an ask that has no quota (SC-60).
 RESERVATION_MAX_NS = 3600 * S_NS
-#: Where this environment variable is "true", no ask reserves unless it requires its node.
-DISABLE = "DISABLE_RESERVATION"
 
 
 class Reservation(Struct, frozen=True, gc=False):
@@ -47,14 +42,13 @@ class Reservation(Struct, frozen=True, gc=False):
 class Reservations:
     """All reservations of a partition; whatever else is told of them is derived from here (SC-57)."""
 
-    def __init__(self, nodes: NodeIndex, environment: Mapping[str, str] = os.environ) -> None:
+    def __init__(self, nodes: NodeIndex) -> None:
         self._nodes = nodes
         #: In the order in which they were made.
         self.by_ask: dict[AskID, Reservation] = {}
         #: Those of asks that do not require their node.
         self.by_shape: dict[Shape, dict[AskID, Reservation]] = {}
         self._by_node: dict[NodeID, dict[AskID, Reservation]] = {}
-        self.disabled = environment.get(DISABLE, "").lower() == "true"
         #: How often one was made or resized.
         self.changes = 0
 

@@ -1,6 +1,6 @@
 """What an administrator may do to an application: end it, or move it to another leaf with all that it has.
 
-Requests come between two decisions, when everything that happened is in the scheduler's indexes. ``refusal_of`` looks at all of
+Requests come between two decisions, when everything that happened is in the scheduler's state. ``refusal_of`` looks at all of
 it before anything is touched, so a request is carried out as a whole or not at all.
 """
 
@@ -21,16 +21,16 @@ from ykactor.core.placement.admission import gang_objection
 from ykactor.core.placement.placement import closure
 from ykactor.core.placement.rules import RECOVERY_QUEUE, brief
 from ykactor.core.queueing.pending import WaitingApplication
-from ykactor.core.quota.ledger import Account
+from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.quota.limits import keep_group
-from ykactor.core.state.state import Indexes
+from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import ApplicationID, QueuePath
 from ykactor.core.values.resources import Resource
 
 _BEFORE_GANG = frozenset({ApplicationState.NEW, ApplicationState.ACCEPTED})
 
 
-def refusal_of(roster: Roster, indexes: Indexes, request: Administration, who: UserGroups | None) -> str:
+def refusal_of(roster: Roster, state: SchedulerState, request: Administration, who: UserGroups | None) -> str:
     """Why the request cannot be carried out, or "". ``who`` is None for the resource manager, which may do all."""
     if request.application_id not in roster.applications:
         return f"failed to find application {brief(request.application_id)}"
@@ -39,7 +39,7 @@ def refusal_of(roster: Roster, indexes: Indexes, request: Administration, who: U
     if why:
         return why
     if isinstance(request, MoveApplication):
-        return _move_objection(roster, indexes, leaf, request, who)
+        return _move_objection(roster, state, leaf, request, who)
     is_failing = leaf.applications[request.application_id].state is ApplicationState.FAILING
     return f"application {request.application_id} is failing already" if is_failing else ""
 
@@ -57,7 +57,9 @@ def target_of(request: MoveApplication) -> QueuePath:
     return QueuePath(name if name == "root" or name.startswith("root.") else f"root.{name}")
 
 
-def _move_objection(roster: Roster, indexes: Indexes, leaf: LeafCore, request: MoveApplication, who: UserGroups | None) -> str:
+def _move_objection(
+    roster: Roster, state: SchedulerState, leaf: LeafCore, request: MoveApplication, who: UserGroups | None
+) -> str:
     path = target_of(request)
     target = roster.queues.get(path)
     if target is None:
@@ -68,13 +70,14 @@ def _move_objection(roster: Roster, indexes: Indexes, leaf: LeafCore, request: M
         return f"application {request.application_id} is in {brief(path)} already"
     if path == RECOVERY_QUEUE:
         return f"queue {brief(path)} takes no applications that are moved"
-    account, waiting = indexes.waiting[request.application_id]
+    waiting = state.applications[request.application_id]
+    account = state.leaf_of(waiting)
     return (
         _forbidden(roster, path, who)
         or closure(roster.lineage(path))
         or _gang_objection(roster, target, leaf.applications[request.application_id])
-        or _quota_objection(account, indexes.ledger.accounts[path], waiting)
-        or _limit_objection(indexes, indexes.ledger.accounts[path], waiting)
+        or _quota_objection(account, state.tree.nodes[path], waiting)
+        or _limit_objection(state, state.tree.nodes[path], waiting)
     )
 
 
@@ -87,7 +90,7 @@ def _gang_objection(roster: Roster, target: LeafCore, application: Application) 
     return gang_objection(application.application_id, application.gang.total if is_coming else {}, path_up)
 
 
-def _quota_objection(leaf: Account, target: Account, application: WaitingApplication) -> str:
+def _quota_objection(leaf: QueueNode, target: QueueNode, application: WaitingApplication) -> str:
     """Running slots and ``max`` of the queues that it does not count in yet (QU-31, QU-52)."""
     needs_slot = application.state in COUNTED_AS_RUNNING or application.holds_slot
     for account in target.path_up:
@@ -109,13 +112,13 @@ def _lacking(limit: Resource | None, used: Resource, more: Resource) -> str:
     return next((name for name, it in more.items() if it and name in limit and used.get(name, 0) + it > limit[name]), "")
 
 
-def _limit_objection(indexes: Indexes, target: Account, application: WaitingApplication) -> str:
+def _limit_objection(state: SchedulerState, target: QueueNode, application: WaitingApplication) -> str:
     """The limits of its user and group that it does not count against yet (QU-64, QU-73)."""
     if not application.enrolled:
         return ""
     limits_up = target.limits_up()
     group = keep_group(limits_up, application.who, application.group)
-    for tracker in indexes.trackers.find(limits_up, application.who, group):
+    for tracker in state.trackers.find(limits_up, application.who, group):
         if tracker in application.trackers:
             continue
         where = f"the limit of {tracker.whose} in {tracker.path}"

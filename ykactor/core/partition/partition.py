@@ -78,7 +78,7 @@ from ykactor.core.partition.reload import difference, objection
 from ykactor.core.partition.timers import EndedApplication, Timetable
 from ykactor.core.placement.admission import Admission
 from ykactor.core.placement.users import Users
-from ykactor.core.state.state import Indexes
+from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
 
 Round = Generator[Sends, list[object], list[Decision]]
@@ -286,14 +286,14 @@ class PartitionCore:
 
     # ---- administration
 
-    def administer(self, now_ns: int, request: Administration, indexes: Indexes) -> Round:
+    def administer(self, now_ns: int, request: Administration, state: SchedulerState) -> Round:
         """Carry out what an administrator asks for, or answer only why not.
 
-        ``indexes`` are the scheduler's, which must have observed everything; they are only looked at.
+        ``state`` are the scheduler's, which must have observed everything; they are only looked at.
         """
         name = request.application_id
         who = None if request.who is None else self._users.administrator(now_ns, request.who)
-        refusal = refusal_of(self.roster, indexes, request, who)
+        refusal = refusal_of(self.roster, state, request, who)
         if refusal:
             return [RequestRefused(now_ns, name, refusal)]
         if isinstance(request, MoveApplication):

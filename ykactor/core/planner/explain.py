@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.preemption.attempts import Preemptions
-from ykactor.core.queueing.equivalence import AskQueue, Line
-from ykactor.core.queueing.pending import WaitingApplication
+from ykactor.core.queueing.equivalence import AskQueue
+from ykactor.core.queueing.pending import AskClass, WaitingApplication
 from ykactor.core.quota.limits import Tracker
 
 
@@ -21,7 +21,7 @@ def explain(application: WaitingApplication, queue: AskQueue, preemptions: Preem
     return f"{shortage}; {tried.why}" if tried is not None and tried.why else shortage
 
 
-def _shortage(queue: AskQueue, line: Line) -> str:
+def _shortage(queue: AskQueue, line: AskClass) -> str:
     if isinstance(line.reason, str):
         return line.reason
     short, name = line.reason

@@ -1,18 +1,19 @@
 """What becomes of an ask that may have others go for it: the search, and the steps of what it found (sections 4, 8 and 10 of PE).
 
-Only a plan that has decided nothing yet may preempt: then the owners are as the indexes have them, and can be read.
+Only a plan that has decided nothing yet may preempt: then the owners are as the state have them, and can be read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from ykactor.core.messages.asks import Ask, Shape, ask_id, shape_of
-from ykactor.core.messages.facts import AskRemark, Preempted, PreemptionRefused
+from ykactor.core.messages.facts import AskRemark, Decision, Preempted, PreemptionRefused
 from ykactor.core.messages.planned import Eviction
 from ykactor.core.nodes.index import IndexedNode
 from ykactor.core.nodes.reservations import RESERVATION_MAX_NS, Reservation
-from ykactor.core.planner.steps import EvictionStep, Step
+from ykactor.core.planner.orders import EvictionOrder
+from ykactor.core.planner.plan import Plan
 from ykactor.core.preemption.laws import Needs, Trigger, fence_root, shares, trigger
 from ykactor.core.preemption.victims import (
     REJECTED_MAX,
@@ -26,9 +27,10 @@ from ykactor.core.preemption.victims import (
     pinned_order,
 )
 from ykactor.core.queueing.pending import WaitingApplication
-from ykactor.core.quota.ledger import Account
-from ykactor.core.state.state import Indexes
-from ykactor.core.values.ids import NodeID
+from ykactor.core.queueing.tree import QueueNode
+from ykactor.core.quota.ledger import QueueUsage
+from ykactor.core.state.state import SchedulerState
+from ykactor.core.values.ids import AllocationKey, NodeID
 from ykactor.core.values.resources import Resource, add_to
 from ykactor.core.values.times import S_NS
 
@@ -42,28 +44,27 @@ NO_HELP = "Preemption does not help"
 
 
 class Preemptor:
-    """Preempts for asks of one partition.
+    """Preempts for asks of one partition."""
 
-    Args:
-        spend: is told what a search costs before it is done, in looks at a node; may raise to stop it.
-    """
-
-    def __init__(self, indexes: Indexes, spend: Callable[[int], None]) -> None:
-        self._indexes = indexes
-        self._spend = spend
-        self._tasks = Tasks(indexes.tasks_of)
-        #: Asks of one queue, shape and priority fare alike as long as nothing changes, but that each may have a node of its own.
-        self._hopeless: dict[tuple[Account, Shape, int, IndexedNode | None], str] = {}
+    def __init__(self, state: SchedulerState) -> None:
+        self._state = state
+        self._tasks = Tasks(state.tasks.on_node)
+        #: By queue, shape, priority and reserved node, on which the result of a search depends as long as nothing changes.
+        self._hopeless: dict[tuple[QueueNode, Shape, int, IndexedNode | None], str] = {}
         self._stamp = (-1, -1, -1)
 
-    def attempt(self, now_ns: int, leaf: Account, application: WaitingApplication, ask: Ask) -> list[Step] | str:
-        """Have others go for an ask that has waited long enough; answers the steps, or why not."""
-        shape = shape_of(ask.spec)
-        stamp = self._indexes.generation, self._indexes.ledger.changes, self._indexes.preemptions.changes
+    def attempt(self, plan: Plan, application: WaitingApplication, ask: Ask) -> str | None:
+        """Preempt others for an ask that has waited long enough; returns why not, or None if the plan has decided something.
+
+        Raises:
+            OutOfWork: the search goes on in the next plan.
+        """
+        state, leaf, shape = self._state, self._state.leaf_of(application), shape_of(ask.spec)
+        stamp = state.generation, state.ledger.changes, state.preemptions.changes
         if stamp != self._stamp or len(self._hopeless) >= HOPELESS_MAX:
             self._hopeless.clear()
             self._stamp = stamp
-        kept = self._indexes.reservations.find(ask)
+        kept = state.reservations.find(ask)
         known = leaf, shape, ask.spec.priority, kept.node if kept else None
         if known in self._hopeless:
             return self._hopeless[known]
@@ -72,10 +73,10 @@ class Preemptor:
         if allowed is None:
             self._hopeless[known] = NOT_BELOW_GUARANTEE
             return NOT_BELOW_GUARANTEE
-        nodes = list(self._nodes(now_ns, ask, shape))  # in several plans, if many have changed
-        self._spend(LOOK_WORK * len(nodes))
-        indexes = self._indexes
-        search = Search(ask, leaf, needs, allowed, fence_root(leaf, needs), indexes.free_to_go, indexes.queue_of)
+        nodes = list(self._nodes(plan, ask, shape))  # in several plans, if many have changed
+        plan.search(LOOK_WORK * len(nodes))
+        tasks = state.tasks
+        search = Search(ask, leaf, needs, allowed, fence_root(leaf, needs), tasks.queue_of_victim, tasks.queue_of)
         found = search.run(nodes)
         if found is None:
             self._hopeless[known] = NO_HELP
@@ -83,34 +84,37 @@ class Preemptor:
         objection = self._note_exchange(leaf, found.victims, list(allowed.remaining))
         if objection:
             self._hopeless[known] = objection
-            return self._refuse(now_ns, leaf, ask, objection)
-        return self._carry_out(now_ns, leaf, application, ask, found, _why(allowed), needs, search)
+            self._refuse(plan, leaf, ask, objection)
+        else:
+            self._carry_out(plan, application, ask, found, _why(allowed), needs, search)
+        return None
 
-    def _note_exchange(self, leaf: Account, victims: list[Victim], lacking: list[str]) -> str:
-        """Note what the queue takes of what it has too little of; answers why it may not, and then nothing is noted."""
-        loops = self._indexes.preemptions.loops
-        for it in victims:
-            if objection := loops.objection(it.leaf.path, leaf.path, _used(it.task, lacking)):
+    def _note_exchange(self, leaf: QueueNode, victims: list[Victim], lacking: list[str]) -> str:
+        """Note what the queue takes of what it has too little of; returns why it may not, and then nothing is noted."""
+        cycles = self._state.preemptions.loops
+        for victim in victims:
+            if objection := cycles.objection(victim.leaf.path, leaf.path, _used(victim.task, lacking)):
                 return objection
-        for it in victims:
-            loops.note(it.leaf.path, leaf.path, _used(it.task, lacking))
+        for victim in victims:
+            cycles.note(victim.leaf.path, leaf.path, _used(victim.task, lacking))
         return ""
 
-    def _refuse(self, now_ns: int, leaf: Account, ask: Ask, why: str) -> list[Step]:
-        preemptions = self._indexes.preemptions
+    def _refuse(self, plan: Plan, leaf: QueueNode, ask: Ask, why: str) -> None:
+        preemptions = self._state.preemptions
         preemptions.counts.refused += 1
-        preemptions.note_attempt(now_ns, ask, why)
-        return [PreemptionRefused(now_ns, ask, leaf.path, why)]
+        preemptions.note_attempt(plan.now_ns, ask, why)
+        plan.report(PreemptionRefused(plan.now_ns, ask, leaf.path, why))
 
-    def attempt_on_node(self, now_ns: int, leaf: Account, reservation: Reservation) -> list[Step]:
-        """Have others go for an ask that requires its node; guarantees and fences play no part (section 10)."""
-        ask, node, needs = reservation.ask, reservation.node, reservation.shape[0]
-        wanted = tuple((name, amount) for name, amount in needs if amount > 0)
-        tasks = sorted(self._tasks.on(node.node_id, self._spend).tasks, key=lambda task: pinned_order(task, wanted))
+    def attempt_on_node(self, plan: Plan, reservation: Reservation) -> None:
+        """Preempt others for an ask that requires its node; guarantees and fences play no part (PE-60 to PE-66)."""
+        ask, node, application = reservation.ask, reservation.node, reservation.application
+        leaf = self._state.leaf_of(application)
+        wanted = tuple((name, amount) for name, amount in reservation.shape[0] if amount > 0)
+        tasks = sorted(self._tasks.on(node.node_id, plan.search).tasks, key=lambda task: pinned_order(task, wanted))
         found: list[Victim] = []
 
         def may_take(task: Ask) -> bool:
-            its_leaf = self._indexes.free_to_go(task)
+            its_leaf = self._state.tasks.queue_of_victim(task)
             if its_leaf is None or not _outranks(ask, task):
                 return False
             found.append(Victim(task, its_leaf))
@@ -118,88 +122,76 @@ class Preemptor:
 
         chosen = choose(tasks, lacking(wanted, node.available), may_take)
         if not chosen:
-            return self._remark(now_ns, leaf, ask, node.node_id)
+            self._remark(plan, leaf, ask, node.node_id)
+            return
         victims = [victim for victim in found if victim.task in chosen]
-        key = ask.spec.allocation_key
-        entry = self._entry(now_ns, leaf, ask, node.node_id, "it requires this node", victims, wanted, [])
-        self._indexes.preemptions.begin(leaf, reservation.application, ask, {})
-        self._indexes.preemptions.loops.reset()
-        message = f"preempting allocations to free up resources to run daemon set ask: {key}"
-        return [entry, *self._evict(now_ns, leaf, ask, victims, message)]
+        plan.report(self._entry(plan.now_ns, leaf, ask, node.node_id, "it requires this node", victims, wanted, []))
+        self._state.preemptions.begin(leaf, application, ask, {})
+        self._state.preemptions.loops.reset()
+        _evict(plan, leaf, ask, victims, f"preempting allocations to free up resources to run daemon set ask: {_key(ask)}")
 
-    def _remark(self, now_ns: int, leaf: Account, ask: Ask, node_id: NodeID) -> list[Step]:
-        """PE-63; the owner of the ask is told no more often than it could try otherwise."""
-        preemptions, key = self._indexes.preemptions, ask.spec.allocation_key
-        if preemptions.next_attempt_ns(ask) > now_ns:
-            return []
-        preemptions.note_attempt(now_ns, ask, "nobody on its node may go for it, or too few")
-        message = f"Unschedulable request '{key}' with required node '{node_id}', no preemption victim found"
-        return [AskRemark(now_ns, ask, leaf.path, message)]
+    def _remark(self, plan: Plan, leaf: QueueNode, ask: Ask, node_id: NodeID) -> None:
+        """PE-63; the owner of the ask is notified no more often than the ask could try otherwise."""
+        preemptions = self._state.preemptions
+        if preemptions.next_attempt_ns(ask) > plan.now_ns:
+            return
+        preemptions.note_attempt(plan.now_ns, ask, "nobody on its node may go for it, or too few")
+        message = f"Unschedulable request '{_key(ask)}' with required node '{node_id}', no preemption victim found"
+        plan.report(AskRemark(plan.now_ns, ask, leaf.path, message))
 
-    def _nodes(self, now_ns: int, ask: Ask, shape: Shape) -> Iterator[tuple[IndexedNode, NodeTasks]]:
-        """The nodes that could be kept for the ask (PE-38, PE-52)."""
+    def _nodes(self, plan: Plan, ask: Ask, shape: Shape) -> Iterator[tuple[IndexedNode, NodeTasks]]:
+        """The nodes that could be reserved for the ask (PE-38, PE-52)."""
         needs, _, selector, predicate = shape
-        nodes = self._indexes.nodes
+        nodes, reservations = self._state.nodes, self._state.reservations
         for node in nodes.nodes.values():
             if not node.schedulable or not node.could_fit(needs, selector):
                 continue
             if predicate and nodes.predicates.verdict((predicate, True), node.node_id) is not True:
                 continue
-            if node.reserved and not all(self._gives_way(now_ns, it, ask) for it in self._indexes.reservations.on(node.node_id)):
+            if node.reserved and not all(self._gives_way(plan.now_ns, each, ask) for each in reservations.on(node.node_id)):
                 continue
-            yield node, self._tasks.on(node.node_id, self._spend)
+            yield node, self._tasks.on(node.node_id, plan.search)
 
     def _gives_way(self, now_ns: int, reservation: Reservation, ask: Ask) -> bool:
         if reservation.ask is ask:
             return True
         is_old = reservation.made_ns <= now_ns - RESERVATION_MAX_NS
         is_lower = reservation.ask.spec.priority < ask.spec.priority
-        is_normal = not reservation.is_pinned() and ask_id(reservation.ask) not in self._indexes.preemptions.by_ask
+        is_normal = not reservation.is_pinned() and ask_id(reservation.ask) not in self._state.preemptions.by_ask
         return is_old and is_lower and is_normal
 
     def _carry_out(
         self,
-        now_ns: int,
-        leaf: Account,
+        plan: Plan,
         application: WaitingApplication,
         ask: Ask,
         found: Solution,
         why: str,
         needs: Needs,
         search: Search,
-    ) -> list[Step]:
-        """Section 8: victims are told to go, the node is kept for the ask; whoever had it before has it no more."""
-        entry = self._entry(now_ns, leaf, ask, found.node.node_id, why, found.victims, needs, search.rejected)
-        given_up: list[Step] = []
-        indexes = self._indexes
-        for reservation in indexes.reservations.on(found.node.node_id):
+    ) -> None:
+        """Victims are released and the node is reserved for the ask, for nobody else (PE-50 to PE-52)."""
+        state, leaf, node = self._state, self._state.leaf_of(application), found.node
+        plan.report(self._entry(plan.now_ns, leaf, ask, node.node_id, why, found.victims, needs, search.rejected))
+        given_up: list[Decision] = []
+        for reservation in state.reservations.on(node.node_id):
             if reservation.ask is not ask:
-                given_up.append(indexes.unreserve(now_ns, reservation))
-                indexes.requeue(indexes.leaf_of(reservation.application), reservation.application)
-        kept = indexes.reservations.find(ask)
+                given_up.append(state.unreserve(plan.now_ns, reservation))
+                state.requeue(reservation.application)
+        kept = state.reservations.find(ask)
         if kept is not None:
-            given_up.append(indexes.unreserve(now_ns, kept))
-        indexes.preemptions.note_attempt(now_ns, ask)
-        indexes.preemptions.begin(leaf, application, ask, dict(needs))
-        message = f"preempting allocations to free up resources to run ask: {ask.spec.allocation_key}"
-        evictions = self._evict(now_ns, leaf, ask, found.victims, message)
-        reserved = indexes.reserve(now_ns, leaf, application, ask, found.node)
-        if kept is not None and kept.node is found.node:  # it was kept for the ask already
-            return [entry, *evictions]
-        return [entry, *evictions, *given_up, reserved]
-
-    def _evict(self, now_ns: int, leaf: Account, ask: Ask, victims: list[Victim], message: str) -> list[Step]:
-        who = f"Preempted by {ask.spec.allocation_key} from application {ask.spec.application_id} in {leaf.path}"
-        steps: list[Step] = [AskRemark(now_ns, it.task, it.leaf.path, who) for it in victims]
-        for it in victims:
-            self._indexes.evict(it.leaf, it.task, ask)
-            steps.append(EvictionStep(Eviction(it.task, message), it.leaf))
-        return steps
+            given_up.append(state.unreserve(plan.now_ns, kept))
+        state.preemptions.note_attempt(plan.now_ns, ask)
+        state.preemptions.begin(leaf, application, ask, dict(needs))
+        _evict(plan, leaf, ask, found.victims, f"preempting allocations to free up resources to run ask: {_key(ask)}")
+        reserved = state.reserve(plan.now_ns, application, ask, node)
+        if kept is None or kept.node is not node:  # else it was reserved for the ask already
+            plan.report(*given_up, reserved)
 
     def _entry(
         self,
         now_ns: int,
-        leaf: Account,
+        leaf: QueueNode,
         ask: Ask,
         node_id: NodeID,
         why: str,
@@ -208,13 +200,13 @@ class Preemptor:
         rejected: list[tuple[NodeID, str]],
     ) -> Preempted:
         """The decision for the ledger of preemptions; made before anything of it is carried out."""
-        freed: dict[Account, Resource] = {}
+        freed: dict[QueueUsage, Resource] = {}
         lost: Resource = {}
-        for it in victims:
-            for queue in it.leaf.path_up:
-                add_to(freed.setdefault(queue, {}), it.task.spec.resource)
-            seconds = (now_ns - self._indexes.began_ns(it.task)) // S_NS
-            add_to(lost, {name: amount * seconds for name, amount in it.task.spec.resource.items()})
+        for victim in victims:
+            for queue in victim.leaf.path_up:
+                add_to(freed.setdefault(queue, {}), victim.task.spec.resource)
+            seconds = (now_ns - self._state.tasks.began_ns(victim.task)) // S_NS
+            add_to(lost, {name: amount * seconds for name, amount in victim.task.spec.resource.items()})
         queues = dict.fromkeys([*leaf.path_up, *freed])
         entry = Preempted(
             now_ns,
@@ -222,14 +214,25 @@ class Preemptor:
             leaf.path,
             node_id,
             why,
-            tuple((it.leaf.path, it.task.spec.application_id, it.task.spec.allocation_key) for it in victims),
+            tuple((victim.leaf.path, *ask_id(victim.task)) for victim in victims),
             shares(queues, {}, {}),
             shares(queues, freed, {queue: dict(needs) for queue in leaf.path_up}),
             tuple(rejected[:REJECTED_MAX]),
             lost,
         )
-        self._indexes.preemptions.counts.note(entry)
+        self._state.preemptions.counts.note(entry)
         return entry
+
+
+def _key(ask: Ask) -> AllocationKey:
+    return ask.spec.allocation_key
+
+
+def _evict(plan: Plan, leaf: QueueNode, ask: Ask, victims: list[Victim], message: str) -> None:
+    who = f"Preempted by {_key(ask)} from application {ask.spec.application_id} in {leaf.path}"
+    plan.report(*(AskRemark(plan.now_ns, victim.task, victim.leaf.path, who) for victim in victims))
+    for victim in victims:
+        plan.decide(EvictionOrder(Eviction(victim.task, message), victim.leaf, ask))
 
 
 def _outranks(ask: Ask, task: Ask) -> bool:

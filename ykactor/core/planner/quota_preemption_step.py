@@ -4,53 +4,54 @@ from __future__ import annotations
 
 from ykactor.core.messages.facts import AskRemark, QuotaPreempted
 from ykactor.core.messages.planned import Eviction
-from ykactor.core.planner.steps import EvictionStep, Step
+from ykactor.core.planner.orders import EvictionOrder
+from ykactor.core.planner.plan import Plan
 from ykactor.core.preemption.laws import Exchange
 from ykactor.core.preemption.quota import candidates, choose, preemptable, shares
 from ykactor.core.preemption.victims import Victim
-from ykactor.core.quota.ledger import Account
-from ykactor.core.state.state import Indexes
+from ykactor.core.queueing.tree import QueueNode
+from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.resources import Resource, add_to
 
 
 class QuotaStep:
     """Enforces the quotas of one partition; only in a plan that has decided nothing yet, because it reads the owners."""
 
-    def __init__(self, indexes: Indexes) -> None:
-        self._indexes = indexes
+    def __init__(self, state: SchedulerState) -> None:
+        self._state = state
 
-    def run(self, now_ns: int) -> list[Step]:
-        """What queues have to give back now; none has to twice for one start.
+    def run(self, plan: Plan) -> None:
+        """Release what queues above their max use too much of; no queue has to twice for one start.
 
-        Queues below one that gave back have their turn in the next plan, at once below one that had nothing to give.
+        Queues below one that released tasks have their turn in the next plan, at once below one that had nothing to release.
         """
-        steps: list[Step] = []
-        if not self._indexes.enforces_quotas():
-            return steps
-        clocks = self._indexes.clocks
-        while not steps and (due := clocks.due(now_ns)):
+        if not self._state.enforces_quotas():
+            return
+        clocks = self._state.clocks
+        while not plan and (due := clocks.due(plan.now_ns)):
             for queue in due:
                 clocks.forget(queue)
-                steps += self._enforce(now_ns, queue)
-        return steps
+                self._enforce(plan, queue)
 
-    def _enforce(self, now_ns: int, queue: Account) -> list[Step]:
+    def _enforce(self, plan: Plan, queue: QueueNode) -> None:
         amount = preemptable(queue)
         spared = Exchange(queue, (), is_own=False)
         count, victims = 0, []
-        for leaf, part in shares(queue, amount, self._indexes.ledger.children_of()) if amount else ():
-            tasks = candidates(self._indexes.free_tasks(leaf), part, queue.config.max or {})
+        for leaf, part in shares(queue, amount, self._state.tree.children_of()) if amount else ():
+            tasks = candidates(self._state.tasks.possible_victims(leaf), part, queue.config.max or {})
             count += len(tasks)
             victims += choose(leaf, tasks, part, spared)
-        return self._evict(now_ns, queue, victims, amount, count) if count else []
+        if count:
+            _evict(plan, queue, victims, amount, count)
 
-    def _evict(self, now_ns: int, queue: Account, victims: list[Victim], amount: Resource, count: int) -> list[Step]:
-        who = f"Preempted by Quota change enforcement process in {queue.path}"
-        message = f"preempting allocations to enforce new max quota for queue : {queue.path}"
-        steps: list[Step] = [AskRemark(now_ns, it.task, it.leaf.path, who) for it in victims]
-        claimed: Resource = {}
-        for it in victims:
-            self._indexes.evict(it.leaf, it.task, None)
-            steps.append(EvictionStep(Eviction(it.task, message), it.leaf))
-            add_to(claimed, it.task.spec.resource)
-        return [*steps, QuotaPreempted(now_ns, queue.path, amount, claimed, count, len(victims), queue.config.max or {})]
+
+def _evict(plan: Plan, queue: QueueNode, victims: list[Victim], amount: Resource, count: int) -> None:
+    who = f"Preempted by Quota change enforcement process in {queue.path}"
+    message = f"preempting allocations to enforce new max quota for queue : {queue.path}"
+    plan.report(*(AskRemark(plan.now_ns, victim.task, victim.leaf.path, who) for victim in victims))
+    claimed: Resource = {}
+    for victim in victims:
+        plan.decide(EvictionOrder(Eviction(victim.task, message), victim.leaf, None))
+        add_to(claimed, victim.task.spec.resource)
+    maximum = queue.config.max or {}
+    plan.report(QuotaPreempted(plan.now_ns, queue.path, amount, claimed, count, len(victims), maximum))

@@ -11,7 +11,6 @@ from typing import cast
 
 from msgspec import Struct
 
-from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.fact_order import told_with
 from ykactor.core.messages.facts import ApplicationChanged, Decision
 from ykactor.core.messages.planned import Planned
@@ -20,9 +19,11 @@ from ykactor.core.nodes.index import IndexedNode
 from ykactor.core.objects.commands import PlaceBatch, Placed, Positioned, Refused, SettleBatch
 from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.registry import Roster, Sends
-from ykactor.core.planner.planner import Budget, Planner
-from ykactor.core.planner.steps import EvictionStep, GangStep, Placement, Step
-from ykactor.core.state.state import Indexes
+from ykactor.core.planner.orders import NodeOrder, Order, Placement
+from ykactor.core.planner.plan import Budget, Plan
+from ykactor.core.planner.planner import Planner
+from ykactor.core.state.observer import Observer
+from ykactor.core.state.state import SchedulerState
 
 
 class InvariantViolation(Exception):
@@ -36,7 +37,7 @@ class CycleResult(Struct):
         facts: in the order in which they became true.
         at_rest: nothing more can be decided until something changes.
         is_full: the budget's placements were used up, so there was progress and probably is more to do.
-        work: units of work spent (see ``planner.Budget``).
+        work: units of work spent (see ``plan.Budget``).
         look_ns: when to look again at what waits although nothing has changed; None while there is no such time.
     """
 
@@ -53,17 +54,18 @@ Cycle = Generator[Sends, list[object], CycleResult]
 class SchedulerCore:
     """Owns the ledger and the orders of one partition."""
 
-    def __init__(self, roster: Roster) -> None:
-        self._roster = roster
-        self.indexes = Indexes(roster)
-        self.planner = Planner(self.indexes)
+    def __init__(self, registry: Roster, *, reserves: bool = True) -> None:
+        self._registry = registry
+        self.state = SchedulerState(registry, reserves=reserves)
+        self.planner = Planner(self.state)
+        self._observer = Observer(self.state)
 
     def observe(self, facts: list[Decision]) -> Generator[None, None, list[Decision]]:
         """Take in what the owners reported; called between cycles, with everything that came before the next one.
 
-        Answers the same facts with what followed from them here. To be exhausted; yields wherever other tasks may have a turn.
+        Returns the same facts with what followed from them here. To be exhausted; yields wherever other tasks may have a turn.
         """
-        return self.indexes.observe(facts)
+        return self._observer.observe(facts)
 
     def cycle(self, now_ns: int, budget: Budget) -> Cycle:
         """One cycle: plan, commit, settle. Unconfirmed usage is zero before and after.
@@ -73,90 +75,58 @@ class SchedulerCore:
             budget: how much to plan; what is left is planned in the next cycle.
         """
         plan = self.planner.plan(now_ns, budget)
-        look_ns = self.indexes.nodes.predicates.due_ns()
-        if not plan.steps:
+        look_ns = self.state.nodes.predicates.due_ns()
+        if not plan:
             return CycleResult([], plan.at_rest, False, plan.work, look_ns)
-        committed = yield from self._commit(plan.steps)
-        decided = yield from self._settle(now_ns, committed)
-        self.indexes.ledger.confirm()
-        at_rest = plan.at_rest and len(committed) == len(plan.steps)
-        return CycleResult(decided, at_rest, len(plan.steps) >= budget.placements_max, plan.work, look_ns)
+        refused = yield from self._commit(plan)
+        facts = yield from self._settle(plan, refused)
+        self.state.ledger.confirm()
+        return CycleResult(facts, plan.at_rest and not refused, plan.is_full(), plan.work, look_ns)
 
-    def _commit(self, steps: list[Step]) -> Generator[Sends, list[object], list[Step]]:
-        """One batch for each node touched; what a node refuses is taken back. Answers what stands, in plan order."""
-        batches: dict[IndexedNode, list[Placement | GangStep]] = {}
-        for step in steps:
-            if isinstance(step, Placement | GangStep) and step.node is not None:
-                batches.setdefault(step.node, []).append(step)
-        cores = self._roster.nodes
+    def _commit(self, plan: Plan) -> Generator[Sends, list[object], set[IndexedNode]]:
+        """One batch for each node touched; what a node refuses is undone. Returns the nodes that refused."""
+        batches: dict[IndexedNode, list[NodeOrder]] = {}
+        for order in plan.orders:
+            if order.node is not None:
+                batches.setdefault(order.node, []).append(order)
+        cores = self._registry.nodes
         answers = yield [
-            (cores[node.node_id], PlaceBatch(node.revision, [_ask_of(step) for step in batch])) for node, batch in batches.items()
+            (cores[node.node_id], PlaceBatch(node.revision, [order.ask for order in batch])) for node, batch in batches.items()
         ]
-        begun = {step.application: step.leaf for step in steps if type(step) is Placement and step.is_first}
+        first = [order for order in plan.orders if type(order) is Placement and order.is_first]
         refused: set[IndexedNode] = set()
         for (node, batch), answer in zip(batches.items(), answers, strict=True):
             if isinstance(answer, Placed):
                 node.revision = answer.revision
             else:
-                self._take_back(node, batch, cast("Refused", answer))
+                self._undo(node, batch, cast("Refused", answer))
                 refused.add(node)
-        if not refused:
-            return steps
-        for application, leaf in begun.items():
-            if not application.allocated:  # nothing of it came to run: it does not count after all (QU-74)
-                application.uncount()
-                self.indexes.requeue(leaf, application)
-        return [step for step in steps if not isinstance(step, Placement | GangStep) or step.node not in refused]
+        for order in first if refused else ():
+            if not order.application.allocated:  # nothing of it came to run: it does not count after all (QU-74)
+                order.application.uncount()
+                self.state.requeue(order.application)
+        return refused
 
-    def _take_back(self, node: IndexedNode, batch: list[Placement | GangStep], refusal: Refused) -> None:
-        """The node is not as the index had it: refund, let the asks wait again, and look at the node anew."""
+    def _undo(self, node: IndexedNode, batch: list[NodeOrder], refusal: Refused) -> None:
+        """The node is not as the index had it: take the orders back, and look at the node anew."""
         if refusal.revision == node.revision:
             raise InvariantViolation(f"refused although the index was up to date: {refusal.reason}")
-        for step in reversed(batch):
-            if type(step) is Placement:
-                self._take_placement_back(step)
-            elif type(step) is GangStep:
-                step.take_back(self.indexes)
-        self.indexes.nodes.sync(self._roster.nodes[node.node_id])
-        self.indexes.generation += 1
+        for order in reversed(batch):
+            order.undo(self.state)
+        self.state.nodes.sync(self._registry.nodes[node.node_id])
+        self.state.capacity_grew()
 
-    def _take_placement_back(self, placement: Placement) -> None:
-        ask, application = placement.allocated.ask, placement.application
-        self.indexes.ledger.refund(placement.leaf, ask.spec.resource)
-        application.put_back(ask)
-        if application.gang is not None and ask.spec.placeholder:
-            application.gang.take_back(ask)
-        truth = self._roster.leaf(placement.leaf.path).applications[application.application_id]
-        if truth.state not in COUNTED_AS_RUNNING:
-            self.indexes.ledger.give_slot_back(placement.leaf, application.application_id)
-            application.holds_slot = False
-        application.enter(truth.state)
-        self.indexes.requeue(placement.leaf, application)
-        self.indexes.remarks.note(placement.leaf, application)
-
-    def _settle(self, now_ns: int, steps: list[Step]) -> Generator[Sends, list[object], list[Decision]]:
-        """One batch for each leaf; answers all facts in plan order, state changes before the allocation (AP-96)."""
+    def _settle(self, plan: Plan, refused: set[IndexedNode]) -> Generator[Sends, list[object], list[Decision]]:
+        """One batch for each leaf; returns all facts in plan order, state changes before the allocation (AP-96)."""
         batches: dict[LeafCore, list[tuple[int, Planned]]] = {}
-        for position, step in enumerate(steps):
-            if type(step) is Placement:
-                batches.setdefault(self._roster.leaf(step.leaf.path), []).append((position, step.allocated))
-            elif isinstance(step, GangStep | EvictionStep):
-                batches.setdefault(self._roster.leaf(step.leaf.path), []).append((position, step.decision))
-        answers = yield [(leaf, SettleBatch(now_ns, batch)) for leaf, batch in batches.items()]
+        for position, order in enumerate(plan.orders):
+            if order.node not in refused:
+                batches.setdefault(self._registry.leaf(order.leaf.path), []).append((position, order.planned))
+        answers = yield [(leaf, SettleBatch(plan.now_ns, batch)) for leaf, batch in batches.items()]
         changes: dict[int, list[Decision]] = {}
         for answer in answers:
             changes.update(cast("Positioned", answer))
-        facts: list[Decision] = []
-        for position, step in enumerate(steps):
-            if type(step) is Placement:
-                if position in changes:
-                    facts += told_with(changes[position], step.allocated)
-                else:
-                    facts.append(step.allocated)
-            elif isinstance(step, GangStep | EvictionStep):
-                facts += changes.get(position, ())
-            else:
-                facts.append(cast("Decision", step))
+        facts = _in_plan_order(plan, refused, changes)
         self._adopt_states(facts)
         return facts
 
@@ -164,14 +134,33 @@ class SchedulerCore:
         """Take the leaf's word for the states that the plan predicted; they differ only behind a refusal."""
         for fact in facts:
             if type(fact) is ApplicationChanged:
-                leaf, application = self.indexes.waiting[fact.application_id]
-                truth = self._roster.leaf(leaf.path).applications[fact.application_id]
+                application = self.state.applications[fact.application_id]
+                truth = self._registry.leaf(application.leaf.path).applications[fact.application_id]
                 if application.state is not truth.state:
                     application.enter(truth.state)
                     if truth.state in COUNTED_AS_RUNNING:
-                        self.indexes.ledger.take_slot(leaf, application.application_id)
-                    self.indexes.requeue(leaf, application)
+                        self.state.ledger.take_slot(application.leaf, application.application_id)
+                    self.state.requeue(application)
 
 
-def _ask_of(step: Placement | GangStep) -> Ask:
-    return step.allocated.ask if isinstance(step, Placement) else step.decision.ask
+def _in_plan_order(plan: Plan, refused: set[IndexedNode], changes: dict[int, list[Decision]]) -> list[Decision]:
+    """What was reported and what came of the orders, as the plan has them one after the other."""
+    facts: list[Decision] = []
+    reported = iter([*plan.facts, (len(plan.orders) + 1, None)])
+    at, fact = next(reported)
+    for position, order in enumerate(plan.orders):
+        while at <= position and fact is not None:
+            facts.append(fact)
+            at, fact = next(reported)
+        if order.node not in refused:
+            facts += _outcome(order, changes.get(position, []))
+    while fact is not None:
+        facts.append(fact)
+        at, fact = next(reported)
+    return facts
+
+
+def _outcome(order: Order, changes: list[Decision]) -> list[Decision]:
+    if type(order) is not Placement:
+        return changes
+    return told_with(changes, order.planned) if changes else [order.planned]

@@ -12,12 +12,12 @@ from ykactor.core.messages.asks import Ask, order_of
 from ykactor.core.nodes.index import IndexedNode
 from ykactor.core.nodes.inquiry import Inquiry
 from ykactor.core.nodes.reservations import RESERVATION_DELAY_NS
+from ykactor.core.planner.plan import Plan, PlanEnds
 from ykactor.core.planner.preemption_step import Preemptor
-from ykactor.core.planner.steps import PlanEnds, Step
-from ykactor.core.queueing.equivalence import HAS_NODE, RESERVES, AskQueue, Line
-from ykactor.core.queueing.pending import WaitingApplication
-from ykactor.core.quota.ledger import Account
-from ykactor.core.state.state import Indexes
+from ykactor.core.queueing.equivalence import HAS_NODE, RESERVES, AskQueue
+from ykactor.core.queueing.pending import AskClass, WaitingApplication
+from ykactor.core.queueing.tree import QueueNode
+from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.times import MS_NS, NEVER
 
 #: Attempts to preempt of the asks of one leaf in one pass; the others have to wait for another one (PE-10).
@@ -28,105 +28,96 @@ PASS_NS = 100 * MS_NS
 class LastResorts:
     """Reserves and preempts, for one partition."""
 
-    def __init__(self, indexes: Indexes, inquiry: Inquiry, preemptor: Preemptor) -> None:
-        self._indexes = indexes
+    def __init__(self, state: SchedulerState, inquiry: Inquiry, preemptor: Preemptor) -> None:
+        self._state = state
         self._inquiry = inquiry
         self._preemptor = preemptor
         #: Attempts made in the present pass.
-        self._attempts: dict[Account, int] = {}
-        #: Lines that wait for the next plan to preempt, with their leaves.
-        self.put_off: list[tuple[Account, Line]] = []
+        self._attempts: dict[QueueNode, int] = {}
+        #: Classes that wait for the next plan to preempt, with their leaves.
+        self.put_off: list[tuple[QueueNode, AskClass]] = []
         self._put_off_in = 0
         self._may_preempt = True
-        #: Of the line in work: the node that could be kept for one of its asks.
+        #: Of the class in work: the node that could be reserved for one of its asks.
         self._node: IndexedNode | None = None
 
     def begin_plan(self, *, may_preempt: bool) -> None:
-        """Another plan begins: whoever was put off has his turn, or is put off again (not ``may_preempt``)."""
+        """Another plan begins: what was put off has its turn, or is put off again (not ``may_preempt``)."""
         self._may_preempt = may_preempt
-        if self._put_off_in == self._indexes.generation:  # else everybody is offered again, in lines that may be new
+        if self._put_off_in == self._state.generation:  # else everything is offered again, in classes that may be new
             for leaf, line in self.put_off:
                 leaf.applications.wake(line)
-                self._indexes.wake(leaf)
+                self._state.tree.wake(leaf)
         self.put_off.clear()
 
     def begin_pass(self) -> None:
         """The walk begins anew at root."""
         self._attempts.clear()
 
-    def run(
-        self,
-        now_ns: int,
-        leaf: Account,
-        application: WaitingApplication,
-        queue: AskQueue,
-        steps: list[Step],
-        *,
-        is_without_node: bool,
-    ) -> bool:
-        """Do what can be done for the line of ``queue``, in which ``application`` is first; answers whether that was something.
+    def run(self, plan: Plan, application: WaitingApplication, queue: AskQueue, *, is_without_node: bool) -> bool:
+        """Do what can be done for the class of ``queue``, whose first is ``application``; returns whether anything was decided.
 
         Args:
-            steps: of the plan so far; gets what is decided.
             is_without_node: no node has room; else a queue has none, and nodes were not tried.
 
         Raises:
-            PlanEnds: it is somebody's turn to preempt: the plan has decided something already, or now that.
+            PlanEnds: an ask has its turn to preempt: the plan has decided something already, or now that.
         """
-        order, line = leaf.applications, queue.line
+        leaf, line = self._state.leaf_of(application), queue.line
+        order, now_ns = leaf.applications, plan.now_ns
         assert line is not None
-        acts_ns = self._turns(now_ns, leaf, queue, line, steps, is_without_node=is_without_node)
+        acts_ns = self._turns(plan, leaf, queue, line, is_without_node=is_without_node)
         if acts_ns is None:
-            self._indexes.park(leaf, line)
+            self._state.park(leaf, line)
             return False
         order.get_stuck(line)
-        self._indexes.watch()
+        self._state.note_eligible()
         ask, _ = queue.first_acting(now_ns, acts_ns)
         if ask is None:
             at_ns = order.pass_on(line, now_ns, acts_ns)
             if at_ns > now_ns:
-                self._indexes.park(leaf, line)
-                self._indexes.watch(at_ns)
+                self._state.park(leaf, line)
+                self._state.note_eligible(at_ns)
             return False
         if order_of(ask) != queue.sort_key:
             order.set_back(application, queue, order_of(ask))
             return False
         if self._node is not None and ask.since_ns + RESERVATION_DELAY_NS <= now_ns:
-            steps += self._indexes.remarks.fits(now_ns, leaf, application, ask)
-            steps.append(self._indexes.reserve(now_ns, leaf, application, ask, self._node))
+            plan.report(*self._state.remarks.fits(now_ns, leaf, application, ask))
+            plan.report(self._state.reserve(now_ns, application, ask, self._node))
             return True
         if not self._may_preempt:
             order.park(line)
             self.put_off.append((leaf, line))
-            self._put_off_in = self._indexes.generation
+            self._put_off_in = self._state.generation
             return False
-        if steps:
+        if plan:
             raise PlanEnds
-        self._preempt(now_ns, leaf, application, ask, steps)
+        self._preempt(plan, leaf, application, ask)
         return False
 
     def _turns(
-        self, now_ns: int, leaf: Account, queue: AskQueue, line: Line, steps: list[Step], *, is_without_node: bool
+        self, plan: Plan, leaf: QueueNode, queue: AskQueue, line: AskClass, *, is_without_node: bool
     ) -> Callable[[Ask], int] | None:
-        """When an ask of the line may act; None when none may before something grows, or becomes older."""
-        kind = queue.key[1]
-        may_reserve = is_without_node and kind != HAS_NODE and not self._indexes.reservations.disabled
-        may_preempt = kind != RESERVES and self._indexes.preempts()
+        """When an ask of the class may act; None when none may before something grows, or becomes older."""
+        state, kind, now_ns = self._state, queue.key[1], plan.now_ns
+        may_reserve = is_without_node and kind != HAS_NODE and state.reserves
+        may_preempt = kind != RESERVES and state.preempts()
         delay_ns = leaf.config.properties.preemption_delay_ns if may_preempt else NEVER
         at_ns = line.oldest_ns + min(delay_ns, RESERVATION_DELAY_NS if may_reserve else NEVER)
         if at_ns > now_ns:
-            self._indexes.watch(at_ns)
+            state.note_eligible(at_ns)
             return None
         self._node = None
         if may_reserve and line.oldest_ns + RESERVATION_DELAY_NS <= now_ns:
-            self._node = self._node_to_keep(now_ns, queue, steps)
+            self._node = self._node_to_reserve(plan, queue)
             may_reserve = self._node is not None
         if not may_reserve and not may_preempt:
             return None
         return self._turn_of(now_ns, leaf, RESERVATION_DELAY_NS if may_reserve else NEVER, delay_ns)
 
-    def _turn_of(self, now_ns: int, leaf: Account, reserves_ns: int, preempts_ns: int) -> Callable[[Ask], int]:
-        preemptions = self._indexes.preemptions
+    def _turn_of(self, now_ns: int, leaf: QueueNode, reserves_ns: int, preempts_ns: int) -> Callable[[Ask], int]:
+        preemptions = self._state.preemptions
         is_exhausted = self._attempts.get(leaf, 0) >= ATTEMPTS_MAX
         attempts_from_ns = now_ns + PASS_NS if is_exhausted else 0
 
@@ -138,22 +129,20 @@ class LastResorts:
 
         return acts_ns
 
-    def _node_to_keep(self, now_ns: int, queue: AskQueue, steps: list[Step]) -> IndexedNode | None:
+    def _node_to_reserve(self, plan: Plan, queue: AskQueue) -> IndexedNode | None:
         """The node to reserve (SC-51), if the resource manager lets the asks run there (SC-53)."""
-        node = self._indexes.nodes.best_to_reserve(queue.shape)
+        node = self._state.nodes.best_to_reserve(queue.shape)
         if node is None:
             return None
         may_run = self._inquiry.may_run(queue.first(), node.node_id, allocate=False)
         if not may_run:
-            self._inquiry.about(now_ns, queue.first(), [node.node_id] if may_run is None else [], allocate=False)
-            steps += self._inquiry.take()
+            self._inquiry.about(plan.now_ns, queue.first(), [node.node_id] if may_run is None else [], allocate=False)
+            plan.report(*self._inquiry.take())
         return node if may_run else None
 
-    def _preempt(self, now_ns: int, leaf: Account, application: WaitingApplication, ask: Ask, steps: list[Step]) -> None:
-        found = self._preemptor.attempt(now_ns, leaf, application, ask)
+    def _preempt(self, plan: Plan, leaf: QueueNode, application: WaitingApplication, ask: Ask) -> None:
+        refusal = self._preemptor.attempt(plan, application, ask)
         self._attempts[leaf] = self._attempts.get(leaf, 0) + 1  # PE-16
-        if isinstance(found, str):
-            self._indexes.preemptions.note_attempt(now_ns, ask, found)
-        else:
-            steps += found
+        if refusal is None:
             raise PlanEnds  # what is next builds on the confirmation
+        self._state.preemptions.note_attempt(plan.now_ns, ask, refusal)

@@ -14,7 +14,7 @@ from ykactor.core.messages.asks import Ask, AskID, ask_id
 from ykactor.core.messages.facts import Preempted
 from ykactor.core.preemption.cycles import Loops
 from ykactor.core.queueing.pending import WaitingApplication
-from ykactor.core.quota.ledger import Account
+from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.values.resources import Resource, add_to, subtract_from
 from ykactor.core.values.times import S_NS
 
@@ -83,14 +83,14 @@ class Preemptions:
         #: The last attempt of asks that wait; of one that requires its node: the last in vain.
         self.attempts: dict[AskID, Attempt] = {}
 
-    def begin(self, leaf: Account, application: WaitingApplication, ask: Ask, claim: Resource) -> None:
+    def begin(self, leaf: QueueUsage, application: WaitingApplication, ask: Ask, claim: Resource) -> None:
         """An ask has others go for it."""
         self.changes += 1
         self.by_ask[ask_id(ask)] = Contest(ask, application, claim, {})
         for queue in leaf.path_up:
             add_to(queue.claims, claim)
 
-    def end(self, leaf: Account, ask: Ask, *, runs: bool = False) -> None:
+    def end(self, leaf: QueueUsage, ask: Ask, *, runs: bool = False) -> None:
         """The ask ``runs``, is gone, or has lost its node: what it fought for is nobody's."""
         self.changes += 1
         contest = self.by_ask.pop(ask_id(ask))
@@ -98,7 +98,7 @@ class Preemptions:
         for queue in leaf.path_up:
             subtract_from(queue.claims, contest.claim)
 
-    def add_victim(self, leaf: Account, task: Ask, preemptor: Ask | None) -> None:
+    def add_victim(self, leaf: QueueUsage, task: Ask, preemptor: Ask | None) -> None:
         """A task has been told to go."""
         self.changes += 1
         identity = None if preemptor is None else ask_id(preemptor)
@@ -111,7 +111,7 @@ class Preemptions:
             contest.waits_for[ask_id(task)] = None
             contest.victims_count += 1
 
-    def resize_victim(self, leaf: Account, task: Ask) -> None:
+    def resize_victim(self, leaf: QueueUsage, task: Ask) -> None:
         """A task that has been told to go has another size."""
         size, identity = self.victims[ask_id(task)]
         self.victims[ask_id(task)] = task.spec.resource, identity
@@ -119,7 +119,7 @@ class Preemptions:
             subtract_from(queue.preempting, size)
             add_to(queue.preempting, task.spec.resource)
 
-    def confirm(self, at_ns: int, leaf: Account, task: Ask) -> bool:
+    def confirm(self, at_ns: int, leaf: QueueUsage, task: Ask) -> bool:
         """A task has gone; answers whether it had been told to. If not, that is a change from outside."""
         found = self.victims.pop(ask_id(task), None)
         if found is None:
@@ -135,7 +135,7 @@ class Preemptions:
                 contest.won_ns = at_ns
         return True
 
-    def move(self, leaf: Account, to_leaf: Account, application: WaitingApplication) -> None:
+    def move(self, leaf: QueueUsage, to_leaf: QueueUsage, application: WaitingApplication) -> None:
         """What counts for an application in one leaf counts in another."""
         name = application.application_id
         amounts = [size for (owner, _), (size, _) in self.victims.items() if owner == name]

@@ -11,24 +11,24 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from ykactor.core.queueing.priorities import clamp
-from ykactor.core.quota.ledger import Account
+from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.values.resources import Resource
 
 #: An ask's types with what it wants of them, more than 0 each.
 Needs = tuple[tuple[str, int], ...]
 
 
-def use(queue: Account, name: str) -> int:
+def use(queue: QueueUsage, name: str) -> int:
     """What the queue will use of a type."""
     return queue.allocated.get(name, 0) - queue.preempting.get(name, 0) + queue.claims.get(name, 0)
 
 
-def guarantee(queue: Account, name: str) -> int:
+def guarantee(queue: QueueUsage, name: str) -> int:
     """What the queue is guaranteed of a type; 0 is nothing (a listed 0 counts as not listed)."""
     return (queue.config.guaranteed or {}).get(name, 0)
 
 
-def fence_root(leaf: Account, needs: Needs) -> Account:
+def fence_root(leaf: QueueUsage, needs: Needs) -> QueueUsage:
     """Below which queue an ask of ``leaf`` may look for victims (PE-20, PE-21).
 
     The first on the way up that is a fence, or that the ask would lead above its max: room has to be made below such a queue.
@@ -39,7 +39,7 @@ def fence_root(leaf: Account, needs: Needs) -> Account:
     return leaf.path_up[-1]
 
 
-def _exceeds(queue: Account, needs: Needs) -> bool:
+def _exceeds(queue: QueueUsage, needs: Needs) -> bool:
     limit = queue.max or {}
     return any(name in limit and use(queue, name) + wanted > limit[name] for name, wanted in needs)
 
@@ -54,16 +54,16 @@ class Trigger(Struct, frozen=True):
     """
 
     is_own: bool
-    queue: Account
+    queue: QueueUsage
     remaining: Resource
 
 
-def trigger(leaf: Account, needs: Needs) -> Trigger | None:
+def trigger(leaf: QueueUsage, needs: Needs) -> Trigger | None:
     """Whether an ask of ``leaf`` may preempt (PE-24 to PE-27): none of its types has used up its guarantee.
 
     The ask may lead above the guarantee, once (PE-26).
     """
-    remaining: dict[str, tuple[int, Account]] = {}
+    remaining: dict[str, tuple[int, QueueUsage]] = {}
     for name, _ in needs:
         found = _remaining(leaf, name)
         if found is not None:
@@ -75,7 +75,7 @@ def trigger(leaf: Account, needs: Needs) -> Trigger | None:
     return Trigger(is_own, leaf if is_own else queues[0], {name: amount for name, (amount, _) in remaining.items()})
 
 
-def _remaining(leaf: Account, name: str) -> tuple[int, Account] | None:
+def _remaining(leaf: QueueUsage, name: str) -> tuple[int, QueueUsage] | None:
     own = guarantee(leaf, name)
     if own:
         return own - use(leaf, name), leaf
@@ -83,13 +83,13 @@ def _remaining(leaf: Account, name: str) -> tuple[int, Account] | None:
     return min(above, key=lambda it: it[0], default=None)
 
 
-def common_queue(leaf: Account, other: Account) -> Account:
+def common_queue(leaf: QueueUsage, other: QueueUsage) -> QueueUsage:
     """The lowest queue that is above both, or is both."""
     ways = set(leaf.path_up)
     return next(queue for queue in other.path_up if queue in ways)
 
 
-def effective_priority(priority: int, leaf: Account, below: Account) -> int:
+def effective_priority(priority: int, leaf: QueueUsage, below: QueueUsage) -> int:
     """A task's priority as the queue ``below`` sees it from its child (PE-28)."""
     for queue in leaf.path_up:
         if queue is below:
@@ -105,13 +105,13 @@ class Exchange:
     Raises nothing; ``take`` says whether a victim may be added, and adds it.
     """
 
-    def __init__(self, leaf: Account, needs: Needs, *, is_own: bool) -> None:
+    def __init__(self, leaf: QueueUsage, needs: Needs, *, is_own: bool) -> None:
         self._shared = set(leaf.path_up)
         self._wanted = dict(needs)
         self._is_own = is_own
-        self._freed: dict[Account, Resource] = {}
+        self._freed: dict[QueueUsage, Resource] = {}
 
-    def take(self, leaf: Account, resource: Resource) -> bool:
+    def take(self, leaf: QueueUsage, resource: Resource) -> bool:
         """Add a task of ``leaf`` if all queues that use it can spare it."""
         if not self.can_take(leaf, resource):
             return False
@@ -121,11 +121,11 @@ class Exchange:
                 freed[name] = freed.get(name, 0) + amount
         return True
 
-    def can_take(self, leaf: Account, resource: Resource) -> bool:
+    def can_take(self, leaf: QueueUsage, resource: Resource) -> bool:
         """Whether a task of ``leaf`` may be added. What may not now may not later either: the set only grows."""
         return all(self._spares(queue, resource) for queue in leaf.path_up)
 
-    def _spares(self, queue: Account, resource: Resource) -> bool:
+    def _spares(self, queue: QueueUsage, resource: Resource) -> bool:
         guaranteed = queue.config.guaranteed
         if not guaranteed:
             return True
@@ -143,7 +143,9 @@ class Exchange:
         return True
 
 
-def shares(queues: Iterable[Account], freed: dict[Account, Resource], gained: dict[Account, Resource]) -> dict[str, float]:
+def shares(
+    queues: Iterable[QueueUsage], freed: dict[QueueUsage, Resource], gained: dict[QueueUsage, Resource]
+) -> dict[str, float]:
     """The largest used part of each queue's guarantee, by path, as if amounts had been freed and gained."""
     answer = {}
     for queue in queues:

@@ -11,19 +11,19 @@ from ykactor.core.messages.asks import Ask
 from ykactor.core.preemption.laws import Exchange, guarantee
 from ykactor.core.preemption.victims import Victim
 from ykactor.core.queueing.leaf_order import usage_key
-from ykactor.core.quota.ledger import Account
+from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.values.resources import Resource, positive
 from ykactor.core.values.times import S_NS
 
 _HOUR_NS = 3600 * S_NS
 
 
-def left(queue: Account, name: str) -> int:
+def left(queue: QueueNode, name: str) -> int:
     """What the queue uses of a type when everybody who was told to go has gone."""
     return queue.allocated.get(name, 0) - queue.preempting.get(name, 0)
 
 
-def preemptable(queue: Account) -> Resource:
+def preemptable(queue: QueueNode) -> Resource:
     """What a queue has to give back: what it uses above its max, but nothing that somebody is guaranteed (PE-83).
 
     Types of which there is nothing to give back are left out. A queue above that is below its guarantee has nothing to spare:
@@ -36,7 +36,9 @@ def preemptable(queue: Account) -> Resource:
     return positive(amounts)
 
 
-def shares(queue: Account, amount: Resource, children: dict[Account, list[Account]]) -> Iterator[tuple[Account, Resource]]:
+def shares(
+    queue: QueueNode, amount: Resource, children: dict[QueueNode, list[QueueNode]]
+) -> Iterator[tuple[QueueNode, Resource]]:
     """The leaves in or below a queue that give back, each with its part of ``amount`` (PE-84).
 
     Children give in proportion to what they use above their own guarantee, rounded down; the losses stay. A part lists all types
@@ -53,7 +55,7 @@ def shares(queue: Account, amount: Resource, children: dict[Account, list[Accoun
             yield from shares(child, part, children)
 
 
-def _surplus(queue: Account, names: Iterable[str]) -> Resource:
+def _surplus(queue: QueueNode, names: Iterable[str]) -> Resource:
     return {name: max(0, left(queue, name) - guarantee(queue, name)) for name in names}
 
 
@@ -81,7 +83,7 @@ def _order(task: Ask, limit: Resource, part: Resource) -> tuple[object, ...]:
     return *willing, -match, spec.priority, newness, size, spec.allocation_key, spec.application_id
 
 
-def choose(leaf: Account, tasks: Iterable[Ask], part: Resource, spared: Exchange) -> list[Victim]:
+def choose(leaf: QueueNode, tasks: Iterable[Ask], part: Resource, spared: Exchange) -> list[Victim]:
     """Tasks of ``leaf`` in order, as long as they fit in what it has to give; who is too large is passed over (PE-87).
 
     Args:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ykactor.core.config.model import QueueConfig
-from ykactor.core.quota.ledger import Account
+from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.values.ids import QueuePath
 
 
-def exceeds(queue: Account) -> bool:
+def exceeds(queue: QueueNode) -> bool:
     """Whether the queue uses more of some type than its configured max."""
     return any(queue.allocated.get(name, 0) > limit for name, limit in (queue.config.max or {}).items())
 
@@ -23,7 +23,7 @@ def gives_back(config: QueueConfig) -> bool:
     return config.managed and bool(config.max) and config.properties.quota_preemption_delay_ns > 0
 
 
-def next_start(start_ns: int | None, before: QueueConfig | None, queue: Account, now_ns: int) -> int | None:
+def next_start(start_ns: int | None, before: QueueConfig | None, queue: QueueNode, now_ns: int) -> int | None:
     """When a queue has to give back, None for never, after its settings became other than ``before`` (section 9.3 of CF).
 
     A start moves with the delay, also into the past. There is a new one when the delay was switched on, or when the max became
@@ -48,9 +48,9 @@ class QuotaClocks:
     """The starts of all queues of a partition that have one."""
 
     def __init__(self) -> None:
-        self.starts: dict[Account, int] = {}
+        self.starts: dict[QueueNode, int] = {}
 
-    def adopt(self, now_ns: int, before: Mapping[QueuePath, QueueConfig], queues: Iterable[Account]) -> None:
+    def adopt(self, now_ns: int, before: Mapping[QueuePath, QueueConfig], queues: Iterable[QueueNode]) -> None:
         """The queues have other settings than ``before``."""
         known, self.starts = self.starts, {}
         for queue in queues:
@@ -58,23 +58,23 @@ class QuotaClocks:
             if start_ns is not None:
                 self.starts[queue] = start_ns
 
-    def grow(self, now_ns: int, leaf: Account) -> None:
+    def grow(self, now_ns: int, leaf: QueueNode) -> None:
         """Something runs in ``leaf`` that we have not placed, or has grown there (QU-41)."""
         for queue in leaf.path_up:
             if queue not in self.starts and gives_back(queue.config) and exceeds(queue):
                 self.starts[queue] = now_ns + queue.config.properties.quota_preemption_delay_ns
 
-    def forget(self, queue: Account) -> None:
+    def forget(self, queue: QueueNode) -> None:
         """The queue is gone, or has given what it could: there is no second run (PE-82)."""
         self.starts.pop(queue, None)
 
-    def due(self, now_ns: int) -> list[Account]:
+    def due(self, now_ns: int) -> list[QueueNode]:
         """Who has to give back now, in name order; those below another that has to wait for another plan (section 12.2 of PE).
 
         Forgets those that are not over their max any more.
         """
         self.starts = {queue: start_ns for queue, start_ns in self.starts.items() if exceeds(queue)}
-        found: dict[Account, None] = {}
+        found: dict[QueueNode, None] = {}
         for queue in sorted(self.starts, key=lambda queue: queue.path.split(".")):
             if self.starts[queue] <= now_ns and not any(above in found for above in queue.path_up):
                 found[queue] = None

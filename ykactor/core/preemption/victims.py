@@ -17,7 +17,7 @@ from ykactor.core.messages.asks import Ask
 from ykactor.core.nodes.index import IndexedNode
 from ykactor.core.objects.node import NodeCore
 from ykactor.core.preemption.laws import Exchange, Needs, Trigger, effective_priority, use
-from ykactor.core.quota.ledger import Account
+from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.values.ids import NodeID
 from ykactor.core.values.resources import Resource
 
@@ -33,7 +33,7 @@ class Victim(Struct, frozen=True, gc=False):
     """A task that has to go, and its queue."""
 
     task: Ask
-    leaf: Account
+    leaf: QueueUsage
 
 
 class Solution(Struct, frozen=True):
@@ -192,12 +192,12 @@ class Search:
     def __init__(
         self,
         ask: Ask,
-        leaf: Account,
+        leaf: QueueUsage,
         needs: Needs,
         trigger: Trigger,
-        fence: Account,
-        leaf_of: Callable[[Ask], Account | None],
-        queue_of: Callable[[Ask], Account],
+        fence: QueueUsage,
+        leaf_of: Callable[[Ask], QueueUsage | None],
+        queue_of: Callable[[Ask], QueueUsage],
     ) -> None:
         self._ask = ask
         self._leaf = leaf
@@ -209,7 +209,7 @@ class Search:
         self._ways = set(leaf.path_up)
         self._queue_needs = self._room_in_queues()
         #: (queue, priority) -> whether its tasks of that priority may be victims.
-        self._allowed: dict[tuple[Account, int], bool] = {}
+        self._allowed: dict[tuple[QueueUsage, int], bool] = {}
         #: Whether tasks of a kind could be victims, if they were the only ones.
         self._could_go: dict[Kind, bool] = {}
         #: Nodes that were looked at and why they were not chosen, the best first.
@@ -286,7 +286,7 @@ class Search:
 
     def _solve(self, node: IndexedNode, tasks: NodeTasks, needs: Resource, *, has_room: bool) -> Solution | None:
         exchange = Exchange(self._leaf, self._needs, is_own=self._is_own)
-        leaves: dict[int, Account] = {}
+        leaves: dict[int, QueueUsage] = {}
 
         def may_take(task: Ask) -> bool:
             leaf = self._leaf_of(task)
@@ -298,18 +298,18 @@ class Search:
         chosen = choose(tasks.tasks, needs, may_take)
         return Solution(node, [Victim(task, leaves[id(task)]) for task in chosen], has_room) if chosen else None
 
-    def _may_come_from(self, leaf: Account, priority: int) -> bool:
+    def _may_come_from(self, leaf: QueueUsage, priority: int) -> bool:
         """Whether the fence, the queue's policy and the priorities allow it (PE-20, PE-28, PE-30)."""
         allowed = self._allowed.get((leaf, priority))
         if allowed is None:
             allowed = self._allowed[leaf, priority] = self._is_open(leaf) and self._is_lower(leaf, priority)
         return allowed
 
-    def _is_open(self, leaf: Account) -> bool:
+    def _is_open(self, leaf: QueueUsage) -> bool:
         is_inside = self._fence in leaf.path_up and leaf is not self._leaf
         return is_inside and leaf.config.properties.preemption_policy != "disabled"
 
-    def _is_lower(self, leaf: Account, priority: int) -> bool:
+    def _is_lower(self, leaf: QueueUsage, priority: int) -> bool:
         common = next(queue for queue in leaf.path_up if queue in self._ways)
         own = effective_priority(self._ask.spec.priority, self._leaf, common)
         return effective_priority(priority, leaf, common) <= own

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Any, Generic, Protocol, TypeVar
 
 from ykactor.core.messages.asks import Ask, Shape
 from ykactor.core.queueing.notified import Told
-from ykactor.core.quota.limits import Tracker, TrackerTuple
+from ykactor.core.quota.headroom import Shortage
+from ykactor.core.quota.limits import TrackerTuple
 from ykactor.core.values.ids import ApplicationID
 from ykactor.core.values.sorted_list import Ranking, SortKey
 from ykactor.core.values.times import NEVER
-
-if TYPE_CHECKING:
-    from ykactor.core.queueing.pending import WaitingApplication
-    from ykactor.core.quota.ledger import Account
 
 #: What asks can do for themselves where nothing has room for them: reserve a node; that or preempt; preempt only, for they have a
 #: node.
@@ -38,7 +35,7 @@ class AskQueue(Ranking[Ask]):
         self.sort_key: SortKey | None = None
         self.parked = False
         #: Where the application stands with these asks; None while it is kept back. Written by the leaf's order.
-        self.line: Line | None = None
+        self.line: Line[Any] | None = None
         #: None while none of them was told that it does not fit.
         self.told: Told | None = None
 
@@ -59,7 +56,19 @@ class AskQueue(Ranking[Ask]):
 LineKey = tuple[QueueKey, int, TrackerTuple, ApplicationID | None]
 
 
-class Line:
+class Member(Protocol):
+    """What stands in a class: an application."""
+
+    queues: dict[QueueKey, AskQueue]
+    sort_key: SortKey | None
+
+    def __hash__(self) -> int: ...
+
+
+M = TypeVar("M", bound=Member)
+
+
+class Line(Generic[M]):
     """The applications of a leaf whose asks of one shape fare alike, in the leaf's order: tried and parked as one.
 
     A place in a line may be too early, never too late: an application that moves back (it got something, its most important
@@ -93,20 +102,20 @@ class Line:
     def __init__(self, key: LineKey, number: int) -> None:
         self.key = key
         self.number = number
-        self._order: Ranking[WaitingApplication] = Ranking()
-        self._places: dict[WaitingApplication, SortKey] = {}
+        self._order: Ranking[M] = Ranking()
+        self._places: dict[M, SortKey] = {}
         self.sort_key: SortKey | None = None
         self.parked = self.stuck = False
-        self.speaker: WaitingApplication | None = None
+        self.speaker: M | None = None
         self.oldest_ns = NEVER
         self.told: int | None = None
         #: Why it was parked last: a sentence, or the queue or tracker that is short of a type, or of a running slot (type "").
-        self.reason: str | tuple[Account | Tracker, str] = "no node offers anything yet, or it has not been considered"
+        self.reason: str | Shortage = "no node offers anything yet, or it has not been considered"
 
     def __len__(self) -> int:
         return len(self._order)
 
-    def put(self, application: WaitingApplication) -> None:
+    def put(self, application: M) -> None:
         """Give the application the place of its present key."""
         key = application.sort_key
         assert key is not None
@@ -119,7 +128,7 @@ class Line:
             self._order.remove(old)
         self._order.add(key, application)
 
-    def remove(self, application: WaitingApplication) -> None:
+    def remove(self, application: M) -> None:
         """The application has no such asks any more."""
         self._order.remove(self._places.pop(application))
         self.speaker = None
@@ -142,7 +151,7 @@ class Line:
         self.oldest_ns = oldest_ns
         return soonest_ns
 
-    def head(self) -> WaitingApplication:
+    def head(self) -> M:
         """The first application, or who speaks; there must be one."""
         return self.speaker or self._order.first()
 
@@ -152,6 +161,6 @@ class Line:
             return self._places[self.speaker], self.number
         return (self._order.first_key(), self.number) if self._order else None
 
-    def places(self) -> dict[WaitingApplication, SortKey]:
+    def places(self) -> dict[M, SortKey]:
         """Everybody in the line with the place they have in it."""
         return dict(self._places)

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from ykactor.core.config.model import QueueConfig
+from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.states import ApplicationState
-from ykactor.core.queueing.equivalence import AskQueue, Line, LineKey
-from ykactor.core.queueing.pending import WaitingApplication
+from ykactor.core.queueing.equivalence import AskQueue, LineKey
+from ykactor.core.queueing.pending import AskClass, WaitingApplication
 from ykactor.core.queueing.priorities import sort_rank
 from ykactor.core.queueing.scheduling_queue import Lineup
 from ykactor.core.values.ids import ApplicationID
 from ykactor.core.values.resources import Resource
 from ykactor.core.values.sorted_list import Ranking, SortKey
-
-if TYPE_CHECKING:
-    from ykactor.core.messages.asks import Ask
 
 _STARTING, _ACCEPTED, _FAILING = ApplicationState.STARTING, ApplicationState.ACCEPTED, ApplicationState.FAILING
 
@@ -72,16 +69,16 @@ class LeafOrder:
         self._sorts_by_usage = config.properties.sort_policy == "fair"
         self._sorts_by_priority = config.properties.sort_by_priority
         self._keeps_back = config.properties.sort_policy == "stateaware"
-        self.lines: dict[LineKey, Line] = {}
+        self.lines: dict[LineKey, AskClass] = {}
         self._lines_made = 0
-        self._lineup: Lineup[Line] = Lineup()
+        self._lineup: Lineup[AskClass] = Lineup()
         #: Offer a line no more until the generation moves on.
         self.park = self._lineup.park
         #: Offer a line again.
         self.wake = self._lineup.wake
         self._generation = 0
         #: Lines that are stuck in this generation, and asks that do not stand where the first of them has its place.
-        self._stuck: list[Line] = []
+        self._stuck: list[AskClass] = []
         self._set_back: list[tuple[WaitingApplication, AskQueue]] = []
         self._kept_back: dict[ApplicationState, Ranking[WaitingApplication]] = {_STARTING: Ranking(), _ACCEPTED: Ranking()}
         self._places: dict[ApplicationID, tuple[ApplicationState, SortKey]] = {}
@@ -117,13 +114,13 @@ class LeafOrder:
 
     # ---- lines that are stuck
 
-    def get_stuck(self, line: Line) -> None:
+    def get_stuck(self, line: AskClass) -> None:
         """The line has found no node."""
         if not line.stuck:
             line.stuck = True
             self._stuck.append(line)
 
-    def pass_on(self, line: Line, now_ns: int, acts_ns: Callable[[Ask], int]) -> int:
+    def pass_on(self, line: AskClass, now_ns: int, acts_ns: Callable[[Ask], int]) -> int:
         """Let the line stand where its first ask stands that may act by now, if there is one; answers when the first may."""
         at_ns = line.find_speaker(now_ns, acts_ns)
         if at_ns <= now_ns:
@@ -213,15 +210,18 @@ class LeafOrder:
 
     def _join(self, application: WaitingApplication, queue: AskQueue, slots_needed: int) -> None:
         key = self.line_key(application, queue, slots_needed)
-        line = self.lines.get(key)
-        if line is None:
-            self._lines_made += 1
-            line = self.lines[key] = Line(key, self._lines_made)
+        known = self.lines.get(key)
+        line = self._make_line(key) if known is None else known
         if queue.line is not line:
             queue.line = line
             line.note_age(queue)
         line.put(application)
         self._lineup.put(line, line.head_key())
+
+    def _make_line(self, key: LineKey) -> AskClass:
+        self._lines_made += 1
+        line = self.lines[key] = AskClass(key, self._lines_made)
+        return line
 
     def line_key(self, application: WaitingApplication, queue: AskQueue, slots_needed: int) -> LineKey:
         """Which line the asks of ``queue`` belong to."""

@@ -8,20 +8,20 @@ with the same shape fare alike, so they wait in one ``AskQueue`` and are parked 
 from __future__ import annotations
 
 from ykactor.core.config.access import UserGroups
-from ykactor.core.messages.asks import Ask, order_of, shape_of
+from ykactor.core.messages.asks import Ask, Shape, order_of, shape_of
 from ykactor.core.messages.facts import ApplicationAdded, Payer
 from ykactor.core.messages.states import COUNTED_AS_RUNNING, ApplicationState
-from ykactor.core.queueing.equivalence import HAS_NODE, PREEMPTS, RESERVES, AskQueue, QueueKey
+from ykactor.core.queueing.equivalence import HAS_NODE, PREEMPTS, RESERVES, AskQueue, Line, QueueKey
 from ykactor.core.queueing.priorities import Priority, PriorityBag
 from ykactor.core.queueing.scheduling_queue import Lineup
 from ykactor.core.queueing.task_groups import WaitingGang
+from ykactor.core.quota import headroom
+from ykactor.core.quota.headroom import QUEUE_SLOT, USER_SLOT, Shortage
+from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.quota.limits import GroupChoice, TrackerTuple, charge, credit
 from ykactor.core.values.ids import AllocationKey
 from ykactor.core.values.resources import Resource, add_to, subtract_from, subtracted
 from ykactor.core.values.sorted_list import SortKey
-
-#: Running slots, see ``WaitingApplication.slots_needed``.
-QUEUE_SLOT, USER_SLOT = 1, 2
 
 
 class WaitingApplication:
@@ -63,6 +63,7 @@ class WaitingApplication:
         "held",
         "holds_slot",
         "in_lines",
+        "leaf",
         "lineup",
         "opened",
         "payer",
@@ -80,8 +81,9 @@ class WaitingApplication:
         "who",
     )
 
-    def __init__(self, fact: ApplicationAdded) -> None:
+    def __init__(self, fact: ApplicationAdded, leaf: QueueUsage) -> None:
         self.application_id = fact.application_id
+        self.leaf = leaf
         self.arrival = fact.arrival
         self.stateaware = fact.stateaware
         self.who = UserGroups(fact.user, fact.groups)
@@ -282,9 +284,22 @@ class WaitingApplication:
             return 0
         return (0 if self.holds_slot else QUEUE_SLOT) | (0 if self.counted else USER_SLOT)
 
+    def slot_shortage(self) -> Shortage | None:
+        """Where it finds none of the running slots that it needs."""
+        needed = self.slots_needed()
+        return headroom.slot_shortage(self.leaf.path_up, self.trackers, self.application_id, needed) if needed else None
+
+    def shortage(self, shape: Shape) -> Shortage | None:
+        """Where there is not enough for an ask of this shape."""
+        return headroom.shortage(self.leaf.path_up, self.trackers, shape[0], is_pinned=shape[1] is not None)
+
     def real_usage(self) -> Resource:
         """What runs without what placeholders hold (section 6.2 of PR)."""
         return subtracted(self.allocated, self.reserved)
 
     def __repr__(self) -> str:
         return f"<WaitingApplication {self.application_id} {self.state}>"
+
+
+#: Applications whose asks of one shape succeed or fail together.
+AskClass = Line[WaitingApplication]

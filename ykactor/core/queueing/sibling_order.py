@@ -9,13 +9,32 @@ changes.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from typing import TYPE_CHECKING
+from typing import Any, Generic, Protocol, TypeVar
 
-from ykactor.core.queueing.priorities import sort_rank
+from ykactor.core.queueing.priorities import Priority, sort_rank
+from ykactor.core.values.ids import QueuePath
 from ykactor.core.values.resources import Resource, ahead
 
-if TYPE_CHECKING:
-    from ykactor.core.quota.ledger import Account
+
+class Child(Protocol):
+    """What a ``ChildOrder`` orders: a queue, by what it shows to its parent."""
+
+    #: None while nothing is pending in it (PR-16).
+    priority: Priority
+    share: float
+    pending: Resource
+    #: Not offered until capacity grows; written by the order only, as is ``place``.
+    parked: bool
+    place: ChildPlace[Any]
+
+    @property
+    def path(self) -> QueuePath:
+        """The queue's name, the last word among equals."""
+
+    def __hash__(self) -> int: ...
+
+
+Q = TypeVar("Q", bound=Child)
 
 
 class Effort:
@@ -27,7 +46,7 @@ class Effort:
         self.spent = 0
 
 
-class _Bucket:
+class _Bucket(Generic[Q]):
     """The queues of a group that have the same pending resources."""
 
     __slots__ = ("ahead_count", "pending", "point", "ready", "size")
@@ -41,14 +60,14 @@ class _Bucket:
         #: How many queues of the group have strictly more pending (PR-36).
         self.ahead_count = 0
         #: Members that are not parked: (rank of priority, name, account).
-        self.ready: list[tuple[int, str, Account]] = []
+        self.ready: list[tuple[int, str, Q]] = []
 
 
 #: Changes of a group after which counting anew is better than keeping the counts.
 _CHANGES_MAX = 16
 
 
-class _Group:
+class _Group(Generic[Q]):
     """Queues that only "more pending" and what follows can separate.
 
     The counts of PR-36 are made when somebody asks for the best of several buckets: by one sweep where all have the same one or
@@ -59,7 +78,7 @@ class _Group:
     __slots__ = ("_changes", "_effort", "_types", "buckets", "ready_count")
 
     def __init__(self, effort: Effort) -> None:
-        self.buckets: dict[tuple[tuple[str, int], ...], _Bucket] = {}
+        self.buckets: dict[tuple[tuple[str, int], ...], _Bucket[Q]] = {}
         self.ready_count = 0
         self._effort = effort
         #: Since somebody asked; None while there are no counts.
@@ -67,7 +86,7 @@ class _Group:
         #: The types of all buckets if they are one or two, else None; set with the counts.
         self._types: tuple[str, str] | None = None
 
-    def join(self, vector: tuple[tuple[str, int], ...]) -> _Bucket:
+    def join(self, vector: tuple[tuple[str, int], ...]) -> _Bucket[Q]:
         """A member with this pending vector comes."""
         bucket = self.buckets.get(vector)
         if bucket is None:
@@ -84,7 +103,7 @@ class _Group:
         if bucket.size == 0:
             del self.buckets[vector]
 
-    def first(self) -> Account:
+    def first(self) -> Q:
         """The best member that is not parked; there must be one."""
         if len(self.buckets) == 1:
             (bucket,) = self.buckets.values()
@@ -101,7 +120,7 @@ class _Group:
             self._count_all()
         self._changes = 0
 
-    def _resize(self, bucket: _Bucket, step: int) -> None:
+    def _resize(self, bucket: _Bucket[Q], step: int) -> None:
         bucket.size += step
         if self._changes is None:
             return
@@ -112,7 +131,7 @@ class _Group:
         for other in self._behind(bucket):
             other.ahead_count += step
 
-    def _place(self, bucket: _Bucket) -> None:
+    def _place(self, bucket: _Bucket[Q]) -> None:
         """Count who is ahead of a new bucket; a type that nobody had before ends the sweep's simplicity."""
         if self._types is not None:
             if not bucket.pending.keys() <= set(self._types):
@@ -121,14 +140,14 @@ class _Group:
             bucket.point = self._point_of(bucket.pending)
         bucket.ahead_count = sum(other.size for other in self._ahead_of(bucket))
 
-    def _behind(self, bucket: _Bucket) -> list[_Bucket]:
+    def _behind(self, bucket: _Bucket[Q]) -> list[_Bucket[Q]]:
         self._effort.spent += len(self.buckets) // 2
         if self._types is None:
             return [other for other in self.buckets.values() if ahead(bucket.pending, other.pending)]
         x, y = bucket.point
         return [it for it in self.buckets.values() if it.point[0] <= x and it.point[1] <= y and it is not bucket]
 
-    def _ahead_of(self, bucket: _Bucket) -> list[_Bucket]:
+    def _ahead_of(self, bucket: _Bucket[Q]) -> list[_Bucket[Q]]:
         self._effort.spent += len(self.buckets) // 2
         if self._types is None:
             return [other for other in self.buckets.values() if ahead(other.pending, bucket.pending)]
@@ -157,7 +176,7 @@ class _Group:
         self._effort.spent += 10 * len(self.buckets)
 
 
-class ChildPlace:
+class ChildPlace(Generic[Q]):
     """Where a queue stands in its parent's order."""
 
     __slots__ = ("bucket", "group_key", "member", "vector")
@@ -165,11 +184,11 @@ class ChildPlace:
     def __init__(self) -> None:
         self.group_key: tuple[float, ...] | None = None
         self.vector: tuple[tuple[str, int], ...] = ()
-        self.member: tuple[int, str, Account]
-        self.bucket: _Bucket
+        self.member: tuple[int, str, Q]
+        self.bucket: _Bucket[Q]
 
 
-class ChildOrder:
+class ChildOrder(Generic[Q]):
     """The children of a parent in the order of section 5 of PR.
 
     With priorities: higher priority, lower share, more pending, name. Without: lower share, more pending, higher priority,
@@ -181,13 +200,13 @@ class ChildOrder:
     def __init__(self, effort: Effort, *, by_priority: bool) -> None:
         self._by_priority = by_priority
         self._effort = effort
-        self._groups: dict[tuple[float, ...], _Group] = {}
+        self._groups: dict[tuple[float, ...], _Group[Q]] = {}
         #: Keys of the groups that have somebody who is not parked.
         self._ready_keys: list[tuple[float, ...]] = []
-        self._parked: dict[Account, None] = {}
+        self._parked: dict[Q, None] = {}
         self._generation = 0
 
-    def update(self, child: Account) -> None:
+    def update(self, child: Q) -> None:
         """Bring the place of ``child`` up to date with its priority, share and pending resources."""
         place = child.place
         if place.group_key is not None:
@@ -202,7 +221,7 @@ class ChildOrder:
             child.parked = False
             del self._parked[child]
 
-    def remove(self, child: Account) -> None:
+    def remove(self, child: Q) -> None:
         """Take a child out; it is not parked any more."""
         if child.place.group_key is not None:
             self._take_out(child)
@@ -210,7 +229,7 @@ class ChildOrder:
             child.parked = False
             del self._parked[child]
 
-    def _put_in(self, child: Account) -> None:
+    def _put_in(self, child: Q) -> None:
         place = child.place
         assert place.group_key is not None
         group = self._groups.get(place.group_key)
@@ -220,7 +239,7 @@ class ChildOrder:
         if not child.parked:
             self._offer(child, group)
 
-    def _take_out(self, child: Account) -> None:
+    def _take_out(self, child: Q) -> None:
         place = child.place
         assert place.group_key is not None
         group = self._groups[place.group_key]
@@ -231,14 +250,14 @@ class ChildOrder:
             del self._groups[place.group_key]
         place.group_key = None
 
-    def _offer(self, child: Account, group: _Group) -> None:
+    def _offer(self, child: Q, group: _Group[Q]) -> None:
         insort(child.place.bucket.ready, child.place.member)
         group.ready_count += 1
         if group.ready_count == 1:
             assert child.place.group_key is not None
             insort(self._ready_keys, child.place.group_key)
 
-    def _withdraw(self, child: Account, group: _Group) -> None:
+    def _withdraw(self, child: Q, group: _Group[Q]) -> None:
         ready = child.place.bucket.ready
         del ready[bisect_left(ready, child.place.member)]
         group.ready_count -= 1
@@ -246,7 +265,7 @@ class ChildOrder:
             assert child.place.group_key is not None
             del self._ready_keys[bisect_left(self._ready_keys, child.place.group_key)]
 
-    def first(self, generation: int) -> Account | None:
+    def first(self, generation: int) -> Q | None:
         """The best child that is not parked; None if all are."""
         if generation != self._generation:
             self._generation = generation
@@ -254,14 +273,14 @@ class ChildOrder:
                 self.wake(child)
         return self._groups[self._ready_keys[0]].first() if self._ready_keys else None
 
-    def rank(self, child: Account) -> tuple[object, ...]:
+    def rank(self, child: Q) -> tuple[object, ...]:
         """Where a child that has something pending stands among the others: less is earlier."""
         place = child.place
         assert place.group_key is not None
         self._groups[place.group_key].reckon()
         return place.group_key, place.bucket.ahead_count, place.member[:2]
 
-    def park(self, child: Account) -> None:
+    def park(self, child: Q) -> None:
         """Offer ``child`` no more until the generation moves on or somebody wakes it."""
         if not child.parked:
             assert child.place.group_key is not None
@@ -269,7 +288,7 @@ class ChildOrder:
             child.parked = True
             self._parked[child] = None
 
-    def wake(self, child: Account) -> None:
+    def wake(self, child: Q) -> None:
         """Offer ``child`` again."""
         if child.parked:
             child.parked = False

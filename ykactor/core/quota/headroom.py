@@ -1,60 +1,94 @@
-"""Whether something may run at all, wherever it would: slots and amounts of users, groups and queues (section 4 of SC)."""
+"""What is left: whether an ask or an application may run at all, wherever it would (SC-33 to SC-36)."""
 
 from __future__ import annotations
 
-from ykactor.core.messages.asks import Shape
-from ykactor.core.queueing.pending import QUEUE_SLOT, USER_SLOT, WaitingApplication
-from ykactor.core.quota.ledger import Account, Ledger
-from ykactor.core.quota.limits import Tracker
+from collections.abc import Iterable
+
+from ykactor.core.quota.ledger import QueueUsage
+from ykactor.core.quota.limits import Tracker, TrackerTuple
+from ykactor.core.values.ids import ApplicationID
 from ykactor.core.values.resources import Resource, min_union
 
-#: Who is short, and of which type; of a running slot when the type is "".
-Shortage = tuple[Account | Tracker, str]
+#: Running slots that an application has to find before it may start, as bits: in its queues, and for its user and group.
+QUEUE_SLOT, USER_SLOT = 1, 2
+
+#: Types of an ask with their amounts, in the order of their names.
+Amounts = tuple[tuple[str, int], ...]
+#: Which queue or limit is short, and of which type; "" is a running slot.
+Shortage = tuple[QueueUsage | Tracker, str]
 
 
-def lacks_slot(ledger: Ledger, leaf: Account, application: WaitingApplication) -> Shortage | None:
-    """Where an application finds no running slot, of those that it needs (QU-51 and QU-73)."""
-    needed = application.slots_needed()
-    full = ledger.lacks_slot(leaf, application.application_id) if needed & QUEUE_SLOT else None
+def full_queue(path_up: Iterable[QueueUsage], application_id: ApplicationID) -> QueueUsage | None:
+    """The first queue that has no slot for one more running application; None when every queue has one (QU-52)."""
+    for queue in path_up:
+        limit = queue.config.max_applications
+        if not limit or application_id in queue.running or application_id in queue.accepted:
+            continue
+        if len(queue.running) + len(queue.accepted) + 1 > limit:
+            return queue
+    return None
+
+
+def slot_shortage(
+    path_up: Iterable[QueueUsage], trackers: TrackerTuple, application_id: ApplicationID, slots_needed: int
+) -> Shortage | None:
+    """Where an application finds none of the slots that it needs (QU-51 and QU-73); None where it finds all."""
+    full = full_queue(path_up, application_id) if slots_needed & QUEUE_SLOT else None
     if full is not None:
         return full, ""
-    for tracker in application.trackers if needed & USER_SLOT else ():
-        if tracker.lacks_slot(application.application_id):
+    for tracker in trackers if slots_needed & USER_SLOT else ():
+        if tracker.lacks_slot(application_id):
             return tracker, ""
     return None
 
 
-def lacks(ledger: Ledger, leaf: Account, application: WaitingApplication, shape: Shape) -> Shortage | None:
-    """Where there is not enough for an ask of this shape; users and groups come before queues (QU-39).
+def queue_shortage(path_up: Iterable[QueueUsage], needs: Amounts) -> tuple[QueueUsage, str] | None:
+    """The first queue in which ``needs`` do not fit, and the type; None when they fit in all.
 
-    For one that requires its node it does not count what the whole cluster has free (SC-73).
+    One check serves headroom and commit (QU-36, QU-40): only the types of the ask count; a type that a queue's max does not
+    list is unlimited there, except at root, where it is 0.
     """
-    needs, required_node, _, _ = shape
-    for tracker in application.trackers:
+    for queue in path_up:
+        limit = queue.max
+        if limit is None:
+            if queue.parent is None:
+                return queue, needs[0][0]
+            continue
+        allocated = queue.allocated
+        for name, quantity in needs:
+            if name in limit:
+                if allocated.get(name, 0) + quantity > limit[name]:
+                    return queue, name
+            elif queue.parent is None and allocated.get(name, 0) + quantity > 0:
+                return queue, name
+    return None
+
+
+def shortage(path_up: tuple[QueueUsage, ...], trackers: TrackerTuple, needs: Amounts, *, is_pinned: bool) -> Shortage | None:
+    """Where there is not enough for an ask; users and groups come before queues (QU-39).
+
+    Args:
+        is_pinned: the ask requires its node; then what the whole cluster has free does not count (SC-73).
+    """
+    for tracker in trackers:
         name = tracker.shortage(needs)
         if name is not None:
             return tracker, name
-    return ledger.shortage(leaf.path_up if required_node is None else leaf.path_up[:-1], needs)
+    return queue_shortage(path_up[:-1] if is_pinned else path_up, needs)
 
 
-def lacks_anything(ledger: Ledger, leaf: Account, application: WaitingApplication, shape: Shape) -> Shortage | None:
-    """Where an ask of this shape of an application is held back, whatever nodes there are."""
-    full = lacks_slot(ledger, leaf, application) if application.slots_needed() else None
-    return full or lacks(ledger, leaf, application, shape)
-
-
-def of_queue(leaf: Account, *, is_pinned: bool = False) -> Resource | None:
-    """What ``leaf`` and the queues above it leave, never below zero; None is no limit (QU-36, QU-37; ``is_pinned`` as above)."""
+def left_to_queue(path_up: tuple[QueueUsage, ...], *, is_pinned: bool = False) -> Resource | None:
+    """What a leaf and the queues above it leave, never below zero; None is no limit (QU-36, QU-37; ``is_pinned`` as above)."""
     room: Resource | None = None
-    for account in leaf.path_up[:-1] if is_pinned else leaf.path_up:
-        room = min_union(room, left_of(account.max, account.allocated))
+    for queue in path_up[:-1] if is_pinned else path_up:
+        room = min_union(room, left_of(queue.max, queue.allocated))
     return room
 
 
-def of_payer(application: WaitingApplication) -> Resource | None:
-    """What the limits of its user and group leave to an application (QU-72)."""
+def left_to_user(trackers: TrackerTuple) -> Resource | None:
+    """What the limits of a user and its group leave (QU-72); None is no limit."""
     room: Resource | None = None
-    for tracker in application.trackers:
+    for tracker in trackers:
         room = min_union(room, left_of(tracker.limit, tracker.allocated))
     return room
 

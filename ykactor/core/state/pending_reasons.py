@@ -13,11 +13,12 @@ from itertools import islice
 
 from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.facts import AskRemark, Decision, RunnableChanged
-from ykactor.core.queueing.equivalence import AskQueue, Line
+from ykactor.core.queueing.equivalence import AskQueue
 from ykactor.core.queueing.notified import HELD_BY_LIMIT, HELD_BY_QUEUE, OVER_LIMIT, OVER_QUOTA, Told
-from ykactor.core.queueing.pending import WaitingApplication
+from ykactor.core.queueing.pending import AskClass, WaitingApplication
+from ykactor.core.queueing.sibling_order import Effort
+from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.quota import headroom
-from ykactor.core.quota.ledger import Account, Ledger
 from ykactor.core.quota.limits import Tracker
 from ykactor.core.values.resources import Resource, text
 
@@ -41,16 +42,15 @@ class Remarks:
     It holds the applications of which something may have to be told; what each and its asks were told last is theirs.
     """
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
-        self._news: dict[WaitingApplication, Account] = {}
+    def __init__(self, effort: Effort) -> None:
+        self._effort = effort
+        self._news: dict[WaitingApplication, QueueNode] = {}
         #: Parked lines that others may hold back further by what they use; nobody tries them again for that.
         #: With the moment at which each was looked at last, and in the order of that.
-        self._watched: OrderedDict[Line, tuple[Account, int]] = OrderedDict()
+        self._watched: OrderedDict[AskClass, tuple[QueueNode, int]] = OrderedDict()
         self._moment = 0
         self._crowd = _CROWD
-        #: Whether somebody began to use something since the last moment.
-        self.is_stale = False
+        self._usage_grew = False
 
     def __bool__(self) -> bool:
         """Whether something has to be told, or looked at to know that."""
@@ -58,7 +58,11 @@ class Remarks:
 
     # ---- who has to be looked at
 
-    def note(self, leaf: Account, application: WaitingApplication) -> None:
+    def usage_grew(self) -> None:
+        """Something more is in use: that may hold back what did not have to wait for it until now."""
+        self._usage_grew = True
+
+    def note(self, leaf: QueueNode, application: WaitingApplication) -> None:
         """The application has asks that may be in a line which others were in before."""
         self._news[application] = leaf
 
@@ -66,12 +70,12 @@ class Remarks:
         """The application is gone, with all its asks."""
         self._news.pop(application, None)
 
-    def note_line(self, leaf: Account, line: Line) -> None:
+    def note_line(self, leaf: QueueNode, line: AskClass) -> None:
         """The line was tried and is parked: its asks fit the quotas or they do not. O(1) when the last time was alike."""
         self._note_answer(leaf, line)
         self._watch(leaf, line)
 
-    def _watch(self, leaf: Account, line: Line) -> None:
+    def _watch(self, leaf: QueueNode, line: AskClass) -> None:
         """The line was looked at just now."""
         self._watched.pop(line, None)
         if not line or not _may_worsen(leaf, line):
@@ -84,61 +88,63 @@ class Remarks:
 
     def _now(self) -> int:
         """The present moment: one more than the last if somebody has begun to use something since."""
-        self._moment += self.is_stale
-        self.is_stale = False
+        self._moment += self._usage_grew
+        self._usage_grew = False
         return self._moment
 
-    def forget_lines(self, leaf: Account | None = None) -> None:
-        """The order of ``leaf``, or of all, is about to begin anew: the lines that it has now are over. O(lines)."""
-        if leaf is None:
-            self._watched.clear()
-        else:
-            for line in leaf.applications.lines.values():
-                self._watched.pop(line, None)
+    def forget_all_lines(self) -> None:
+        """All orders are about to begin anew."""
+        self._watched.clear()
 
-    def watched(self) -> list[tuple[Line, Account]]:
+    def forget_lines(self, leaf: QueueNode) -> None:
+        """The order of ``leaf`` is about to begin anew: the lines that it has now are over. O(lines)."""
+        for line in leaf.applications.lines.values():
+            self._watched.pop(line, None)
+
+    def watched(self) -> list[tuple[AskClass, QueueNode]]:
         """The lines that are looked at again, with their leaves."""
         return [(line, leaf) for line, (leaf, _) in self._watched.items()]
 
-    def _note_answer(self, leaf: Account, line: Line) -> None:
+    def _note_answer(self, leaf: QueueNode, line: AskClass) -> None:
         answer = self._answer(leaf, line)
         if answer != line.told:
             line.told = answer
             self._news.update(dict.fromkeys(line.places(), leaf))
 
-    def _next_line(self) -> Line | None:
+    def _next_line(self) -> AskClass | None:
         """The line that was looked at longest ago, if that was before the present moment."""
         line = next(iter(self._watched), None)
         return line if line is not None and self._is_old(line) else None
 
-    def _is_old(self, line: Line) -> bool:
+    def _is_old(self, line: AskClass) -> bool:
         """Whether the line has to be looked at again."""
         known = self._watched.get(line)
         return known is not None and known[1] != self._now()
 
-    def _look_again(self, line: Line) -> None:
+    def _look_again(self, line: AskClass) -> None:
         """Others have taken what was left: that may hold back who waited for a node, or for less, until now."""
-        self._ledger.effort.spent += _LOOK_WORK
+        self._effort.spent += _LOOK_WORK
         leaf, _ = self._watched[line]
         if line and line.parked:
-            line.reason = headroom.lacks_anything(self._ledger, leaf, line.head(), line.key[0][0]) or line.reason
+            application = line.head()
+            line.reason = application.slot_shortage() or application.shortage(line.key[0][0]) or line.reason
             self._note_answer(leaf, line)
         self._watch(leaf, line)
 
-    def _answer(self, leaf: Account, line: Line) -> int:
+    def _answer(self, leaf: QueueNode, line: AskClass) -> int:
         if isinstance(line.reason, str):
             return 0
         short, name = line.reason
         if name:
             return OVER_LIMIT if isinstance(short, Tracker) else OVER_QUOTA
         application = line.head()
-        queue_is_full = self._ledger.lacks_slot(leaf, application.application_id) is not None
+        queue_is_full = headroom.full_queue(leaf.path_up, application.application_id) is not None
         limit_is_reached = any(tracker.lacks_slot(application.application_id) for tracker in application.trackers)
         return queue_is_full * HELD_BY_QUEUE | limit_is_reached * HELD_BY_LIMIT
 
     # ---- telling
 
-    def fits(self, now_ns: int, leaf: Account, application: WaitingApplication, ask: Ask) -> list[Decision]:
+    def fits(self, now_ns: int, leaf: QueueNode, application: WaitingApplication, ask: Ask) -> list[Decision]:
         """The walk came to this ask, and quotas have room for it: it is about to be placed or to have a node kept for it."""
         facts: list[Decision] = []
         if application.held:
@@ -169,7 +175,7 @@ class Remarks:
             del self._news[application]
         return facts
 
-    def _tell(self, now_ns: int, leaf: Account, application: WaitingApplication, facts: list[Decision]) -> None:
+    def _tell(self, now_ns: int, leaf: QueueNode, application: WaitingApplication, facts: list[Decision]) -> None:
         for queue in application.queues.values():  # all first: what holds for the application is in each of its lines
             if queue.line is not None and self._is_old(queue.line):
                 self._look_again(queue.line)
@@ -184,7 +190,7 @@ class Remarks:
                 _tell_asks(now_ns, leaf, application, queue, line.told, facts)
 
 
-def _may_worsen(leaf: Account, line: Line) -> bool:
+def _may_worsen(leaf: QueueNode, line: AskClass) -> bool:
     """Whether there is a quota that does not hold the line back yet, and comes before the one that does."""
     answer, (_, slots_needed, trackers, _) = line.told or 0, line.key
     if not answer or (answer == OVER_QUOTA and trackers):
@@ -194,7 +200,7 @@ def _may_worsen(leaf: Account, line: Line) -> bool:
     return bool(slots_needed) and answer & _HELD != _HELD and (any(slots) or any(limits))
 
 
-def _tell_held(now_ns: int, leaf: Account, application: WaitingApplication, held: int, facts: list[Decision]) -> None:
+def _tell_held(now_ns: int, leaf: QueueNode, application: WaitingApplication, held: int, facts: list[Decision]) -> None:
     changed, application.held = application.held ^ held, held
     for gate, name in _GATES.items():
         if changed & gate:
@@ -202,7 +208,7 @@ def _tell_held(now_ns: int, leaf: Account, application: WaitingApplication, held
 
 
 def _tell_asks(
-    now_ns: int, leaf: Account, application: WaitingApplication, queue: AskQueue, answer: int, facts: list[Decision]
+    now_ns: int, leaf: QueueNode, application: WaitingApplication, queue: AskQueue, answer: int, facts: list[Decision]
 ) -> None:
     if queue.told is None:
         if not answer:
@@ -220,17 +226,17 @@ def _tell_asks(
 
 
 def _remarks(
-    now_ns: int, leaf: Account, application: WaitingApplication, queue: AskQueue, before: int, after: int, asks: Iterable[Ask]
+    now_ns: int, leaf: QueueNode, application: WaitingApplication, queue: AskQueue, before: int, after: int, asks: Iterable[Ask]
 ) -> list[Decision]:
     """What has changed for these asks of ``queue``, which were told ``before``: limits of users and groups first (QU-39)."""
     endings = []
     if (before ^ after) & OVER_LIMIT:
         fits, over = "fits in the available user quota", "exceeds the available user quota"
-        endings.append(f"{over} {_amounts(queue, headroom.of_payer(application))}" if after & OVER_LIMIT else fits)
+        endings.append(f"{over} {_amounts(queue, headroom.left_to_user(application.trackers))}" if after & OVER_LIMIT else fits)
     if (before ^ after) & OVER_QUOTA:
         fits, over = f"has become schedulable in queue '{leaf.path}'", f"does not fit in queue '{leaf.path}'"
-        is_pinned = queue.required_node is not None
-        endings.append(f"{over} {_amounts(queue, headroom.of_queue(leaf, is_pinned=is_pinned))}" if after & OVER_QUOTA else fits)
+        room = headroom.left_to_queue(leaf.path_up, is_pinned=queue.required_node is not None)
+        endings.append(f"{over} {_amounts(queue, room)}" if after & OVER_QUOTA else fits)
     return [
         AskRemark(now_ns, ask, leaf.path, f"Request '{ask.spec.allocation_key}' {ending}") for ask in asks for ending in endings
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import resources
 
@@ -11,6 +12,7 @@ import trio
 from ykactor.client import Disconnected, ResourceManager, connect
 from ykactor.surfaces.cli.follow import as_text, print_messages
 from ykactor.surfaces.cli.serve import DEFAULT_ADDRESS, Address, serve
+from ykactor.surfaces.environment import reserves_nodes
 from ykactor.surfaces.server.daemon import Settings
 from ykactor.surfaces.server.logs import configure
 from ykactor.wire import queuefile
@@ -52,7 +54,7 @@ async def _demonstrate(scenario: Scenario, address: tuple[str, int]) -> None:
 
 async def _run_daemon(address: tuple[str, int], everything: trio.CancelScope, *, task_status: trio.TaskStatus[str]) -> None:
     """The daemon takes the signals: when it has ended, all is over."""
-    await serve(queuefile.load(""), Settings(), address, task_status=task_status)
+    await serve(queuefile.load(""), Settings(reserves=reserves_nodes(os.environ)), address, task_status=task_status)
     everything.cancel()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import traceback
@@ -15,6 +16,7 @@ import trio
 
 from ykactor.actors.clock import Clock
 from ykactor.core.config.model import SchedulerConfig
+from ykactor.surfaces.environment import reserves_nodes
 from ykactor.surfaces.server.daemon import Daemon, Settings, url_of
 from ykactor.surfaces.server.logs import configure
 from ykactor.surfaces.server.systemd import Notifier, listen_fds
@@ -56,7 +58,7 @@ def command(config_path: Path | None, state_dir: Path | None, address: tuple[str
     if state_dir is not None:
         _make_state_dir(state_dir)
     try:
-        trio.run(serve, config, Settings(config_path, manual), address)
+        trio.run(serve, config, Settings(config_path, manual, reserves_nodes(os.environ)), address)
     except OSError as error:  # nothing runs yet: what the daemon raises comes in a group
         raise click.ClickException(f"{address[0]}:{address[1]}: {error}") from None
     except Exception as failure:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -14,6 +16,7 @@ from rich.progress import Progress
 from ykactor.core.values.ids import AllocationKey, QueuePath
 from ykactor.sim.simulator import Outcome, simulate, simulate_directly
 from ykactor.sim.summary import Summary, print_report
+from ykactor.surfaces.environment import reserves_nodes
 from ykactor.wire.queuefile.load import ConfigError
 from ykactor.wire.scenario import Scenario, ScenarioError, load
 from ykactor.wire.si.responses import decision_log
@@ -47,12 +50,12 @@ def command(scenario: Path, decisions: BinaryIO | None, final: BinaryIO | None, 
 
 
 def _run(scenario: Scenario, oracle: bool) -> Outcome:
-    run = simulate_directly if oracle else simulate
+    run = partial(simulate_directly if oracle else simulate, reserves=reserves_nodes(os.environ))
     if not sys.stderr.isatty():
         return run(scenario)
     with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(scenario.name or "simulating", total=1.0)
-        return run(scenario, lambda share: bar.update(task, completed=share))
+        return run(scenario, progress=lambda share: bar.update(task, completed=share))
 
 
 def _print_summary(outcome: Outcome) -> None:

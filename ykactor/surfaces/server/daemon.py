@@ -54,10 +54,12 @@ class Settings(Struct, frozen=True):
     Attributes:
         config_path: the queue file that is watched; None runs on the built-in default.
         manual: cycles run only when a ``ScheduleRequest`` asks for them.
+        reserves: asks reserve nodes.
     """
 
     config_path: Path | None = None
     manual: bool = False
+    reserves: bool = True
 
 
 class Daemon:
@@ -188,7 +190,8 @@ class Daemon:
         self._stop.set()
 
     def _make_partition(self, config: PartitionConfig) -> PartitionActor:
-        return PartitionActor(config, self._clock, self.feed.inbox.put, manual=self.manual, on_cycle=_log_cycle)
+        publish, reserves = self.feed.inbox.put, self._settings.reserves
+        return PartitionActor(config, self._clock, publish, manual=self.manual, reserves=reserves, on_cycle=_log_cycle)
 
     async def _stop_partitions(self) -> None:
         """No more input; wait until the turn under way is finished and published."""
@@ -207,7 +210,7 @@ class Daemon:
         rosters = [self.roster(name) for name in self.partitions]
         queues = sum(len(roster.queues) for roster in rosters)
         nodes = sum(len(roster.nodes) for roster in rosters)
-        counts = [actor.scheduler_core.indexes.preemptions.counts for actor in self._partitions.actors.values()]
+        counts = [actor.scheduler_core.state.preemptions.counts for actor in self._partitions.actors.values()]
         evictions = sum(it.evictions for it in counts)
         preempted = f", {sum(it.preemptions for it in counts)} preemptions of {evictions} allocations" if evictions else ""
         here = f"{len(rosters)} partitions, {queues} queues, {nodes} nodes"

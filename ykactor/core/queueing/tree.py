@@ -1,0 +1,199 @@
+"""The tree of scheduling queues: what each holds, its priority, and which child or application comes first in it.
+
+A ``QueueNode`` is the usage of a queue together with its place among its siblings. The tree keeps priorities and shares up to
+date and knows the order in which the walk from root comes to its leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ykactor.core.config.model import QueueConfig
+from ykactor.core.queueing.leaf_order import LeafOrder
+from ykactor.core.queueing.pending import WaitingApplication
+from ykactor.core.queueing.priorities import Priority, PriorityBag, queue_priority
+from ykactor.core.queueing.sibling_order import ChildOrder, ChildPlace, Effort
+from ykactor.core.quota.ledger import QueueUsage
+from ykactor.core.values.ids import QueuePath
+from ykactor.core.values.resources import Resource
+
+#: Queues looked at before other tasks get their turn (about 10 us each).
+BREATH = 200
+
+
+class QueueNode(QueueUsage):
+    """One queue as the planner sees it.
+
+    Attributes:
+        priorities: of the children, or of the leaf's applications; ``priority`` is what the parent sees (PR-11).
+        children: of a parent, in order.
+        applications: of a leaf, in order.
+        place: among the siblings; written by the parent's ``children``, as is ``parked``.
+    """
+
+    __slots__ = ("_effort", "applications", "children", "is_leaf", "parked", "place", "priorities", "priority")
+
+    def __init__(self, config: QueueConfig, is_leaf: bool, parent: QueueNode | None, effort: Effort) -> None:
+        super().__init__(config, parent)
+        self._effort = effort
+        self.priorities = PriorityBag()
+        self.priority: Priority = None
+        self.configure(config, is_leaf)
+
+    def configure(self, config: QueueConfig, is_leaf: bool) -> None:
+        """Take over new settings; usage stays, the order of children or applications begins anew."""
+        self.set_limits(config)
+        self.is_leaf = is_leaf
+        self.children: ChildOrder[QueueNode] = ChildOrder(self._effort, by_priority=config.properties.sort_by_priority)
+        self.applications = LeafOrder(config)
+        self.place: ChildPlace[QueueNode] = ChildPlace()
+        self.parked = False
+
+
+class QueueTree:
+    """All queues of a partition."""
+
+    def __init__(self) -> None:
+        #: Parents before their children.
+        self.nodes: dict[QueuePath, QueueNode] = {}
+        self.root: QueueNode
+        #: What comparing sibling queues costs.
+        self.effort = Effort()
+        #: Sum of all node capacities (QU-30); None while it has no positive value.
+        self.root_max: Resource | None = None
+        self._shares_are_stale = True
+
+    # ---- which queues there are
+
+    def configure(self, queues: Iterable[tuple[QueueConfig, bool]]) -> Iterator[None]:
+        """Take over a queue tree: settings and "is a leaf", parents before children. Yields where other tasks may have a turn.
+
+        Queues that are not named are dropped; they must be empty.
+        """
+        old, self.nodes = self.nodes, {}
+        for number, (config, is_leaf) in enumerate(queues, 1):
+            node = old.get(config.path)
+            if node is None:
+                node = self.add(config, is_leaf)
+            else:
+                if not node.is_leaf:  # a leaf's applications are still in its bag, its children show themselves below
+                    node.priorities = PriorityBag()
+                node.configure(config, is_leaf)
+                self.nodes[config.path] = node
+            node.priority = None
+            if number % BREATH == 0:
+                yield
+        self.root = next(iter(self.nodes.values()))
+        self.root.max = self.root_max
+        for number, node in enumerate(reversed(self.nodes.values()), 1):  # children before parents
+            self.refresh_priority(node)
+            if number % BREATH == 0:
+                yield
+        self._shares_are_stale = True
+
+    def reconfigure_leaf(self, leaf: QueueNode, config: QueueConfig) -> None:
+        """One leaf has other settings; its properties stay as they are. Its applications have to be ordered again."""
+        assert leaf.parent is not None
+        leaf.parent.children.remove(leaf)
+        leaf.configure(config, is_leaf=True)
+        leaf.set_denominators(has_cluster=bool(self.root_max))
+
+    def add(self, config: QueueConfig, is_leaf: bool) -> QueueNode:
+        """A queue more; its parent must be there."""
+        above = config.path.rpartition(".")[0]
+        node = QueueNode(config, is_leaf, self.nodes[QueuePath(above)] if above else None, self.effort)
+        self.nodes[config.path] = node
+        node.set_denominators(has_cluster=bool(self.root_max))
+        return node
+
+    def remove(self, path: QueuePath) -> None:
+        """An empty queue less."""
+        del self.nodes[path]
+
+    def set_root_max(self, total: Resource | None) -> None:
+        """The nodes offer ``total`` together from now on."""
+        self.root_max = self.root.max = total
+        self._shares_are_stale = True
+
+    def children_of(self) -> dict[QueueNode, list[QueueNode]]:
+        """The children of every parent that has some, in name order, with or without pending asks."""
+        children: dict[QueueNode, list[QueueNode]] = {}
+        for _, node in sorted(self.nodes.items()):
+            if node.parent is not None:
+                children.setdefault(node.parent, []).append(node)
+        return children
+
+    # ---- priorities and shares
+
+    def refresh_priority(self, node: QueueNode) -> None:
+        """Recompute what a queue shows to its parent, and pass a change upwards (PR-18)."""
+        while True:
+            priority = queue_priority(node.priorities.highest, node.config.properties)
+            if priority == node.priority:
+                return
+            parent = node.parent
+            if parent is not None:
+                parent.priorities.replace(node.priority, priority)
+            node.priority = priority
+            if parent is None:
+                return
+            node = parent
+
+    def refresh_shares(self) -> Iterator[None]:
+        """Recompute every share, if a max, a guarantee or the cluster changed since the last time. Yields as above."""
+        if not self._shares_are_stale:
+            return
+        self._shares_are_stale = False
+        for number, node in enumerate(self.nodes.values(), 1):  # parents before children
+            node.set_denominators(has_cluster=bool(self.root_max))
+            if node.parent is not None:
+                node.parent.children.update(node)
+            if number % BREATH == 0:
+                yield
+
+    # ---- the walk
+
+    def leaf_of(self, application: WaitingApplication) -> QueueNode:
+        """The leaf of an application."""
+        leaf = application.leaf
+        assert isinstance(leaf, QueueNode)
+        return leaf
+
+    def move(self, application: WaitingApplication, to_leaf: QueueNode) -> None:
+        """An application goes from its leaf to another one, where it has to be ordered anew."""
+        leaf = self.leaf_of(application)
+        leaf.applications.remove(application)
+        leaf.priorities.replace(application.shown_priority, None)
+        application.shown_priority = None
+        application.leave_lines()
+        application.leaf = to_leaf
+
+    def update_places(self, leaf: QueueNode) -> None:
+        """Bring the places of a leaf and of all queues above it up to date."""
+        for node in leaf.path_up:
+            if node.parent is not None:
+                node.parent.children.update(node)
+
+    def wake(self, leaf: QueueNode) -> None:
+        """Offer a leaf and its ancestors again: something there may be placeable now."""
+        for node in leaf.path_up:
+            if node.parent is not None:
+                node.parent.children.wake(node)
+
+    def first_of(self, leaves: Iterable[QueueNode]) -> QueueNode:
+        """The leaf that the walk from root comes to first; each of ``leaves`` must have something pending."""
+        return next(self.in_order(leaves))
+
+    def in_order(self, leaves: Iterable[QueueNode]) -> Iterator[QueueNode]:
+        """At least one leaf, in the order in which the walk from root comes to them as far as they are asked for."""
+        children: dict[QueueNode, list[QueueNode]] = {}
+        for node in {node for leaf in leaves for node in leaf.path_up}:
+            if node.parent is not None:
+                children.setdefault(node.parent, []).append(node)
+        ahead = [self.root]
+        while ahead:
+            queue = ahead.pop()
+            if queue in children:
+                ahead += sorted(children[queue], key=queue.children.rank, reverse=True)
+            else:
+                yield queue

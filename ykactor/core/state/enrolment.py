@@ -1,0 +1,92 @@
+"""Which limits of users and groups an application counts against, from its first ask until it leaves (QU-64 to QU-78)."""
+
+from __future__ import annotations
+
+from ykactor.core.messages.facts import Decision, GroupLinkChanged, LimitChanged, Payer, UsageChanged
+from ykactor.core.queueing.pending import WaitingApplication
+from ykactor.core.quota.ledger import QueueUsage
+from ykactor.core.quota.limits import GroupChoice, choose_group, keep_group, still_holds
+from ykactor.core.state.state import SchedulerState
+from ykactor.core.values.resources import Resource, saturated
+
+
+def enrol(state: SchedulerState, at_ns: int, application: WaitingApplication) -> list[Decision]:
+    """Count the application from its first ask or allocation on (QU-70)."""
+    if not (application.asks or application.allocated):
+        return []
+    leaf = application.leaf
+    application.choose(choose_group(leaf.limits_up(), application.who))
+    facts = _link_changed(at_ns, application, application.group, "SET")
+    facts += usage_changed(at_ns, Payer("", application.payer.group), leaf, "ADD", application.allocated)
+    facts += _first_sights(state, at_ns, application)
+    _hold_trackers(state, application)
+    return facts
+
+
+def leave(state: SchedulerState, at_ns: int, application: WaitingApplication) -> list[Decision]:
+    """The application counts against nothing any more."""
+    facts = _link_changed(at_ns, application, application.group, "REMOVE")
+    if application.counted:
+        application.uncount()
+    state.trackers.let_go(application.trackers)
+    return facts
+
+
+def move(state: SchedulerState, at_ns: int, application: WaitingApplication, old: QueueUsage) -> list[Decision]:
+    """The application has come from the leaf ``old``: its limits are those of the new path."""
+    leaf = application.leaf
+    facts = usage_changed(at_ns, application.payer, old, "REMOVE", application.allocated)
+    if application.enrolled:
+        state.trackers.let_go(application.trackers)
+        application.let_go()
+        facts += _change_group(at_ns, application, keep_group(leaf.limits_up(), application.who, application.group))
+        facts += _first_sights(state, at_ns, application)
+        _hold_trackers(state, application)
+    return facts + usage_changed(at_ns, application.payer, leaf, "ADD", application.allocated)
+
+
+def renew(state: SchedulerState, at_ns: int, application: WaitingApplication) -> list[Decision]:
+    """Other limits hold: count what runs against them; the group stays as long as its queue limits it (QU-76, QU-77)."""
+    facts: list[Decision] = []
+    if application.enrolled:
+        limits_up = application.leaf.limits_up()
+        if application.group is not None and not still_holds(limits_up, application.group):
+            before = application.payer.group
+            facts += _change_group(at_ns, application, choose_group(limits_up, application.who))
+            if application.payer.group != before:  # what runs counts against the other group (QU-77)
+                facts += usage_changed(at_ns, Payer("", before), application.leaf, "REMOVE", application.allocated)
+                facts += usage_changed(at_ns, Payer("", application.payer.group), application.leaf, "ADD", application.allocated)
+        _hold_trackers(state, application)
+    return facts
+
+
+def usage_changed(at_ns: int, payer: Payer, leaf: QueueUsage, change: str, resource: Resource) -> list[Decision]:
+    """That a user and its group use more or less; empty where nobody is charged."""
+    if resource and (payer.user or payer.group):
+        return [UsageChanged(at_ns, payer, leaf.path, change, saturated(resource))]
+    return []
+
+
+def _change_group(at_ns: int, application: WaitingApplication, group: GroupChoice | None) -> list[Decision]:
+    """The application counts against this group from now on, which may be the one that it had."""
+    before = application.group
+    application.choose(group)
+    if (before and before.group) == (group and group.group):
+        return []
+    return _link_changed(at_ns, application, before, "REMOVE") + _link_changed(at_ns, application, group, "SET")
+
+
+def _link_changed(at_ns: int, application: WaitingApplication, group: GroupChoice | None, change: str) -> list[Decision]:
+    if group is None:
+        return []
+    return [GroupLinkChanged(at_ns, application.application_id, application.leaf.path, group.group, change)]
+
+
+def _first_sights(state: SchedulerState, at_ns: int, application: WaitingApplication) -> list[Decision]:
+    user = application.who.user
+    paths = state.trackers.first_sights(application.leaf.limits_up(), user)
+    return [LimitChanged(at_ns, path, f"user {user}", "SET") for path in paths]
+
+
+def _hold_trackers(state: SchedulerState, application: WaitingApplication) -> None:
+    application.hold(state.trackers.hold(application.leaf.limits_up(), application.who, application.group))

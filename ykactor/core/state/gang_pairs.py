@@ -1,0 +1,58 @@
+"""Where a real ask can take the place of a placeholder: pairs of both, by leaf and application.
+
+A pair that cannot be joined now, because no node has room or the resource manager has not answered, is set aside until a node
+or an answer changes.
+"""
+
+from __future__ import annotations
+
+from ykactor.core.messages.states import ApplicationState
+from ykactor.core.nodes.index import NodeIndex
+from ykactor.core.queueing.pending import WaitingApplication
+from ykactor.core.queueing.tree import QueueNode
+
+
+class GangPairs:
+    """The applications that have such pairs."""
+
+    def __init__(self, nodes: NodeIndex) -> None:
+        self._nodes = nodes
+        self.by_leaf: dict[QueueNode, dict[WaitingApplication, None]] = {}
+        self.aside: dict[WaitingApplication, QueueNode] = {}
+        #: What ``_changes`` was when everything was offered last.
+        self._recalled = 0, 0
+
+    def note(self, leaf: QueueNode, application: WaitingApplication) -> None:
+        """The asks or placeholders of an application have changed."""
+        self.forget(leaf, application)
+        gang = application.gang
+        if gang is not None and gang.has_pair() and application.state is not ApplicationState.FAILING:
+            self.by_leaf.setdefault(leaf, {})[application] = None
+
+    def forget(self, leaf: QueueNode, application: WaitingApplication) -> None:
+        """The application has no pairs any more, or leaves the queue."""
+        self.aside.pop(application, None)
+        if leaf in self.by_leaf:
+            self.by_leaf[leaf].pop(application, None)
+            if not self.by_leaf[leaf]:
+                del self.by_leaf[leaf]
+
+    def clear(self) -> None:
+        """All orders begin anew."""
+        self.by_leaf.clear()
+        self.aside.clear()
+
+    def set_aside(self, leaf: QueueNode, application: WaitingApplication) -> None:
+        """None of the pairs of an application can be joined until a node, an answer or the application changes."""
+        if application in self.by_leaf.get(leaf, ()):
+            self.forget(leaf, application)
+            self.aside[application] = leaf
+
+    def recall(self) -> None:
+        """Offer again what was set aside if a node or an answer has changed."""
+        changes = self._nodes.openings, self._nodes.predicates.changes
+        if self._recalled != changes:
+            self._recalled = changes
+            for application, leaf in self.aside.items():
+                self.by_leaf.setdefault(leaf, {})[application] = None
+            self.aside.clear()

@@ -1,0 +1,81 @@
+"""What another configuration, a queue that comes or goes, or another quota changes in the scheduler's state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ykactor.core.messages.facts import Decision, LimitChanged
+from ykactor.core.objects.leaf import LeafCore
+from ykactor.core.quota.limits import QueueLimits, Trackers, in_force
+from ykactor.core.state import enrolment
+from ykactor.core.state.state import SchedulerState
+from ykactor.core.state.worklist import Worklist
+from ykactor.core.values.ids import QueuePath
+
+#: Applications taken over before other tasks get their turn.
+BREATH = 1000
+
+
+def apply(state: SchedulerState, work: Worklist, at_ns: int) -> Iterator[None]:
+    """A configuration is in force."""
+    configs = {path: node.config for path, node in state.tree.nodes.items()}
+    before = in_force(_limits(state), state.trackers)
+    yield from rebuild(state, work, at_ns)
+    state.clocks.adopt(at_ns, configs, state.tree.nodes.values())
+    after = in_force(_limits(state), state.trackers)
+    gone = [LimitChanged(at_ns, *key, "REMOVE") for key in before if key not in after]
+    work.consequences += gone + [LimitChanged(at_ns, *key, "SET") for key in after if after[key] != before.get(key)]
+
+
+def rebuild(state: SchedulerState, work: Worklist, at_ns: int) -> Iterator[None]:
+    """The queue tree or its settings changed: all orders and trackers begin anew."""
+    work.tree_changed = False
+    state.remarks.forget_all_lines()
+    queues = state.registry.queues.values()
+    yield from state.tree.configure((queue.config, isinstance(queue, LeafCore)) for queue in queues)
+    yield from state.nodes.configure(state.registry.config.node_sort_policy)
+    state.trackers = Trackers()
+    state.pairs.clear()
+    for number, application in enumerate(list(state.applications.values()), 1):
+        application.leaf = leaf = state.tree.nodes[application.leaf.path]
+        application.leave_lines()
+        work.consequences += enrolment.renew(state, at_ns, application)
+        work.touch(leaf, application)
+        if number % BREATH == 0:
+            yield
+    state.capacity_grew()
+
+
+def add_queue(state: SchedulerState, path: QueuePath) -> None:
+    """Placement has created a queue."""
+    if path not in state.tree.nodes:  # it is there when a configuration was observed after it came
+        core = state.registry.queues[path]
+        state.tree.add(core.config, isinstance(core, LeafCore))
+
+
+def remove_queue(state: SchedulerState, at_ns: int, path: QueuePath) -> list[Decision]:
+    """An empty queue is gone, and its limits with it."""
+    node = state.tree.nodes[path]
+    ended = in_force([node.limits], Trackers()) if node.limits is not None else ()
+    state.clocks.forget(node)
+    state.tree.remove(path)
+    return [LimitChanged(at_ns, *key, "REMOVE") for key in ended]
+
+
+def adopt_quotas(state: SchedulerState, work: Worklist, path: QueuePath) -> None:
+    """An application may have brought other quotas for its dynamic leaf (QU-100)."""
+    leaf, core = state.tree.nodes[path], state.registry.queues[path]
+    if leaf.config is core.config or not isinstance(core, LeafCore):
+        return
+    standing = leaf.applications.standing()  # also those of which we are about to hear that they have left
+    state.remarks.forget_lines(leaf)
+    state.tree.reconfigure_leaf(leaf, core.config)
+    pending = [state.applications[name] for name in core.applications if name in state.applications]
+    for application in dict.fromkeys([*standing, *pending]):
+        application.leave_lines()
+        work.touch(leaf, application)
+    state.capacity_grew()
+
+
+def _limits(state: SchedulerState) -> Iterator[QueueLimits]:
+    return (node.limits for node in state.tree.nodes.values() if node.limits is not None)

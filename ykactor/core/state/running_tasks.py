@@ -1,0 +1,54 @@
+"""What runs, as its owners have it; only preemption needs it.
+
+Owners are as the scheduler's state has them only before a plan has decided anything: whoever reads here has a plan of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ykactor.core.messages.asks import Ask, shape_of
+from ykactor.core.objects.application import Application
+from ykactor.core.objects.node import NodeCore
+from ykactor.core.objects.registry import Roster
+from ykactor.core.queueing.pending import WaitingApplication
+from ykactor.core.quota.ledger import QueueUsage
+from ykactor.core.values.ids import ApplicationID, NodeID
+
+
+class RunningTasks:
+    """A read-only view of nodes and leaves."""
+
+    def __init__(self, registry: Roster, applications: Mapping[ApplicationID, WaitingApplication]) -> None:
+        self._registry = registry
+        self._applications = applications
+
+    def on_node(self, node_id: NodeID) -> NodeCore:
+        """The owner of what runs on a node."""
+        return self._registry.nodes[node_id]
+
+    def began_ns(self, task: Ask) -> int:
+        """When a task began to run."""
+        return self._owner_of(task).began_ns[task.spec.allocation_key]
+
+    def queue_of(self, task: Ask) -> QueueUsage:
+        """The queue of a task's application."""
+        return self._applications[task.spec.application_id].leaf
+
+    def queue_of_victim(self, task: Ask) -> QueueUsage | None:
+        """The queue of a task that may be released for others; None for one that may not (PE-30).
+
+        A possible victim runs, requires no node, and is not being released.
+        """
+        owner, key = self._owner_of(task), task.spec.allocation_key
+        may_go = key in owner.allocations and key not in owner.gang.released and shape_of(task.spec)[1] is None
+        return self.queue_of(task) if may_go else None
+
+    def possible_victims(self, leaf: QueueUsage) -> list[Ask]:
+        """The tasks of a leaf that may be victims."""
+        owners = self._registry.leaf(leaf.path).applications.values()
+        return [task for owner in owners for task, _ in owner.allocations.values() if self.queue_of_victim(task) is not None]
+
+    def _owner_of(self, task: Ask) -> Application:
+        application = self._applications[task.spec.application_id]
+        return self._registry.leaf(application.leaf.path).applications[application.application_id]

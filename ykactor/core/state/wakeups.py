@@ -1,0 +1,78 @@
+"""When time alone changes what can be decided: asks that become old enough, attempts that came to nothing, back-off that ends."""
+
+from __future__ import annotations
+
+from heapq import merge
+
+from ykactor.core.messages.asks import Ask, order_of
+from ykactor.core.queueing.pending import WaitingApplication
+from ykactor.core.state.state import SchedulerState
+from ykactor.core.values.times import NEVER
+
+
+def next_ns(state: SchedulerState, after_ns: int) -> int | None:
+    """When time alone may change what is decided, if a plan was made at ``after_ns`` and nothing happens; None is never."""
+    times = [
+        state.next_eligible_ns,
+        state.reservations.next_old_ns(after_ns),
+        state.preemptions.next_ns(),
+        min(state.backoffs.values(), default=None),
+    ]
+    if state.enforces_quotas():
+        times.append(state.clocks.next_ns())
+    return min((at_ns for at_ns in times if at_ns is not None and at_ns < NEVER), default=None)
+
+
+def on_deadlines(state: SchedulerState, now_ns: int) -> None:
+    """Try everything again if an ask has become old enough, or if room was made and the ask could not be placed (PE-55)."""
+    for contest in state.preemptions.overdue(now_ns):
+        state.preemptions.end(state.leaf_of(contest.application), contest.ask)
+        contest.application.reserve(contest.ask, contends=state.may_still_preempt(contest.ask))
+        state.nodes.mark(state.reservations.of(contest.ask).node)
+        state.requeue(contest.application)
+        state.next_eligible_ns = now_ns
+    for application in [application for application, until_ns in state.backoffs.items() if until_ns <= now_ns]:
+        _end_backoff(state, application)
+    if state.next_eligible_ns is not None and state.next_eligible_ns <= now_ns:
+        state.next_eligible_ns = None
+        state.capacity_grew()
+
+
+# ---- back-off
+
+
+def back_off(state: SchedulerState, application: WaitingApplication, until_ns: int) -> None:
+    """Leave an application alone; new asks do not change that (SC-38)."""
+    application.backoff_ns = state.backoffs[application] = until_ns
+    application.changed = True
+    state.requeue(application)
+
+
+def _end_backoff(state: SchedulerState, application: WaitingApplication) -> None:
+    del state.backoffs[application]
+    application.backoff_ns, application.changed = 0, True
+    state.requeue(application)
+    state.tree.wake(state.leaf_of(application))
+
+
+def has_enough(application: WaitingApplication, count_max: int) -> bool:
+    """Whether ``count_max`` of its asks fit nowhere, all of them before one that has not been looked at or is behind them."""
+    count = 0
+    for ask in merge(*application.queues.values(), key=order_of):
+        if count == count_max:
+            return True
+        verdict = _fits_nowhere(application, ask)
+        if verdict is None:
+            return False
+        count += verdict
+    return False
+
+
+def _fits_nowhere(application: WaitingApplication, ask: Ask) -> bool | None:
+    """Whether an ask in line counts; None when it is still to be looked at. Those that lack quota or require a node do not."""
+    queue = application.asks[ask.spec.allocation_key][1]
+    assert queue is not None
+    line = queue.line
+    if line is None or not (line.parked or (line.stuck and queue.sort_key is not None and order_of(ask) < queue.sort_key)):
+        return None
+    return queue.required_node is None and isinstance(line.reason, str)

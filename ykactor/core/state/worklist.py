@@ -1,0 +1,46 @@
+"""What one observation still has to bring up to date, once for each thing, and what follows from the facts in it."""
+
+from __future__ import annotations
+
+from ykactor.core.messages.facts import Decision
+from ykactor.core.queueing.pending import WaitingApplication
+from ykactor.core.queueing.tree import QueueNode
+from ykactor.core.values.ids import NodeID
+from ykactor.core.values.resources import Resource
+
+
+class Worklist:
+    """Collects changes while facts are observed.
+
+    Attributes:
+        consequences: facts that follow from the one in work and are published with it.
+        applications, leaves, nodes: those that have changed.
+        pending: changes of pending amounts by leaf.
+        tree_changed: a queue became a leaf or a parent.
+    """
+
+    def __init__(self) -> None:
+        self.consequences: list[Decision] = []
+        self.applications: dict[WaitingApplication, None] = {}
+        self.leaves: dict[QueueNode, None] = {}
+        self.nodes: dict[NodeID, None] = {}
+        self.pending: dict[QueueNode, Resource] = {}
+        self.tree_changed = False
+
+    def touch(self, leaf: QueueNode, application: WaitingApplication) -> None:
+        """An application of ``leaf`` has changed."""
+        self.applications[application] = None
+        self.leaves[leaf] = None
+
+    def change_pending(self, leaf: QueueNode, resource: Resource, sign: int) -> None:
+        """Asks of ``leaf`` came (``sign`` 1) or went (-1)."""
+        change = self.pending.get(leaf)
+        if change is None:
+            change = self.pending[leaf] = {}
+        for name, quantity in resource.items():
+            change[name] = change.get(name, 0) + sign * quantity
+
+    def take_consequences(self) -> list[Decision]:
+        """What followed since this was last called."""
+        taken, self.consequences = self.consequences, []
+        return taken
