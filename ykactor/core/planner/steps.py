@@ -65,7 +65,7 @@ class PlanEnds(Exception):
 def place(
     indexes: Indexes, now_ns: int, leaf: Account, application: WaitingApplication, ask: Ask, node: IndexedNode
 ) -> Placement:
-    """Charge everything that a placement changes (section 5.3 of AP)."""
+    """Charge everything that a placement changes (AP-130)."""
     is_first = not application.counted
     indexes.remarks.is_stale = True
     application.discard(ask)
