@@ -85,7 +85,7 @@ def numbers(told):
 
 
 async def test_one_number_for_all_partitions_without_gaps(seed, autojump_clock):
-    """Events of all partitions share one sequence; facts without events use up no number."""
+    """Events of all partitions share one sequence; facts without events use up no number (EV-46)."""
     async with world("default", "gpu") as w:
 
         async def partition(name):
@@ -173,7 +173,7 @@ async def test_large_publication_is_held_back_as_a_whole(seed):
 
 
 async def test_subscriber_gets_what_follows_its_number():
-    """``from: n`` begins with event n + 1."""
+    """``from: n`` begins with event n + 1 (EV-46)."""
     async with world() as w:
         await w.publish("a", "b", "c")
         assert numbers(await w.subscribe(after=1).next()) == [2, 3]
@@ -207,7 +207,7 @@ async def test_overwritten_event_is_encoded_anew():
 
 
 async def test_lagging_subscriber_is_told_what_it_missed():
-    """When the ring has moved past a cursor the subscriber is told which events are gone, and goes on behind them."""
+    """When the ring has moved past a cursor the subscriber is told which events are gone, and goes on behind them (EV-64)."""
     async with world(ring_max=4) as w:
         subscription = w.subscribe()
         await w.publish(*["n"] * 10)
@@ -216,7 +216,7 @@ async def test_lagging_subscriber_is_told_what_it_missed():
 
 
 async def test_subscriber_that_never_reads_slows_nobody(seed):
-    """A subscriber is a cursor: others see every event while it sleeps, and the feed never waits."""
+    """A subscriber is a cursor: others see every event while it sleeps, and the feed never waits (EV-40)."""
     async with world(ring_max=50) as w:
         sleeper, reader = w.subscribe(), w.subscribe()
         seen = []
@@ -376,7 +376,7 @@ async def test_snapshot_is_exact_at_its_number(seed):
 
 
 async def test_replaying_events_on_a_snapshot_gives_the_present(seed):
-    """Under load: snapshot plus the events behind it equals the state, whatever order tasks run in."""
+    """Under load: snapshot plus the events behind it equals the state, whatever order tasks run in (EV-62)."""
     async with world("default", "gpu") as w:
         counts = dict.fromkeys(w.inboxes, 0)
 

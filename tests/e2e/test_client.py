@@ -251,7 +251,7 @@ async def has_follower(daemon):
 
 
 async def test_number_of_another_run_raises():
-    """Who resumes by number in a new process names the run too: another daemon's events are not taken for what follows."""
+    """Resuming by number in a new process names the run too: events of another daemon are not taken for what follows (EV-55)."""
     async with running_daemon() as daemon, running_daemon() as other:
         async with follow(daemon.url) as follower:
             known = follower.instance

@@ -253,7 +253,7 @@ class Step:
                     return found
         return []
 
-    # ---- section 3 of GA: placeholders
+    # ---- placeholders (GA-74 to GA-77)
 
     def replace_leaf(self, leaf: Queue) -> list[Event]:
         """Whoever it is and whatever its state: the space is paid for (GA-14)."""

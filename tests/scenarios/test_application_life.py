@@ -1,4 +1,4 @@
-"""From submission to oblivion: the test list of section 13 of AP, without gangs."""
+"""The life of an application that is no gang, from its submission until it is forgotten."""
 
 import pytest
 from world import RELEASED, World, app, ask, node, queue, release, remove, tree, world
@@ -11,9 +11,10 @@ def room(**keys: object) -> World:
     return world(tree(queue("a", **keys)), [node("n1", vcore=10)])
 
 
-def test_t1_starting_lasts_five_minutes() -> None:
-    """T1: one allocation: Starting; still after 299 s, Running at 300 s."""
-    it = room()
+@pytest.mark.parametrize("policy", ["fifo", "fair", "stateaware"])
+def test_starting_lasts_five_minutes(policy: str) -> None:
+    """One ask, one allocation (AP-52): Starting; still after 299 s, Running at 300 s, under every sort policy (AP-32, AP-43)."""
+    it = room(p={"application.sort.policy": policy})
     it.send(app("app-1"), ask("t1", "app-1", vcore=1), at=1)
     it.expect(*STARTED, "t1 on n1")
     it.wait(1 + 299)
@@ -24,23 +25,23 @@ def test_t1_starting_lasts_five_minutes() -> None:
     it.expect()
 
 
-def test_t2_second_allocation_runs() -> None:
-    """T2: two asks: Starting with the first allocation, Running with the second, each before its allocation (AP-36, AP-96)."""
+def test_second_allocation_runs() -> None:
+    """Two asks: Starting with the first allocation, Running with the second, each before its allocation (AP-36, AP-96)."""
     it = room()
     it.send(app("app-1"), ask("t1", "app-1", vcore=1), ask("t2", "app-1", vcore=1))
     it.expect(*STARTED, "t1 on n1", "app-1 Running", "t2 on n1")
 
 
 @pytest.mark.parametrize("value", ["true", "TRUE", "1"])
-def test_t3_starting_takes_no_time(value: str) -> None:
-    """T3: with the tag Starting and Running are entered in one step, in this order (AP-40)."""
+def test_starting_takes_no_time(value: str) -> None:
+    """With the tag Starting and Running are entered in one step, in this order (AP-40)."""
     it = room()
     it.send(app("app-1", application__stateaware__disable=value), ask("t1", "app-1", vcore=1))
     it.expect(*STARTED, "app-1 Running", "t1 on n1")
 
 
-def test_t4_false_is_false() -> None:
-    """T4: the tag's value ``false`` is as good as no tag."""
+def test_false_is_false() -> None:
+    """The tag's value ``false`` is as good as no tag (AP-40)."""
     it = room()
     it.send(app("app-1", application__stateaware__disable="false"), ask("t1", "app-1", vcore=1))
     it.expect(*STARTED, "t1 on n1")
@@ -48,8 +49,8 @@ def test_t4_false_is_false() -> None:
     it.expect("app-1 Running")
 
 
-def test_t5_released_in_starting() -> None:
-    """T5: Completing, no running slot any more, after 30 s Completed; the timer of Starting does not ring."""
+def test_released_in_starting() -> None:
+    """Completing, no running slot any more, after 30 s Completed (AP-43); the timer of Starting does not ring."""
     it = room()
     it.given(app("app-1"), ask("t1", "app-1", vcore=1))
     it.send(release("t1"), at=10)
@@ -63,8 +64,8 @@ def test_t5_released_in_starting() -> None:
     it.expect()
 
 
-def test_t6_work_comes_back_in_time() -> None:
-    """T6: a new ask 29 s into Completing: Running, not Completed at 30 s; a later Completing has full 30 s again (AP-51)."""
+def test_work_comes_back_in_time() -> None:
+    """A new ask 29 s into Completing: Running, not Completed at 30 s; a later Completing has full 30 s again (AP-51)."""
     it = room()
     it.given(app("app-1"), ask("t1", "app-1", vcore=1), release("t1"), at=0)
     it.given(ask("t0", "app-1", vcore=1), at=0)
@@ -80,7 +81,7 @@ def test_t6_work_comes_back_in_time() -> None:
     it.expect("app-1 Completed")
 
 
-def test_t6_at_the_very_moment() -> None:
+def test_at_the_very_moment() -> None:
     """A timer rings at its own time, before what is said at the same instant is heard (SC-5: deadlines are inclusive)."""
     it = room()
     it.given(app("app-1"), ask("t1", "app-1", vcore=1))
@@ -89,8 +90,8 @@ def test_t6_at_the_very_moment() -> None:
     it.expect("app-1 Completed", "t2 rejected: failed to find application app-1")
 
 
-def test_t7_ask_removed_while_accepted() -> None:
-    """T7: the only ask is cancelled: Completing, Completed; the cancelled ask gives no decision (AP-39, AP-120)."""
+def test_ask_removed_while_accepted() -> None:
+    """The only ask is cancelled: Completing, Completed; the cancelled ask gives no decision (AP-39, AP-120)."""
     it = room()
     it.given(app("app-1"), ask("t1", "app-1", vcore=11))
     it.send(release("t1"), at=5)
@@ -99,8 +100,8 @@ def test_t7_ask_removed_while_accepted() -> None:
     it.expect("app-1 Completed")
 
 
-def test_t8_same_id() -> None:
-    """T8: refused while the first is live, taken at once after it completed (AP-13, AP-72)."""
+def test_same_id() -> None:
+    """Refused while the first is live, taken at once after it completed (AP-13, AP-72)."""
     it = room()
     it.given(app("app-1"), ask("t1", "app-1", vcore=11))
     it.send(app("app-1"))
@@ -110,8 +111,8 @@ def test_t8_same_id() -> None:
     it.expect("app-1 Completed", "app-1 New")
 
 
-def test_t9_new_is_not_completed() -> None:
-    """T9: an application without asks stays New whatever is released, for ever (New + complete is an error)."""
+def test_new_is_not_completed() -> None:
+    """An application without asks stays New whatever is released, for ever (AP-30)."""
     it = room()
     it.given(app("app-1"))
     it.send(release(None), release("t9"))
@@ -120,8 +121,8 @@ def test_t9_new_is_not_completed() -> None:
     assert it.state_of("app-1") == "New"
 
 
-def test_t10_running_stays_running() -> None:
-    """T10: further allocations of a Running application say nothing about its state (AP-31)."""
+def test_running_stays_running() -> None:
+    """Further allocations of a Running application say nothing about its state (AP-31)."""
     it = room()
     it.given(app("app-1"), ask("t1", "app-1", vcore=1), ask("t2", "app-1", vcore=1))
     it.send(ask("t3", "app-1", vcore=1))
@@ -151,8 +152,8 @@ def test_allocations_without_asks_keep_it_running() -> None:
     ],
     ids=["New", "pending ask only", "with allocation", "Completing"],
 )
-def test_t11_removal(story: list[object], told: list[str]) -> None:
-    """T11: what is told (AP-81), that nothing is left (AP-80), that its id is free and that it is not kept (AP-82)."""
+def test_removal(story: list[object], told: list[str]) -> None:
+    """What is told (AP-81), that nothing is left (AP-80), that its id is free and that it is not kept (AP-82)."""
     it = room()
     for submission in [app("app-1"), *story]:
         it.given(submission)  # type: ignore[arg-type]
@@ -179,8 +180,8 @@ def test_removal_of_nobody() -> None:
     assert it.state_of("app-1") == "Completed"
 
 
-def test_t12_expiry() -> None:
-    """T12: 72 h after Completed the application is Expired; then it is forgotten (AP-73, AP-74)."""
+def test_expiry() -> None:
+    """72 h after Completed the application is Expired; then it is forgotten (AP-73, AP-74)."""
     it = room()
     it.given(app("app-1"), ask("t1", "app-1", vcore=11))
     it.given(release("t1"), at=0)
@@ -195,7 +196,7 @@ def test_t12_expiry() -> None:
     assert it.final()["applications"] == {}
 
 
-def test_t12_expiry_of_a_namesake() -> None:
+def test_expiry_of_a_namesake() -> None:
     """The expiry of an ended application does not touch a live one of the same id (AP-72)."""
     it = room()
     it.given(app("app-1"), ask("t1", "app-1", vcore=11), release("t1"))
@@ -208,7 +209,7 @@ def test_t12_expiry_of_a_namesake() -> None:
     it.expect("n2 accepted", "app-1 Starting", "t2 on n2")
 
 
-def test_t12_rejected_are_forgotten_too() -> None:
+def test_rejected_are_forgotten_too() -> None:
     """Rejected applications become Expired after 72 h without a message, and are deleted (AP-73, AP-74)."""
     it = room()
     it.send(app("app-1", "root.nowhere"))
@@ -220,8 +221,8 @@ def test_t12_rejected_are_forgotten_too() -> None:
     assert it.final()["applications"] == {}
 
 
-def test_t13_same_key() -> None:
-    """T13: the same ask again has no effect; a larger one moves pending by the difference on every level."""
+def test_same_key() -> None:
+    """The same ask again has no effect; a larger one moves pending by the difference on every level (AP-108, AP-110, AP-114)."""
     it = room()
     it.given(app("app-1"), ask("t1", "app-1", vcore=11))
     it.send(ask("t1", "app-1", vcore=11))
@@ -231,7 +232,7 @@ def test_t13_same_key() -> None:
     assert it.queue("root")["pending"] == it.queue("root.a")["pending"] == {"vcore": 12, "memory": 3}
 
 
-def test_t13_resized_allocation() -> None:
+def test_resized_allocation() -> None:
     """A running allocation's new size shows everywhere, without limit checks and without a word (AP-111)."""
     it = room(max={"vcore": 2})
     it.given(app("app-1"), ask("t1", "app-1", vcore=2))
@@ -243,8 +244,8 @@ def test_t13_resized_allocation() -> None:
     assert it.node("n1")["available"] == {"vcore": 10}
 
 
-def test_t14_recovered_above_max() -> None:
-    """T14: accepted above the queue's max and told in ``new``; no headroom for others until usage is below (QU-41, AP-109)."""
+def test_recovered_above_max() -> None:
+    """Accepted above the queue's max and told in ``new``; no headroom for others until usage is below (QU-41, AP-109)."""
     it = room(max={"vcore": 2})
     it.send(app("app-1"), ask("r1", "app-1", on="n1", vcore=3))
     it.expect(*STARTED, "r1 on n1")
@@ -256,8 +257,8 @@ def test_t14_recovered_above_max() -> None:
     it.expect(f"r1 {RELEASED}", "t1 on n1")
 
 
-def test_t15_release_all() -> None:
-    """T15: an empty key: everything goes, one echo for each allocation, none for asks."""
+def test_release_all() -> None:
+    """An empty key: everything goes, one echo for each allocation, none for asks (AP-126)."""
     it = room()
     it.given(app("app-1"), ask("t1", "app-1", vcore=5), ask("t2", "app-1", vcore=5), ask("t3", "app-1", vcore=5))
     it.send(release(None))
@@ -265,8 +266,8 @@ def test_t15_release_all() -> None:
     assert (it.queue("root")["allocated"], it.queue("root")["pending"]) == ({}, {})
 
 
-def test_t17_order_of_asks() -> None:
-    """T17: asks (priority 0, t=1), (5, t=2), (0, t=0) go in the order second, third, first."""
+def test_order_of_asks() -> None:
+    """Asks (priority 0, t=1), (5, t=2), (0, t=0) go in the order second, third, first (AP-55)."""
     it = world(tree(queue("a")))
     it.given(
         app("app-1"),
@@ -279,8 +280,8 @@ def test_t17_order_of_asks() -> None:
     assert it.placed() == ["second", "third", "first"]
 
 
-def test_t18_node_lost() -> None:
-    """T18: the key of what went with its node is free: sent again it is a new ask (AP-127); late releases are nothing."""
+def test_node_lost() -> None:
+    """The key of what went with its node is free: sent again it is a new ask (AP-127); late releases are nothing."""
     it = room()
     it.given(app("app-1"), ask("t1", "app-1", vcore=1), ask("t2", "app-1", vcore=1))
     it.given(node("n2", vcore=10))
@@ -319,7 +320,7 @@ def test_two_ends_in_one_second() -> None:
 
 
 def test_typical_sequence() -> None:
-    """The typical sequence at the end of section 10 of AP."""
+    """What the resource manager hears of a short life, in this order (AP-134)."""
     it = room()
     it.send(app("app-1"), at=0)
     it.send(ask("t1", "app-1", vcore=1), at=1)

@@ -1,7 +1,7 @@
-"""The order of events inside one step (section 7 of EV, EV-22, EV-30), smoke tests of the whole stream."""
+"""The order of events inside one step (EV-22, EV-30), smoke tests of the whole stream."""
 
 from test_event_table import N1, ONE, PLAIN, records
-from world import World, app, ask, node, queue, release, tree, world
+from world import World, app, ask, node, queue, release, remove, tree, world
 
 
 class Told:
@@ -18,7 +18,10 @@ class Told:
 
 
 def test_the_life_of_an_application() -> None:
-    """Each step of section 7 tells exactly its records, in this order."""
+    """Each step tells exactly its records, in this order (EV-30); ask records outlive tasks (EV-10), usage is the leaf's (EV-28).
+
+    A third allocation changes no state and tells none (EV-11).
+    """
     it = Told(world(PLAIN))
     assert it.since() == ["QUEUE root ADD DETAILS_NONE", "QUEUE root.a ADD DETAILS_NONE", "QUEUE root SET QUEUE_CONFIG"]
     it.world.send(N1)
@@ -82,6 +85,17 @@ def test_a_node_leaves() -> None:
         "NODE n1 REMOVE NODE_ALLOC t1", "USERGROUP alice REMOVE UG_USER_RESOURCE root.a",
         "APP app-1 REMOVE ALLOC_NODEREMOVED t1", "APP app-1 REMOVE REQUEST_CANCEL t1", "NODE n1 REMOVE NODE_DECOMISSION",
     ]  # fmt: skip
+
+
+def test_a_dynamic_queue_goes() -> None:
+    """EV-26: the application leaves its queue first; the queue goes when the cleaner comes."""
+    it = Told(world(tree(placementrules=[{"name": "provided", "create": True}])))
+    it.world.send(app("app-1", "root.new"))
+    it.since()
+    it.world.send(remove("app-1"))
+    assert it.since() == ["APP app-1 REMOVE DETAILS_NONE", "QUEUE root.new REMOVE QUEUE_APP app-1"]
+    it.world.wait(10)
+    assert it.since() == ["QUEUE root.new REMOVE QUEUE_DYNAMIC"]
 
 
 def test_refusals_are_silent() -> None:

@@ -1,4 +1,4 @@
-"""A resource manager that registers afresh and reports what runs (section 15 of SC, section 12 of AP, section 6 of GA)."""
+"""A resource manager that registers afresh and reports what runs (section 15 of SC, AP-99, GA-70 to GA-72)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_nothing_rings_from_before() -> None:
 
 @pytest.mark.parametrize("late", [release("t1"), release("t1", termination_type="TIMEOUT"), release(None), release("f1", "")])
 def test_answers_from_before(late: Any) -> None:
-    """A confirmation that was under way means nothing to whoever has not been reported yet (section 6.1 of AP)."""
+    """A confirmation that was under way means nothing to whoever has not been reported yet (AP-132)."""
     it = room()
     it.given(app("app-1"), ask("t1", "app-1", vcore=1), foreign("f1", "n1", vcore=1))
     it.given(reset())

@@ -5,6 +5,7 @@ from gangs import gang, holder, real, room, three
 from world import RELEASED, World, app, ask, node, queue, release, remove, terminate, tree, world
 
 from ykactor.core.messages.facts import ApplicationChanged
+from ykactor.core.messages.submissions import RemovePartition
 
 DAY_S = 86_400
 EXECUTION = "TIMEOUT (releasing allocations on application execution timeout)"
@@ -28,7 +29,7 @@ def why(it: World) -> dict[str, str]:
 
 @pytest.mark.parametrize("termination_type", ["STOPPED_BY_RM", "UNKNOWN_TERMINATION_TYPE", *CONFIRMATIONS])
 def test_all_of_an_application(termination_type: str) -> None:
-    """An empty key with any type ends all; wishes are echoed, confirmations and asks are not (section 6.1 of AP, AP-126)."""
+    """An empty key with any type ends all; wishes are echoed, confirmations and asks are not (AP-126, AP-131)."""
     it = plain()
     it.send(release(None, "app-1", termination_type))
     echoes = [] if termination_type in CONFIRMATIONS else [f"t1 {RELEASED}", f"t2 {RELEASED}"]
@@ -40,7 +41,7 @@ def test_all_of_an_application(termination_type: str) -> None:
 
 @pytest.mark.parametrize("termination_type", ["STOPPED_BY_RM", "UNKNOWN_TERMINATION_TYPE", *CONFIRMATIONS])
 def test_a_pending_placeholder(termination_type: str) -> None:
-    """It is cancelled without a word, and nobody waits for it any more (AP-120, section 1.1 of GA)."""
+    """It is cancelled without a word, and nobody waits for it any more (AP-120, GA-73)."""
     it = room()
     it.given(gang(), holder("p1", vcore=99), real("t1"))
     it.send(release("p1", "gang", termination_type))
@@ -51,7 +52,7 @@ def test_a_pending_placeholder(termination_type: str) -> None:
 
 
 def test_a_handshake_has_all_the_time() -> None:
-    """Usage goes down with the confirmation and not before; there is no retry and no timeout (AP-128)."""
+    """Usage goes down with the confirmation and not before; there is no retry and no timeout (AP-128, AP-133)."""
     it = plain(timeout_ms=10_000)
     it.wait(10)
     it.expect("app-1 Failing", f"t1 releasing {EXECUTION}", f"t2 releasing {EXECUTION}")
@@ -66,7 +67,7 @@ def test_a_handshake_has_all_the_time() -> None:
 
 
 def test_the_resource_manager_may_answer_as_it_likes() -> None:
-    """A wish of its own that crosses ours is as good as the confirmation, and is echoed (section 6.1 of AP)."""
+    """A wish of its own that crosses ours is as good as the confirmation, and is echoed (AP-131)."""
     it = plain(timeout_ms=10_000)
     it.wait(10)
     it.heard()
@@ -94,7 +95,7 @@ def test_all_of_a_failing_application() -> None:
 
 
 def test_all_of_a_gang_in_the_middle_of_a_replacement() -> None:
-    """Nobody takes a place of what ends as a whole, whatever its type."""
+    """Nobody takes a place of what ends as a whole, whatever its type (AP-126)."""
     it = room(confirms=False)
     it.given(gang(), *three(), real("t1"))
     it.send(release(None, "gang", "PLACEHOLDER_REPLACED"))
@@ -118,6 +119,16 @@ def test_a_lost_node_ends_the_handshake() -> None:
     it.heard()
     it.send(node("n1", "DECOMISSION"))
     it.expect("app-1 Failed", *(f"{key} released STOPPED_BY_RM (Node n1 Removed)" for key in ("t1", "t2")))
+
+
+def test_a_partition_that_is_removed() -> None:
+    """Its applications fail, and what they run is released without a confirmation (AP-45, AP-33)."""
+    it = plain()
+    it.direct.ingest(it.now_ns, [RemovePartition()])
+    it.expect(
+        "app-1 Failing", "app-1 Failed", *(f"{key} released STOPPED_BY_RM (Partition default Removed)" for key in ("t1", "t2"))
+    )
+    assert why(it)["Failing"] == "PartitionRemoved"
 
 
 # ---- asks and allocations of applications that are on their way out
@@ -183,7 +194,7 @@ def test_placed_by_the_resource_manager() -> None:
 
 @pytest.mark.parametrize("seconds", [30, 60, 300])
 def test_no_timer_outlives_its_application(seconds: int) -> None:
-    """Removal cancels Starting, Completing, placeholders and execution; a namesake has timers of its own (section 4.3 of AP)."""
+    """Removal cancels Starting, Completing, placeholders and execution; a namesake has its own (AP-43, AP-44, AP-46)."""
     it = room(2)
     it.given(gang(timeout_s=60), *three(), app("one", "root.g", timeout_ms=60_000), app("two", "root.g"))
     it.given(ask("r1", "one", vcore=1, on="n1"), ask("r2", "two", vcore=1, on="n1"), release("r2", "two"), at=0)

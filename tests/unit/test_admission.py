@@ -1,4 +1,4 @@
-"""How an application gets into a partition (sections 2 of AP, 5 of PL)."""
+"""How an application gets into a partition (AP-13, AP-14, AP-18 to AP-24, section 5 of PL)."""
 
 from world import World, app, ask, configure, node, queue, remove, template, tree, world
 
@@ -42,7 +42,7 @@ def test_it_comes_and_goes_in_one_message() -> None:
 
 
 def test_who_is_refused_creates_nothing() -> None:
-    """No queue is left behind by an application that is not added (PL-51, AP-23)."""
+    """No queue is left behind by an application that is not added (PL-51, AP-23, AP-14)."""
     small = template(max={"vcore": 1})
     it = world(tree(queue("p", parent=True, submitacl="bob", childtemplate=small), placementrules=CREATE, submitacl=""))
     gang = AddApplication(ApplicationID("app-4"), "root.p.x", "bob", placeholder_ask={"vcore": 2})
@@ -63,7 +63,7 @@ def test_who_is_refused_creates_nothing() -> None:
 
 
 def test_rejected_applications_are_remembered() -> None:
-    """They are in no queue, and their id is free (section 5 of PL)."""
+    """They are in no queue, and their id is free (AP-22, section 5 of PL)."""
     it = world(tree(queue("a")))
     it.given(app("app-1", "nowhere"))
     assert it.state_of("app-1") == "Rejected"

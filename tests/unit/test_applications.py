@@ -39,7 +39,7 @@ def said(facts: list[Decision]) -> list[str]:
     ],
 )
 def test_stateaware_tag(name: str, value: str, expected: bool) -> None:
-    """Tag names ignore case; only ``1 t true`` in any case are true (section 3 of AP)."""
+    """Tag names ignore case; only ``1 t true`` in any case are true (AP-40)."""
     assert is_stateaware({name: value}) is expected
 
 
@@ -89,7 +89,7 @@ def test_state_change_precedes_the_ask() -> None:
 
 
 def test_same_key_twice() -> None:
-    """T13: nothing changed, no effect (AP-114); another size is a resize (AP-110); the priority is kept (AP-116)."""
+    """Nothing changed, no effect (AP-114); another size is a resize (AP-110); the priority is kept (AP-116)."""
     it = application()
     it.submit(5, entry(vcore=1), 5, 1)
     assert it.submit(6, entry(vcore=1, priority=9), 6, 2) == []
@@ -111,7 +111,7 @@ def test_running_key_again() -> None:
 
 
 def test_moves_that_are_errors_change_nothing() -> None:
-    """T9, T10: Rejected, Failing or Completed + run, New + complete, Running + run: unchanged, no message (AP-30, AP-31)."""
+    """Rejected, Failing or Completed + run, New + complete, Running + run: unchanged, no message (AP-30, AP-31)."""
     it = application()
     for state, event in [
         ("Rejected", ApplicationEvent.RUN),
@@ -126,7 +126,7 @@ def test_moves_that_are_errors_change_nothing() -> None:
 
 
 def test_timers_belong_to_states() -> None:
-    """Armed on entering Starting and Completing, stopped on leaving any state (section 4.1 of AP)."""
+    """Armed on entering Starting and Completing, stopped on leaving any state (AP-43)."""
     it = application()
     found = []
     for event in ("run", "run", "run", "complete", "run", "complete", "complete"):
@@ -140,7 +140,7 @@ def test_timers_belong_to_states() -> None:
 
 
 def test_release_all_in_order() -> None:
-    """T15: one echo for each allocation, none for asks, and the end of the application comes with the last (AP-126)."""
+    """One echo for each allocation, none for asks, and the end of the application comes with the last (AP-126)."""
     it = application()
     for key, on in [("t1", "n1"), ("t2", None), ("t3", "n1")]:
         it.submit(5, entry(key, on), 5, 1)
@@ -160,7 +160,7 @@ def test_release_all_in_order() -> None:
     ],
 )
 def test_echoes(termination_type: str, told: str, echo: str) -> None:
-    """The table of section 6.1 of AP: wishes are echoed, confirmations are not; every type ends asks and allocations."""
+    """AP-131: wishes are echoed, confirmations are not; every type ends asks and allocations."""
     it = application()
     it.submit(5, entry("t1", "n1"), 5, 1)
     it.submit(5, entry("t2"), 5, 2)
@@ -172,7 +172,7 @@ def test_echoes(termination_type: str, told: str, echo: str) -> None:
 
 
 def test_unknown_type_is_told_as_stopped() -> None:
-    """UNKNOWN_TERMINATION_TYPE is echoed as STOPPED_BY_RM (the table of section 6.1 of AP)."""
+    """UNKNOWN_TERMINATION_TYPE is echoed as STOPPED_BY_RM (AP-131)."""
     it = world(tree(queue("a")), [node("n1", vcore=2)])
     it.given(app("app-1"), ask("t1", "app-1", vcore=1), ask("t2", "app-1", vcore=1))
     it.send(release("t1", termination_type="UNKNOWN_TERMINATION_TYPE"))

@@ -30,7 +30,7 @@ def keys(asks: list[Ask]) -> str:
 
 
 def test_order_of_asks() -> None:
-    """Higher priority, then earlier creation, then arrival (PR-50, PR-51, AP-55): T17 of AP and a tie."""
+    """Higher priority, then earlier creation, then arrival (PR-50, PR-51, AP-55), and a tie."""
     asks = [
         waiting("first", 1, created=1),
         waiting("second", 2, priority=5, created=2),

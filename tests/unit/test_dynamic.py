@@ -246,7 +246,7 @@ def test_what_is_not_mentioned_is_left_alone() -> None:
 
 
 def test_later_applications_overwrite() -> None:
-    """Tags are applied each time an application is added, and take effect at once (QU-100)."""
+    """Tags are applied each time an application is added, and take effect at once (QU-100, AP-17)."""
     it = world(tree(placementrules=CREATE), [node("n1", vcore=9)])
     it.given(app("app-1", namespace__resourcequota=quota(vcore=1)), ask("t1", "app-1", vcore=1), ask("t2", "app-1", vcore=2))
     assert it.why("t2") == "not enough vcore in queue root.a: wants 2, has 0 of 1"

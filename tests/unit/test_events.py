@@ -181,7 +181,7 @@ NODE_ALLOC_REMOVE = ("NODE", "n1", "REMOVE", "NODE_ALLOC", "t1", "", RES)
     ],
 )
 def test_events_of_a_fact(decision, expected):
-    """Sections 2 to 5 of EV: which records a fact gives, in which order."""
+    """Which records a fact gives, in which order (EV-69, EV-71 to EV-74), with names for type, change and detail (EV-1)."""
     assert rows(decision) == expected
 
 
@@ -198,7 +198,7 @@ def test_events_of_a_fact(decision, expected):
     ],
 )
 def test_events_of_a_release(decision, detail):
-    """Section 2 of EV: the detail tells the cause."""
+    """The detail tells the cause (EV-70)."""
     assert rows(decision) == [("APP", "app-1", "REMOVE", detail, "t1", "", RES)]
 
 
@@ -218,12 +218,12 @@ def test_events_of_a_release(decision, detail):
     ],
 )
 def test_every_state_has_its_detail(state, detail):
-    """Section 1.1 of EV: one detail for each state that can be entered."""
+    """One detail for each state that can be entered (EV-69)."""
     assert rows(fact.ApplicationChanged(S, "app-1", "root.a", state, "runApplication"))[0][3] == detail
 
 
 def test_records_are_numbered_and_say_where():
-    """Records of a fact have consecutive numbers, its time, and the partition and queue that subscribers filter by."""
+    """Records of a fact have consecutive numbers, its time, and the partition and queue that subscribers filter by (EV-1)."""
     records = events(ALLOCATED, "gpu", 41)
     assert [record.sequence for record in records] == [41, 42, 43]
     for record in records:
@@ -231,6 +231,6 @@ def test_records_are_numbered_and_say_where():
 
 
 def test_long_messages_are_cut():
-    """Section 1 of EV, T7: a message of more than 1024 characters becomes the first 1021 and three dots."""
+    """A message of more than 1024 characters becomes the first 1021 and three dots (EV-68)."""
     for length, expected in ((1024, "x" * 1024), (1500, "x" * 1021 + "...")):
         assert events(fact.ApplicationRejected(S, "app-1", "x" * length), "default", 1)[-1].message == expected

@@ -1,19 +1,19 @@
-"""Gangs: placeholders hold space, real tasks take it over (``gang.md``, section 8)."""
+"""Gangs: placeholders hold space, real tasks take it over."""
 
 import pytest
 from gangs import CANCELLED, GIVEN_UP, TIMEOUT, gang, holder, real, room, three
 from world import app, ask, configure, limit, node, queue, release, remove, tree, world
 
 
-def test_t1_complete_when_all_are_placed() -> None:
-    """T1: Accepted until the last placeholder, then Starting (AP-38)."""
+def test_complete_when_all_are_placed() -> None:
+    """Accepted until the last placeholder, then Starting (AP-38); no placeholder but those that were sent (GA-1)."""
     it = room()
     it.send(gang(), *three())
     it.expect("gang New", "gang Accepted", "p1 on n1", "p2 on n1", "gang Starting", "p3 on n1")
 
 
-def test_t2_replacement() -> None:
-    """T2: release, confirmation, ``new``, one after the other; Running with the second; usage stays (GA-30 to GA-35)."""
+def test_replacement() -> None:
+    """Release, confirmation, ``new``, one after the other; Running with the second; usage stays (GA-76, GA-30 to GA-35)."""
     it = room()
     it.given(gang(), *three())
     it.send(real("t1"), real("t2"), real("t3"))
@@ -29,8 +29,8 @@ def test_t2_replacement() -> None:
     assert it.queue("root.g")["allocated"] == {"vcore": 3}
 
 
-def test_t3_surplus_is_ordinary_in_the_end() -> None:
-    """T3: the fourth real ask waits until the third replacement is confirmed (GA-3, GA-13)."""
+def test_surplus_is_ordinary_in_the_end() -> None:
+    """The fourth real ask waits until the third replacement is confirmed (GA-3, GA-13)."""
     it = room(confirms=False)
     it.given(gang(), *three(), real("t1"), real("t2"), real("t3"), real("t4"))
     assert it.why("t4") == "waits for a placeholder of task group g"
@@ -39,8 +39,8 @@ def test_t3_surplus_is_ordinary_in_the_end() -> None:
     assert it.placed() == ["t1", "t2", "t3", "t4"]
 
 
-def test_t4_too_small_placeholders_go() -> None:
-    """T4: all placeholders of the group are cancelled, then the real ask is an ordinary one (row 1)."""
+def test_too_small_placeholders_go() -> None:
+    """All placeholders of the group are cancelled, then the real ask is an ordinary one (GA-75)."""
     it = room()
     it.given(gang(), *three())
     it.send(real("t1", vcore=2))
@@ -48,8 +48,8 @@ def test_t4_too_small_placeholders_go() -> None:
     assert [line for line in it.heard() if "gang" not in line] == [*cancelled, "t1 on n1"]
 
 
-def test_t5_usage_shrinks_with_confirmations() -> None:
-    """T5: placeholders of 2, real tasks of 1: the difference is free when it is confirmed, not before (GA-33)."""
+def test_usage_shrinks_with_confirmations() -> None:
+    """Placeholders of 2, real tasks of 1: the difference is free when it is confirmed, not before (GA-33)."""
     it = room(confirms=False)
     it.given(gang(6), *(holder(f"p{n}", vcore=2) for n in (1, 2, 3)), real("t1"), real("t2"), real("t3"))
     seen = [it.queue("root.g")["allocated"]["vcore"]]
@@ -60,8 +60,8 @@ def test_t5_usage_shrinks_with_confirmations() -> None:
     assert it.node("n1")["allocated"] == {"vcore": 3}
 
 
-def test_t6_without_confirmation_nothing_runs() -> None:
-    """T6: no ``new``, no second replacement of the same pair (GA-22); duplicates of the confirmation are ignored."""
+def test_without_confirmation_nothing_runs() -> None:
+    """No ``new``, no second replacement of the same pair (GA-22); duplicates of the confirmation are ignored."""
     it = room(confirms=False)
     it.given(gang(), *three())
     it.send(real("t1"))
@@ -73,8 +73,8 @@ def test_t6_without_confirmation_nothing_runs() -> None:
     it.expect("t1 on n1")
 
 
-def test_t8_soft_timeout() -> None:
-    """T8: Resuming, all placeholders go, Accepted, then an ordinary application (case 2 of GA-42)."""
+def test_soft_timeout() -> None:
+    """Resuming, all placeholders go, Accepted, then an ordinary application (GA-42, AP-44)."""
     it = world(tree(queue("g")), [node("n1", vcore=2)])
     it.given(gang(timeout_s=60), *three(), ask("t1", "gang", vcore=1))
     it.wait(59)
@@ -91,8 +91,8 @@ def test_t8_soft_timeout() -> None:
     )
 
 
-def test_t9_hard_timeout() -> None:
-    """T9: Failing, everything goes, Failed when the last release is confirmed."""
+def test_hard_timeout() -> None:
+    """Failing, everything goes (GA-45, AP-133), Failed when the last release is confirmed (GA-51)."""
     it = world(tree(queue("g")), [node("n1", vcore=2)], confirms=False)
     it.given(gang(style="Hard", timeout_s=60), *three(), ask("t1", "gang", vcore=1))
     it.wait(60)
@@ -110,8 +110,8 @@ def test_t9_hard_timeout() -> None:
     assert it.state_of("gang") == "Failed"
 
 
-def test_t8b_replacement_before_completion() -> None:
-    """T8b: a real task takes a place before the gang is complete and stays at the timeout (GA-14, GA-46, GA-49)."""
+def test_replacement_before_completion() -> None:
+    """A real task takes a place before the gang is complete and stays at the timeout (GA-14, GA-46, GA-49)."""
     it = world(tree(queue("g")), [node("n1", vcore=2)])
     it.given(gang(timeout_s=60), *three())
     it.send(real("t1"))
@@ -120,16 +120,16 @@ def test_t8b_replacement_before_completion() -> None:
     it.expect("gang Resuming", f"p2 releasing {TIMEOUT}", f"p3 releasing {GIVEN_UP}", "gang Accepted", "gang Starting")
 
 
-def test_t10_timeout_of_a_complete_gang() -> None:
-    """T10: what was not used goes, the state stays (case 1 of GA-42)."""
+def test_timeout_of_a_complete_gang() -> None:
+    """What was not used goes, the state stays (GA-42)."""
     it = room()
     it.given(gang(timeout_s=60), *three(), real("t1"))
     it.wait(60)
     it.expect(f"p2 releasing {TIMEOUT}", f"p3 releasing {TIMEOUT}")
 
 
-def test_t11_default_timeout() -> None:
-    """T11: 15 minutes where nothing sensible is given (AP-60, AP-61)."""
+def test_default_timeout() -> None:
+    """15 minutes where nothing sensible is given (AP-60, AP-61)."""
     for timeout_s in (0, -1, 1e17):
         it = world(tree(queue("g")), [node("n1", vcore=2)])
         it.given(gang(timeout_s=timeout_s), *three())
@@ -139,8 +139,8 @@ def test_t11_default_timeout() -> None:
         assert it.heard()[0] == "gang Resuming"
 
 
-def test_t12_t13_completion() -> None:
-    """T13: real work is done, placeholders remain: Completing, 30 s later they go, then Completed (AP-41, AP-50, AP-42)."""
+def test_completion() -> None:
+    """Real work is done, placeholders remain: Completing, 30 s later they go, then Completed (AP-41, AP-50, AP-42)."""
     it = room(confirms=False)
     it.given(gang(), *three(), real("t1"))
     it.given(release("p1", "gang", "PLACEHOLDER_REPLACED"))
@@ -155,8 +155,8 @@ def test_t12_t13_completion() -> None:
     it.expect("gang Completed")
 
 
-def test_t14_t15_admission() -> None:
-    """T14, T15: a fair queue cannot run gangs; the total must fit the configured max (AP-18, AP-19)."""
+def test_admission() -> None:
+    """A fair queue cannot run gangs; the total must fit the configured max (AP-18 to AP-20)."""
     it = room(p={"application.sort.policy": "fair"})
     it.send(gang())
     it.expect("gang Rejected: queue root.g cannot run application gang with task group request: unsupported sort type")
@@ -166,8 +166,8 @@ def test_t14_t15_admission() -> None:
     it.expect(f"gang Rejected: queue root.g cannot fit application gang: {reason}")
 
 
-def test_t16_node_lost_with_both() -> None:
-    """T16: placeholder and the real task that would take its place on the lost node: the real ask waits again (SC-115)."""
+def test_node_lost_with_both() -> None:
+    """Placeholder and the real task that would take its place on the lost node: the real ask waits again (GA-78, SC-115)."""
     it = room(confirms=False)
     it.given(gang(), *three(), real("t1"))
     it.given(node("n2", vcore=10))
@@ -176,8 +176,8 @@ def test_t16_node_lost_with_both() -> None:
     assert it.node("n2")["allocated"] == {"vcore": 1}
 
 
-def test_t19_groups_are_apart() -> None:
-    """T19: a real ask takes the place of a placeholder of its own group only."""
+def test_groups_are_apart() -> None:
+    """A real ask takes the place of a placeholder of its own group only (GA-74)."""
     it = room()
     it.given(gang(), holder("a1", group="a"), holder("a2", group="a"), holder("b1", group="b"))
     it.send(real("t1", group="b"), real("t2", group="b"))
@@ -270,7 +270,7 @@ def test_placeholders_need_a_group() -> None:
 
 
 def test_execution_timeout() -> None:
-    """T16 of AP: an application that is no gang may name how long it runs (AP-62)."""
+    """An application that is no gang may name how long it runs (AP-46, AP-62)."""
     it = room()
     it.given(app("one", "root.g", timeout_ms=10_000), ask("t1", "one", vcore=1), ask("t2", "one", vcore=99))
     it.wait(10)
@@ -279,11 +279,11 @@ def test_execution_timeout() -> None:
     assert it.queue("root.g")["allocated"] == {}
 
 
-# ---- whom a real ask replaces
+# ---- which placeholder a real ask replaces
 
 
 def test_order_of_placeholders() -> None:
-    """The oldest first, then by key (section 3 of GA)."""
+    """The oldest first, then by key (GA-74)."""
     it = room(confirms=False)
     old = {"p3": 5, "p1": 9, "p2": 5}
     it.given(gang(), *(ask(key, "gang", group="g", placeholder=True, vcore=1, created=it) for key, it in old.items()), at=10)
@@ -292,7 +292,7 @@ def test_order_of_placeholders() -> None:
 
 
 def test_groups_of_several_sizes() -> None:
-    """A real ask of 8 cancels the placeholder of 5 and takes the place of the one of 10 (GA-24, GA-26)."""
+    """A real ask of 8 cancels the placeholder of 5 and takes the place of the one of 10 (GA-2, GA-24, GA-26)."""
     it = world(tree(queue("g")), [node("n1", vcore=20)], confirms=False)
     it.given(gang(15), holder("p1", vcore=5), holder("p2", vcore=10))
     it.send(real("t1", vcore=8))
@@ -317,8 +317,8 @@ def test_a_draining_node_keeps_its_gang() -> None:
 
 
 @pytest.mark.parametrize("termination_type", ["STOPPED_BY_RM", "TIMEOUT", "PREEMPTED_BY_SCHEDULER", "PLACEHOLDER_REPLACED"])
-def test_t18_placeholders_that_end_otherwise(termination_type: str) -> None:
-    """Nobody takes their place; when none is left real asks are ordinary (section 1.1 of GA, AP-123)."""
+def test_placeholders_that_end_otherwise(termination_type: str) -> None:
+    """Nobody takes their place; when none is left real asks are ordinary (GA-73, GA-25, GA-78, AP-123)."""
     it = room(3, confirms=False)
     it.given(gang(), holder("p1", group="a"), holder("p2", group="a"), holder("p3", group="b", vcore=9))
     it.given(real("t1", group="b"))
@@ -406,7 +406,7 @@ def test_a_recovered_placeholder_holds_a_slot() -> None:
 
 
 def test_row_1_of_a_pass_with_nothing_to_replace() -> None:
-    """Each ask is compared with each placeholder of its group only, and nobody is cancelled twice (section 3 of GA)."""
+    """Each ask is compared with each placeholder of its group only, and nobody is cancelled twice (GA-75)."""
     it = room(confirms=False)
     it.given(gang(), holder("p1", group="a"), holder("p2", group="b"))
     it.send(real("t1", group="a", vcore=2), real("t2", group="a", vcore=2))

@@ -1,12 +1,12 @@
-"""The states and timers of gangs, and what happens when they time out (sections 4 and 5 of GA)."""
+"""The states and timers of gangs, and what happens when they time out (GA-40 to GA-42, GA-45 to GA-51)."""
 
 import pytest
 from gangs import GIVEN_UP, TIMEOUT, gang, holder, real, room, three
 from world import RELEASED, app, ask, node, queue, release, tree, world
 
 
-def test_t12_all_real_tasks_end() -> None:
-    """T12: everything was replaced and ended: Completing, 30 s later Completed."""
+def test_all_real_tasks_end() -> None:
+    """Everything was replaced and ended: Completing, 30 s later Completed (AP-41, AP-43)."""
     it = room()
     it.given(gang(), *three(), real("t1"), real("t2"), real("t3"))
     it.send(*(release(key, "gang") for key in ("t1", "t2", "t3")), at=10)
@@ -125,7 +125,7 @@ def test_hard_timeout_ends_real_tasks_too() -> None:
 
 
 def test_soft_timeout_lets_replacements_finish() -> None:
-    """In flight: it is neither released nor forgotten (GA-47, GA-48), and Accepted waits for it (row 6)."""
+    """In flight: it is neither released nor forgotten (GA-47, GA-48), and Accepted waits for it (GA-42)."""
     it = world(tree(queue("g")), [node("n1", vcore=2)], confirms=False)
     it.given(gang(3, timeout_s=60), holder("p1"), holder("p2", vcore=9), real("t1"))
     it.wait(60)
@@ -152,7 +152,7 @@ def test_placeholders_after_a_soft_timeout() -> None:
 
 @pytest.mark.parametrize("style", ["Soft", "Hard"])
 def test_placeholders_that_come_too_late(style: str) -> None:
-    """A gang that has timed out uses none: the resource manager is told of it, and then that it has to go."""
+    """A gang that has timed out uses none: the resource manager is told of it, and then that it has to go (GA-80)."""
     it = world(tree(queue("g")), [node("n1", vcore=2)], confirms=False)
     it.given(gang(style=style, timeout_s=60), *three())
     it.wait(60)
@@ -175,7 +175,7 @@ def test_real_tasks_that_come_too_late() -> None:
 
 
 def test_placeholders_that_were_not_announced() -> None:
-    """No total is never reached: the application waits, and the placeholders end by timeout (section 7 of GA)."""
+    """No total is never reached: the application waits, and the placeholders end by timeout (GA-79)."""
     it = room()
     it.send(app("gang", "root.g"), holder("p1"))
     it.expect("gang New", "gang Accepted", "p1 on n1")
@@ -184,7 +184,7 @@ def test_placeholders_that_were_not_announced() -> None:
 
 
 def test_what_waited_for_placeholders_that_never_came() -> None:
-    """They are given up, and the real asks of their group are ordinary ones (row 3 of GA-42, GA-45)."""
+    """They are given up, and the real asks of their group are ordinary ones (GA-42, GA-45)."""
     it = room(confirms=False)
     it.given(gang(timeout_s=60), holder("p1"), holder("b1", group="b", vcore=99), real("t1", group="b"))
     it.wait(60)

@@ -85,7 +85,7 @@ def test_an_answer_about_an_unknown_node_is_ignored(it):
 
 
 def test_refused_everywhere(it):
-    """The reason is shown, and told to the owner with counts, at most every 15 s and for one ask of those that fare alike."""
+    """The reason is shown, and told with counts, at most every 15 s and for one of the asks with equal constraints (EV-16)."""
     it.given(gpu("t1"), gpu("t2"))
     it.send(*answer("gpu", "n1", "n2", no="no gpu"))
     assert it.why("t1") == it.why("t2") == "no node that has room for it may run it: no gpu (2x)"

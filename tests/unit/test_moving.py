@@ -21,7 +21,7 @@ def two(a=None, b=None, **root):
 
 
 def test_terminated_at_once_without_allocations():
-    """Pending asks are timed out, and the application has failed at once when nothing of it runs (AP-47)."""
+    """Pending asks are timed out, and the application has failed at once when nothing of it runs (AP-47, AP-135)."""
     it = two()
     it.given(app("app-1"), ask("t1", "app-1", vcore=999))
     assert it.administer(terminate("app-1")) == ""
@@ -34,7 +34,7 @@ def test_terminated_at_once_without_allocations():
 
 
 def test_terminated_waits_for_the_resource_manager():
-    """What runs is asked to end; only when all of it is confirmed has the application failed."""
+    """What runs is asked to end; only when all of it is confirmed has the application failed (AP-135)."""
     it = world(tree(queue("a")), [NODE], confirms=False)
     it.given(app("app-1"), ask("t1", "app-1", vcore=10), ask("t2", "app-1", vcore=10), ask("t3", "app-1", vcore=999))
     assert it.administer(terminate("app-1")) == ""
@@ -105,7 +105,7 @@ def test_groups_that_are_known():
 
 
 def test_all_of_it_moves():
-    """Running and waiting, usage, slots and priorities are those of the new leaf; age, arrival and state stay."""
+    """Running and waiting, usage, slots and priorities are those of the new leaf; age, arrival and state stay (AP-136)."""
     it = two()
     it.given(app("app-1"), ask("t1", "app-1", vcore=10), ask("t2", "app-1", priority=7, vcore=999))
     before = it.direct.core.roster.leaf_of("app-1").applications["app-1"]
@@ -219,7 +219,7 @@ def test_events():
     ],
 )
 def test_refused_moves_change_nothing(path: str, why: str):
-    """The target is an existing leaf with room for all that runs: max, slots and limits of every queue that is new to it."""
+    """The target is an existing leaf with room for all that runs: max, slots and limits of each queue new to it (AP-136)."""
     leaves = [
         queue("max", max={"vcore": 9}),
         queue("zero", max={"vcore": 0}),

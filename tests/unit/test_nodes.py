@@ -174,7 +174,7 @@ def test_foreign_task_moves() -> None:
 
 
 def test_foreign_refusals() -> None:
-    """SC-80: without a node, and with an unknown one; SC-83: releases of unknown keys are ignored."""
+    """SC-80, AP-102: without a node, and with an unknown one; SC-83: releases of unknown keys are ignored."""
     it = world(tree(queue("a")), [node("n1", vcore=10)])
     it.send(foreign("f1", None, vcore=1), foreign("f2", "n9", vcore=1), release("f3", ""))
     it.expect(

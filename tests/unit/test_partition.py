@@ -138,7 +138,7 @@ def test_node_comes_back() -> None:
     it.expect("t1 released STOPPED_BY_RM (Node n1 Removed)", "n1 accepted", "app-1 Running", "t2 on n1")
 
 
-# ---- applications (section 2 of AP)
+# ---- applications
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_placeholder_asks_of_nothing_are_no_gang() -> None:
     )
 
 
-# ---- allocations (section 5.2 of AP)
+# ---- allocations
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_refused_allocations(submission: Submission, reason: str) -> None:
 
 
 def test_releases_of_nobody() -> None:
-    """Unknown application, unknown key, a key released twice: ignored without a word (section 6.1 of AP, AP-122)."""
+    """Unknown application, unknown key, a key released twice: ignored without a word (AP-122, AP-132)."""
     it = room()
     it.given(app("app-1", "root.a"), ask("t1", "app-1", vcore=1), ask("t2", "app-1", vcore=1))
     it.send(release("t1", "app-9"), release(None, "app-9"), release("t9"), release("t1"), release("t1"))

@@ -163,7 +163,7 @@ def test_victims_count_until_they_have_gone() -> None:
 
 @pytest.mark.parametrize("termination_type", ["STOPPED_BY_RM", "TIMEOUT", "UNKNOWN_TERMINATION_TYPE"])
 def test_any_end_will_do(termination_type: str) -> None:
-    """PE-54: the resource manager may end the victim for another reason."""
+    """PE-54, AP-121: the resource manager may end the victim for another reason."""
     it = begun()
     it.send(release("t4", "app-b", termination_type), at=40)
     assert it.placed() == ["w"]
@@ -440,7 +440,7 @@ def test_a_preempted_placeholder_is_not_replaced() -> None:
 
 
 def test_a_preempted_placeholder_does_not_time_out() -> None:
-    """PE-74: it is told once."""
+    """PE-74, AP-129: it is told once."""
     it = gang()
     it.run(100)
     assert [line.split(" (")[0] for line in it.heard() if "releasing" in line] == ["p1 releasing TIMEOUT"]

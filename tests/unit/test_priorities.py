@@ -45,7 +45,7 @@ def test_queues_show_it(policy: str, offset: int | None, asks: list[int], leaf: 
 
 
 def test_priority_follows_the_asks() -> None:
-    """Adding, allocating and removing an ask changes the priority at once (PR-4)."""
+    """Adding, allocating and removing an ask changes the priority at once (PR-4, AP-2)."""
     it = world(tree(queue("a")))
     it.send(app("app-1"), ask("t10", "app-1", priority=10, vcore=1), ask("t20", "app-1", priority=20, vcore=1))
     assert it.priorities()["root.a"] == 20

@@ -24,7 +24,7 @@ def remarks(it: World, start: int = 0) -> list[str]:
 
 
 def test_told_once() -> None:
-    """T2 of EV: an ask that is too large is told so once in ten passes, and once that it fits."""
+    """An ask that is too large is told so once in ten passes, and once that it fits (EV-71)."""
     it = world(tree(queue("a", max={"vcore": 1})), ONE_NODE)
     it.send(app("app-1"), ask("t1", "app-1", vcore=2))
     for second in range(10):

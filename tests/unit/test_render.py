@@ -113,7 +113,7 @@ def test_the_log_is_one_line_each_in_order():
 
 
 def test_new_holds_the_full_allocation():
-    """Section 5.3 of AP: ``new`` repeats the ask, with both fields of the policy, its node and partition."""
+    """AP-130: ``new`` repeats the ask, with both fields of the policy, its node and partition."""
     (message,) = responses([ALLOCATED], "default")
     assert message == si.AllocationResponse(
         new=[
@@ -132,7 +132,7 @@ def test_new_holds_the_full_allocation():
 
 
 def test_new_says_what_the_task_is_in_its_application():
-    """AP-98 and section 5.3 of AP: the mark of the task that owns the application, its group, and whether it only holds space."""
+    """AP-98, AP-130: the mark of the task that owns the application, its group, and whether it only holds space."""
     spec = AllocationSpec("t1", "app-1", {"vcore": 1}, task_group_name="g", placeholder=True, originator=True)
     (message,) = responses([fact.Allocated(S, Ask(spec, 0, 1), "root.a", "n1")], "default")
     (new,) = message.new
@@ -140,7 +140,7 @@ def test_new_says_what_the_task_is_in_its_application():
 
 
 def test_updated_entries():
-    """AP-95, AP-22: every entered state is told with its time and message, Rejected only by its ``rejected`` entry."""
+    """AP-95, AP-21, AP-22: every entered state but New is told with its time and message, Rejected only as ``rejected``."""
     message = responses(
         [
             fact.ApplicationAdded(S, "app-1", "root.a", "alice"),
@@ -164,7 +164,7 @@ def test_updated_entries():
 
 
 def test_released_entries():
-    """Section 6 of AP: a release is told with its type and message; one without a message is the confirmation and is not."""
+    """AP-131: a release is told with its type and message; one without a message is the confirmation and is not."""
     echo = "allocation remove as per RM request"
     assert responses([released(message=echo), released("TIMEOUT", "")], "gpu") == [
         si.AllocationResponse(

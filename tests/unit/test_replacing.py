@@ -1,4 +1,4 @@
-"""Real tasks that may not run where their placeholders are: they go to another node (row 3 of section 3 of GA)."""
+"""Real tasks that may not run where their placeholders are: they go to another node (GA-77)."""
 
 import pytest
 from world import S_NS, answer, app, ask, node, queue, release, remove, tree, world
@@ -46,8 +46,8 @@ def used(it):
     return [it.node(name)["allocated"].get("vcore", 0) for name in ("n1", "n2")], it.queue("root.g")["allocated"]["vcore"]
 
 
-def test_t7_another_node(it):
-    """T7: its place on the other node is taken at once, the queue's usage stays; then the placeholder leaves its node (GA-32)."""
+def test_another_node(it):
+    """Its place on the other node is taken at once, the queue's usage stays; then the placeholder leaves its node (GA-32)."""
     assert used(it) == ([2, 1], 2)
     assert it.queue("root.g")["pending"] == {}
     it.send(release("p1", "gang", CONFIRM))
@@ -123,7 +123,7 @@ def test_a_dead_answerer_holds_nobody_else_up():
     it.expect(REPLACING)
 
 
-def test_t17_the_placeholder_loses_its_node(it):
+def test_the_placeholder_loses_its_node(it):
     """SC-114: as if its end were confirmed; the placeholder itself is not reported."""
     it.send(node("n1", "DECOMISSION"))
     assert [line for line in it.heard() if "p1" in line or "t1" in line] == ["t1 on n2"]
@@ -168,7 +168,7 @@ def asks_removed(it, *said):
 
 
 def test_the_task_is_cancelled_on_the_same_node():
-    """The removal of its ask is told (section 2 of EV), also when all tasks are released with it, or its application ends."""
+    """The removal of its ask is told (EV-69), also when all tasks are released with it, or its application ends."""
     said = release("t1", "gang"), release(None, "gang"), remove("gang")
     removed = []
     for word in said:

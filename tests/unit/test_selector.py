@@ -107,7 +107,7 @@ def test_behind_many_others() -> None:
 
 
 def test_a_wrong_selector_is_refused() -> None:
-    """The ask is rejected and says why; the others of the request are not touched."""
+    """The ask is rejected and says why; the others of the request are not touched (AP-137)."""
     it = room(labelled("n1"))
     it.send(wants("t1", "zone in"), wants("t2", ""))
     rejected, *others = it.heard()

@@ -1,4 +1,4 @@
-"""The lifecycle of an application as a table (section 4 of AP)."""
+"""The lifecycle of an application as a table (AP-30)."""
 
 from pathlib import Path
 
@@ -43,12 +43,12 @@ TABLE = {
     ],
 )
 def test_moves(state: str, event: Event, entered: str) -> None:
-    """Each state and event as the table of section 4 says; what is not in it is no move."""
+    """Each state and event as the table says; what is not in it is no move (AP-30)."""
     assert APPLICATION_MOVES.get((State(state), event)) == (None if entered == "-" else State(entered))
 
 
 def test_the_table_is_complete() -> None:
-    """Every state has its row, and the wire's spelling is the reference's."""
+    """Every state has its row, and the names are those on the wire."""
     assert {state.value for state in State} == set(TABLE)
     assert [event.value for event in Event] == [
         "runApplication",
@@ -66,7 +66,7 @@ def test_the_essay_shows_the_table() -> None:
 
 
 def test_lengths() -> None:
-    """Starting 5 min, Completing 30 s, terminal 72 h, the queue cleaner 10 s (section 4.3 of AP, QU-96)."""
+    """Starting 5 min, Completing 30 s, terminal 72 h, the queue cleaner 10 s (AP-43, QU-96)."""
     lengths = (STARTING_TIMEOUT_NS, COMPLETING_TIMEOUT_NS, TERMINAL_TIMEOUT_NS, QUEUE_CLEANER_NS)
     assert [length // S_NS for length in lengths] == [300, 30, 72 * 3600, 10]
 

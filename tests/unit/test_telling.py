@@ -1,4 +1,4 @@
-"""Steps, and the order of the facts in each (section 7 of EV, EV-22)."""
+"""Steps, and the order of the facts in each (EV-22, EV-30)."""
 
 from world import S_NS, app, ask, node, queue, release, tree, world
 
@@ -23,7 +23,7 @@ def ordered(*facts: fact.Decision) -> list[fact.Decision]:
 
 
 def test_an_allocation_and_its_state_changes() -> None:
-    """Node, own state changes, user, application; the change of another application stays where it was."""
+    """Node, own state changes, user, application (EV-30); the change of another application stays where it was."""
     other, own = changed("app-2", "Running"), changed("app-1", "Starting")
     assert ordered(other, own, ALLOCATED, USED, CHARGED, OTHER) == [other, USED, own, CHARGED, ALLOCATED, OTHER]
 

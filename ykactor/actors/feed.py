@@ -79,7 +79,7 @@ class EventFilter(Struct, frozen=True):
 
 
 def _application_of(event: EventRecordLike) -> str:
-    """The application an event is about, or "" (section 1 of EV: where each type keeps it)."""
+    """The application an event is about, or "" (EV-1 says where each type keeps it)."""
     if event.type == "APP":
         return event.object_id
     return "" if event.type == "NODE" else event.reference_id

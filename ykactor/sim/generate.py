@@ -279,7 +279,7 @@ class _Session:
         return chosen()
 
     def mistake(self) -> si.WorkRequest:
-        """An entry that must be refused or ignored, one by one (AP-100 to AP-114, SC-102)."""
+        """An entry that must be refused or ignored, one by one (AP-103 to AP-114, SC-102)."""
         rng, application = self._rng, self._any_application()
         shape = rng.choice(self._shapes)
         requests: tuple[si.WorkRequest, ...] = (

@@ -1,4 +1,4 @@
-"""The resource manager's half of a release that the scheduler starts, for whoever plays it: the simulator (section 6.2 of AP)."""
+"""The resource manager's half of a release that the scheduler starts, for whoever plays it: the simulator (AP-133)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order in which the facts of one step are told (section 7 of EV, EV-22, EV-30).
+"""The order in which the facts of one step are told (EV-22, EV-30).
 
 Owners answer facts in the order that resource managers are promised (AP-96), and the scheduler puts behind each what follows
 from it. Events have an order of their own inside a step; it only moves facts that no resource manager hears of, so one

@@ -177,7 +177,7 @@ class AllocationResized(Fact, frozen=True, gc=False):
 class Allocated(Fact, frozen=True, gc=False):
     """An ask was placed, or an allocation that came with a node was accepted (``recovered``).
 
-    With ``payer`` it also tells the ``NodeUseChanged`` and the ``UsageChanged`` that go with it, in the order of section 7 of EV.
+    With ``payer`` it also tells the ``NodeUseChanged`` and the ``UsageChanged`` that go with it, in the order of EV-30.
     """
 
     ask: Ask
@@ -246,7 +246,7 @@ class RunnableChanged(Fact, frozen=True, gc=False):
 
 
 class ReleaseStarted(Fact, frozen=True, gc=False):
-    """The resource manager is asked to end an allocation; nothing changes before it confirms (section 6.2 of AP).
+    """The resource manager is asked to end an allocation; nothing changes before it confirms (AP-133).
 
     ``node_id`` is None for a placeholder that was never placed; that one is gone at once.
     """
@@ -259,7 +259,7 @@ class ReleaseStarted(Fact, frozen=True, gc=False):
 
 
 class AskRemark(Fact, frozen=True, gc=False):
-    """Something that the owner of an ask or allocation wants to know, in a sentence (section 3 of EV).
+    """Something that the owner of an ask or allocation wants to know, in a sentence (EV-71).
 
     ``resource`` is what it is about if that is not the ask's own.
     """
@@ -380,7 +380,7 @@ class PreemptionRefused(Fact, frozen=True, gc=False):
 
 
 class AllocationRejected(Fact, frozen=True, gc=False):
-    """An ask or allocation was refused (AP-100 to AP-107)."""
+    """An ask or allocation was refused (AP-100, AP-103 to AP-107)."""
 
     allocation_key: AllocationKey
     application_id: ApplicationID

@@ -6,7 +6,7 @@ from ykactor.core.values.times import S_NS
 
 
 class ApplicationState(StrEnum):
-    """The states of an application; the values are the wire's spelling (section 4 of AP)."""
+    """The states of an application; the values are the wire's spelling (AP-30)."""
 
     NEW = "New"
     ACCEPTED = "Accepted"
@@ -33,7 +33,7 @@ class ApplicationEvent(StrEnum):
 
 _S, _E = ApplicationState, ApplicationEvent
 
-#: The moves of section 4 of AP. ``Rejected`` is entered by being refused, not by a move.
+#: The moves of an application (AP-30). ``Rejected`` is entered by being refused, not by a move.
 APPLICATION_MOVES: dict[tuple[ApplicationState, ApplicationEvent], ApplicationState] = {
     (_S.NEW, _E.RUN): _S.ACCEPTED,
     (_S.NEW, _E.FAIL): _S.FAILING,

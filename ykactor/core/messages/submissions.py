@@ -20,7 +20,7 @@ class SubmitAllocation(Struct, frozen=True, gc=False):
 
 
 class ReleaseAllocations(Struct, frozen=True, gc=False):
-    """Give back one allocation or ask; without ``allocation_key`` all of the application's (section 6.1 of AP)."""
+    """Give back one allocation or ask; without ``allocation_key`` all of the application's (AP-126, AP-131)."""
 
     application_id: ApplicationID
     allocation_key: AllocationKey | None

@@ -30,7 +30,7 @@ from ykactor.core.values.quantities import parse_uint64
 from ykactor.core.values.resources import strictly_positive
 from ykactor.core.values.times import S_NS
 
-#: Releases with one of these are the resource manager's wish and are echoed; the others confirm (section 6.1 of AP).
+#: Releases with one of these are the resource manager's wish and are echoed; the others confirm (AP-131).
 _ECHOED_TERMINATIONS = frozenset({"STOPPED_BY_RM", "UNKNOWN_TERMINATION_TYPE"})
 
 
@@ -41,7 +41,7 @@ def created_ns(spec: AllocationSpec, arrival_ns: int) -> int:
 
 
 class Application(Lifecycle):
-    """The record of section 1 of AP, as far as it decides anything.
+    """What decides about one application.
 
     Attributes:
         submission_ns: arrival, moved back to the earliest creation time of any ask or allocation (PR-40).
@@ -107,7 +107,7 @@ class Application(Lifecycle):
     # ---- asks and allocations
 
     def submit(self, now_ns: int, spec: AllocationSpec, arrival_ns: int, arrival: int) -> list[Decision]:
-        """Take an entry of ``AllocationRequest.allocations`` (section 5.2 of AP)."""
+        """Take an entry of ``AllocationRequest.allocations`` (AP-105 to AP-114)."""
         refusal = _refusal(spec)
         if refusal:
             return [AllocationRejected(now_ns, spec.allocation_key, spec.application_id, refusal)]
@@ -152,7 +152,7 @@ class Application(Lifecycle):
         return [AllocationResized(now_ns, before, after, self.queue, node_id)]
 
     def allocate(self, now_ns: int, ask: Ask, node_id: NodeID, *, recovered: bool) -> list[Decision]:
-        """An ask becomes an allocation (section 5.3 of AP)."""
+        """An ask becomes an allocation (AP-130)."""
         facts: list[Decision] = [Allocated(now_ns, ask, self.queue, node_id, recovered)]
         if self.state is ApplicationState.NEW:  # AP-35
             facts += self.move(now_ns, ApplicationEvent.RUN)
@@ -180,7 +180,7 @@ class Application(Lifecycle):
         return []
 
     def release(self, now_ns: int, key: AllocationKey, termination_type: str) -> list[Decision]:
-        """End one allocation or cancel one ask; an unknown key is ignored (section 6.1 of AP)."""
+        """End one allocation or cancel one ask; an unknown key is ignored (AP-131, AP-132)."""
         if key in self.asks:
             return self._cancel([self.asks.pop(key)], now_ns)
         if key not in self.allocations:
@@ -290,7 +290,7 @@ class Application(Lifecycle):
     def start_release(
         self, now_ns: int, keys: list[AllocationKey], message: str, termination_type: str = "TIMEOUT"
     ) -> list[Decision]:
-        """Ask the resource manager to end these; usage goes down when it confirms (section 6.2 of AP)."""
+        """Ask the resource manager to end these; usage goes down when it confirms (AP-133)."""
         facts: list[Decision] = []
         for key in keys:
             if key not in self.gang.released:

@@ -1,4 +1,4 @@
-"""The task groups of one application: placeholders that hold space, and real tasks that take it over (``gang.md``).
+"""The task groups of one application: placeholders that hold space, and real tasks that take it over.
 
 Plain book-keeping. ``applications`` decides what happens and says it to the world; here is what has to be remembered for that.
 """
@@ -23,7 +23,7 @@ ON_COMPLETE = "releasing placeholders on app complete"
 
 
 class TaskGroup(Struct):
-    """Placeholders that may replace each other's use (section 1.1 of GA).
+    """Placeholders that may replace each other's use (GA-73).
 
     Attributes:
         count: placeholder asks that ever came.

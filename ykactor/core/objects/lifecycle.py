@@ -1,4 +1,4 @@
-"""The state of an application and its timers (section 4 of AP): when it moves, and what that arms and stops.
+"""The state of an application and its timers (AP-30): when it moves, and what that arms and stops.
 
 Which work makes it move is ``applications``' affair.
 """
@@ -21,14 +21,14 @@ from ykactor.core.values.quantities import is_true
 
 
 class Timer(StrEnum):
-    """What an application waits for (section 4.3 of AP)."""
+    """What an application waits for (AP-43, AP-44, AP-46)."""
 
     STATE = "state"
     PLACEHOLDERS = "placeholders"
     EXECUTION = "execution"
 
 
-#: How long a state lasts before its timer moves the application on, and by which event (section 4.3 of AP).
+#: How long a state lasts before its timer moves the application on, and by which event (AP-43).
 _STATE_TIMERS = {
     ApplicationState.STARTING: (STARTING_TIMEOUT_NS, ApplicationEvent.RUN),
     ApplicationState.COMPLETING: (COMPLETING_TIMEOUT_NS, ApplicationEvent.COMPLETE),

@@ -1,4 +1,4 @@
-"""What an application does with its placeholders (sections 3 to 5 of GA): they are counted, replaced, told to go, and gone.
+"""What an application does with its placeholders (GA-73 to GA-78): they are counted, replaced, told to go, and gone.
 
 A part of ``applications``, in functions of its own. What has to be remembered is in ``gang``.
 """
@@ -55,7 +55,7 @@ def secure(it: Application, now_ns: int, ask: Ask) -> list[Decision]:
 def start_replacement(
     it: Application, now_ns: int, ask: Ask, placeholder: AllocationKey, node_id: NodeID
 ) -> list[Decision]:
-    """A real ask will take a placeholder's place when its end is confirmed (rows 2 and 3 of section 3 of GA)."""
+    """A real ask will take a placeholder's place when its end is confirmed (GA-76, GA-77)."""
     del it.asks[ask.spec.allocation_key]
     holder, holder_node_id = it.allocations[placeholder]
     it.gang.released.add(placeholder)
@@ -102,7 +102,7 @@ def lose_taker(it: Application, now_ns: int, key: AllocationKey) -> list[Decisio
 
 
 def cancel(it: Application, now_ns: int, placeholder: AllocationKey) -> list[Decision]:
-    """A placeholder is smaller than what should take its place (row 1 of section 3 of GA)."""
+    """A placeholder is smaller than what should take its place (GA-75)."""
     return it.start_release(now_ns, [placeholder], "cancel placeholder: resource incompatible")
 
 
@@ -121,7 +121,7 @@ def change_taker(it: Application, now_ns: int, placeholder: AllocationKey, spec:
 
 
 def end(it: Application, now_ns: int, holder: Ask, node_id: NodeID, termination_type: str) -> list[Decision]:
-    """A placeholder is gone: somebody takes its place (GA-30), or it ended in another way (section 5 of GA)."""
+    """A placeholder is gone: somebody takes its place (GA-30), or it ended in another way (GA-78)."""
     it.placeholder_count -= 1
     real, real_node_id = it.gang.replacing.pop(holder.spec.allocation_key, (None, node_id))
     group = it.gang.groups[holder.spec.task_group_name]

@@ -177,7 +177,7 @@ class PartitionCore:
         return facts
 
     def _route(self, now_ns: int, submission: Submission) -> LeafCore | Decision | None:
-        """The leaf that handles a submission, or the refusal, or None for what is silently ignored (section 6.1 of AP)."""
+        """The leaf that handles a submission, or the refusal, or None for what is silently ignored (AP-132)."""
         applications = self.roster.applications
         match submission:
             case SubmitAllocation(spec):

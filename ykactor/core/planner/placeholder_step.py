@@ -1,4 +1,4 @@
-"""Step 2 of a pass: real asks take the places of the placeholders of their task groups (section 3 of GA)."""
+"""Step 2 of a pass: real asks take the places of the placeholders of their task groups (GA-74)."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class PlaceholderStep:
                 yield leaf, heappop(waiting)[1]
 
     def _replace_in(self, plan: Plan, leaf: QueueNode, application: WaitingApplication) -> bool:
-        """GA-20 to GA-24: the first real ask that may run where a placeholder of its group does, or else the first that may not,
+        """GA-75 to GA-77: the first real ask that may run where a placeholder of its group does, or else the first that may not,
         on another node. Nothing is moved to another node while it is not known who may stay.
         """
         assert application.gang is not None
@@ -126,7 +126,7 @@ def _replace(
 
 
 def _too_small(holder: Ask, ask: Ask) -> str:
-    """Why a placeholder is cancelled (section 3 of EV)."""
+    """Why a placeholder is cancelled (EV-71)."""
     spec = ask.spec
     return (
         f"Task group '{spec.task_group_name}' in application '{spec.application_id}': allocation resources "

@@ -93,6 +93,6 @@ class WaitingGang:
         return len(self.held) + len(self._places)
 
     def holders(self, ask: Ask) -> list[Holder]:
-        """The placeholders whose place a real ask may take, in the order in which they are looked at (section 3 of GA)."""
+        """The placeholders whose place a real ask may take, in the order in which they are looked at (GA-74)."""
         free = self.free.get(ask.spec.task_group_name)
         return list(free.items()) if free else []

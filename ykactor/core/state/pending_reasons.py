@@ -1,4 +1,4 @@
-"""What is said of asks and applications that wait: that quotas hold them back, and when that is over (EV-12, section 3 of EV).
+"""What is said of asks and applications that wait: that quotas hold them back, and when that is over (EV-12, EV-71).
 
 The walk tries a line once for all that stand in it, so what it finds holds for each of them. That is told when nothing else is
 left to decide, a bounded number at a time: nobody who could run waits for it, and what was true for a moment only is not told.

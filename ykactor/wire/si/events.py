@@ -13,7 +13,7 @@ from ykactor.wire.si import messages as si
 from ykactor.wire.si.preemptions import preemption_entry, preemption_text
 from ykactor.wire.si.responses import told
 
-#: Longer messages are cut, the last three characters being dots (section 1 of EV).
+#: Longer messages are cut, the last three characters being dots (EV-68).
 EVENT_MESSAGE_MAX = 1024
 
 _STATE_DETAILS = {
@@ -38,7 +38,7 @@ _LIMIT_DETAILS = {"max": "QUEUE_MAX", "guaranteed": "QUEUE_GUARANTEED"}
 
 
 def events(decision: fact.Decision, partition: str, first_sequence: int) -> list[si.EventRecord]:
-    """The event records of one fact, numbered from ``first_sequence`` on (sections 2 to 6 of EV); often none.
+    """The event records of one fact, numbered from ``first_sequence`` on (EV-69 to EV-74); often none.
 
     ``queue_name`` is the queue concerned where there is one: subscribers filter by it.
 

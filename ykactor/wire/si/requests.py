@@ -108,7 +108,7 @@ def administration(request: si.TerminateApplication | si.MoveApplication) -> tup
 def unknown_partition(submission: Submission, partition: PartitionName, at_ns: int) -> Decision | None:
     """The refusal of a submission to a partition that does not exist; None where the SI answers nothing.
 
-    Source:  AP-10, AP-100, section 6.1 of AP, section 9.1 of SC.
+    Source:  AP-10, AP-100, AP-132, section 9.1 of SC.
     """
     match submission:
         case SubmitAllocation(spec):
@@ -204,7 +204,7 @@ def _allocation(wire: si.Allocation) -> _Routed:
 
 
 def _release(wire: si.AllocationRelease) -> _Routed:
-    """Without a key: all of the application's. Without an application: a foreign allocation (section 6.1 of AP)."""
+    """Without a key: all of the application's. Without an application: a foreign allocation (AP-102, AP-126)."""
     if not wire.allocation_key:
         _require(wire.application_id, "applicationID")
     _require_one_of(_TERMINATION_TYPES, wire.termination_type, "terminationType")

@@ -103,7 +103,7 @@ PartitionResponse = si.NodeResponse | si.ApplicationResponse | si.AllocationResp
 
 
 def responses(facts: Iterable[fact.Decision], partition: str) -> list[PartitionResponse]:
-    """What the resource manager is told, without sequence numbers (section 10 of AP).
+    """What the resource manager is told, without sequence numbers (AP-134).
 
     Reading the messages in order, and each message's lists in the order in which they are declared, gives the facts in
     their order (AP-96): a message ends where the next entry belongs to another message or to an earlier list.
@@ -172,7 +172,7 @@ def _new(it: fact.Allocated, partition: str) -> si.Allocation:
 
 
 def _released(it: fact.Released | fact.ReleaseStarted, partition: str) -> si.AllocationRelease | None:
-    """A release without a message is the resource manager's own confirmation: it gets no echo (section 6.1 of AP)."""
+    """A release without a message is the resource manager's own confirmation: it gets no echo (AP-131)."""
     if not it.message:
         return None
     return si.AllocationRelease(
