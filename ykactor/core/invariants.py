@@ -414,7 +414,7 @@ def _compare(
 
 
 def _clocks(indexes: Indexes) -> Iterator[str]:
-    """Only queues of the configuration with a max and a delay have to give back (section 9.3 of CF)."""
+    """Only queues of the configuration with a max and a delay have to give back (CF-81)."""
     for account in indexes.clocks.starts:
         if indexes.ledger.accounts.get(account.path) is not account or not gives_back(account.config):
             yield f"account {account.path}: has to give back, expected none that is gone, dynamic, or without max or delay"

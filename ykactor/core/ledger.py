@@ -34,7 +34,7 @@ class Account:
         claims: what waiting asks have fought for: a node is kept for each, and its victims go (PE-19).
         accepted: those that hold one although they have only placeholders so far (QU-54).
         priorities: of the children, or of the leaf's applications; ``priority`` is what the parent sees (PR-11).
-        share: fair share, see ``reckon_share``; of ``denominators``, which come from ``fair_max`` (section 3 of QU).
+        share: fair share, see ``reckon_share``; of ``denominators``, which come from ``fair_max`` (QU-105).
     """
 
     __slots__ = (
@@ -233,7 +233,7 @@ class Ledger:
                 yield
 
     def _reckon_denominators(self, account: Account) -> None:
-        """Own values replace those of the parent; without a cluster there are none (section 3 of QU)."""
+        """Own values replace those of the parent; without a cluster there are none (QU-105)."""
         parent = account.parent
         own = account.max or {} if parent is None or self.root_max else {}
         account.fair_max = {**parent.fair_max, **own} if parent else dict(own)
