@@ -140,6 +140,24 @@ def test_zero_forbids() -> None:
     assert it.placed() == ["t2"]
 
 
+def test_a_guarantee_neither_reserves_nor_limits() -> None:
+    """Others may use all of the cluster, and so may a queue that is guaranteed little (QU-45)."""
+    it = world(tree(queue("a"), queue("b", guaranteed={"vcore": 1})), [node("n1", vcore=3)])
+    it.given(app("app-1", "root.a"), app("app-2", "root.b"))
+    it.send(*(ask(f"a{number}", "app-1", vcore=1) for number in range(3)))
+    assert it.placed() == ["a0", "a1", "a2"]
+    it.given(release(None, "app-1"))
+    it.send(*(ask(f"b{number}", "app-2", vcore=1) for number in range(3)))
+    assert it.placed() == ["b0", "b1", "b2"]
+
+
+def test_the_first_type_by_name_is_told() -> None:
+    """Types are looked at in the order of their names, however an ask lists them (QU-3)."""
+    it = world(tree(queue("a", max={"gpu": 1, "memory": 1, "vcore": 1})), [node("n1", gpu=9, memory=9, vcore=9)])
+    it.given(app("app-1"), ask("t1", "app-1", vcore=2, memory=2, gpu=2))
+    assert it.why("t1") == "not enough gpu in queue root.a: wants 2, has 1 of 1"
+
+
 def test_charge_and_refund() -> None:
     """A charge turns pending into usage on every level at once, a refund is its mirror; what ends is subtracted (QU-42)."""
     it = ledger({"a": 9}, {"root.p": (None, {}), "root.p.q": (None, {})})
@@ -200,6 +218,13 @@ def test_share_skips_negative_usage() -> None:
     """allocated[t] < 0 is skipped; 0 of a denominator 0 is 0 (section 5.1 of PR)."""
     assert reckon_share({"a": -5, "b": 1}, {"a": 1.0, "b": 10.0}) == pytest.approx(0.1)
     assert reckon_share({"a": 0}, {"a": 0.0}) == 0
+
+
+def test_share_divides_doubles() -> None:
+    """Both numbers become doubles before the division (QU-2); exact integers would give another last bit here."""
+    used = 2**53 + 1
+    assert reckon_share({"a": used}, {"a": 3.0}) == float(used) / 3.0
+    assert reckon_share({"a": used}, {"a": 3.0}) != used // 3
 
 
 #: Cluster, own max of the parent and of the leaf, the leaf's fair max.

@@ -134,6 +134,12 @@ def test_filter(rule_filter: PlacementFilter, by: UserGroups, runs: bool) -> Non
     assert admits(rule_filter, by) is runs
 
 
+def test_long_names_match_no_expression() -> None:
+    """An expression is searched for in names of up to 128 characters (PL-17)."""
+    assert admits(allow(("^a*$",)), who("a" * 128))
+    assert not admits(allow(("^a*$",)), who("a" * 129))
+
+
 @pytest.mark.parametrize(
     ("tags", "value"),
     [
@@ -405,6 +411,13 @@ def test_a_very_deep_path_is_answered_at_once() -> None:
     """The search for the nearest ancestor looks at what exists, not at every level of what was submitted."""
     deep = "root" + ".a" * 200_000
     assert where(roster("root.a", rules=(provided(create=True),)), submission(deep)) == "rejected"
+
+
+def test_created_paths_are_bounded() -> None:
+    """A rule creates queues down to 64 levels below root (PL-56)."""
+    it = roster(rules=(provided(create=True),))
+    assert where(it, submission("root" + ".a" * 64)) == "root" + ".a" * 64 + "+"
+    assert where(it, submission("root" + ".a" * 65)) == "rejected"
 
 
 # ---- forced applications

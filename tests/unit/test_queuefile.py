@@ -77,7 +77,7 @@ PARSE = [
 
 @pytest.mark.parametrize(("code", "text", "line", "column", "path", "part"), PARSE)
 def test_single_mistake(code: str, text: str, line: int, column: int, path: str, part: str) -> None:
-    """CF-2 to CF-4, CF-6 to CF-9, CF-11: each mistake alone gives its code at its line, column and path, and says what was found."""
+    """CF-2 to CF-4, CF-6 to CF-9, CF-11: each mistake alone gives its code at its line, column and path, and what was found."""
     found = mistakes_of(text)
     assert [(m.code, m.source, m.line, m.column, m.path) for m in found] == [(code, "q.yaml", line, column, path)]
     assert part in found[0].message

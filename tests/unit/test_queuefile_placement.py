@@ -158,6 +158,12 @@ def test_expressions_are_bounded(expression: str) -> None:
     assert_mistake(text, "E30", f"{P}.filter.users[0]", "at most 1000 characters and 100 groups")
 
 
+@pytest.mark.parametrize("expression", ["(a+)+", "(a|b)*", "(a*)*b", "a*b*c*d*"])
+def test_slow_expressions(expression: str) -> None:
+    """Repetition of what repeats or has alternatives, and more than three unbounded repetitions, are refused (PL-17)."""
+    assert_mistake(with_filter(f"users: [§'{expression}']"), "E30", f"{P}.filter.users[0]", "that is quick for every name")
+
+
 STATIC = [
     # One for each case.
     ("E33", "name: fixed, value: §root.users", "found root.users, which is a parent, expected a leaf"),
