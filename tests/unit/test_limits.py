@@ -1,6 +1,7 @@
 """Limits of users and groups (QU-60 to QU-78)."""
 
 import pytest
+from gangs import gang, holder, real, room
 from world import World, app, ask, configure, limit, node, queue, release, remove, tree, world
 
 from ykactor.core.access import UserGroups
@@ -289,6 +290,28 @@ def test_recovered_allocations_count_unchecked() -> None:
     assert held(it) == {"user bob in root.a": {"vcore": 4}}
     it.send(release("t1", "one"))
     assert it.placed() == ["t3"]
+
+
+def test_a_placeholder_counts_until_its_place_is_taken() -> None:
+    """Then the amount of the real task counts instead (QU-74, QU-75)."""
+    it = room(confirms=False, limits=[limit("alice", vcore=2)])
+    it.given(gang(2), holder("p1", vcore=2), real("t1", vcore=1))
+    assert held(it) == {"user alice in root.g": {"vcore": 2}}
+    it.given(release("p1", "gang", "PLACEHOLDER_REPLACED"))
+    assert held(it) == {"user alice in root.g": {"vcore": 1}}
+
+
+def test_a_preempted_task_counts_until_it_has_gone() -> None:
+    """Its release has to be confirmed first (QU-75)."""
+    limits = [limit("bob", vcore=9)]
+    it = world(tree(queue("a", guaranteed={"vcore": 9}), queue("b", limits=limits)), [node("n1", vcore=9)], confirms=False)
+    it.given(app("one"), app("two", "root.b", user="bob"), ask("t1", "two", on="n1", vcore=9))
+    it.given(ask("t2", "one", vcore=4, preempt_other=True))
+    it.run(31)
+    assert it.heard()[-2].startswith("t1 releasing PREEMPTED_BY_SCHEDULER")
+    assert held(it) == {"user bob in root.b": {"vcore": 9}}
+    it.given(release("t1", "two", "PREEMPTED_BY_SCHEDULER"))
+    assert held(it) == {"user bob in root.b": {}}
 
 
 # ---- reload

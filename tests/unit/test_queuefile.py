@@ -281,6 +281,12 @@ def test_root_beside_others_is_a_child() -> None:
     assert queues["root.root"].max == {"vcore": 1000}
 
 
+def test_root_beside_others_is_a_warning() -> None:
+    """CF-84: a root that is none is legal, and seldom meant."""
+    (warning,) = load(HEAD + "      - name: root\n      - name: a\n", "q.yaml").warnings
+    assert "a root is put above it and this queue is root.root" in warning
+
+
 def test_names_are_lower_cased() -> None:
     """CF-16, CF-17, CF-64: paths are lower case; the partition's name keeps its case unless it is ``default``."""
     config = load("partitions:\n  - {name: GPU, queues: [{name: Dev, queues: [{name: A}]}]}\n  - {name: DEFAULT, queues: []}")

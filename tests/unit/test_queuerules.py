@@ -186,6 +186,14 @@ def test_equal_application_limits_are_legal() -> None:
     assert queues_of(HEAD + "      - {name: a, queues: [{name: b, maxapplications: 5}]}\n")["root.a"].max_applications == 0
 
 
+def test_types_that_are_something_else_are_warnings() -> None:
+    """CF-84: the file is legal, but cpu is no other word for vcore."""
+    (warning,) = load(queue_with("resources: {max: {cpu: 4}}"), "q.yaml").warnings
+    assert warning == (
+        f"q.yaml:4:42: {A}.resources.max.cpu: cpu is a type of its own that is counted in plain units; did you mean vcore?"
+    )
+
+
 # ---- the partition
 
 
