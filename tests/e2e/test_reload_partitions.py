@@ -149,7 +149,7 @@ def application_with_id(name, partition, request_id):
 
 
 async def test_only_if_this_runs(queue_file):
-    """``ifChecksum`` of something else changes nothing and names what runs; the answer to success is what runs now (CF-12)."""
+    """``ifChecksum`` of something else changes nothing and names what runs; the answer to success is what runs now (CF-57)."""
     async with real_daemon("--config", queue_file) as daemon, connect(daemon.url, rm_id="rm-1") as rm:
         before = await snapshot(daemon)
         with pytest.raises(RequestRefused) as refused:

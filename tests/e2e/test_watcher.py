@@ -197,7 +197,7 @@ async def test_ends_fast(path: Path, how: str) -> None:
 
 
 async def test_an_empty_file_is_passed_over(path: Path) -> None:
-    """A writer that truncates first, or a full disk, must not put the built-in default into force; what comes next counts."""
+    """A writer that truncates first, or a full disk, must not put the default into force (CF-51); what comes next counts."""
     async with watching(path, "one") as watched:
         path.write_text("")
         assert await watched.is_quiet()

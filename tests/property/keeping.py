@@ -53,7 +53,7 @@ def name_of(ask: Ask) -> Name:
 
 
 def fits(available: Amounts, wanted: Amounts) -> bool:
-    """Section 1 of QU: an absent type is 0, a negative one too."""
+    """QU-104: an absent type is 0, a negative one too."""
     return all(quantity <= max(0, available.get(name, 0)) for name, quantity in wanted.items())
 
 

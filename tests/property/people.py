@@ -1,4 +1,4 @@
-"""Users and groups for the reference (section 6 of QU): who an application counts against, and how much is left of each limit."""
+"""Users and groups for the reference (QU-60 to QU-78): who an application counts against, and how much is left of each limit."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class Queue:
         return [self, *(self.parent.path_up() if self.parent else [])]
 
     def fair_max(self) -> Amounts:
-        """Section 3 of QU: the child's own values replace those from above."""
+        """QU-105: the child's own values replace those from above."""
         return (self.max or {}) if self.parent is None else self.parent.fair_max() | (self.max or {})
 
     def share(self) -> float:

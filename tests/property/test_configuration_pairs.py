@@ -1,4 +1,4 @@
-"""From any configuration to any other, in the middle of a history: refused whole or in force in every part (section 9 of CF)."""
+"""From any configuration to any other, in the middle of a history: refused whole or in force in every part (CF-58)."""
 
 from __future__ import annotations
 

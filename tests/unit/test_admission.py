@@ -1,4 +1,4 @@
-"""How an application gets into a partition (AP-13, AP-14, AP-18 to AP-24, section 5 of PL)."""
+"""How an application gets into a partition (PL-45 to PL-47, PL-49 to PL-53, AP-13, AP-14, AP-18 to AP-24)."""
 
 from world import World, app, ask, configure, node, queue, remove, template, tree, world
 
@@ -42,7 +42,7 @@ def test_it_comes_and_goes_in_one_message() -> None:
 
 
 def test_who_is_refused_creates_nothing() -> None:
-    """No queue is left behind by an application that is not added (PL-51, AP-23, AP-14)."""
+    """No queue is left behind by an application that is not added (PL-46, PL-51, PL-52, AP-23, AP-14)."""
     small = template(max={"vcore": 1})
     it = world(tree(queue("p", parent=True, submitacl="bob", childtemplate=small), placementrules=CREATE, submitacl=""))
     gang = AddApplication(ApplicationID("app-4"), "root.p.x", "bob", placeholder_ask={"vcore": 2})
@@ -63,7 +63,7 @@ def test_who_is_refused_creates_nothing() -> None:
 
 
 def test_rejected_applications_are_remembered() -> None:
-    """They are in no queue, and their id is free (AP-22, section 5 of PL)."""
+    """They are in no queue, and their id is free (AP-22)."""
     it = world(tree(queue("a")))
     it.given(app("app-1", "nowhere"))
     assert it.state_of("app-1") == "Rejected"
@@ -81,7 +81,7 @@ def test_the_real_path_is_the_queue() -> None:
 
 
 def test_rules_are_for_new_applications() -> None:
-    """Other placement rules hold from the next application on; who is placed never moves (CF section 9.2)."""
+    """Other placement rules hold from the next application on; who is placed never moves (CF-77)."""
     it = world(tree(queue("a"), queue("b")), [node("n1", vcore=9)])
     fixed = tree(queue("a"), queue("b"), placementrules=[{"name": "fixed", "value": "b"}])
     it.given(app("app-1", "root.a"), configure(fixed), app("app-2", "root.a"))
@@ -90,7 +90,7 @@ def test_rules_are_for_new_applications() -> None:
 
 
 def test_access_is_for_new_applications() -> None:
-    """Who is in stays in, whatever becomes of the ACL (QU-85)."""
+    """Who is in stays in, whatever becomes of the ACL (QU-85, CF-77)."""
     it = world(tree(queue("a", submitacl="bob"), submitacl=""), [node("n1", vcore=9)])
     it.given(app("app-1", user="bob"), configure(tree(queue("a"), submitacl="")))
     it.send(app("app-2", user="bob"), ask("t1", "app-1", vcore=1))

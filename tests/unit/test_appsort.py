@@ -204,7 +204,7 @@ def test_stateaware_next_starts_when_the_first_ends() -> None:
 
 
 def test_policy_changes_on_reload() -> None:
-    """The applications of a leaf are in the new policy's order at once (CF section 9.2)."""
+    """The applications of a leaf are in the new policy's order at once (CF-38, CF-75)."""
     it = drivers()
     it.given(ask("D1", "app-1", vcore=1), ask("D2", "app-2", vcore=1))
     it.send(configure(tree(queue("a"))))

@@ -53,7 +53,7 @@ def test_settings(before: dict[str, object], after: dict[str, object], sentences
 
 
 def test_inherited_settings() -> None:
-    """What a queue inherits is re-derived (CF section 9.2), and told for every queue that it changes for."""
+    """What a queue inherits is re-derived (CF-80), and told for every queue that it changes for."""
     before = tree(queue("p", queue("a"), childtemplate=template(applications=1)))
     after = tree(queue("p", queue("a"), queue("q", parent=True), p={"application.sort.policy": "fair"}))
     assert changes(before, after) == [
@@ -86,7 +86,7 @@ def test_types() -> None:
 
 
 def test_dynamic_queues_that_become_managed() -> None:
-    """Their settings are those of the text from now on (CF section 9.2)."""
+    """Their settings are those of the text from now on (CF-76)."""
     rules = [{"name": "provided", "create": True}]
     it = world(tree(placementrules=rules))
     it.send(app("app-1", "root.p.a", namespace__resourcemaxapps="4"))
@@ -119,7 +119,7 @@ def test_partitions() -> None:
 
 
 def test_the_resolver_stays() -> None:
-    """Another usergroupresolver is told and ignored each time (CF section 9.2)."""
+    """Another usergroupresolver is told and ignored each time (CF-79)."""
     it = world(tree(queue("a")))
     for _ in range(2):
         it.send(configure(tree(queue("a"), usergroupresolver={"type": "os"})))

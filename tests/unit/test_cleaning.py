@@ -1,4 +1,4 @@
-"""Queues that go when they are empty (section 9 of QU)."""
+"""Queues that go when they are empty (QU-95 to QU-99)."""
 
 import pytest
 from world import World, app, ask, configure, node, queue, release, remove, tree, world
@@ -191,7 +191,7 @@ def test_draining() -> None:
 
 
 def test_dynamic_queues_below_a_drained_one() -> None:
-    """They do not drain, but take nothing new while an ancestor does (section 10 of CF); all go when they are empty."""
+    """They do not drain, but take nothing new while an ancestor does (CF-83); all go when they are empty."""
     rules = {"placementrules": CREATE}
     it = world(tree(queue("p", parent=True), **rules), [node("n1", vcore=9)])
     it.given(app("app-1", "root.p.x"), configure(tree(**rules)), at=0)
@@ -206,7 +206,7 @@ def test_dynamic_queues_below_a_drained_one() -> None:
 
 
 def test_back_before_the_cleaner_came() -> None:
-    """A draining queue that is listed again is Active again: the cleaner leaves it alone (CF section 9.2)."""
+    """A draining queue that is listed again is Active again: the cleaner leaves it alone (CF-76, CF-82)."""
     it = world(TREE)
     it.given(configure(WITHOUT), at=0)
     it.given(configure(TREE), at=9)
@@ -216,7 +216,7 @@ def test_back_before_the_cleaner_came() -> None:
 
 
 def test_back_while_applications_run() -> None:
-    """It keeps them, and takes new ones (CF section 9.2)."""
+    """It keeps them, and takes new ones (CF-76)."""
     it = world(TREE, [node("n1", vcore=9)])
     it.given(app("app-1", "root.p.a"), ask("t1", "app-1", vcore=1), configure(WITHOUT), at=0)
     it.wait(30)

@@ -1,4 +1,4 @@
-"""Dynamic queues: what placement creates, and with which settings (sections 2 and 10 of QU)."""
+"""Dynamic queues: what placement creates, and with which settings (QU-9 to QU-17, QU-100 to QU-102)."""
 
 import pytest
 from world import World, app, ask, configure, load, node, queue, remove, template, tree, world
@@ -29,7 +29,7 @@ def created(*queues: dict[str, object], path: str, **root: object) -> QueueConfi
 
 
 def test_a_whole_path_is_created() -> None:
-    """Every missing level: dynamic parents, and the leaf (QU-7, QU-9, QU-10); paths are in lower case (QU-6, PL-53)."""
+    """Every missing level: dynamic parents, and the leaf (PL-47, QU-7, QU-9, QU-10); paths are in lower case (QU-6, PL-53)."""
     it = world(tree(queue("a", parent=True), placementrules=CREATE), [node("n1", vcore=9)])
     it.send(app("app-1", "root.A.B.C.D"), ask("t1", "app-1", vcore=1))
     it.expect("app-1 New", "app-1 Accepted", "app-1 Starting", "t1 on n1")
@@ -95,7 +95,7 @@ TEN = template(applications=10, max={"vcore": 20})
 
 
 def test_the_nearest_template_wins_as_a_whole() -> None:
-    """The example of section 2 of QU (QU-14 to QU-16)."""
+    """A template of a parent replaces that of the queues above it (QU-14 to QU-16)."""
     parents = queue("parent", parent=True, childtemplate=template(max={"vcore": 21})), queue("notemplate", parent=True)
     sales = created(*parents, path="root.parent.sales", childtemplate=TEN)
     assert (sales.max, sales.max_applications) == ({"vcore": 21}, 0)
@@ -142,7 +142,7 @@ def test_limits_of_a_template_are_told() -> None:
 
 
 def test_templates_are_read_at_creation() -> None:
-    """A changed template is for queues created later (QU-17); what a parent inherits follows (CF section 9.2)."""
+    """A changed template is for queues created later (QU-17); what a parent inherits follows (CF-80)."""
     it = world(tree(queue("p", parent=True), placementrules=CREATE, childtemplate=TEN))
     it.given(app("app-1", "root.p.a"))
     for _ in range(2):  # a reload that changes nothing keeps what was inherited
@@ -297,7 +297,7 @@ def test_parents_on_the_way_get_no_quota() -> None:
 
 
 def test_a_dynamic_queue_becomes_managed() -> None:
-    """It takes all settings from the text and keeps what runs (QU-9, CF section 9.2); it drains when the text drops it."""
+    """It takes all settings from the text and keeps what runs (QU-9, CF-76); it drains when the text drops it."""
     text = tree(placementrules=CREATE, childtemplate=TEN)
     it = world(text, [node("n1", vcore=9)])
     it.given(app("app-1", "root.p.a"), ask("t1", "app-1", vcore=1))
@@ -313,7 +313,7 @@ def test_a_dynamic_queue_becomes_managed() -> None:
 
 
 def test_reloads_do_not_touch_dynamic_queues() -> None:
-    """Neither their settings nor their state (CF section 9.2)."""
+    """Neither their settings nor their state (CF-80)."""
     it = world(tree(placementrules=CREATE, childtemplate=TEN), [node("n1", vcore=9)])
     it.given(app("app-1", "root.p.a"), ask("t1", "app-1", vcore=1))
     before = settings(it, "root.p.a")

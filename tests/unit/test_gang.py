@@ -156,7 +156,7 @@ def test_completion() -> None:
 
 
 def test_admission() -> None:
-    """A fair queue cannot run gangs; the total must fit the configured max (AP-18 to AP-20)."""
+    """T14, T15: a fair queue cannot run gangs; the total must fit the configured max (AP-18, AP-19, PL-50, PL-52, AP-18 to AP-20)."""
     it = room(p={"application.sort.policy": "fair"})
     it.send(gang())
     it.expect("gang Rejected: queue root.g cannot run application gang with task group request: unsupported sort type")
@@ -194,6 +194,17 @@ def test_slots_of_waiting_gangs() -> None:
     assert it.why("t1") == "queue root.g runs its maximum of 1 applications"
     it.send(configure(tree(queue("g", maxapplications=2), maxapplications=2)))
     assert it.placed() == ["t1"]
+
+
+def test_slots_of_removed_gangs() -> None:
+    """A gang that is removed while it is Accepted gives its slot back on every level (QU-44, QU-54)."""
+    it = world(tree(queue("g", maxapplications=1), queue("h", maxapplications=1), maxapplications=1), [node("n1", vcore=10)])
+    it.given(gang(9), *three(), app("other", "root.h"), ask("t1", "other", vcore=1))
+    assert it.why("t1") == "queue root runs its maximum of 1 applications"
+    it.send(remove("gang"))
+    assert it.placed() == ["t1"]
+    assert it.queue("root.g")["allocated"] == {}
+    assert it.queue("root")["allocated"] == {"vcore": 1}
 
 
 def test_a_cut_replacement() -> None:

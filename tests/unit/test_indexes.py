@@ -47,7 +47,7 @@ def test_smaller_ask_wakes() -> None:
 
 
 def test_quota_wakes() -> None:
-    """A raised, and a removed, max let go what waited for it (CF section 9.2)."""
+    """A raised, and a removed, max let go what waited for it (CF-75)."""
     for raised in (tree(queue("a", max={"vcore": 9})), CLUSTER):
         it = stuck(tree(queue("a", **A)))
         it.given(node("n2", vcore=8))

@@ -1,4 +1,4 @@
-"""Usage along the tree: quotas, headroom and commit (section 3 of QU), fair shares (5.1 of PR), running slots (5 of QU)."""
+"""Usage along the tree: quotas, headroom and commit (QU-30 to QU-41), fair shares (PR-70), running slots (QU-50 to QU-56)."""
 
 from typing import Any
 
@@ -50,7 +50,7 @@ def fits(it: QueueTree, path: str, **wanted: int) -> bool:
     ],
 )
 def test_commit_below_root(limit: Resource | None, allocated: Resource, wanted: Resource, fit: bool) -> None:
-    """The "other" rows of section 3.2 of QU: only the types of the ask are looked at; what max does not list is unlimited."""
+    """Only the types of the ask are looked at (QU-40); what max does not list is unlimited (QU-31)."""
     assert fits(queues({"a": 99, "b": 99}, {"root.q": (limit, allocated)}), "root.q", **wanted) is fit
 
 
@@ -64,11 +64,11 @@ def test_commit_below_root(limit: Resource | None, allocated: Resource, wanted: 
     ],
 )
 def test_commit_at_root(limit: Resource | None, allocated: Resource, wanted: Resource, fit: bool) -> None:
-    """The "root" rows of section 3.2: a type that no node offers is refused."""
+    """At root a type that no node offers is refused (QU-38, QU-40)."""
     assert fits(queues(limit, {"root.q": (None, allocated)}), "root.q", **wanted) is fit
 
 
-#: Root's max; the queues with max and own usage; the headroom of section 3.1 for some of them.
+#: Root's max; the queues with max and own usage; the headroom (QU-36) of some of them.
 TREES: list[tuple[Resource | None, Limits, dict[str, Resource]]] = [
     (
         {"m": 20, "v": 10},
@@ -98,7 +98,7 @@ TREES: list[tuple[Resource | None, Limits, dict[str, Resource]]] = [
 
 @pytest.mark.parametrize(("root_max", "limits", "headrooms"), TREES)
 def test_headroom(root_max: Resource | None, limits: Limits, headrooms: dict[str, Resource]) -> None:
-    """The trees of section 3.1: exactly the headroom fits, of each type alone and of all at once, and nothing more."""
+    """Exactly the headroom fits, of each type alone and of all at once, and nothing more (QU-36, QU-37)."""
     it = queues(root_max, limits)
     for path, headroom in headrooms.items():
         assert fits(it, path, **headroom)
@@ -142,8 +142,26 @@ def test_zero_forbids() -> None:
     assert it.placed() == ["t2"]
 
 
+def test_a_guarantee_neither_reserves_nor_limits() -> None:
+    """Others may use all of the cluster, and so may a queue that is guaranteed little (QU-45)."""
+    it = world(tree(queue("a"), queue("b", guaranteed={"vcore": 1})), [node("n1", vcore=3)])
+    it.given(app("app-1", "root.a"), app("app-2", "root.b"))
+    it.send(*(ask(f"a{number}", "app-1", vcore=1) for number in range(3)))
+    assert it.placed() == ["a0", "a1", "a2"]
+    it.given(release(None, "app-1"))
+    it.send(*(ask(f"b{number}", "app-2", vcore=1) for number in range(3)))
+    assert it.placed() == ["b0", "b1", "b2"]
+
+
+def test_the_first_type_by_name_is_told() -> None:
+    """Types are looked at in the order of their names, however an ask lists them (QU-3)."""
+    it = world(tree(queue("a", max={"gpu": 1, "memory": 1, "vcore": 1})), [node("n1", gpu=9, memory=9, vcore=9)])
+    it.given(app("app-1"), ask("t1", "app-1", vcore=2, memory=2, gpu=2))
+    assert it.why("t1") == "not enough gpu in queue root.a: wants 2, has 1 of 1"
+
+
 def test_charge_and_refund() -> None:
-    """A charge turns pending into usage on every level at once; a refund is its mirror (one number, never two copies)."""
+    """A charge turns pending into usage on every level at once, a refund is its mirror; what ends is subtracted (QU-42)."""
     it = queues({"a": 9}, {"root.p": (None, {}), "root.p.q": (None, {})})
     leaf, ledger = account(it, "root.p.q"), Ledger()
     ledger.change_pending(leaf, {"a": 5})
@@ -204,6 +222,13 @@ def test_share_skips_negative_usage() -> None:
     assert fair_share({"a": 0}, {"a": 0.0}) == 0
 
 
+def test_share_divides_doubles() -> None:
+    """Both numbers become doubles before the division (QU-2); exact integers would give another last bit here."""
+    used = 2**53 + 1
+    assert fair_share({"a": used}, {"a": 3.0}) == float(used) / 3.0
+    assert fair_share({"a": used}, {"a": 3.0}) != used // 3
+
+
 #: Cluster, own max of the parent and of the leaf, the leaf's fair max.
 FAIR_MAX: list[tuple[Resource, Resource | None, Resource | None, Resource]] = [
     ({"vcore": 1000}, None, {"vcore": 1200}, {"vcore": 1200}),
@@ -216,7 +241,7 @@ FAIR_MAX: list[tuple[Resource, Resource | None, Resource | None, Resource]] = [
 
 @pytest.mark.parametrize(("cluster", "parent", "leaf", "fair_max"), FAIR_MAX)
 def test_fair_max(cluster: Resource, parent: Resource | None, leaf: Resource | None, fair_max: Resource) -> None:
-    """The fair max examples of section 3 of QU: going down, own values replace; seen as the denominator of each type."""
+    """The fair max (QU-105): going down, own values replace; seen as the denominator of each type."""
     limits = [{} if limit is None else {"max": limit} for limit in (parent, leaf)]
     text = tree(queue("p", queue("q", **limits[1]), **limits[0]))
     quantity: Any = 90
@@ -274,7 +299,7 @@ def test_every_level_counts_applications(limits: tuple[int, int, int], second: s
 
 
 def test_siblings_share_the_parents_limit() -> None:
-    """Example of section 5 of QU without its gang: root 2, parent 1; raising parent to 2 lets the second application go."""
+    """Root 2, parent 1; raising parent to 2 lets the second application go (QU-50)."""
     it = world(counted(2, 1, 1), [ROOM])
     it.given(app("app-1", "root.p.q"), app("app-2", "root.p.r"))
     it.send(ask("t1", "app-1", vcore=1), ask("t2", "app-2", vcore=1))

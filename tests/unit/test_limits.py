@@ -1,6 +1,7 @@
-"""Limits of users and groups (section 6 of QU)."""
+"""Limits of users and groups (QU-60 to QU-78)."""
 
 import pytest
+from gangs import gang, holder, real, room
 from world import World, app, ask, configure, limit, node, queue, release, remove, tree, world
 
 from ykactor.core.config.access import UserGroups
@@ -22,7 +23,7 @@ def held(it: World) -> dict[str, dict[str, int]]:
     return {f"{tracker.whose} in {tracker.path}": tracker.allocated for tracker in trackers}
 
 
-# ---- 6.1 model
+# ---- the model
 
 
 def test_a_limit_bounds_a_queue_and_all_below() -> None:
@@ -111,7 +112,7 @@ def test_partitions_share_nothing() -> None:
         assert it.placed() == ["t1"]
 
 
-# ---- 6.2 the group
+# ---- the group
 
 
 def listed(path: str, *groups: str) -> QueueLimits:
@@ -136,7 +137,7 @@ PARENT_AND_ROOT = [listed("root.parent", "test_parent"), listed("root", "test_ro
     ],
 )
 def test_choice_of_group(path_up: list[QueueLimits], groups: tuple[str, ...], chosen: str | None) -> None:
-    """The table of section 6.2: from the leaf upwards, the first group in the order of the text (QU-67 to QU-69)."""
+    """From the leaf upwards, the first group in the order of the text (QU-67 to QU-69)."""
     choice = choose_group(path_up, UserGroups("bob", groups))
     assert (choice and f"{choice.group} in {choice.path}") == chosen
 
@@ -172,11 +173,11 @@ def test_a_group_counts_at_every_queue_that_limits_it() -> None:
     assert it.why("t5") == "not enough vcore in the limit of group dev in queue root: wants 1, has 0 of 4"
 
 
-# ---- 6.3 checks
+# ---- checks
 
 
 def test_headroom_is_the_smallest_on_the_path() -> None:
-    """The example of section 6.3: bob may use 10 at root and 5 in root.a; he uses 4 there and 3 in root.b (QU-72)."""
+    """Bob may use 10 at root and 5 in root.a; he uses 4 there and 3 in root.b (QU-72)."""
     it = world(tree(queue("a", limits=[limit("bob", memory=5)]), queue("b"), limits=[limit("bob", memory=10)]), BIG)
     it.given(app("one", user="bob"), app("two", "root.b", user="bob"))
     it.given(ask("t1", "one", memory=4), ask("t2", "two", memory=3))
@@ -291,7 +292,29 @@ def test_recovered_allocations_count_unchecked() -> None:
     assert it.placed() == ["t3"]
 
 
-# ---- 6.4 reload
+def test_a_placeholder_counts_until_its_place_is_taken() -> None:
+    """Then the amount of the real task counts instead (QU-74, QU-75)."""
+    it = room(confirms=False, limits=[limit("alice", vcore=2)])
+    it.given(gang(2), holder("p1", vcore=2), real("t1", vcore=1))
+    assert held(it) == {"user alice in root.g": {"vcore": 2}}
+    it.given(release("p1", "gang", "PLACEHOLDER_REPLACED"))
+    assert held(it) == {"user alice in root.g": {"vcore": 1}}
+
+
+def test_a_preempted_task_counts_until_it_has_gone() -> None:
+    """Its release has to be confirmed first (QU-75)."""
+    limits = [limit("bob", vcore=9)]
+    it = world(tree(queue("a", guaranteed={"vcore": 9}), queue("b", limits=limits)), [node("n1", vcore=9)], confirms=False)
+    it.given(app("one"), app("two", "root.b", user="bob"), ask("t1", "two", on="n1", vcore=9))
+    it.given(ask("t2", "one", vcore=4, preempt_other=True))
+    it.run(31)
+    assert it.heard()[-2].startswith("t1 releasing PREEMPTED_BY_SCHEDULER")
+    assert held(it) == {"user bob in root.b": {"vcore": 9}}
+    it.given(release("t1", "two", "PREEMPTED_BY_SCHEDULER"))
+    assert held(it) == {"user bob in root.b": {}}
+
+
+# ---- reload
 
 
 def test_limits_that_come_change_and_go() -> None:
@@ -310,7 +333,7 @@ def test_limits_that_come_change_and_go() -> None:
 
 
 def test_lowered_limits_stop_nothing() -> None:
-    """Usage above is left to shrink (CF section 9.2)."""
+    """Usage above is left to shrink (CF-75)."""
     it = world(tree(queue("a")), BIG)
     it.given(app("app-1", user="bob"), *asks("app-1", "t1", "t2", "t3"))
     it.given(configure(tree(queue("a", limits=[limit("bob", vcore=2)]))))

@@ -111,7 +111,7 @@ def test_release_moves_the_node() -> None:
 
 
 def test_policy_changes_on_reload() -> None:
-    """Another policy or other weights order the nodes at once (CF section 9.2)."""
+    """Another policy or other weights order the nodes at once (CF-78)."""
     both = {"vcore": 10, "memory": 10}
     it = with_usage("fair", {"n1": (both, {"vcore": 5}), "n2": (both, {"memory": 4})})
     for kind, weights, first in [("binpacking", None, "n1"), ("fair", None, "n2"), ("fair", {"memory": 1.0}, "n1")]:

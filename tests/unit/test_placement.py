@@ -103,7 +103,7 @@ def where(it: Roster, application: AddApplication, by: UserGroups | None = None)
     return "rejected" if placed.startswith(NO_MATCH) else "error"
 
 
-# ---- section 2: what all rules share
+# ---- what all rules share
 
 
 @pytest.mark.parametrize(
@@ -131,8 +131,14 @@ def where(it: Roster, application: AddApplication, by: UserGroups | None = None)
     ],
 )
 def test_filter(rule_filter: PlacementFilter, by: UserGroups, runs: bool) -> None:
-    """For whom a rule runs (PL-10 to PL-15, the table of section 2.1)."""
+    """For whom a rule runs (PL-10 to PL-15)."""
     assert admits(rule_filter, by) is runs
+
+
+def test_long_names_match_no_expression() -> None:
+    """An expression is searched for in names of up to 128 characters (PL-17)."""
+    assert admits(allow(("^a*$",)), who("a" * 128))
+    assert not admits(allow(("^a*$",)), who("a" * 129))
 
 
 @pytest.mark.parametrize(
@@ -186,7 +192,7 @@ LABELS = tag("label1", parent=tag("label2"))
     ],
 )  # fmt: skip
 def test_name_building(asked: PlacementRule, application: AddApplication, queues: list[str], result: object) -> None:
-    """The examples of section 6.1: the result of one rule before anybody asks whether the queue is usable."""
+    """What one rule makes of its value, before anybody asks whether the queue is usable (PL-20 to PL-29, PL-55)."""
     outcome = evaluate(asked, roster(*queues), application, who(application.user))
     assert (outcome if isinstance(outcome, str) else type(outcome)) == result
 
@@ -230,7 +236,7 @@ def test_names(asked: PlacementRule, application: AddApplication, result: object
 
 
 def test_order_within_a_rule() -> None:
-    """Value, filter, legality, parent: an illegal name is an error whatever the parent says (section 2)."""
+    """Value, filter, legality, parent: an illegal name is an error whatever the parent says (PL-54)."""
     nowhere = fixed("nowhere")
     it = roster()
     assert isinstance(evaluate(provided(parent=nowhere), it, submission("a!"), who()), Mistake)
@@ -269,7 +275,7 @@ def test_parent_that_is_root() -> None:
     assert evaluate(below_root, roster("root.root/"), submission(), who()) == "root.root.q"
 
 
-# ---- sections 1 and 4: the list of rules, and which result is usable
+# ---- the list of rules, and which result is usable
 
 
 @pytest.mark.parametrize(
@@ -314,7 +320,7 @@ DEFAULT_TABLE = [
 
 @pytest.mark.parametrize(("name", "tags", "submitter", "without", "with_default"), DEFAULT_TABLE)
 def test_default_queue(name: str, tags: dict[str, str], submitter: str, without: str, with_default: str) -> None:
-    """The last resorts: the recovery queue for forced applications, else ``root.default`` if there is one (PL-41, PL-42)."""
+    """The last resorts: the recovery queue for forced applications, else ``root.default`` (PL-3, PL-4, PL-41, PL-42)."""
     rules = (provided(), tag("namespace", create=True))
     queues = ["root.provided", "root.parent/", "root.acldeny"]
     application = submission(name, tags, submitter)
@@ -338,7 +344,7 @@ def test_the_default_queue_is_checked_like_any_other(default: list[str]) -> None
     ],
 )
 def test_chain_with_filters(by: UserGroups, namespace: str, path: str) -> None:
-    """The chain of section 6.2: filters of a rule and of a parent rule send users on."""
+    """Filters of a rule and of a parent rule send users on to the next rule (PL-1, PL-12, PL-22)."""
     rules = (
         user(create=True, only=allow((), ("dev*",)), parent=tag("namespace")),
         tag("namespace", create=True, parent=fixed("root.namespaces", only=allow(("john",)))),
@@ -349,7 +355,7 @@ def test_chain_with_filters(by: UserGroups, namespace: str, path: str) -> None:
 
 
 def test_access_moves_on_to_the_next_rule() -> None:
-    """Section 6.3: who may not submit to a rule's queue is for the next rule; a new queue needs access to its ancestor."""
+    """Who may not submit to a rule's queue is for the next rule; a new queue needs access to its ancestor (PL-38, PL-39)."""
     rules = (fixed("root.production"), user(create=True))
     it = roster("root.production", rules=rules, root="", production="john,bob")
     assert where(it, submission(user="john")) == "root.production"
@@ -362,7 +368,7 @@ def test_access_moves_on_to_the_next_rule() -> None:
 
 
 def test_draining_moves_on_to_the_next_rule() -> None:
-    """Section 6.4: a draining queue takes nobody new, nor does a queue below one (PL-38)."""
+    """A draining queue takes nobody new, nor does a queue below one (PL-38, CF-83)."""
     rules = (provided(), fixed("root.b"))
     assert where(roster("root.a!", "root.b", rules=rules), submission("root.a")) == "root.b"
     assert where(roster("root.a/!", "root.a.x/", "root.a.x.y", "root.b", rules=rules), submission("root.a.x.y")) == "root.b"
@@ -406,6 +412,13 @@ def test_a_very_deep_path_is_answered_at_once() -> None:
     """The search for the nearest ancestor looks at what exists, not at every level of what was submitted."""
     deep = "root" + ".a" * 200_000
     assert where(roster("root.a", rules=(provided(create=True),)), submission(deep)) == "rejected"
+
+
+def test_created_paths_are_bounded() -> None:
+    """A rule creates queues down to 64 levels below root (PL-56)."""
+    it = roster(rules=(provided(create=True),))
+    assert where(it, submission("root" + ".a" * 64)) == "root" + ".a" * 64 + "+"
+    assert where(it, submission("root" + ".a" * 65)) == "rejected"
 
 
 # ---- forced applications
@@ -577,7 +590,7 @@ def test_placed(name: str, queue_name: str) -> None:
     "left", [tree(queue("c")), tree(queue("a", queue("c"))), tree(queue("a"))], ids=["both drain", "it drains", "no child left"]
 )
 def test_draining_leaves_are_not_usable(left: str) -> None:
-    """A leaf that leaves the configuration, or is below one that does, takes nobody new (PL-38, section 10 of CF)."""
+    """A leaf that leaves the configuration, or is below one that does, takes nobody new (PL-38, CF-83)."""
     it = world(tree(queue("a", queue("b"))))
     it.given(app("app-0", "root.a.b"), configure(left))
     it.send(app("app-1", "root.a.b"))

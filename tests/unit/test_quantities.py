@@ -10,7 +10,7 @@ from ykactor.core.values.quantities import (
     shown,
 )
 
-#: CF section 5: input, as vcore, as another type; None is an error.
+#: CF-29, CF-30: input, as vcore, as another type; None is an error.
 TABLE = [
     ("0", 0, 0),
     ("1", 1000, 1),
@@ -38,7 +38,7 @@ SUFFIXES = {
 
 @pytest.mark.parametrize(("text", "vcore", "other"), TABLE)
 def test_table(text: str, vcore: int | None, other: int | None) -> None:
-    """The table of CF section 5, for vcore (thousandths, CF-29) and for every other type."""
+    """CF-29, CF-30: for vcore (thousandths) and for every other type."""
     for name, expected in (("vcore", vcore), ("memory", other), ("cpu", other), ("vcores", other)):
         if expected is None:
             with pytest.raises(QuantityError):
@@ -49,7 +49,7 @@ def test_table(text: str, vcore: int | None, other: int | None) -> None:
 
 @pytest.mark.parametrize(("suffix", "factor"), SUFFIXES.items())
 def test_suffixes(suffix: str, factor: int) -> None:
-    """Every suffix has its factor, decimal for one letter and binary with an i."""
+    """Every suffix has its factor, decimal for one letter and binary with an i (CF-29)."""
     assert parse_quantity("memory", "3" + suffix) == 3 * factor
 
 

@@ -77,7 +77,7 @@ PARSE = [
 
 @pytest.mark.parametrize(("code", "text", "line", "column", "path", "part"), PARSE)
 def test_single_mistake(code: str, text: str, line: int, column: int, path: str, part: str) -> None:
-    """CF section 7: each mistake alone gives its code at its line, column and path, and says what was found."""
+    """CF-2 to CF-4, CF-6 to CF-9, CF-11: each mistake alone gives its code at its line, column and path, and what was found."""
     found = mistakes_of(text)
     assert [(m.code, m.source, m.line, m.column, m.path) for m in found] == [(code, "q.yaml", line, column, path)]
     assert part in found[0].message
@@ -193,7 +193,7 @@ def test_words_for_true(word: str) -> None:
 
 @pytest.mark.parametrize("word", ["false", "False", "FALSE", "n", "N", "no", "No", "NO", "off", "Off", "OFF"])
 def test_words_for_false(word: str) -> None:
-    """CF-6: the YAML 1.1 words for false; with children listed the queue is a parent all the same."""
+    """CF-6, CF-65: the YAML 1.1 words for false; with children listed the queue is a parent all the same."""
     assert not queues_of(queue_with(f"parent: {word}"))["root.a"].is_parent
     assert queues_of(queue_with(f"parent: {word}, queues: [{{name: b}}]"))["root.a"].is_parent
 
@@ -215,7 +215,7 @@ def test_aliases_stand_for_their_anchor() -> None:
 
 
 def test_alias_bombs_are_refused() -> None:
-    """Aliases of aliases may not grow without bound, neither in width nor in depth."""
+    """Aliases of aliases may not grow without bound, neither in width nor in depth (P1)."""
     wide = "a0: &a0 [x,x]\n" + "".join(f"a{i}: &a{i} [{f'*a{i - 1},' * 9}]\n" for i in range(1, 30))
     deep = "a0: &a0 " + "[" * 200 + "]" * 200 + "\na1: " + "[" * 100 + "*a0" + "]" * 100 + "\n"
     assert "repeat more than 100000 values" in mistakes_of(wide)[0].message
@@ -263,7 +263,7 @@ def test_many_mistakes_are_found_fast() -> None:
 
 
 def test_root_is_inserted() -> None:
-    """CF-14: without a single root entry the listed queues become children of an inserted root."""
+    """CF-14, QU-5: without a single root entry the listed queues become children of an inserted root."""
     assert list(queues_of(HEAD + "      - name: a\n      - name: b\n")) == ["root", "root.a", "root.b"]
     assert list(queues_of("partitions: [{queues: []}]")) == ["root"]
     assert load("partitions: [{queues: []}]").partitions[0].root.is_parent
@@ -281,8 +281,14 @@ def test_root_beside_others_is_a_child() -> None:
     assert queues["root.root"].max == {"vcore": 1000}
 
 
+def test_root_beside_others_is_a_warning() -> None:
+    """CF-84: a root that is none is legal, and seldom meant."""
+    (warning,) = load(HEAD + "      - name: root\n      - name: a\n", "q.yaml").warnings
+    assert "a root is put above it and this queue is root.root" in warning
+
+
 def test_names_are_lower_cased() -> None:
-    """CF-16, CF-17: paths are lower case; the partition's name keeps its case unless it is ``default``."""
+    """CF-16, CF-17, CF-64: paths are lower case; the partition's name keeps its case unless it is ``default``."""
     config = load("partitions:\n  - {name: GPU, queues: [{name: Dev, queues: [{name: A}]}]}\n  - {name: DEFAULT, queues: []}")
     assert list(by_path(config.partitions[0].root)) == ["root", "root.dev", "root.dev.a"]
     assert [partition.name for partition in config.partitions] == ["GPU", "default"]

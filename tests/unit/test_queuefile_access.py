@@ -1,4 +1,4 @@
-"""Access lists in queue files (section 7 of QU)."""
+"""Access lists in queue files (QU-106)."""
 
 import pytest
 from queuetexts import PARTITION, A, assert_mistake, codes_of, partition_of, queue_with, queues_of
@@ -39,7 +39,7 @@ def named(users: str, groups: str = "") -> AccessList:
 )
 @pytest.mark.parametrize("key", ["submitacl", "adminacl"])
 def test_who_is_named(key: str, text: str, expected: AccessList) -> None:
-    """The table of section 7 of QU, and CF-24: the names of both lists are those of limits, with their case."""
+    """QU-106 and CF-24: the names of both lists are those of limits, with their case."""
     queue = queues_of(queue_with(f"{key}: '{text}'"))["root.a"]
     assert (queue.submit_acl if key == "submitacl" else queue.admin_acl) == expected
     assert (queue.admin_acl if key == "submitacl" else queue.submit_acl) == NOBODY
@@ -88,7 +88,7 @@ def test_ordinary_lists_are_no_warnings(text: str) -> None:
     ],
 )
 def test_resolvers(text: str, expected: str, warning: str) -> None:
-    """CF section 2.9: what is no resolver of ours is replaced by the one that comes nearest, with a warning."""
+    """CF-62: what is no resolver of ours is replaced by the one that comes nearest, with a warning."""
     config = load(PARTITION + f"    usergroupresolver: {text}\n", "q.yaml")
     assert config.partitions[0].user_group_resolver == expected
     prefix = "q.yaml:4:31: partitions[0].usergroupresolver.type: "
@@ -97,11 +97,11 @@ def test_resolvers(text: str, expected: str, warning: str) -> None:
 
 
 def test_unknown_resolvers_are_refused() -> None:
-    """CF section 2.9: another text would silently mean the default; it is refused, with the names that are known."""
+    """CF-62: another text would silently mean the default; it is refused, with the names that are known."""
     text = PARTITION + "    usergroupresolver: {type: §OS}\n"
-    assert_mistake(text, "CF-2.9", "partitions[0].usergroupresolver.type", "found 'OS', expected os, ldap, test, or nothing")
+    assert_mistake(text, "CF-62", "partitions[0].usergroupresolver.type", "found 'OS', expected os, ldap, test, or nothing")
 
 
 def test_resolver_by_default() -> None:
-    """CF section 2.9: without a resolver a user has one group with the user's name."""
+    """CF-62: without a resolver a user has one group with the user's name."""
     assert partition_of(PARTITION).user_group_resolver == ""

@@ -27,7 +27,7 @@ def chain(*entries: str) -> str:
 
 
 def test_limits() -> None:
-    """CF section 2.6: users and groups in the order of the text; an amount that is not set is not limited."""
+    """CF-31, CF-68: users and groups in the order of the text; an amount that is not set is not limited."""
     text = limits(
         "limit: some words, users: [bob, ann@example.org, eve$], maxapplications: 3, maxresources: {vcore: 2, gpu: 0}",
         "groups: [dev, 'a:b.c-d', '*'], maxapplications: 1",
@@ -112,7 +112,7 @@ MISTAKES = [
 
 @pytest.mark.parametrize(("code", "text", "path", "part"), MISTAKES)
 def test_mistakes_within_a_queue(code: str, text: str, path: str, part: str) -> None:
-    """E07 to E20: each alone, at its place, with what was found and what is expected."""
+    """E07 to E20, CF-22: each alone, at its place, with what was found and what is expected."""
     assert_mistake(text, code, path, part)
 
 
@@ -222,7 +222,7 @@ def test_legal_limits_along_a_path(entries: tuple[str, ...]) -> None:
 
 
 def test_a_named_user_may_exceed_the_star_of_the_same_queue() -> None:
-    """CF section 7.8: siblings and entries of the same queue are never compared; below, the own entry counts."""
+    """E40: siblings and entries of the same queue are never compared; below, the own entry counts."""
     text = "{users: [bob], maxresources: {gpu: 9}}, {users: ['*'], maxresources: {gpu: 5}}"
     load(
         HEAD
@@ -231,7 +231,7 @@ def test_a_named_user_may_exceed_the_star_of_the_same_queue() -> None:
 
 
 def test_text_mistakes_come_first_and_path_limits_last() -> None:
-    """CF section 7: the stages keep their order with limits among them."""
+    """CF-74: the stages keep their order with limits among them."""
     text = """\
 partitions:
   - limits: [{users: [bob], maxapplications: 1}]

@@ -1,4 +1,4 @@
-"""Placement rules in queue files: what they become, and E28 to E36a (sections 2.10 and 7.5 of CF)."""
+"""Placement rules in queue files: what they become (CF-71), and E28 to E35 and E36a."""
 
 import pytest
 from queuetexts import assert_mistake, codes_of, partition_of
@@ -25,7 +25,7 @@ def with_filter(text: str) -> str:
 
 
 def test_rules() -> None:
-    """CF section 2.10, PL-6: rules in the order of the text, names in lower case, the queue of fixed too, no other value."""
+    """CF-71, PL-6: rules in the order of the text, names in lower case, the queue of fixed too, no other value."""
     text = rules(
         "name: Provided",
         "name: TAG, value: NameSpace, create: true, parent: {name: user, parent: {name: fixed, value: Root.Users}}",
@@ -124,7 +124,7 @@ NAMES = [
 
 @pytest.mark.parametrize(("code", "text", "path", "part"), NAMES)
 def test_mistakes_of_one_rule(code: str, text: str, path: str, part: str) -> None:
-    """E28 to E31 and E36a: at any depth, at their place, with what is expected."""
+    """E28 to E31 and E36a, CF-23, PL-3, PL-16: at any depth, at their place, with what is expected."""
     assert_mistake(text, code, path, part)
 
 
@@ -153,13 +153,19 @@ def test_expressions_of_both(expression: str) -> None:
 
 @pytest.mark.parametrize("expression", ["a" * 1000 + "*", "(" * 101 + ")" * 101])
 def test_expressions_are_bounded(expression: str) -> None:
-    """An expression is neither so long nor so deep that reading it hurts."""
+    """An expression is neither so long nor so deep that reading it hurts (PL-17)."""
     text = with_filter(f"users: [§'{expression}']")
     assert_mistake(text, "E30", f"{P}.filter.users[0]", "at most 1000 characters and 100 groups")
 
 
+@pytest.mark.parametrize("expression", ["(a+)+", "(a|b)*", "(a*)*b", "a*b*c*d*"])
+def test_slow_expressions(expression: str) -> None:
+    """Repetition of what repeats or has alternatives, and more than three unbounded repetitions, are refused (PL-17)."""
+    assert_mistake(with_filter(f"users: [§'{expression}']"), "E30", f"{P}.filter.users[0]", "that is quick for every name")
+
+
 STATIC = [
-    # The table of section 7.5 of CF.
+    # One for each case.
     ("E33", "name: fixed, value: §root.users", "found root.users, which is a parent, expected a leaf"),
     (None, "name: fixed, value: root.default", ""),
     (None, "name: fixed, value: root.users.bob, create: true", ""),
@@ -206,6 +212,6 @@ def test_static_paths_ignore_case() -> None:
 
 
 def test_every_rule_is_checked() -> None:
-    """CF section 7: all mistakes of all rules, rule by rule; a chain with a mistake has no path to check."""
+    """PL-7, CF-74: all mistakes of all rules, rule by rule; a chain with a mistake has no path to check."""
     text = rules("name: fixed, value: users", "name: nosuch, parent: {name: fixed, value: default}", "name: '-'")
     assert codes_of(text) == ["E33", "E36a", "E28"]

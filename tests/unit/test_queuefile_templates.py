@@ -1,4 +1,4 @@
-"""Child templates in queue files (section 2.5 of CF, QU-14 to QU-17)."""
+"""Child templates in queue files (CF-67, QU-14 to QU-17)."""
 
 import pytest
 from queuetexts import HEAD, A, assert_mistake, queues_of
@@ -17,7 +17,7 @@ def tree(root: str, parent: str, leaf: str = "") -> str:
 
 
 def test_template() -> None:
-    """CF section 2.5: all of a template, in base units."""
+    """CF-67, CF-31: all of a template, in base units."""
     text = tree("{maxapplications: 10, properties: {a: b}, resources: {max: {vcore: 2, gpu: 0}, guaranteed: {memory: 1k}}}", "")
     expected = ChildTemplate(10, {"a": "b"}, {"vcore": 2000, "gpu": 0}, {"memory": 1000})
     assert queues_of(text)["root"].child_template == expected
@@ -64,26 +64,26 @@ def test_templates_are_not_inherited_properties() -> None:
 
 @pytest.mark.parametrize("kind", ["max", "guaranteed"])
 def test_bad_quantities(kind: str) -> None:
-    """CF section 8: the quantities of a template are checked with those of queues (E23)."""
+    """CF-31: the quantities of a template are checked with those of queues (E23)."""
     text = HEAD + f"      - {{name: a, parent: true, childtemplate: {{resources: {{{kind}: {{vcore: 1, gpu: §-1}}}}}}}}\n"
     assert_mistake(text, "E23", f"{A}.childtemplate.resources.{kind}.gpu", "found '-1'")
 
 
 def test_a_template_of_a_leaf_is_ignored() -> None:
-    """CF section 2.3: it is no error, whatever it says, and worth a warning."""
+    """CF-67: it is no error, whatever it says, and worth a warning."""
     text = tree("", "", "{properties: {priority.offset: x}, resources: {max: {vcore: y}}}")
     (warning,) = load(text, "q.yaml").warnings
     assert "(root.a.c).childtemplate: a template has no effect on a leaf: write parent: true" in warning
 
 
 def test_property_values_are_warnings() -> None:
-    """CF section 6: a bad property value in a template is the default and a warning, as in a queue."""
+    """CF-73: a bad property value in a template is the default and a warning, as in a queue."""
     text = HEAD + "      - {name: a, parent: true, childtemplate: {properties: {priority.offset: x}}}\n"
     (warning,) = load(text, "q.yaml").warnings
     assert warning.startswith(f"q.yaml:4:79: {A}.childtemplate.properties.priority.offset: found 'x', expected a whole number")
 
 
 def test_a_template_is_compared_with_nothing() -> None:
-    """CF section 7.4: it may be larger than what the parent has."""
+    """CF-67: it may be larger than what the parent has."""
     text = HEAD + "      - {name: a, parent: true, resources: {max: {vcore: 1}}, childtemplate: {resources: {max: {vcore: 9}}}}\n"
     assert queues_of(text)["root.a"].child_template == ChildTemplate(0, {}, {"vcore": 9000})

@@ -1,5 +1,6 @@
 import pytest
 from queuetexts import HEAD, by_path, queues_of
+from world import app, ask, node, queue, tree, world
 
 from ykactor.core.config.model import QueueConfig, QueueProperties, SchedulerConfig
 from ykactor.wire.queuefile.load import load
@@ -33,7 +34,7 @@ def test_inheritance(key: str, value: str, inherited: str) -> None:
 
 
 def test_meaning_of_properties() -> None:
-    """CF-32, CF-36, CF-38: values in any case; the nearest application.sort.priority wins; the rest is the default."""
+    """CF-32, CF-33, CF-36, CF-72: values in any case; the nearest application.sort.priority wins; the rest is the default."""
     top, middle, bottom = chain(
         "priority.policy: FENCE, priority.offset: -5, application.sort.policy: StateAware, application.sort.priority: Disabled",
         "priority.policy: ''",
@@ -42,6 +43,14 @@ def test_meaning_of_properties() -> None:
     assert top.properties == QueueProperties("stateaware", sort_by_priority=False, priority_fence=True, priority_offset=-5)
     assert middle.properties == QueueProperties("stateaware", sort_by_priority=False)
     assert bottom.properties == QueueProperties("fair")
+
+
+def test_parents_sort_by_share() -> None:
+    """The sort policy of a parent does not order its child queues: the smaller share comes first (CF-34)."""
+    it = world(tree(queue("a"), queue("b"), p={"application.sort.policy": "fifo"}), [node("n1", vcore=4)])
+    it.given(app("app-1", "root.a"), app("app-2", "root.b"))
+    it.send(*(ask(f"a{number}", "app-1", vcore=1) for number in "12"), *(ask(f"b{number}", "app-2", vcore=1) for number in "12"))
+    assert it.placed() == ["a1", "b1", "a2", "b2"]
 
 
 def test_properties_do_not_depend_on_their_order() -> None:
@@ -72,7 +81,7 @@ def warnings_of(properties: str) -> SchedulerConfig:
     ],
 )  # fmt: skip
 def test_bad_property_values_are_warnings(key: str, value: str, text: str) -> None:
-    """CF section 6: a bad value is the default and one warning, at the queue that sets it and not where it is inherited."""
+    """CF-72, CF-73: a bad value is the default and one warning, at the queue that sets it and not where it is inherited."""
     config = warnings_of(f"{key}: {value}")
     path = f"partitions[0].queues[0](root.a).properties.{key}"
     assert config.warnings == (f"q.yaml:5:{24 + len(key)}: {path}: {text}",)
@@ -90,7 +99,7 @@ def test_large_offsets_are_warnings(offset: str) -> None:
 
 @pytest.mark.parametrize("properties", ["priority.offset: 999999999", "priority.offset: ", "my.own: x", "priority.policy: ''"])
 def test_ordinary_properties_are_no_warnings(properties: str) -> None:
-    """CF section 6: unknown keys are kept silently, empty values are the default, ordinary offsets are fine."""
+    """CF-72: unknown keys are kept silently, empty values are the default, ordinary offsets are fine."""
     assert warnings_of(properties).warnings == ()
 
 

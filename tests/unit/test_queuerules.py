@@ -62,7 +62,7 @@ RULES = [
 
 @pytest.mark.parametrize(("code", "text", "line", "column", "path", "part"), NUMBERS + RULES)
 def test_single_mistake(code: str, text: str, line: int, column: int, path: str, part: str) -> None:
-    """CF section 7: each mistake alone gives its code at its line, column and path, and says what was found."""
+    """CF-8, CF-74: each mistake alone gives its code at its line, column and path, and says what was found."""
     found = mistakes_of(text)
     assert [(m.code, m.source, m.line, m.column, m.path) for m in found] == [(code, "q.yaml", line, column, path)]
     assert part in found[0].message
@@ -89,12 +89,12 @@ def test_single_mistake(code: str, text: str, line: int, column: int, path: str,
     ],
 )
 def test_legal_neighbours(text: str) -> None:
-    """CF section 7: what is next to a rule and allowed, for example equal amounts, the longest name, null on root."""
+    """What is next to a rule and allowed, for example equal amounts, the longest name (CF-20), null on root (CF-42)."""
     assert load(text).warnings == ()
 
 
 def test_all_mistakes_in_the_order_of_the_stages() -> None:
-    """CF section 7: text mistakes by place, then per partition structure, queues, resources, node sort, maxapplications."""
+    """CF-74: text mistakes by place, then per partition structure, queues, resources, node sort, maxapplications."""
     text = """\
 partitions:
   - nodesortpolicy: {type: best}
@@ -123,7 +123,7 @@ def test_a_value_that_could_not_be_read_breaks_no_rule() -> None:
 
 
 def test_root_resources_limit_nothing_below() -> None:
-    """E03 is one mistake: what is written on root is not compared with the queues below it (CF section 7.4)."""
+    """E03 is one mistake: what is written on root is not compared with the queues below it."""
     text = (
         HEAD
         + "      - name: root\n        resources: {max: {vcore: 1}}\n        queues: [{name: a, resources: {max: {vcore: 2}}}]\n"
@@ -186,6 +186,14 @@ def test_equal_application_limits_are_legal() -> None:
     assert queues_of(HEAD + "      - {name: a, queues: [{name: b, maxapplications: 5}]}\n")["root.a"].max_applications == 0
 
 
+def test_types_that_are_something_else_are_warnings() -> None:
+    """CF-84: the file is legal, but cpu is no other word for vcore."""
+    (warning,) = load(queue_with("resources: {max: {cpu: 4}}"), "q.yaml").warnings
+    assert warning == (
+        f"q.yaml:4:42: {A}.resources.max.cpu: cpu is a type of its own that is counted in plain units; did you mean vcore?"
+    )
+
+
 # ---- the partition
 
 
@@ -199,7 +207,7 @@ def test_equal_application_limits_are_legal() -> None:
     ],
 )
 def test_node_sort_policy(policy: str, expected: NodeSortPolicy) -> None:
-    """CF section 2.7: an empty type is fair; weights replace the default only if there are any."""
+    """CF-69: an empty type is fair; weights replace the default only if there are any."""
     assert load(PARTITION + f"    nodesortpolicy: {policy}\n").partitions[0].node_sort_policy == expected
 
 
@@ -213,5 +221,5 @@ def test_node_sort_policy(policy: str, expected: NodeSortPolicy) -> None:
     ],
 )
 def test_preemption(preemption: str, expected: PreemptionSettings) -> None:
-    """CF section 2.8: the switches and their defaults."""
+    """CF-70: the switches and their defaults."""
     assert load(PARTITION + f"    preemption: {preemption}\n").partitions[0].preemption == expected

@@ -19,7 +19,7 @@ SCHEMA = json_schema()
 
 TYPES = [kind for kind in vars(queueschema).values() if isinstance(kind, type) and issubclass(kind, Text) and kind is not Text]
 
-#: Section 2 of CF, mapping by mapping.
+#: CF-62 to CF-71, mapping by mapping.
 KEYS = {
     "FileText": "partitions checksum",
     "PartitionText": "name queues placementrules limits preemption nodesortpolicy usergroupresolver",
@@ -36,7 +36,7 @@ KEYS = {
 
 
 def test_keys() -> None:
-    """CF section 2: the types, and the schema made of them, have exactly these keys; each with a description."""
+    """CF-62 to CF-71: the types, and the schema made of them, have exactly these keys; each with a description."""
     assert {kind.__name__: set(kind.__struct_encode_fields__) for kind in TYPES} == {n: set(k.split()) for n, k in KEYS.items()}
     assert {name: set(it["properties"]) for name, it in SCHEMA["$defs"].items()} == {n: set(k.split()) for n, k in KEYS.items()}
     for definition in SCHEMA["$defs"].values():

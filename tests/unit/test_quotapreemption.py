@@ -1,4 +1,4 @@
-"""Queues that are over a lowered max give back (section 12 of PE, section 9.3 of CF)."""
+"""Queues that are over a lowered max give back (PE-97, CF-81)."""
 
 from typing import Any
 
@@ -240,7 +240,7 @@ A = QueuePath("root.a")
     ids=range(19),
 )
 def test_start(start: int | None, old: tuple[Any, int], new: tuple[Any, int], expected: int | None) -> None:
-    """The table of section 9.3 of CF: a queue that uses 10 mem at second 100."""
+    """CF-81: a queue that uses 10 mem at second 100."""
     account = QueueNode(config(A, *new), True, None, Effort())
     account.allocated = {"mem": 10}
     found = next_start(None if start is None else start * S_NS, config(A, *old), account, 100 * S_NS)
@@ -349,7 +349,7 @@ def test_nothing_happens_when_usage_has_come_down() -> None:
 
 
 def test_a_raised_max_ends_it() -> None:
-    """Section 9.3: usage within the max clears the start."""
+    """CF-81: usage within the max clears the start."""
     it = full()
     it.given(configure(text(leaf(50))))
     it.given(configure(text(leaf(100))), at=5)
@@ -358,7 +358,7 @@ def test_a_raised_max_ends_it() -> None:
 
 
 def test_another_delay_moves_the_start() -> None:
-    """Section 9.3: also into the past."""
+    """CF-81: also into the past."""
     it = full()
     it.given(configure(text(leaf(90))))
     assert it.queue("root.a")["quotaPreemptionStartTime"] == 10 * S_NS

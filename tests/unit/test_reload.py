@@ -1,4 +1,4 @@
-"""From the queue tree that runs to the one that is configured (section 9 of CF)."""
+"""From the queue tree that runs to the one that is configured (CF-58 to CF-61, CF-75, CF-76)."""
 
 import pytest
 from world import World, app, ask, configure, load, node, queue, release, remove, tree, world
@@ -47,7 +47,7 @@ def test_the_same_again() -> None:
 
 
 def test_limits_change_at_once() -> None:
-    """New limits are told, queue by queue; usage above a lowered max is left to shrink (CF section 9.2)."""
+    """New limits are told, queue by queue; usage above a lowered max is left to shrink (CF-75)."""
     it = world(tree(queue("a", max={"vcore": 5}), queue("b", guaranteed={"vcore": 1})), [node("n1", vcore=9)])
     it.given(app("app-1"), ask("t1", "app-1", vcore=3), ask("t2", "app-1", vcore=2), ask("t3", "app-1", vcore=1))
     before = len(it.facts)
@@ -61,7 +61,7 @@ def test_limits_change_at_once() -> None:
 
 
 def test_root_maxapplications_changes() -> None:
-    """Also root's limit on applications (CF section 9.2)."""
+    """Also root's limit on applications (CF-75)."""
     it = world(tree(queue("a", maxapplications=1), maxapplications=1), [node("n1", vcore=9)])
     it.given(app("app-1"), app("app-2"), ask("t1", "app-1", vcore=1), ask("t2", "app-2", vcore=1))
     it.send(configure(tree(queue("a", maxapplications=2), maxapplications=2)))
@@ -69,7 +69,7 @@ def test_root_maxapplications_changes() -> None:
 
 
 def test_new_queue() -> None:
-    """Created Active, with inherited properties, and usable at once."""
+    """Created Active, with inherited properties, and usable at once (CF-76)."""
     it = world(tree(queue("c")), [node("n1", vcore=9)])
     before = len(it.facts)
     it.send(configure(tree(queue("c"), queue("d", queue("e", max={"vcore": 1})))), app("app-1", "root.d.e"))
@@ -111,7 +111,7 @@ def test_ended_applications_do_not_hold_a_queue() -> None:
 
 
 def test_drained_and_back() -> None:
-    """A draining queue that is listed again is Active again, keeps its applications and has the settings of the text."""
+    """A draining queue that is listed again is Active again, keeps its applications and has the settings of the text (CF-76)."""
     it = world(THREE, [node("n1", vcore=9)])
     it.given(app("app-1", "root.p.a"), ask("t1", "app-1", vcore=1))
     it.given(configure(tree(queue("c"))), at=100)

@@ -1,4 +1,4 @@
-"""Resource arithmetic: every operation of section 1 of QU, above all what an absent type and "none" mean to it."""
+"""Resource arithmetic: every operation of QU-104, above all what an absent type and "none" mean to it."""
 
 import pytest
 
@@ -97,7 +97,7 @@ def test_fits(larger: Resource, smaller: Resource, fit: bool) -> None:
     ],
 )
 def test_min_union(left: Resource | None, right: Resource | None, expected: Resource | None) -> None:
-    """Min-union: the side that has a type decides alone; none and x is a copy of x; none and none is none."""
+    """Min-union: the side that has a type decides alone; none and x is a copy of x; none and none is none (QU-103)."""
     found = min_union(left, right)
     assert found == expected
     assert found is None or (found is not left and found is not right)
@@ -142,5 +142,5 @@ def test_prune() -> None:
     [(None, "nil resource"), ({}, "map[]"), ({"vcore": 10, "memory": 100}, "map[memory:100 vcore:10]")],
 )
 def test_text(resource: Resource | None, expected: str) -> None:
-    """Types are sorted (EV-15), and "none" is told from "empty"."""
+    """Types are sorted (EV-15, QU-3), and "none" is told from "empty" (QU-103)."""
     assert text(resource) == expected

@@ -124,7 +124,7 @@ def test_unknown_partitions_are_refused() -> None:
 
 
 def test_partitions_are_named_without_case() -> None:
-    """A request may write a partition's name in any case (section 2.2 of CF)."""
+    """A request may write a partition's name in any case (CF-64)."""
     (instant, _) = played([(0, node("n1", "GPU")), (0, node("n2", "gpu"))])
     routed, refused = addressed(work(instant), [PartitionName("Gpu")], 0)
     assert [it.node_id for it in routed[PartitionName("Gpu")]] == ["n1", "n2"]  # type: ignore[union-attr]

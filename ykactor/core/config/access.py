@@ -1,4 +1,4 @@
-"""Who may submit to a queue and who may administer it (section 7 of QU).
+"""Who may submit to a queue and who may administer it (QU-80 to QU-83).
 
 An ACL only ever lets somebody in: what an ancestor opened no descendant closes (QU-82).
 """
@@ -13,7 +13,7 @@ from ykactor.core.config.model import AccessList, QueueConfig
 
 
 class UserGroups(Struct, frozen=True):
-    """The user of an application, with the groups it was submitted with or that were found for it (section 8 of QU)."""
+    """The user of an application, with the groups it was submitted with or that were found for it (QU-90)."""
 
     user: str
     groups: tuple[str, ...]

@@ -13,7 +13,7 @@ from ykactor.core.values.resources import Resource
 
 
 class AccessList(Struct, frozen=True):
-    """Who is named by an ACL (section 7 of QU); without entries nobody."""
+    """Who is named by an ACL (QU-106); without entries nobody."""
 
     everybody: bool = False
     users: frozenset[str] = frozenset()
@@ -21,7 +21,7 @@ class AccessList(Struct, frozen=True):
 
 
 class Limit(Struct, frozen=True):
-    """What each of the named users and groups may use in a queue and below (section 6 of QU); ``*`` is everybody else."""
+    """What each of the named users and groups may use in a queue and below (QU-60); ``*`` is everybody else."""
 
     users: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
@@ -32,7 +32,7 @@ class Limit(Struct, frozen=True):
 
 
 class QueueProperties(Struct, frozen=True):
-    """The effective properties of one queue (section 6 of CF): the queue's own values over what it inherits."""
+    """The effective properties of one queue (CF-72): the queue's own values over what it inherits."""
 
     #: ``fifo``, ``fair`` or ``stateaware``; of use on leaves only.
     sort_policy: str = "fifo"
@@ -104,7 +104,7 @@ class NameFilter(Struct, frozen=True):
 
 
 class PlacementFilter(Struct, frozen=True):
-    """For whom a placement rule runs (section 2.1 of PL)."""
+    """For whom a placement rule runs (PL-10 to PL-15)."""
 
     allow: bool = True
     users: NameFilter = NameFilter()
@@ -112,7 +112,7 @@ class PlacementFilter(Struct, frozen=True):
 
 
 class PlacementRule(Struct, frozen=True):
-    """One placement rule, with the rule that gives its parent queue (sections 2 and 3 of PL)."""
+    """One placement rule, with the rule that gives its parent queue (PL-21, PL-55)."""
 
     #: ``provided``, ``user``, ``fixed`` or ``tag``.
     name: str
@@ -133,7 +133,7 @@ class NodeSortPolicy(Struct, frozen=True):
 
 
 class PreemptionSettings(Struct, frozen=True):
-    """The partition's switches (section 2.8 of CF)."""
+    """The partition's switches (CF-70)."""
 
     enabled: bool = True
     quota_enabled: bool = False

@@ -1,4 +1,4 @@
-"""Queue properties: what a queue inherits and what its property map means (section 6 of CF).
+"""Queue properties: what a queue inherits and what its property map means (CF-35, CF-72).
 
 A bad value never refuses a configuration: it counts as the default (``wire.queueproperties`` warns of it).
 """

@@ -418,7 +418,7 @@ def _compare(
 
 
 def _clocks(state: SchedulerState) -> Iterator[str]:
-    """Only queues of the configuration with a max and a delay have to give back (section 9.3 of CF)."""
+    """Only queues of the configuration with a max and a delay have to give back (CF-81)."""
     for account in state.clocks.starts:
         if state.tree.nodes.get(account.path) is not account or not gives_back(account.config):
             yield f"account {account.path}: has to give back, expected none that is gone, dynamic, or without max or delay"

@@ -75,7 +75,7 @@ WINDING_UP = frozenset({_S.RESUMING, _S.FAILING})
 
 
 class QueueState(StrEnum):
-    """The states of a queue (section 10 of CF)."""
+    """The states of a queue (CF-82)."""
 
     ACTIVE = "Active"
     DRAINING = "Draining"
@@ -88,7 +88,7 @@ class QueueEvent(StrEnum):
     REMOVE = "remove"
 
 
-#: The moves of section 10 of CF; a queue begins Active.
+#: The moves of CF-82; a queue begins Active.
 QUEUE_MOVES: dict[tuple[QueueState, QueueEvent], QueueState] = {
     (QueueState.ACTIVE, QueueEvent.START): QueueState.ACTIVE,
     (QueueState.ACTIVE, QueueEvent.REMOVE): QueueState.DRAINING,

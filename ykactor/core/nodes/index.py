@@ -130,7 +130,7 @@ class NodeIndex:
     # ---- what nodes report
 
     def configure(self, policy: NodeSortPolicy) -> Iterator[None]:
-        """Order all nodes by another policy from now on (CF section 9.2: at once). Breathes (see ``Indexes.observe``)."""
+        """Order all nodes by another policy from now on (CF-78). Breathes (see ``Indexes.observe``)."""
         if policy == self._policy:
             return
         self._policy = policy

@@ -1,4 +1,4 @@
-"""Queues that go when they are empty: drained ones and dynamic ones (section 9 of QU)."""
+"""Queues that go when they are empty: drained ones and dynamic ones (QU-95 to QU-99)."""
 
 from __future__ import annotations
 

@@ -315,7 +315,7 @@ class PartitionCore:
         reload = yield from difference(self.roster, config, now_ns)
         before = self.roster.config
         changes = (*partition_changes(before, config), *reload.changes)
-        # chosen once for each partition (section 9.2 of CF)
+        # chosen once for each partition (CF-79)
         self.roster.config = structs.replace(config, user_group_resolver=before.user_group_resolver)
         self.roster.queues = reload.queues
         yield reload.sends

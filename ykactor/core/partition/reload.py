@@ -1,4 +1,4 @@
-"""From the queue tree that runs to the one that is configured: what has to change (section 9 of CF).
+"""From the queue tree that runs to the one that is configured: what has to change (CF-58 to CF-61, CF-75, CF-76).
 
 The difference is computed before anything is touched, so a tree that cannot be reached is refused whole.
 """

@@ -1,4 +1,4 @@
-"""How an application gets into a partition: its user, its queue, and what is created for it (AP-18 to AP-24, section 5 of PL).
+"""How an application gets into a partition: its user, its queue, and what is created for it (AP-18 to AP-24, PL-45).
 
 One ``Admission`` serves one round of submissions. It adds to the roster at once, so that the next application of the round
 finds the queue that this one created, and gathers what the owners have to be told before they get the applications (QU-98).

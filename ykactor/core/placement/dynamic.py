@@ -1,4 +1,4 @@
-"""Dynamic queues: what placement creates, and with which settings (sections 2 and 10 of QU).
+"""Dynamic queues: what placement creates, and with which settings (QU-9 to QU-17, QU-100 to QU-102).
 
 Nothing here is remembered: a template is read when a queue is created and never again (QU-17).
 """

@@ -57,7 +57,7 @@ def place(roster: Roster, application: AddApplication, who: UserGroups) -> Place
     Returns: the place; else a text that begins with ``application rejected: `` and, if every rule had its turn, goes on
              with why each of them did not decide (PL-40).
     Cost:    some microseconds if the first rule decides; reasons are put together only for rules that do not.
-    Source:  sections 1 and 4 of PL.
+    Source:  PL-1 to PL-5, PL-37 to PL-42.
     """
     tried = []
     for rule in roster.config.placement_rules or IMPLICIT_RULES:

@@ -47,7 +47,7 @@ Outcome = QueuePath | NoMatch | Mistake
 def evaluate(rule: PlacementRule, roster: Roster, application: AddApplication, who: UserGroups) -> Outcome:
     """The path that ``rule`` gives: of a queue that exists or, if the rule says ``create``, of one that may not.
 
-    The order of section 2 of PL: value, filter, legality of the name, parent, existence. So an illegal name is a mistake
+    The order of PL-54: value, filter, legality of the name, parent, existence. So an illegal name is a mistake
     even where the parent would not have matched.
     """
     value = _value(rule, application, who)
@@ -122,7 +122,7 @@ _ABSENT = {
 
 
 def _value(rule: PlacementRule, application: AddApplication, who: UserGroups) -> str:
-    """What the rule makes its queue of; "" if the application has no such thing (section 3 of PL)."""
+    """What the rule makes its queue of; "" if the application has no such thing (PL-55)."""
     match rule.name:
         case "provided":
             return application.queue_name

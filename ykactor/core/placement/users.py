@@ -1,4 +1,4 @@
-"""Who an application runs as (section 8 of QU)."""
+"""Who an application runs as (QU-90 to QU-94)."""
 
 from __future__ import annotations
 

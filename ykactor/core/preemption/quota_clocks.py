@@ -1,4 +1,4 @@
-"""Since when, and from when on, queues have to give back what they use above their max (section 9.3 of CF, 12.1 of PE).
+"""Since when, and from when on, queues have to give back what they use above their max (CF-81, PE-97).
 
 A queue gets a start when its max is lowered below what it uses, or when it grows above its max by no decision of ours; nothing of
 this outlives the process. Queues that placement created never get one.
@@ -24,7 +24,7 @@ def gives_back(config: QueueConfig) -> bool:
 
 
 def next_start(start_ns: int | None, before: QueueConfig | None, queue: QueueNode, now_ns: int) -> int | None:
-    """When a queue has to give back, None for never, after its settings became other than ``before`` (section 9.3 of CF).
+    """When a queue has to give back, None for never, after its settings became other than ``before`` (CF-81).
 
     A start moves with the delay, also into the past. There is a new one when the delay was switched on, or when the max became
     smaller in some type, whatever became of others (PE-81); a max that was only raised begins nothing.

@@ -1,4 +1,4 @@
-"""Limits of users and groups (section 6 of QU): who counts against what.
+"""Limits of users and groups (QU-60 to QU-78): who counts against what.
 
 A ``Tracker`` is what one user or group may use, and uses, in one queue and below. Trackers exist only where a limit does. An
 application holds the trackers it counts against, of its user and of its group, from its leaf to root; all of them must have

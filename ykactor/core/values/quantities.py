@@ -1,4 +1,4 @@
-"""Small grammars of the configuration: quantities, integers and queue names (CF-20 to CF-31).
+"""Small grammars of the configuration: quantities, integers and queue names (CF-20, CF-25 to CF-27, CF-29 to CF-31).
 
 Text flows in, numbers and verdicts flow out. Every pattern matches the whole string and knows ASCII only.
 """

@@ -1,6 +1,6 @@
 """Resources: maps from type to a signed 64-bit quantity in base units (``vcore`` in thousandths, ``memory`` in bytes).
 
-Three states are kept apart (section 1 of QU): None is "no resource at all", ``{}`` is a resource without types, and a
+Three states are kept apart (QU-103): None is "no resource at all", ``{}`` is a resource without types, and a
 type may be present with 0. What an absent type means depends on the operation; each function says so.
 
 Each quantity that comes in has 64 bits. Sums of what is used are kept exactly, whatever their size, and saturate where they leave

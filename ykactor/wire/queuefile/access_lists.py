@@ -1,4 +1,4 @@
-"""Access lists: ``*``, or users, one space, groups (section 7 of QU).
+"""Access lists: ``*``, or users, one space, groups (QU-106).
 
 Text flows in, an ``AccessList`` and the words that are no names flow out. A word that is no name is dropped, it is not an
 error (CF-24); ``wire.queuefile`` warns of it.

@@ -30,7 +30,7 @@ from ykactor.wire.queuefile.schema import (
     TemplateText,
 )
 
-#: How the core knows the resolvers of section 2.9 of CF.
+#: How the core knows the resolvers (CF-62).
 _RESOLVERS = {"": "", "os": "os", "ldap": "os", "test": ""}
 
 
@@ -55,7 +55,7 @@ def _build_queue(text: QueueText, inherited: dict[str, str], template: ChildTemp
     """
     properties = inherit(inherited, text.properties)
     if not text.is_parent:
-        template = None  # whatever a leaf says (CF section 2.3); it was not even checked
+        template = None  # whatever a leaf says (CF-67); it was not even checked
     elif text.child_template is not None and text.child_template.is_set:
         template = _build_template(text.child_template)
     maximum, guaranteed = _build_resources(text.resources)

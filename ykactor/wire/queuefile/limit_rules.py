@@ -1,4 +1,4 @@
-"""The rules on limits of users and groups: E07 to E20 within one queue, E40 to E47 along a path (sections 7.3 and 7.8 of CF)."""
+"""The rules on limits of users and groups: E07 to E20 within one queue, E40 to E47 along a path."""
 
 from collections.abc import Callable, Iterator
 

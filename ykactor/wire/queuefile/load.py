@@ -17,7 +17,7 @@ from ykactor.wire.queuefile.text import ConfigError, Mapping, Mistake, Mistakes,
 
 __all__ = ["DEFAULT_TEXT", "ConfigError", "Mistake", "checksum_of", "load"]
 
-#: What runs without a queue file: a queue for each namespace, open to everybody (section 11 of CF).
+#: What runs without a queue file: a queue for each namespace, open to everybody (CF-1).
 DEFAULT_TEXT = """\
 partitions:
   - name: default

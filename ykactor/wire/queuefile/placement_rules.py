@@ -1,4 +1,4 @@
-"""The rules on placement rules: E28 to E36a (section 7.5 of CF)."""
+"""The rules on placement rules: E28 to E35 and E36a."""
 
 from collections.abc import Iterator
 from itertools import takewhile
@@ -29,7 +29,7 @@ def kind_of(rule: RuleText) -> str:
 
 
 def check(partition: PartitionText, mistakes: Mistakes) -> None:
-    """E28 to E36a of every rule."""
+    """E28 to E35 and E36a of every rule."""
     if not partition.placement_rules or partition.root is None:
         return
     queues = {queue.path: queue for queue in _walk(partition.root)}

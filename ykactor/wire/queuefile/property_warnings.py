@@ -1,4 +1,4 @@
-"""Warnings of queue properties (section 6 of CF); ``core.properties`` says what they mean.
+"""Warnings of queue properties (CF-73); ``core.properties`` says what they mean.
 
 A bad value never refuses the configuration: it counts as the default, and a warning says so at the queue that sets it.
 """

@@ -1,4 +1,4 @@
-"""The rules on what queues may use and what they are promised: E23 to E27 (section 7.4 of CF).
+"""The rules on what queues may use and what they are promised: E23 to E27.
 
 "Fits" means: no type that both sides define is larger on the smaller side.
 """

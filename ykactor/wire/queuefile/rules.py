@@ -1,4 +1,4 @@
-"""The validation rules of the queue file (section 7 of CF), in the order of the stages.
+"""The validation rules of the queue file, in the order of the stages (CF-74).
 
 Normalised partitions flow in, mistakes are added to the list. Stages of one subject each have their own module.
 """
@@ -32,7 +32,7 @@ def check(partitions: list[PartitionText], mistakes: Mistakes) -> None:
 
 
 def _check_structure(partition: PartitionText, first_of_name: dict[str, PartitionText], mistakes: Mistakes) -> None:
-    """E01 to E05."""
+    """E01 to E03 and E05."""
     first = first_of_name.setdefault(partition.name.lower(), partition)
     if first is not partition:
         place = first.place
@@ -90,11 +90,11 @@ def _check_node_sort(partition: PartitionText, mistakes: Mistakes) -> None:
 
 
 def _check_resolver(partition: PartitionText, mistakes: Mistakes) -> None:
-    """Only the types of section 2.9 of CF."""
+    """CF-62."""
     resolver = partition.user_group_resolver
     if resolver is not None and resolver.type not in RESOLVERS:
         text = f"found {shown(resolver.type)}, expected {', '.join(filter(None, RESOLVERS))}, or nothing"
-        note(mistakes, "CF-2.9", resolver, ("type",), text)
+        note(mistakes, "CF-62", resolver, ("type",), text)
 
 
 def _check_max_applications(queue: QueueText, mistakes: Mistakes) -> None:

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF012 (msgspec gives every instance its own empty list or mapping)
-"""The keys of the queue file (section 2 of CF): one type per mapping, for the reader and for editors.
+"""The keys of the queue file (CF-62 to CF-71): one type per mapping, for the reader and for editors.
 
 ``wire.yamlfields`` reads these types; ``json_schema`` describes them to whatever completes and checks YAML. A name here is a
 key without its underscores: ``max_applications`` is ``maxapplications``.
@@ -207,7 +207,7 @@ class PartitionText(Text):
         return self.queues[0] if self.queues is not None else None
 
     def normalise(self) -> None:
-        """Name the partition, put a root above the queues and the limits on the root (section 3 of CF)."""
+        """Name the partition, put a root above the queues and the limits on the root (CF-14, CF-15, CF-18)."""
         if not self.name or self.name.lower() == "default":
             self.name = "default"
         if self.queues is None:

@@ -37,7 +37,7 @@ class Mistake(Struct, frozen=True):
     path: str
     #: What was found and what was expected.
     message: str
-    #: Of the configuration reference, for example "P2" or "E25".
+    #: Of the rule that is broken, for example "P2" or "E25".
     code: str = ""
 
     def __str__(self) -> str:

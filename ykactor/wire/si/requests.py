@@ -71,7 +71,7 @@ def submissions(request: PartitionRequest) -> dict[PartitionName, list[Submissio
 def addressed(
     work: dict[PartitionName, list[Submission]], known: Iterable[PartitionName]
 ) -> dict[PartitionName, list[Submission]]:
-    """The same under the names of the partitions that run: names are compared without case (section 2.2 of CF)."""
+    """The same under the names of the partitions that run: names are compared without case (CF-64)."""
     names = {name.lower(): name for name in known}
     routed: dict[PartitionName, list[Submission]] = {}
     for name, entries in work.items():
