@@ -1,4 +1,4 @@
-"""The walk: what is placed next, and where (sections 4 of PR, 3 to 5 of SC).
+"""The walk: what is placed next, and where (PR-25 to PR-31, SC-20 to SC-45).
 
 ``Planner.plan`` is one synchronous function. It reads the indexes, charges them for what it places, and answers a
 ``Plan``. Each step begins at root with fresh values, as if it were the only one; that nothing is sorted anew for it
@@ -96,7 +96,7 @@ class Planner:
         self.indexes.recall()
         if back := self._quotas.run(now_ns):  # in a plan of their own, as all that reads the owners
             return Plan(back, False, TRY_WORK * len(back))
-        if not self.ledger.root_max:  # no node resources (SC step 0)
+        if not self.ledger.root_max:  # no node resources (PR-26)
             return Plan(steps, True, self._spent())
         try:
             while len(steps) < budget.placements_max and not at_rest:
@@ -161,7 +161,7 @@ class Planner:
         return is_served
 
     def _try_leaf(self, now_ns: int, leaf: Account) -> bool:
-        """The applications of a leaf in their order, their asks in theirs (SC-21 to SC-24, section 4 of SC)."""
+        """The applications of a leaf in their order, their asks in theirs (SC-21 to SC-24, SC-148)."""
         order = leaf.applications
         while (application := order.first(self.indexes.generation)) is not None:
             self._spend()
@@ -243,7 +243,7 @@ class Planner:
     # ---- reservations
 
     def _try_required(self, now_ns: int, leaf: Account, application: WaitingApplication, queue: AskQueue) -> bool:
-        """An ask that must run on one node is placed there, or has it kept at once (section 7 of SC)."""
+        """An ask that must run on one node is placed there, or has it kept at once (SC-70 to SC-76)."""
         assert queue.required_node is not None
         assert queue.line is not None
         node = self.nodes.nodes.get(queue.required_node)

@@ -1,4 +1,4 @@
-"""What becomes of an ask that may have others go for it: the search, and the steps of what it found (sections 4, 8 and 10 of PE).
+"""What becomes of an ask that may have others go for it: the search, and the steps of what it found (PE-10 to PE-16, PE-93).
 
 Only a plan that has decided nothing yet may preempt: then the owners are as the indexes have them, and can be read.
 """
@@ -103,7 +103,7 @@ class Preemptor:
         return [PreemptionRefused(now_ns, ask, leaf.path, why)]
 
     def attempt_on_node(self, now_ns: int, leaf: Account, reservation: Reservation) -> list[Step]:
-        """Have others go for an ask that requires its node; guarantees and fences play no part (section 10)."""
+        """Have others go for an ask that requires its node; guarantees and fences play no part (PE-60)."""
         ask, node, needs = reservation.ask, reservation.node, reservation.shape[0]
         wanted = tuple((name, amount) for name, amount in needs if amount > 0)
         tasks = sorted(self._tasks.on(node.node_id, self._spend).tasks, key=lambda task: pinned_order(task, wanted))
@@ -168,7 +168,7 @@ class Preemptor:
         needs: Needs,
         search: Search,
     ) -> list[Step]:
-        """Section 8: victims are told to go, the node is kept for the ask; whoever had it before has it no more."""
+        """PE-93: victims are told to go, the node is kept for the ask; whoever had it before has it no more."""
         entry = self._entry(now_ns, leaf, ask, found.node.node_id, why, found.victims, needs, search.rejected)
         given_up: list[Step] = []
         indexes = self._indexes

@@ -1,4 +1,4 @@
-"""Step 1 of a pass: asks that have a node kept for them come before all others (section 6.3 of SC).
+"""Step 1 of a pass: asks that have a node kept for them come before all others (SC-150).
 
 A reservation can be turned into an allocation only after something grew, or when it was just made. What is looked at is therefore
 remembered, and a step that changes nothing costs O(1) until then.
@@ -107,7 +107,7 @@ class ReservedStep:
         return chosen
 
     def _expired(self, now_ns: int) -> list[Reservation]:
-        """Old ones that have no quota any more (row 2)."""
+        """Old ones that have no quota any more (SC-60)."""
         if self._grouped != self._now() or now_ns >= self._old_until_ns:
             self._group(now_ns)
         ledger = self._indexes.ledger
@@ -169,7 +169,7 @@ class ReservedStep:
         return False
 
     def _preempt(self, now_ns: int, leaf: Account, reservation: Reservation) -> None:
-        """Row 3: others go for an ask that requires its node."""
+        """PE-60: others go for an ask that requires its node."""
         if ask_id(reservation.ask) in self._indexes.preemptions.by_ask:
             return
         if self._steps:

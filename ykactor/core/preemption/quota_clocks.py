@@ -1,4 +1,4 @@
-"""Since when, and from when on, queues have to give back what they use above their max (section 9.3 of CF, 12.1 of PE).
+"""Since when, and from when on, queues have to give back what they use above their max (section 9.3 of CF, PE-97).
 
 A queue gets a start when its max is lowered below what it uses, or when it grows above its max by no decision of ours; nothing of
 this outlives the process. Queues that placement created never get one.
@@ -69,7 +69,7 @@ class QuotaClocks:
         self.starts.pop(queue, None)
 
     def due(self, now_ns: int) -> list[Account]:
-        """Who has to give back now, in name order; those below another that has to wait for another plan (section 12.2 of PE).
+        """Who has to give back now, in name order; those below another that has to wait for another plan (PE-96).
 
         Forgets those that are not over their max any more.
         """

@@ -1,4 +1,4 @@
-"""Whether something may run at all, wherever it would: slots and amounts of users, groups and queues (section 4 of SC)."""
+"""Whether something may run at all, wherever it would: slots and amounts of users, groups and queues (SC-148)."""
 
 from __future__ import annotations
 
