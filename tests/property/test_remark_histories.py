@@ -23,7 +23,7 @@ def test_what_was_told_last_is_true(seed: int, budget: Budget) -> None:
         world.play([batch])
         indexes = world.scheduler.indexes
         if not indexes.ledger.root_max:
-            continue  # nobody is tried (step 0 of SC)
+            continue  # nobody is tried (PR-26)
         assert not indexes.remarks
         for leaf, application in indexes.waiting.values():
             for queue in application.queues.values():

@@ -1,4 +1,4 @@
-"""A resource manager that registers afresh and reports what runs (section 15 of SC, section 12 of AP, section 6 of GA)."""
+"""A resource manager that registers afresh and reports what runs (SC-141, SC-144, SC-145, section 12 of AP, section 6 of GA)."""
 
 from __future__ import annotations
 
