@@ -46,7 +46,7 @@ def _find(code: str) -> Rule:
     rules = {name.upper(): rule for name, rule in load().items()}
     found = rules.get(code.upper())
     if found is None:
-        near = " and ".join(_near(code, load()))
+        near = ", ".join(_near(code, load()))
         hint = f"near are {near}; " if near else ""
         raise click.UsageError(f"no rule has the code {code}; {hint}ykactor rule --list prints all codes")
     return found
@@ -70,8 +70,6 @@ def _number_of(code: str, subject: str) -> int | None:
 def _print(rules: list[Rule]) -> None:
     """As formatted Markdown on a terminal, else as it is written."""
     if sys.stdout.isatty():
-        console = Console()
-        for rule in rules:
-            console.print(Markdown(f"## {rule.code} {rule.title}\n\n{rule.text}"))
+        Console().print(Markdown("\n\n".join(f"## {rule.code} {rule.title}\n\n{rule.text}" for rule in rules)))
     else:
         click.echo("\n\n".join(f"{rule.code} {rule.title}\n\n{rule.text}" for rule in rules))
