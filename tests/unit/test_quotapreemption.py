@@ -359,7 +359,7 @@ def test_nothing_happens_when_usage_has_come_down() -> None:
 
 
 def test_a_raised_max_ends_it() -> None:
-    """PE-97: usage within the max clears the start."""
+    """CF-81: usage within the max clears the start."""
     it = full()
     it.given(configure(text(leaf(50))))
     it.given(configure(text(leaf(100))), at=5)
@@ -368,7 +368,7 @@ def test_a_raised_max_ends_it() -> None:
 
 
 def test_another_delay_moves_the_start() -> None:
-    """PE-97: also into the past."""
+    """CF-81: also into the past."""
     it = full()
     it.given(configure(text(leaf(90))))
     assert it.queue("root.a")["quotaPreemptionStartTime"] == 10 * S_NS
