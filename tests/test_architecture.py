@@ -16,7 +16,8 @@ MAY_IMPORT = {
     "wire": {"core", "wire"},
     "actors": {"core", "actors"},
     "sim": {"core", "wire", "actors", "sim"},
-    "surfaces": {"core", "wire", "actors", "sim", "surfaces", "client"},
+    "rules": set(),
+    "surfaces": {"core", "wire", "actors", "sim", "rules", "surfaces", "client"},
     "client": {"core", "wire", "actors", "sim", "surfaces", "client"},
     "settings": {"core"},
     "__main__": {"surfaces"},
@@ -86,7 +87,7 @@ def test_core_and_wire_never_wait(source: str) -> None:
 
 @pytest.mark.parametrize("source", in_layers("core", "wire"))
 def test_core_and_wire_know_neither_time_nor_chance(source: str) -> None:
-    """The same input gives the same decisions: no clock, no randomness, and no ``datetime`` that could be asked for now."""
+    """The same input gives the same decisions (SC-6): no clock, no randomness, no ``datetime`` that could be asked for now."""
     assert not outside(source) & (CLOCKS | CHANCE | {"datetime"})
 
 

@@ -223,7 +223,7 @@ async def test_quiesce_waits_until_nothing_more_can_be_decided(seed, autojump_cl
 
 
 async def test_input_is_taken_between_cycles(seed, autojump_clock):
-    """A long backlog does not shut the door: what arrives during it is handled before it is worked off."""
+    """SC-3: a long backlog does not shut the door: what arrives during it is handled before it is worked off."""
     async with stage(budget=Budget(1, PLENTY)) as s:
         s.actor.inbox.put_nowait(Intake([node("n1", vcore=100_000), app("app-1"), *asks(50)]))
         while not s.placed():

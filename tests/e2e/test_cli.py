@@ -185,6 +185,14 @@ async def test_check_config_prints_every_mistake(tmp_path):
     assert output == ""
     places = [line.partition(": ")[0] for line in errors.splitlines() if line.startswith(str(path))]
     assert places == [f"{path}:3:27", f"{path}:3:57"]
+    assert errors.splitlines()[-1] == "ykactor rule P2 explains a code"
+
+
+async def test_rule_prints_a_rule():
+    """The pages are part of the package: a code that a message names can be looked up."""
+    output, errors = await run_command("rule", "pe-25")
+    assert output.startswith("PE-25 A queue at its guarantee may not preempt\n\nThe ask may preempt when ")
+    assert errors == ""
 
 
 @pytest.mark.skipif(not OPENB.is_dir(), reason="needs the openb trace in ../shared/data/openb")
@@ -265,6 +273,7 @@ def last_line(errors):
         (["simulate", "{tmp}/small.yaml", "--decisions", "{tmp}/none/out"], 2, "none/out': No such file or directory"),
         (["convert", "openb", "{tmp}/none.csv", "{tmp}/none.csv"], 2, "none.csv' does not exist"),
         (["convert", "openb", "{tmp}/small.yaml", "{tmp}/small.yaml"], 1, "small.yaml"),
+        (["rule", "nonsense"], 2, "no rule has the code nonsense"),
         (["schedule"], 2, "No such command 'schedule'"),
     ],
 )

@@ -1,4 +1,4 @@
-"""A resource manager loses its session and registers again, over the socket of the real daemon (section 15 of SC)."""
+"""A resource manager loses its session and registers again, over the socket of the real daemon (SC-141)."""
 
 from daemon import next_allocated, node, real_daemon
 from msgspec import structs

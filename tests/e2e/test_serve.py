@@ -295,7 +295,7 @@ async def test_systemd_hands_over_the_socket():
 
 
 async def test_manual_mode_places_one_ask_for_each_step():
-    """Nothing is placed until ``ScheduleRequest``, then exactly one decision a step, in the order of the asks."""
+    """SC-1: nothing is placed until ``ScheduleRequest``, then exactly one decision a step, in the order of the asks."""
     async with real_daemon("--manual") as daemon, connect(daemon.url, rm_id="rm-1") as rm:
         await rm.request(node(vcore=4000))
         await rm.request(application())
@@ -312,7 +312,7 @@ async def test_manual_mode_places_one_ask_for_each_step():
 
 
 async def test_only_the_manual_mode_takes_steps():
-    """A daemon that schedules by itself refuses to be told when."""
+    """SC-1: a daemon that schedules by itself refuses to be told when."""
     async with real_daemon() as daemon, connect(daemon.url, rm_id="rm-1") as rm:
         with pytest.raises(RequestRefused) as refused:
             await rm.request(si.ScheduleRequest(steps=1))

@@ -28,13 +28,13 @@ ONE_BY_ONE, SMALL, LARGE = Budget(1, 10**9), Budget(7, 5), Budget(256, 10**9)
 
 
 def cancelled(decided: list[Event]) -> list[Event]:
-    """What a pass cancelled on its way to something else; it may as well end with that (row 2 of 6.3, GA-21; or SC-10)."""
+    """What a pass cancelled on its way to something else; it may as well end with that (SC-60, GA-21; or SC-10)."""
     placed = {event[1:3] for event in decided if event[0] == "allocated"}
     return [event for event in decided if event[0] in ("unreserved", "ended") and event[1:3] not in placed]
 
 
 class World(DirectPartition):
-    """A partition that checks itself: invariants after every step; with ``compare`` each cycle against the reference.
+    """A partition that checks itself: invariants after every step (SC-131); with ``compare`` each cycle against the reference.
 
     However it is scheduled, what ends reservations between cycles must be what the rules say.
     """
@@ -55,7 +55,7 @@ class World(DirectPartition):
         self.now_ns = self.cycled_ns = 0
         super().__init__(config, budget, self.facts.extend, lambda *_: self.check(), confirms=confirms, reserves=reserves)
         self.reference = Reference(self.core, reserves=reserves)
-        # the reference knows nothing of section 10 of PE, which has tests of its own
+        # the reference knows nothing of PE-60 to PE-66, which has tests of its own
         self.scheduler.planner.preemptor.attempt_on_node = lambda *_: None  # type: ignore[method-assign]
         unchecked = self.scheduler.cycle
         self.scheduler.cycle = lambda now_ns, budget: self._observed(now_ns, unchecked(now_ns, budget))  # type: ignore[method-assign]

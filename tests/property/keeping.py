@@ -1,7 +1,7 @@
-"""Reservations for the reference (section 6 of SC): which node is kept for which ask, and when that ends by itself.
+"""Reservations for the reference (SC-149, SC-151): which node is kept for which ask, and when that ends by itself.
 
 Decisions come from the cycles, which the reference has checked. Everything else that ends a reservation follows here from the
-facts, by section 6.4; the partition must have told the same.
+facts (SC-151); the partition must have told the same.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ykactor.core.messages.facts import (
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID
 
 S_NS = 10**9
-#: SC-50; row 2 of section 6.3 with SC-60.
+#: SC-50; SC-60.
 DELAY_NS, LONGEST_NS = 2 * S_NS, 3600 * S_NS
 
 Name = tuple[ApplicationID, AllocationKey]
@@ -108,7 +108,7 @@ class Keeping:
             match fact:
                 case Reserved(_, ask):
                     name = name_of(ask)
-                    assert name not in self.kept, f"{name} has a reservation already (section 6.2)"
+                    assert name not in self.kept, f"{name} has a reservation already (SC-149)"
                     self.kept[name] = fact
                     self.take_slot(name[0])
                 case Unreserved(_, ask) | Allocated(_, ask):
@@ -171,7 +171,7 @@ class Keeping:
             self.slots.add(application_id)
 
     def check(self) -> None:
-        """Section 6.4: whatever ends a reservation has been told, and nothing else."""
+        """SC-151: whatever ends a reservation has been told, and nothing else."""
         kept = {name: it.node_id for name, it in self.kept.items()}
         assert self.told == kept, f"told to be reserved {self.told}, expected {kept}"
 

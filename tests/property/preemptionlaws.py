@@ -1,4 +1,4 @@
-"""Preemption read literally: what the seven laws say of a preemption, and who would have to go (sections 2 to 10 of PE).
+"""Preemption read literally: what the seven laws say of a preemption, and who would have to go (PE-91).
 
 Nothing here is the product's but the owners' own records (leaves, nodes, configuration) and the facts that were told. All amounts
 are sums made anew for each question.
@@ -161,7 +161,7 @@ class State:
             for name, amount in task.ask.spec.resource.items():
                 self._use[queue, name] = self._use.get((queue, name), 0) + amount
 
-    # ---- section 5: terms
+    # ---- terms
 
     def use(self, queue: str, name: str) -> int:
         return self._use.get((queue, name), 0)
@@ -273,7 +273,7 @@ class State:
             if other.node_id == node_id and identity != asker.id
         )
 
-    # ---- sections 7 and 10: who goes
+    # ---- who goes
 
     def solve(self, asker: Task) -> list[Task]:
         """The victims of the best node, in PE-32 order; none when preemption does not help."""

@@ -75,7 +75,7 @@ class Queue:
         return (self.max or {}) if self.parent is None else self.parent.fair_max() | (self.max or {})
 
     def share(self) -> float:
-        """Table 5.1 of PR."""
+        """PR-70."""
         guaranteed, fair_max = self.config.guaranteed or {}, self.fair_max()
         ratios = [0.0]
         for name, allocated in self.allocated.items():

@@ -2,7 +2,7 @@
 
 It shares nothing with the planner and its indexes. It reads what the owners hold (leaves, nodes, configuration) and knows
 nothing of the ledger. What the owners do not hold, who an application runs as and what it counted for, it gathers from the
-facts. Rule numbers are those of the reference; each function says which it is.
+facts. Each function says which rules it follows.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Reference:
         self.ways: Counter[str] = Counter()
 
     def next_step(self, now_ns: int, facts: list[Decision]) -> list[Event]:
-        """What one scheduling step decides (section 4 of PR, sections 2 to 7 of SC); empty when there is nothing to do.
+        """What one scheduling step decides (PR-25, SC-10); empty when there is nothing to do.
 
         Args:
             now_ns: what time it is.
@@ -50,7 +50,7 @@ class Reference:
         root.max = total(node.capacity for node in nodes)  # QU-30
         self.people.choose_groups(root)
         if not any(quantity > 0 for quantity in root.max.values()):
-            return []  # SC step 0, PR-26
+            return []  # PR-26
         step = Step(now_ns, nodes, roster.config.node_sort_policy, self.people, self.keeping)
         found = step.decide(root)
         self.ways = step.ways
@@ -76,7 +76,7 @@ class Reference:
         return {name_of(ask): ask for application in applications for ask in application.asks.values()}
 
 
-# ---- section 5 of PR: children
+# ---- children (PR-71)
 
 
 def in_order(parent: Queue) -> list[Queue]:
@@ -99,7 +99,7 @@ def has_more_pending(left: Queue, right: Queue) -> bool:
     return strictly_positive({name: left.pending.get(name, 0) - right.pending.get(name, 0) for name in names})
 
 
-# ---- section 6 of PR: applications
+# ---- applications (PR-73)
 
 
 def applications_in_order(leaf: Queue, *, keeps_back: bool = True) -> list[Application]:
@@ -179,7 +179,7 @@ def stateaware(applications: list[Application], *, by_priority: bool) -> list[Ap
 
 
 class Step:
-    """One pass (section 2 of SC), with the nodes as they are now."""
+    """One pass (SC-10), with the nodes as they are now."""
 
     def __init__(self, now_ns: int, nodes: list[NodeCore], policy: NodeSortPolicy, people: People, keeping: Keeping) -> None:
         self.now_ns = now_ns
@@ -223,7 +223,7 @@ class Step:
             return fits_undefined(leaf.headroom(beyond_cluster=True) or {}, spec)
         return fits_undefined(leaf.headroom() or {}, spec) and can_commit(leaf, spec)
 
-    # ---- section 6.3: reserved asks
+    # ---- reserved asks (SC-150)
 
     def serve_leaf(self, leaf: Queue) -> list[Event]:
         for application in self.candidates_in(leaf):
@@ -279,10 +279,10 @@ class Step:
                 self.cancelled.append(event)
         return []
 
-    # ---- sections 3 to 5: all asks
+    # ---- all asks
 
     def try_leaf(self, leaf: Queue) -> list[Event]:
-        """Sections 3 and 4 of SC."""
+        """SC-20 to SC-25, SC-148."""
         for application in self.candidates_in(leaf):
             for ask in asks_in_order(application):
                 if waits_for_placeholders(application, ask) or not self.has_room(leaf, application, ask.spec):
@@ -293,7 +293,7 @@ class Step:
         return []
 
     def try_required(self, leaf: Queue, ask: Ask) -> list[Event]:
-        """Section 7. What the node is too small for can never be there: it takes nobody's reservation (section 6.2, SC-4)."""
+        """SC-70 to SC-77. What the node is too small for can never be there: it takes nobody's reservation (SC-4, SC-149)."""
         node = self.nodes.get(required_node(ask.spec))
         if node is None or not fits(node.capacity, ask.spec.resource):
             return []
@@ -305,7 +305,7 @@ class Step:
         return self.reserve(ask, node, "required")
 
     def try_ask(self, ask: Ask) -> list[Event]:
-        """Section 5, then section 6.1."""
+        """SC-40 to SC-44, then SC-50 to SC-54."""
         found, candidates = self.place(ask), self.candidates(ask.spec)
         if found:
             return found

@@ -1,4 +1,4 @@
-"""A resource manager that loses its session, registers afresh and reports its cluster in any order (section 15 of SC).
+"""A resource manager that loses its session, registers afresh and reports its cluster in any order (SC-144).
 
 Before, a history as in ``test_gangs``, with answers that come late, twice, otherwise or never, or one as in ``test_scheduling``.
 Afterwards the resource manager goes by what it is told and nothing else; in the end its books and the scheduler's must agree.

@@ -23,7 +23,7 @@ def test_what_was_told_last_is_true(seed: int, budget: Budget) -> None:
         world.play([batch])
         state = world.scheduler.state
         if not state.tree.root_max:
-            continue  # nobody is tried (step 0 of SC)
+            continue  # nobody is tried (PR-26)
         assert not state.remarks
         for application in state.applications.values():
             leaf = state.leaf_of(application)

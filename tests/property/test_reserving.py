@@ -62,7 +62,7 @@ def test_the_histories_get_everywhere() -> None:
     assert {way: (ways[way], count) for way, count in WAYS.items() if ways[way] < count} == {}
 
 
-# ---- section 16 of SC, for the scheduler and for the reference itself
+# ---- stories, for the scheduler and for the reference itself
 
 
 def told(fact: Decision) -> str:
@@ -106,7 +106,7 @@ def empty(request: pytest.FixtureRequest) -> Story:
 
 @pytest.fixture
 def it(empty: Story) -> Story:
-    """n1 has {4, 1} left and n2 {7, 10}; k asks for {8, 1} and has waited for 2 seconds (T2)."""
+    """n1 has {4, 1} left and n2 {7, 10}; k asks for {8, 1} and has waited for 2 seconds."""
     empty.at(0, node("n1", **TEN), node("n2", **TEN))
     empty.at(0, ask("u1", "two", on="n1", vcore=6, memory=9), ask("u2", "two", on="n2", vcore=3))
     empty.at(0, ask("k", "one", vcore=8, memory=1))
@@ -117,7 +117,7 @@ def it(empty: Story) -> Story:
 
 
 def test_what_frees_goes_to_the_reserved_ask(it: Story) -> None:
-    """T3: meanwhile nobody else is placed on the node."""
+    """SC-150: meanwhile nobody else is placed on the node."""
     it.at(3, ask("small", "two", vcore=4)).expect("small on n1")
     it.at(4, ask("other", "two", vcore=1)).expect()
     it.at(5, ask("u2", "two", vcore=2, memory=0)).expect("k on n2", "k leaves n2")
@@ -133,12 +133,12 @@ def test_the_order_of_a_pass(it: Story) -> None:
 
 
 def test_room_elsewhere(it: Story) -> None:
-    """T4: the ask does not insist on its node."""
+    """SC-44: the ask does not insist on its node."""
     it.at(3, node("n3", **TEN)).expect("k on n3", "k leaves n2")
 
 
 def test_an_hour_without_quota(it: Story) -> None:
-    """T5: to the second, and with no quota nothing is reserved again."""
+    """SC-60: to the second, and with no quota nothing is reserved again."""
     it.at(3, configure(tree(queue("a", max={"vcore": 12}), queue("b")))).expect()
     it.at(3601.9).expect()
     it.at(3602).expect("k leaves n2")
@@ -146,23 +146,23 @@ def test_an_hour_without_quota(it: Story) -> None:
 
 
 def test_required_before_normal(it: Story) -> None:
-    """T6: an ask that requires the node takes it over, although it does not fit."""
+    """SC-74: an ask that requires the node takes it over, although it does not fit."""
     it.at(3, ask("d", "ds", requires="n2", vcore=9)).expect("k leaves n2", "d keeps n2", "k keeps n1")
 
 
 def test_a_required_node_that_is_not_there_yet(empty: Story) -> None:
-    """T7."""
+    """The ask waits until the node is there (SC-71)."""
     empty.at(1, node("n1", **TEN), ask("d", "ds", requires="n2", vcore=9)).expect()
     empty.at(9, node("n2", **TEN)).expect("d on n2")
 
 
 def test_required_on_a_drained_node(empty: Story) -> None:
-    """T8."""
+    """The flag of the node is not looked at (SC-72)."""
     empty.at(1, node("n1", **TEN), node("n1", "DRAIN_NODE"), ask("d", "ds", requires="n1", vcore=9)).expect("d on n1")
 
 
 def test_required_on_a_full_cluster(empty: Story) -> None:
-    """T9: the cluster's size is not looked at (SC-73)."""
+    """The cluster's size is not looked at (SC-73)."""
     empty.at(1, node("n1", **TEN), ask("u", "one", vcore=8)).expect("u on n1")
     empty.at(1, ask("d", "ds", requires="n1", vcore=8)).expect("d keeps n1")
     empty.at(2, release("u", "one")).expect("d on n1", "d leaves n1")
@@ -176,12 +176,12 @@ def test_required_asks_share_a_node(empty: Story) -> None:
 
 
 def test_drained(it: Story) -> None:
-    """T15: the ask reserves what is left."""
+    """SC-61: the ask reserves what is left."""
     it.at(3, node("n2", "DRAIN_NODE")).expect("k leaves n2", "k keeps n1")
 
 
 def test_removed(it: Story) -> None:
-    """Section 6.4: what is left of the cluster has no room, so nothing is kept (SC-31)."""
+    """SC-151: what is left of the cluster has no room, so nothing is kept (SC-31)."""
     it.at(3, node("n2", "DECOMISSION")).expect("k leaves n2")
 
 
@@ -219,7 +219,7 @@ def test_placed_by_the_resource_manager(it: Story) -> None:
 
 
 def test_a_type_that_no_node_has(it: Story) -> None:
-    """T17: it waits for ever, and nothing is kept for it."""
+    """SC-149: it waits for ever, and nothing is kept for it."""
     it.at(3, ask("odd", "two", fpga=1)).expect()
     it.at(9000).expect()
 

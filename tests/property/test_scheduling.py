@@ -298,7 +298,7 @@ def test_cancelling_an_ask_lets_another_application_begin() -> None:
 
 
 def test_the_end_of_starting_lets_another_application_begin() -> None:
-    """Under stateaware the next application may begin when Starting has lasted 5 minutes (AP-40, section 6.3 of PR)."""
+    """Under stateaware the next application may begin when Starting has lasted 5 minutes (AP-40, PR-75)."""
     world = World(tree(queue("a", policy="stateaware")), ONE_BY_ONE, compare=True)
     world.tell(node("n", vcore=4), application("first", "a"), application("second", "a"))
     world.tell(ask("k1", "first", vcore=1), ask("large", "first", vcore=9), ask("k2", "second", vcore=1))

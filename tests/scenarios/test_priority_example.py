@@ -82,7 +82,7 @@ ORDERS = [list(ASKS), list(reversed(ASKS)), *(random.Random(seed).sample(list(AS
 
 @pytest.mark.parametrize("leaves", ORDERS, ids=range(len(ORDERS)))
 def test_the_eleven_steps(leaves: list[str]) -> None:
-    """Section 9 of PR: initial priorities, then each step's allocation and its priority changes; all else keeps its own.
+    """PR-14, PR-76: initial priorities, then each step's allocation and its priority changes; all else keeps its own.
 
     The order in which the applications are submitted does not matter.
     """
@@ -122,7 +122,7 @@ def without_fence(queue: str) -> str:
 
 
 def test_disabled_on_root() -> None:
-    """Shares are all 0, so pending decides (section 5.2 of PR): tenants 7 units against 4, tenant-a 4 against 3.
+    """Shares are all 0, so pending decides (PR-20, PR-71): tenants 7 units against 4, tenant-a 4 against 3.
 
     Its two children have 2 units each; what is left to tell them apart is their priority.
     """

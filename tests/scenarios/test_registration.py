@@ -1,4 +1,4 @@
-"""A resource manager that registers afresh and reports what runs (section 15 of SC, AP-99, GA-70 to GA-72)."""
+"""A resource manager that registers afresh and reports what runs (SC-141, SC-144, SC-145, AP-99, GA-70 to GA-72)."""
 
 from __future__ import annotations
 

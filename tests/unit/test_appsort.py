@@ -1,4 +1,4 @@
-"""Which application first in a leaf (section 6 of PR)."""
+"""Which application first in a leaf (PR-73)."""
 
 import pytest
 from world import World, app, ask, configure, node, queue, release, tree, world
@@ -36,7 +36,7 @@ def order_of(text: str, *submissions: object) -> list[str]:
 @pytest.mark.parametrize("policy", ["fifo", "fair"])
 @pytest.mark.parametrize(("enabled", "order"), [(True, "b c a"), (False, "a b c")])
 def test_priority_then_age(policy: str, enabled: bool, order: str) -> None:
-    """fifo: (priority, age) or (age, priority); fair with equal usage: priority, then age, either way (section 6.1)."""
+    """fifo: (priority, age) or (age, priority); fair with equal usage: priority, then age; all run (PR-41, PR-73)."""
     if policy == "fair" and not enabled:
         order = "b c a"
     text = tree(queue("a", p=properties(policy, enabled)))
@@ -80,7 +80,7 @@ FAIR = [
 
 @pytest.mark.parametrize(("total", "allocated", "priorities", "enabled", "order"), FAIR)
 def test_fair(total: int | None, allocated: str, priorities: str, enabled: bool, order: str) -> None:
-    """The table of section 6.2, with what the applications run as recovered allocations."""
+    """PR-73, PR-74, with what the applications run as recovered allocations."""
     keys = {} if total is None else {"guaranteed": {"vcore": total}}
     text = tree(queue("a", p=properties("fair", enabled), **keys))
     numbers = [int(it) for it in priorities.split()] or [0] * 4
@@ -102,7 +102,7 @@ def test_fair(total: int | None, allocated: str, priorities: str, enabled: bool,
     ],
 )  # fmt: skip
 def test_usage_compares(total: Resource | None, allocated: dict[str, Resource], order: str) -> None:
-    """Shares or plain amounts, largest first; a list that runs out compares with zeros (section 6.2, PR-42)."""
+    """Shares or plain amounts, largest first; a list that runs out compares with zeros (PR-42, PR-74)."""
     assert sorted(allocated, key=lambda name: usage_key(allocated[name], total)) == order.split()
 
 
@@ -155,7 +155,7 @@ def chosen(states: str, *, enabled: bool = False, priorities: str = "") -> str:
     ],
 )
 def test_stateaware_filter(states: str, result: str) -> None:
-    """The test sequence of section 6.3 (priorities disabled), and the rules beside it."""
+    """PR-75, with priorities disabled, and the rules beside it (PR-45, PR-47, PR-48)."""
     assert chosen(states) == result
 
 
@@ -173,7 +173,7 @@ def drivers() -> World:
 
 
 def test_stateaware_example_run() -> None:
-    """The example run of section 6.3: D2 waits until App1 runs."""
+    """PR-75: D2 waits until App1 runs."""
     it = drivers()
     it.send(ask("D1", "app-1", vcore=1), ask("D2", "app-2", vcore=1))
     assert it.placed() == ["D1"]
@@ -186,7 +186,7 @@ def test_stateaware_example_run() -> None:
 
 
 def test_stateaware_next_starts_when_the_timer_fires() -> None:
-    """Five minutes after Starting the application runs, and the next one may start (section 6.3, state background)."""
+    """Five minutes after Starting the application runs, and the next one may start (PR-75)."""
     it = drivers()
     it.given(ask("D1", "app-1", vcore=1), ask("D2", "app-2", vcore=1), at=10)
     it.wait(309)

@@ -1,4 +1,4 @@
-"""What waits in one application: the order of asks (section 7 of PR), their shapes, and what the index answers."""
+"""What waits in one application: the order of asks (PR-50 to PR-52), their shapes, and what the index answers."""
 
 import random
 
@@ -158,7 +158,7 @@ def test_older_asks_make_the_application_older() -> None:
 
 
 def test_required_node_is_the_only_candidate() -> None:
-    """T7, T8 of SC: pending while the node is unknown, then placed there, cordoned or not; never elsewhere (SC-70 to SC-72)."""
+    """Pending while the node is unknown, then placed there, cordoned or not; never elsewhere (SC-70 to SC-72)."""
     it = world(tree(queue("a")), [node("n1", vcore=10)])
     it.given(app("app-1"), ask("pinned", "app-1", requires="n2", vcore=1), ask("free", "app-1", vcore=1))
     assert it.why("pinned") == "required node n2 is not registered"

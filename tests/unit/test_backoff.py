@@ -1,4 +1,4 @@
-"""Applications whose asks fit nowhere are left alone for a while (SC-38, T10)."""
+"""Applications whose asks fit nowhere are left alone for a while (SC-23, SC-38, PR-54)."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def small(key: str, application_id: str = "app-1") -> Any:
 
 
 def test_t10_the_others_are_not_looked_at() -> None:
-    """T10: a1 and a2 fit nowhere, so a3 and a4 are not looked at for 30 s, although a4 would fit; then it begins anew."""
+    """SC-23: a1 and a2 fit nowhere, so a3 and a4 are not looked at for 30 s, although a4 would fit; then it begins anew."""
     it = crowded()
     it.send(large("a1"), large("a2"), large("a3"), small("a4"))
     assert it.placed() == []
@@ -37,7 +37,7 @@ def test_t10_the_others_are_not_looked_at() -> None:
 
 
 def test_t10_order() -> None:
-    """T10: a1 a4 a2 a3: a4 is placed, it comes before the second that fits nowhere."""
+    """SC-38: of a1 a4 a2 a3 a4 is placed, it comes before the second that fits nowhere."""
     it = crowded()
     it.send(large("a1"), small("a4"), large("a2"), large("a3"))
     assert it.placed() == ["a4"]

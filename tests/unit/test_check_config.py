@@ -35,12 +35,15 @@ def test_warnings_do_not_fail(tmp_path: Path) -> None:
 
 
 def test_every_mistake(tmp_path: Path) -> None:
-    """A wrong file gives every mistake on standard error, one per line, and exit code 1."""
+    """A wrong file gives every mistake on standard error, one per line, how to look up their codes, and exit code 1."""
     path = tmp_path / "q.yaml"
     path.write_text("partitions:\n  - queues:\n      - name: a.b\n        maxapplications: -1\n")
     code, out, err = check(path)
     assert (code, out) == (1, "")
-    assert [line.split(": ")[0] for line in err.splitlines()] == [f"{path}:4:26", f"{path}:3:15"]
+    *mistakes, last = err.splitlines()
+    assert [line.split(": ")[0] for line in mistakes] == [f"{path}:4:26", f"{path}:3:15"]
+    code_of_first = mistakes[0].rpartition("(")[2].rstrip(")")
+    assert last == f"ykactor rule {code_of_first} explains a code"
 
 
 def test_warnings_with_mistakes(tmp_path: Path) -> None:
@@ -54,6 +57,7 @@ def test_warnings_with_mistakes(tmp_path: Path) -> None:
         f"warning: {path}:4:20: {place}.submitacl",
         f"warning: {path}:5:39: {place}.properties.priority.offset",
         f"{path}:6:9: {place}.colour",
+        "ykactor rule P2 explains a code",
     ]
 
 

@@ -136,6 +136,7 @@ QUANTITY = "allocations[0].resourcePerAlloc.vcore"
         ({"type": "NodeRequest", "nodes": [{"action": "CREATE"}]}, "MISSING_FIELD", "nodes[0].nodeID", "required"),
         (ask(prio=3), "UNKNOWN_FIELD", "allocations[0].prio", "does not exist"),
         (ask(priority="3"), "WRONG_TYPE", "allocations[0].priority", "found str, expected int"),
+        # PR-1
         (ask(priority=2**31), "OUT_OF_RANGE", "allocations[0].priority", "found 2147483648, expected int <= 2147483647"),
         (ask(priority=-(2**31) - 1), "OUT_OF_RANGE", "allocations[0].priority", ">= -2147483648"),
         (ask(allocationTags={"a": "b", "c/d": 1}), "WRONG_TYPE", "allocations[0].allocationTags.c/d", "expected str"),

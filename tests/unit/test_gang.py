@@ -156,7 +156,7 @@ def test_completion() -> None:
 
 
 def test_admission() -> None:
-    """T14, T15: a fair queue cannot run gangs; the total must fit the configured max (AP-18, AP-19, PL-50, PL-52, AP-18 to AP-20)."""
+    """A fair queue cannot run gangs; the total must fit the configured max (AP-18 to AP-20, PL-50, PL-52)."""
     it = room(p={"application.sort.policy": "fair"})
     it.send(gang())
     it.expect("gang Rejected: queue root.g cannot run application gang with task group request: unsupported sort type")

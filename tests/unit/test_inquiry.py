@@ -1,4 +1,4 @@
-"""Asks whose nodes the resource manager decides about: asked, waited for, answered, refused, forgotten (section 10 of SC)."""
+"""Asks whose nodes the resource manager decides about: asked, waited for, answered, refused, forgotten."""
 
 import pytest
 from world import answer, answering, app, ask, configure, forget, node, queue, release, tree, world
@@ -24,7 +24,7 @@ def gpu(key, application_id="app-1", **more):
 
 
 def test_an_ask_waits_for_the_answer_and_others_do_not(it):
-    """The nodes that have room are asked about, in order; asks without a class go on meanwhile (SC-30, SC-120)."""
+    """The nodes that have room are asked about, in order; asks without a class go on meanwhile (SC-30, SC-120, SC-154)."""
     it.send(gpu("t1"), ask("free", "app-2", vcore=1000))
     it.expect("app-1 Accepted", "app-2 Accepted", "gpu on n1 n2?", "app-2 Starting", "free on n1")
     assert it.why("t1") == WAITS
@@ -33,7 +33,7 @@ def test_an_ask_waits_for_the_answer_and_others_do_not(it):
 
 
 def test_asks_of_one_class_share_answers(it):
-    """What is known of a class needs no asking, whatever the size, the application or the queue of the ask."""
+    """What is known of a class needs no asking, whatever the size, the application or the queue of the ask (SC-156)."""
     it.given(gpu("t1"), *answer("gpu", "n1", no="no gpu"))
     it.given(*answer("gpu", "n2"))
     it.send(gpu("t2", vcore=500), gpu("t3", "app-2"))
@@ -42,7 +42,7 @@ def test_asks_of_one_class_share_answers(it):
 
 
 def test_the_answer_decides_and_not_how_long_it_took(it):
-    """A node that comes earlier is waited for although a later one is known to pass (SC-43: the first accepting node)."""
+    """A node that comes earlier is waited for although a later one is known to pass (SC-43, SC-154)."""
     it.given(gpu("t1"))
     it.send(*answer("gpu", "n2"))
     it.expect()
@@ -58,7 +58,7 @@ def test_a_node_without_room_is_not_asked_about(it):
 
 
 def test_sixteen_nodes_at_a_time():
-    """A question is about 16 nodes at most, in order; the next are asked about when none of them will do."""
+    """A question is about 16 nodes at most, in order; the next are asked about when none of them will do (SC-154)."""
     names = [f"n{number:02}" for number in range(20)]
     it = world(TEXT, [node(name, vcore=1000) for name in names])
     it.given(app("app-1"))
@@ -71,7 +71,7 @@ def test_sixteen_nodes_at_a_time():
 
 
 def test_answers_may_come_before_anybody_asks(it):
-    """What the resource manager says unasked holds as well."""
+    """What the resource manager says unasked holds as well (SC-156)."""
     it.given(*answer("gpu", "n1", no="no gpu"), *answer("gpu", "n2"))
     it.send(gpu("t1"))
     it.expect("app-1 Accepted", "app-1 Starting", "t1 on n2")
@@ -85,7 +85,7 @@ def test_an_answer_about_an_unknown_node_is_ignored(it):
 
 
 def test_refused_everywhere(it):
-    """The reason is shown, and told with counts, at most every 15 s and for one of the asks with equal constraints (EV-16)."""
+    """The reason is shown, and reported with counts, at most every 15 s for one of equal asks (EV-16, SC-45, SC-121)."""
     it.given(gpu("t1"), gpu("t2"))
     it.send(*answer("gpu", "n1", "n2", no="no gpu"))
     assert it.why("t1") == it.why("t2") == "no node that has room for it may run it: no gpu (2x)"
@@ -97,7 +97,7 @@ def test_refused_everywhere(it):
 
 
 def test_a_changed_answer_wakes(it):
-    """Another answer replaces the one before."""
+    """Another answer replaces the one before (SC-156)."""
     it.given(gpu("t1"), *answer("gpu", "n1", "n2", no="no gpu"))
     it.send(*answer("gpu", "n2"))
     it.expect("app-1 Starting", "t1 on n2")
@@ -132,7 +132,7 @@ def test_the_hook_has_its_word_on_a_reservation(it):
 
 
 def test_a_node_that_turns_out_to_be_refused_is_kept_no_more(it):
-    """When the node has room and the hook refuses, others get it: nothing is won by waiting."""
+    """When the node has room and the hook refuses, others get it: nothing is won by waiting (SC-151)."""
     it.given(*answer("gpu", "n1", allocate=False), *answer("gpu", "n2", no="no gpu"))
     it.given(ask("f1", "app-2", on="n1", vcore=2000), ask("f2", "app-2", on="n2", vcore=2000))
     it.given(gpu("t1", vcore=4000))
@@ -163,7 +163,7 @@ def test_a_required_node_that_refuses_is_not_kept(it):
 
 
 def test_no_answer_in_time_counts_as_refused(it):
-    """After 10 s the ask goes on to other nodes."""
+    """After 10 s the ask goes on to other nodes (SC-155)."""
     it.given(gpu("t1"), at=100)
     it.given(*answer("gpu", "n2"), at=105)
     it.wait(109)
@@ -174,7 +174,7 @@ def test_no_answer_in_time_counts_as_refused(it):
 
 
 def test_a_dead_answerer_is_asked_again_at_growing_distances(it):
-    """The ask is refused meanwhile, and the owner told."""
+    """The ask is refused meanwhile, and the owner told (SC-155)."""
     it.send(gpu("t1"))
     it.wait(3000)
     times = [fact.at_ns // 10**9 for fact in it.facts if isinstance(fact, PredicatesAsked)]
@@ -194,7 +194,7 @@ def test_who_is_silent_about_one_node_is_not_waited_for_again(it):
 
 
 def test_nobody_answers(it):
-    """Without a resource manager that answers only what is known to pass does, and the reason says so."""
+    """Without a resource manager that answers only what is known to pass does, and the reason says so (SC-155)."""
     it.given(answering(False), *answer("gpu", "n2"))
     it.send(gpu("t1", vcore=4000), gpu("t2"))
     it.expect("app-1 Accepted", "app-1 Starting", "t1 on n2")
@@ -218,7 +218,7 @@ def test_the_answerer_goes_while_it_is_waited_for(it):
 
 
 def test_a_node_that_changes_or_returns_is_asked_about_again(it):
-    """Another capacity is another node for all that we know; so is one that comes back."""
+    """Another capacity is another node for all that we know; so is one that comes back (SC-156)."""
     it.given(*answer("gpu", "n1", "n2", no="no gpu"), gpu("t1"))
     it.send(node("n1", "UPDATE", vcore=5000))
     it.expect("gpu on n1?")
@@ -228,7 +228,7 @@ def test_a_node_that_changes_or_returns_is_asked_about_again(it):
 
 
 def test_the_resource_manager_takes_back_what_it_said(it):
-    """For one class on one node, one of both, or everything."""
+    """For one class on one node, one of both, or everything (SC-156)."""
     it.given(*answer("gpu", "n1", "n2", no="no gpu"), *answer("disk", "n1", no="slow"), gpu("t1"))
     it.send(forget("gpu", "n1"))
     it.expect("gpu on n1?")

@@ -1,4 +1,4 @@
-"""Usage along the tree: quotas, headroom and commit (QU-30 to QU-41), fair shares (PR-70), running slots (QU-50 to QU-56)."""
+"""Usage along the tree: headroom and commit (QU-30 to QU-41), fair shares (PR-70), running slots (QU-50 to QU-56)."""
 
 from typing import Any
 
@@ -207,17 +207,17 @@ def share(allocated: dict[str, Any], *, guaranteed: Resource | None, fair_max: R
     ],
 )
 def test_share(allocated: Resource, guaranteed: Resource | None, fair_max: Resource | None, expected: float) -> None:
-    """The table of section 5.1 of PR."""
+    """PR-70: the largest ratio over what is allocated; own guarantee before fair max."""
     assert share(allocated, guaranteed=guaranteed, fair_max=fair_max) == pytest.approx(expected)
 
 
 def test_share_of_a_forbidden_type() -> None:
-    """Fair max 0 and something used: 1 (section 5.1 of PR)."""
+    """Fair max 0 and something used: 1 (PR-70)."""
     assert share({"vcore": 100}, guaranteed=None, fair_max={"vcore": 1000}, max={"vcore": 0}) == 1
 
 
 def test_share_skips_negative_usage() -> None:
-    """allocated[t] < 0 is skipped; 0 of a denominator 0 is 0 (section 5.1 of PR)."""
+    """allocated[t] < 0 is skipped; 0 of a denominator 0 is 0 (PR-70)."""
     assert fair_share({"a": -5, "b": 1}, {"a": 1.0, "b": 10.0}) == pytest.approx(0.1)
     assert fair_share({"a": 0}, {"a": 0.0}) == 0
 

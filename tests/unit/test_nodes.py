@@ -75,7 +75,7 @@ def test_a_refused_batch_changes_nothing(batch: PlaceBatch, reason: str) -> None
 
 
 def test_zero_types_are_no_capacity() -> None:
-    """Zero types are removed from the capacity (section 9.1 of SC)."""
+    """Zero types are removed from the capacity (SC-152)."""
     assert core(vcore=5, memory=0).capacity == {"vcore": 5}
 
 
@@ -89,7 +89,7 @@ def test_registration_tells_the_flag_first() -> None:
 
 
 def test_capacity_may_shrink_below_usage() -> None:
-    """T11 of SC: available goes negative, nothing is released (SC-104); the same capacity again is nothing (SC-103)."""
+    """Available goes negative, nothing is released (SC-104); the same capacity again is nothing (SC-103)."""
     it = core(vcore=10)
     it.handle(PlaceBatch(0, [wants("t1", vcore=8)]))
     assert it.handle(SetCapacity(3, {"vcore": 4, "memory": 0})) == [NodeCapacityChanged(3, "n1", {"vcore": 4})]  # type: ignore[arg-type]
@@ -119,7 +119,7 @@ def test_reported_facts_are_never_refused() -> None:
 
 
 def test_foreign_allocations() -> None:
-    """They take room and nothing else; the same key again changes it by the difference (SC-81, SC-82)."""
+    """They take room and nothing else; the same key again changes it by the difference (SC-81, SC-82, SC-86)."""
     it = core(vcore=10)
     told: list[Decision] = []
     for command in (
@@ -140,11 +140,11 @@ def test_foreign_allocations() -> None:
     assert it.available == {"vcore": 8}
 
 
-# ---- in a world: section 8, 9 and 16 of SC
+# ---- in a world
 
 
 def test_overcommitted_node_waits() -> None:
-    """T11: capacity 10 to 4 with 8 used: available -4, a new ask waits; a release of 6 leaves 2, and it goes."""
+    """SC-104, SC-105: capacity 10 to 4 with 8 used: available -4, nothing ends, a new ask waits; a release makes room."""
     it = world(tree(queue("a")), [node("n1", vcore=10)])
     it.given(app("app-1"), ask("t6", "app-1", vcore=6), ask("t2", "app-1", vcore=2))
     it.send(node("n1", "UPDATE", vcore=4), ask("new", "app-1", vcore=1))
@@ -155,7 +155,7 @@ def test_overcommitted_node_waits() -> None:
 
 
 def test_foreign_task_makes_others_wait() -> None:
-    """T12: foreign 6 on a node of 10, ask 5 waits until the foreign release."""
+    """SC-81: foreign 6 on a node of 10, ask 5 waits until the foreign release."""
     it = world(tree(queue("a")), [node("n1", vcore=10)])
     it.send(foreign("f1", "n1", vcore=6), app("app-1"), ask("t1", "app-1", vcore=5))
     it.expect("app-1 New", "app-1 Accepted")
@@ -193,7 +193,7 @@ def test_foreign_records_go_with_the_node() -> None:
 
 
 def test_type_that_no_node_has() -> None:
-    """T17: pending for ever, no error; it goes when a node brings the type (SC-41, SC-42)."""
+    """Pending for ever, no error; it goes when a node brings the type (SC-41, SC-42)."""
     it = world(tree(queue("a")), [node("n1", vcore=10)])
     it.send(app("app-1"), ask("t1", "app-1", gpu=1))
     it.expect("app-1 New", "app-1 Accepted")

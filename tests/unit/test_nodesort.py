@@ -1,4 +1,4 @@
-"""Which node first (section 8 of PR)."""
+"""Which node first (PR-62)."""
 
 import random
 from typing import Any
@@ -69,7 +69,7 @@ def test_equal_scores_go_by_name(kind: str) -> None:
 
 @pytest.mark.parametrize(("kind", "order"), [("fair", ["n1", "n2"]), ("binpacking", ["n2", "n1"])])
 def test_half_used(kind: str, order: list[str]) -> None:
-    """Half of n2 used: fair n1, n2; binpacking n2, n1 (end of section 8)."""
+    """Half of n2 used: fair n1, n2; binpacking n2, n1 (PR-62)."""
     assert order_of_nodes(with_usage(kind, {"n1": ({"vcore": 10}, {}), "n2": ({"vcore": 10}, {"vcore": 5})}), 2) == order
 
 
@@ -122,7 +122,7 @@ def test_policy_changes_on_reload() -> None:
 
 
 def test_unschedulable_nodes_are_left_out() -> None:
-    """Normal allocation looks at schedulable nodes only (PR-65, SC-41)."""
+    """Normal allocation looks at schedulable nodes only (PR-65, SC-40, SC-41)."""
     it = world(tree(queue("a")), [node("n1", "CREATE_DRAIN", vcore=10), node("n2", vcore=10)])
     it.send(app("app-1"), ask("t1", "app-1", vcore=6), ask("t2", "app-1", vcore=6))
     assert it.placed() == ["t1"]

@@ -1,4 +1,4 @@
-"""Who is next: the order of child queues (section 5 of PR), and lineups with parking."""
+"""Who is next: the order of child queues (PR-71), and lineups with parking."""
 
 import random
 from typing import Any
@@ -36,7 +36,7 @@ def order_of_queues(queues: list[dict[str, Any]], asks: list[Submission], used: 
     ],
 )
 def test_more_pending(pending: dict[str, dict[str, Any]], order: str) -> None:
-    """Section 5.3: strictly more pending first, counted within the group (PR-36); what is left goes by name (PR-31)."""
+    """Strictly more pending first (PR-72), counted within the group (PR-36); what is left goes by name (PR-31)."""
     queues = [queue(name) for name in pending]
     asks = [ask(name, name, **resource) for name, resource in pending.items()]
     assert order_of_queues(queues, asks, []) == order.split()
@@ -54,7 +54,7 @@ TABLE = [
 @pytest.mark.parametrize("enabled", [True, False], ids=["enabled", "disabled"])
 @pytest.mark.parametrize(("table", "with_priorities", "without"), TABLE)
 def test_examples(table: str, with_priorities: str, without: str, enabled: bool) -> None:
-    """Section 5.4, both columns: priority, share, pending, name; or share, pending, priority, name."""
+    """PR-71: priority, share, pending, name; or share, pending, priority, name. Each share by its own guarantee (PR-35)."""
     queues, used, asks = [], [], []
     for number, row in enumerate(table.split()):
         name = f"q{number}"
@@ -75,7 +75,7 @@ def test_order_of_the_text_does_not_matter() -> None:
 
 
 def test_priority_before_pending_only_when_enabled() -> None:
-    """Disabled: equal shares, so more pending precedes the higher priority (section 5.2, the seeds' row)."""
+    """Disabled: equal shares, so more pending precedes the higher priority (PR-71)."""
     asks = [ask("a", "a", priority=9, v=1), ask("b", "b", priority=1, v=2)]
     for enabled, order in [(True, ["a", "b"]), (False, ["b", "a"])]:
         queues = [queue("a"), queue("b")]
@@ -92,7 +92,7 @@ def test_order_is_fresh_for_every_step() -> None:
 
 
 def test_preference_is_not_exclusion() -> None:
-    """A more important queue, application or ask that cannot place anything does not block the others (PR-28, SC-30)."""
+    """A more important queue, application or ask that can place nothing does not block the others (PR-28, PR-53, SC-30)."""
     it = world(tree(queue("a"), queue("b")), [node("n1", v=10)])
     it.send(
         app("big", "root.a"), ask("big", "big", priority=9, v=11),

@@ -18,12 +18,12 @@ def room(**capacity: int) -> World:
     return world(AB, [node("n1", **(capacity or {"vcore": 10}))])
 
 
-# ---- node actions (section 9.1 of SC)
+# ---- node actions
 
 
 @pytest.mark.parametrize(("action", "schedulable"), [("CREATE", True), ("CREATE_DRAIN", False)])
 def test_create(action: str, schedulable: bool) -> None:
-    """An unknown node is added; a known one refused, with the text of 9.1, and changes nothing (T14, SC-102)."""
+    """An unknown node is added, with the flag as its only state (SC-101); a known one is refused (SC-102, SC-153)."""
     it = world(AB)
     it.send(node("n1", action, vcore=10))
     it.expect("n1 accepted")
@@ -38,7 +38,7 @@ def test_create(action: str, schedulable: bool) -> None:
 
 @pytest.mark.parametrize("action", ["UPDATE", "DRAIN_NODE", "DRAIN_TO_SCHEDULABLE", "DECOMISSION", "WHATEVER"])
 def test_unknown_node_is_ignored(action: str) -> None:
-    """Every other action for an unknown node: nothing, not even a fact."""
+    """Every other action for an unknown node: nothing, not even a fact (SC-152)."""
     it = room()
     count = len(it.facts)
     it.send(node("n9", action, vcore=1))
@@ -59,7 +59,7 @@ def test_unknown_node_is_ignored(action: str) -> None:
     ids=["update", "same capacity", "without capacity", "drain", "flag as it is", "decommission", "unknown action"],
 )
 def test_known_node(submission: Submission, facts: list[type]) -> None:
-    """What each action is told by; none gives an answer (section 9.1, SC-103, SC-111)."""
+    """What each action is told by; none gives an answer (SC-103, SC-111, SC-152)."""
     it = room()
     count = len(it.facts)
     it.send(submission)
@@ -96,7 +96,7 @@ def test_root_max_is_the_sum_of_capacities() -> None:
 
 
 def test_decommission() -> None:
-    """T13: one released message with both allocations, Completing as nothing else is left (SC-112, SC-113)."""
+    """One released message with both allocations, Completing as nothing else is left (SC-112, SC-113)."""
     it = room()
     it.given(app("app-1", "root.a"), ask("t1", "app-1", vcore=1), ask("t2", "app-1", vcore=1))
     count = len(it.facts)

@@ -19,7 +19,7 @@ def submitted(count: int) -> list[object]:
 
 
 def test_one_allocation_a_step() -> None:
-    """T1 of SC: two asks, one node for both: two steps, one allocation each (PR-25, SC-10)."""
+    """Two asks, one node for both: two steps, one allocation each (PR-25, SC-10)."""
     running: list[int] = []
 
     def look(core: PartitionCore, _: SchedulerCore) -> None:

@@ -1,4 +1,4 @@
-"""When an ask preempts, what is told, and what becomes of it all (sections 4, 8 and 11 of PE).
+"""When an ask preempts, what is told, and what becomes of it all.
 
 ``full`` is one node of 10 that tasks of 2 of root.b fill; root.a is guaranteed 10 and its asks may preempt after 30 s.
 """
@@ -56,7 +56,7 @@ def begun(**setup: Any) -> World:
 
 
 def test_not_before_the_delay() -> None:
-    """PE-14: from 30 s on, unless the leaf says otherwise."""
+    """PE-14, PE-16: from 30 s on, unless the leaf says otherwise."""
     it = full()
     it.given(wants(), at=1)
     it.run(30.9)
@@ -74,7 +74,7 @@ def test_the_age_counts_from_the_creation() -> None:
 
 
 def test_delay_of_the_leaf() -> None:
-    """Section 3: ``preemption.delay``; it does not help on a parent."""
+    """PE-14: ``preemption.delay``; it does not help on a parent."""
     inner = queue("a", guaranteed={"vcore": 10}, p={"preemption.delay": "5s"})
     it = world(tree(queue("a", inner, p={"preemption.delay": "1s"}), queue("b")), [node("n1", vcore=2)])
     it.given(app("app-i", "root.a.a"), app("app-b", "root.b"), ask("t4", "app-b", vcore=2, on="n1"))
@@ -84,7 +84,7 @@ def test_delay_of_the_leaf() -> None:
 
 
 def test_again_after_15_s() -> None:
-    """PE-15: the first attempt is in vain at 31, the next one 15 s later finds the tasks that came between them."""
+    """PE-15, PE-46: the first attempt is in vain at 31, the next one 15 s later finds the tasks that came between them."""
     it = full(priority=5)
     it.given(wants(vcore=4), at=1)
     it.run(31.1)
@@ -98,7 +98,7 @@ def test_again_after_15_s() -> None:
 
 
 def test_ten_attempts_of_a_leaf_in_a_pass() -> None:
-    """PE-10: twelve asks that attempt in vain, two of them in the next pass."""
+    """PE-10, PE-16: twelve asks that attempt in vain, two of them in the next pass."""
     it = full(priority=5)
     it.given(*(wants(f"w{n}", vcore=2 + n % 5) for n in range(12)))
     it.run(30.05)
@@ -109,7 +109,7 @@ def test_ten_attempts_of_a_leaf_in_a_pass() -> None:
 
 
 def test_partition_that_does_not_preempt() -> None:
-    """Section 1: ``preemption.enabled: false``; asks that require their node do all the same."""
+    """PE-90: ``preemption.enabled: false``; asks that require their node preempt all the same."""
     it = full(text(preemption={"enabled": False}), nodes=1)
     it.given(wants(), at=1)
     it.run(100)
@@ -126,11 +126,39 @@ def test_limits_of_users_are_no_reason() -> None:
     assert preemptions(it) == []
 
 
+def test_nobody_goes_elsewhere_for_an_ask_that_requires_its_node() -> None:
+    """PE-13: its node is full of more important tasks; that others could go on n2 does not help it."""
+    it = full(tasks=0, nodes=2)
+    it.given(ask("x", "app-b", vcore=10, on="n1", priority=9), ask("t", "app-b", vcore=10, on="n2"))
+    it.given(wants(requires="n1"), at=1)
+    it.run(100)
+    assert preemptions(it) == []
+
+
+def test_a_leaf_at_its_max() -> None:
+    """PE-21: room has to be made in the leaf itself, where nobody may go for it; tasks of other queues would not help."""
+    leaf = queue("a", guaranteed={"vcore": 10}, max={"memory": 1})
+    it = world(tree(leaf, queue("b")), [node("n1", vcore=10, memory=10)])
+    it.given(app("app-a", "root.a"), app("app-b", "root.b"), ask("own", "app-a", memory=1, on="n1"))
+    it.given(ask("t", "app-b", vcore=10, memory=1, on="n1"), ask("w", "app-a", vcore=1, memory=1, preempt_other=True), at=1)
+    it.run(100)
+    assert preemptions(it) == []
+    assert "Preemption does not help" in it.why("w")
+
+
+def test_foreign_tasks_stay() -> None:
+    """PE-31, SC-85: neither an ask of a starving queue nor one that requires the node ends what somebody else placed."""
+    it = full(tasks=0)
+    it.given(foreign("f", "n1", vcore=10), wants(), ask("pinned", "app-a", vcore=2, requires="n1", priority=9), at=1)
+    it.run(100)
+    assert preemptions(it) == []
+
+
 # ---- what is told
 
 
 def test_what_is_told() -> None:
-    """Section 8: the release with its reason, the reservation, and a sentence to the victim."""
+    """PE-93: the release with its reason, the reservation, and a sentence to the victim."""
     it = full()
     it.given(wants(), at=1)
     it.run(31.1)
@@ -142,7 +170,7 @@ def test_what_is_told() -> None:
 
 
 def test_the_entry_in_the_ledger() -> None:
-    """The decision says which law allows it, what it does to guarantees, and what work is lost."""
+    """PE-95: the decision says which law allows it, what it does to guarantees, and what work is lost."""
     it = begun()
     (entry,) = [fact for fact in it.facts if isinstance(fact, Preempted)]
     assert (entry.why, entry.node_id) == ("its queue is 10 vcore below its guarantee (law 4)", "n1")
@@ -151,7 +179,7 @@ def test_the_entry_in_the_ledger() -> None:
 
 
 def test_victims_count_until_they_have_gone() -> None:
-    """PE-53: usage and the node's room stay as they are; then the ask runs (PE-71)."""
+    """PE-53, SC-130: usage and the node's room stay as they are; then the ask runs (PE-71)."""
     it = begun()
     assert it.queue("root.b")["allocated"] == {"vcore": 10}
     it.run(40)
@@ -178,7 +206,7 @@ def test_nothing_follows_while_the_victim_stays() -> None:
 
 
 def test_an_hour_is_enough() -> None:
-    """SC section 6.3 row 2: on a full cluster the ask loses its node after 60 min, and with it the flag: somebody else may go."""
+    """SC-60: on a full cluster the ask loses its node after 60 min, and with it the flag: somebody else may go."""
     it = begun()
     it.run(HOUR + 31.1)
     assert [victims for _, _, victims in preemptions(it)] == [["t4"], ["t3"]]
@@ -226,7 +254,7 @@ def test_each_on_its_own_node() -> None:
 
 
 def test_the_node_stays_its_own() -> None:
-    """Section 8 step 6: where it was reserved n1 already nothing moves."""
+    """PE-93: where it was reserved n1 already nothing moves."""
     it = world(text(), [node("n1", vcore=10)], confirms=False)
     it.given(app("app-a", "root.a"), app("app-b", "root.b"), ask("t", "app-b", vcore=8, on="n1"))
     it.given(node("n2", vcore=3), wants(vcore=4))
@@ -333,7 +361,7 @@ def test_a_lost_reservation_does_not_shorten_the_wait() -> None:
 
 
 def test_won_for_nothing() -> None:
-    """PE-55: somebody else took the room; 15 s after the last victim went the ask tries again."""
+    """PE-55, PE-72: somebody else took the room; 15 s after the last victim went the ask tries again."""
     it = begun()
     it.given(foreign("f", "n1", vcore=2), at=40)
     it.given(release("t4", "app-b", PREEMPTED), at=50)

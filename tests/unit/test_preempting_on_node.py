@@ -1,4 +1,4 @@
-"""Others go for an ask that requires their node (section 10 of PE): a node of 10, and an ask of 5 with priority 10."""
+"""Others go for an ask that requires their node (PE-60): a node of 10, and an ask of 5 with priority 10."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ def gone(it: World, *submissions: Submission) -> list[str]:
 
 
 def test_d1_the_newest() -> None:
-    """D1; at once, without the delay of other asks, and reserved first (SC-78)."""
+    """At once, without the delay of other asks, and reserved first (SC-78, PE-64)."""
     it = full(*(task(f"t{n}") for n in range(5)))
     it.send(daemon(), at=5)
     message = "preempting allocations to free up resources to run daemon set ask: d"
@@ -51,12 +51,12 @@ def test_d1_the_newest() -> None:
 
 
 def test_d2_free_space_counts() -> None:
-    """D2: 4 are free."""
+    """4 are free, so one victim is enough (PE-62)."""
     assert gone(full(*(task(f"t{n}") for n in range(3)))) == ["t2"]
 
 
 def test_d3_nobody() -> None:
-    """D3, PE-63: none, the owner is told, no more often than every 15 s; the node stays reserved."""
+    """PE-63: none, the owner is told, no more often than every 15 s; the node stays reserved."""
     it = full(task("t", 6, priority=11))
     assert gone(it) == []
     assert it.node("n1")["reservations"] == ["d"]
@@ -77,12 +77,12 @@ def test_everybody_is_told() -> None:
 
 
 def test_d4_opted_out() -> None:
-    """D4: law 1."""
+    """Tasks that opted out are preempted if there are no others (law 1, PE-61, PE-91)."""
     assert gone(full(*(task(f"t{n}", preempt_self=False) for n in range(5)))) == ["t2", "t3", "t4"]
 
 
 def test_d5_not_others_that_require_it() -> None:
-    """D5."""
+    """A task that requires the node is no victim (PE-60, SC-79)."""
     it = full()
     it.given(app("other", "root.sys"), ask("o", "other", requires="n1", vcore=8))
     assert gone(it) == []
@@ -91,14 +91,14 @@ def test_d5_not_others_that_require_it() -> None:
 @pytest.mark.parametrize("a", [{"guaranteed": {"vcore": 50}}, {"p": {"preemption.policy": "disabled"}}])
 @pytest.mark.parametrize("sys", [{}, {"p": {"preemption.policy": "fence"}}])
 def test_d6_guarantees_and_fences_play_no_part(a: dict[str, Any], sys: dict[str, Any]) -> None:
-    """D6."""
+    """Guarantees, fences and ``disabled`` play no part, and nothing is claimed (PE-60, PE-64)."""
     it = full(*(task(f"t{n}") for n in range(5)), text=tree(queue("a", **a), queue("sys", **sys)))
     assert gone(it) == ["t2", "t3", "t4"]
     assert it.direct.scheduler.state.tree.root.claims == {}
 
 
 def test_d7_as_few_as_possible() -> None:
-    """D7: the task of 1 is newer but does not help."""
+    """The task of 1 is newer but not needed (PE-62)."""
     assert gone(full(task("large", 9), task("small", 1))) == ["large"]
 
 
@@ -108,13 +108,13 @@ def test_not_its_own_application() -> None:
 
 
 def test_equal_priority_goes_and_a_higher_does_not() -> None:
-    """PE-60."""
+    """PE-60, PE-91: equal priority is enough."""
     assert gone(full(task("t0", priority=10), task("t1", 8, priority=11))) == []
     assert gone(full(task("t0", 5, priority=10), task("t1", 5, priority=11))) == ["t0"]
 
 
 def test_the_order() -> None:
-    """PE-61, the table of section 10: one after the other, all ten, each for an ask of its own size."""
+    """PE-61: one after the other, all ten, each for an ask of its own size."""
     table = [  # priority, age rank, size, opted out, originator
         ("a1", 10, 1, 10, False, False),
         ("a2", 10, 2, 8, False, False),
@@ -149,12 +149,12 @@ def test_cordoned_node() -> None:
 
 
 def test_capacity_too_small() -> None:
-    """SC section 6.2: nobody goes for an ask that the node could never hold."""
+    """SC-149: nobody goes for an ask that the node could never hold."""
     assert gone(full(*(task(f"t{n}") for n in range(5))), daemon(vcore=11)) == []
 
 
 def test_a_limit_of_its_queue() -> None:
-    """Section 10: the headroom of its own queue comes first."""
+    """PE-60: the headroom of its own queue comes first."""
     it = full(*(task(f"t{n}") for n in range(5)), text=tree(queue("a"), queue("sys", max={"vcore": 4})))
     assert gone(it) == []
 

@@ -1,4 +1,4 @@
-"""Who goes for whom: the scenarios of section 14 of PE, the user guide's results (9.1), and priorities (PE-28)."""
+"""Which tasks are preempted for an ask: small clusters, examples of YuniKorn's user guide, and priorities (PE-28)."""
 
 from typing import Any
 
@@ -50,7 +50,7 @@ def five(**extra: int) -> dict[str, int]:
     return {"first": 5, **extra}
 
 
-# ---- section 14
+# ---- small clusters
 
 
 S1 = tree(
@@ -70,18 +70,18 @@ def s2(text: str = S1, **options: Any) -> World:
 
 
 def test_s1_the_newest() -> None:
-    """S1."""
+    """The newest candidate on the node is the victim (PE-32)."""
     it = cluster(S1, [node("n1", first=10, pods=5)], ("t1", "c1", "n1", WANTED), ("t2", "c1", "n1", WANTED))
     assert gone(it, wants("a", "app-c2", **WANTED)) == ["t2"]
 
 
 def test_s2_the_first_node_of_equals() -> None:
-    """S2."""
+    """Of equal solutions on two nodes the first node id decides (PE-44)."""
     assert gone(s2(), wants("a", "app-c2", **WANTED)) == ["t1"]
 
 
 def test_s2_where_it_may_run() -> None:
-    """S2 with a hook that refuses n1."""
+    """A node that the resource manager refuses is not used (PE-45)."""
     it = s2()
     it.given(answering(is_there=True), *answer("p", "n1", no="not there"), *answer("p", "n1", no="not there", allocate=False))
     it.given(*answer("p", "n2"), *answer("p", "n2", allocate=False))
@@ -89,14 +89,14 @@ def test_s2_where_it_may_run() -> None:
 
 
 def test_s3_no_node_is_large_enough() -> None:
-    """S3."""
+    """A node whose capacity is too small for the ask is not considered (PE-38)."""
     c2 = leaf("c2", guaranteed={"first": 6}, max={"first": 10})
     it = s2(tree(queue("parent", leaf("c1", guaranteed={"first": 5}, max={"first": 10}), c2)))
     assert gone(it, wants("a", "app-c2", first=6, pods=1)) == []
 
 
 def test_s4_a_parent_at_its_max() -> None:
-    """S4: both nodes have room, the parent has not: the newer task is preempted, whatever its node (PE-44)."""
+    """Both nodes have room, the parent has not: the newer task is preempted, whatever its node (PE-44)."""
     text = tree(queue("parent", leaf("c1", guaranteed={"first": 5}), leaf("c2", guaranteed={"first": 5}), max={"first": 10}))
     nodes = [node("n1", first=10), node("n2", first=10)]
     for first, second in (("n1", "n2"), ("n2", "n1")):
@@ -123,7 +123,7 @@ def test_at_the_guarantee_in_one_type() -> None:
 
 
 def test_s5_one_node_does_not_free_enough() -> None:
-    """S5: for a max of a queue, too, all victims run on one node (PE-43)."""
+    """For a max of a queue, too, all victims run on one node (PE-43)."""
     text = tree(queue("parent", leaf("c1"), leaf("c2", guaranteed={"first": 5}), max={"first": 6}))
     runs = [("t1", "c1", "n1", {"first": 4}), ("t2", "c1", "n2", {"first": 2})]
     it = cluster(text, [node("n1", first=5), node("n2", first=4)], *runs)
@@ -138,19 +138,19 @@ def s6(*runs: tuple[str, str, str, dict[str, int]], c3: int = 0) -> World:
 
 
 def test_s6_as_few_as_possible() -> None:
-    """S6: two on n2, never three."""
+    """Two on n2, never three (PE-40, PE-42)."""
     it = s6(("t1", "c1", "n1", five()), ("t2", "c1", "n2", five()))
     assert sorted(gone(it, wants("a", "app-c2", first=10))) == ["t2", "t4"]
 
 
 def test_s7_not_the_more_important() -> None:
-    """S7."""
+    """A task of higher priority is no victim, so the other node is used (PE-28, PE-44)."""
     it = s6(("t1", "c1", "n1", five()), ("t2", "c1", "n1", five()), c3=1000)
     assert sorted(gone(it, wants("a", "app-c2", first=10))) == ["t1", "t2"]
 
 
 def test_s8_guarantee_of_a_parent() -> None:
-    """S8."""
+    """The guarantee of a queue above the leaf counts where the leaf has none (PE-24, PE-27)."""
     inner = queue("p1", leaf("c1"), guaranteed={"vcore": 1})
     text = tree(queue("parent", inner, queue("p2", leaf("c2")), max={"vcore": 2}))
     amounts = {"vcore": 1, "mem": 200}
@@ -160,7 +160,7 @@ def test_s8_guarantee_of_a_parent() -> None:
 
 
 def test_s9_only_what_helps_and_no_further_than_the_guarantee() -> None:
-    """S9: the two newest that use vcores; the third would leave c2 below its guarantee, and the others do not help."""
+    """The two newest that use vcores; the third would leave c2 below its guarantee (PE-41), the others do not help (PE-40)."""
     one, other = queue("p1", leaf("c1", guaranteed={"vcore": 2})), queue("p2", leaf("c2", guaranteed={"vcore": 1}))
     runs = [(f"v{n}", "c2", "n1", {"vcore": 1, "mem": 100}) for n in range(3)]
     runs += [(f"m{n}", "c2", "n1", {"mem": 100}) for n in range(3)]
@@ -175,21 +175,21 @@ def test_s9_only_what_helps_and_no_further_than_the_guarantee() -> None:
     ids=["S10", "S11", "c1 alone has a guarantee"],
 )
 def test_s10_s11_siblings_below_a_starving_parent(c1: dict[str, Any], c2: dict[str, Any], expected: list[str]) -> None:
-    """S10: c2 has a guarantee of its own. S11: it has none, so its sibling is as poor as it is (storm)."""
+    """An own trigger may exchange tasks below the parent; an inherited one takes nothing from a sibling (PE-27, PE-41)."""
     text = tree(queue("parent", queue("p1", leaf("c1", **c1), leaf("c2", **c2), guaranteed={"vcore": 10})))
     it = cluster(text, [node("n1", vcore=2)], ("t1", "c1", "n1", {"vcore": 1}), ("t2", "c1", "n1", {"vcore": 1}))
     assert gone(it, wants("a", "app-c2", vcore=1)) == expected
 
 
 def test_s12_down_to_the_guarantee() -> None:
-    """S12: c1 keeps the one that it is guaranteed."""
+    """c1 keeps the one task that it is guaranteed (PE-41)."""
     inner = queue("p1", leaf("c1", guaranteed={"vcore": 1}), leaf("c2", guaranteed={"vcore": 1}), guaranteed={"vcore": 10})
     it = cluster(tree(queue("parent", inner)), [node("n1", vcore=2)], *((f"t{n}", "c1", "n1", {"vcore": 1}) for n in (1, 2)))
     assert gone(it, wants("a", "app-c2", vcore=1), wants("b", "app-c2", vcore=1)) == ["t2"]
 
 
 def test_s13_types_that_nobody_uses_do_not_matter() -> None:
-    """S13: c1's guarantee of ``second`` is not touched by tasks without it."""
+    """c1's guarantee of ``second`` is not touched by tasks without it (PE-41)."""
     c1, c2 = leaf("c1", guaranteed={"first": 10, "second": 2}), leaf("c2", guaranteed={"first": 10})
     nodes = [node("n1", first=10, second=2), node("n2", first=10, second=2)]
     runs = [("t1", "c1", "n1", {"first": 10}), ("t2", "c1", "n2", {"first": 10})]
@@ -198,7 +198,7 @@ def test_s13_types_that_nobody_uses_do_not_matter() -> None:
 
 
 def test_s14_whom_the_guarantee_spares() -> None:
-    """S14: without t1 c1 would have 5 < 10."""
+    """Without t1 c1 would have 5 < 10, so t2 is the victim (PE-41)."""
     c1, c2 = leaf("c1", guaranteed={"first": 10}), leaf("c2", guaranteed={"first": 10, "second": 2})
     runs = [("t1", "c1", "n1", {"first": 10}), ("t2", "c1", "n2", {"first": 5}), ("u", "c2", "n2", {"first": 5, "second": 3})]
     nodes = [node(name, first=10, second=3, third=10) for name in ("n1", "n2")]
@@ -213,12 +213,12 @@ def s15() -> World:
 
 
 def test_s15_the_newest_of_the_first_node() -> None:
-    """S15."""
+    """The newest candidate of the first node, although a newer one runs on the second (PE-44)."""
     assert gone(s15(), wants("a", "app-c2", vcore=1)) == ["t2"]
 
 
 def test_s15_the_newest_where_it_may_run() -> None:
-    """S15 with a hook that lets it run on n2 only."""
+    """Only nodes that the resource manager is known to allow are used (PE-45)."""
     it = s15()
     for allocate in (True, False):
         it.given(*answer("p", "n1", no="not there", allocate=allocate), *answer("p", "n2", allocate=allocate))
@@ -227,7 +227,7 @@ def test_s15_the_newest_where_it_may_run() -> None:
 
 
 def test_s16_opted_out_last() -> None:
-    """S16: a guarantee of 0 is none."""
+    """A task that opted out is taken last (PE-32); a guarantee of 0 is none (PE-24)."""
     text = tree(queue("parent", leaf("c1", guaranteed={"vcore": 0}), leaf("c2", guaranteed={"vcore": 10})))
     it = cluster(text, [node("n1", vcore=10)], *((f"t{n}", "c1", "n1", {"vcore": 2}) for n in range(4)))
     it.given(ask("t4", "app-c1", on="n1", preempt_self=False, vcore=2), at=0.5)
@@ -235,7 +235,7 @@ def test_s16_opted_out_last() -> None:
 
 
 def test_s17_a_node_without_opt_outs() -> None:
-    """S17: n2, where nobody opted out, although n1 comes first (PE-44)."""
+    """n2, where nobody opted out, although n1 comes first (PE-44)."""
     text = tree(queue("parent", leaf("c1"), leaf("c2", guaranteed={"vcore": 10})))
     it = cluster(text, [node("n1", vcore=10), node("n2", vcore=10)])
     it.given(app("app-c1", "root.parent.c1"))
@@ -246,14 +246,14 @@ def test_s17_a_node_without_opt_outs() -> None:
 
 
 def test_s18_free_space_counts() -> None:
-    """S18: 4 are free, 2 more are enough."""
+    """4 are free, 2 more are enough (PE-39)."""
     text = tree(queue("parent", leaf("c1"), leaf("c2", guaranteed={"vcore": 10})))
     it = cluster(text, [node("n1", vcore=10)], *((f"t{n}", "c1", "n1", {"vcore": 2}) for n in range(3)))
     assert gone(it, wants("a", "app-c2", vcore=6)) == ["t2"]
 
 
 def test_s20_the_node_goes_before_the_victims_do() -> None:
-    """S20, PE-55: the reservation is lost and with it the flag; a new attempt comes 15 s after the last one."""
+    """PE-55: the reservation is lost and with it the flag; a new attempt comes 15 s after the last one."""
     nodes = [node("n1", first=10, pods=5), node("n2", first=10, pods=5)]
     runs = [(f"t{n}", "c1", f"n{1 + n // 2}", WANTED) for n in range(4)]
     it = cluster(S1.replace('"10"', '"20"'), nodes, *runs, confirms=False)
@@ -304,7 +304,7 @@ def test_the_offset_of_the_common_queue_counts_for_neither(p1: dict[str, Any], t
     assert gone(it, wants("a", "app-1", priority=5, vcore=1)) == (["t"] if allowed else [])
 
 
-# ---- 9.1
+# ---- examples of the user guide
 
 
 def guide(text: str, capacity: int, *runs: tuple[str, int, dict[str, Any]]) -> ReplicaSets:
@@ -325,7 +325,7 @@ def ends(sets: ReplicaSets, *asks: Submission) -> dict[str, int]:
 
 
 def test_guide_general() -> None:
-    """9.1: q2 gets its guarantee of 5, q1 keeps the rest."""
+    """q2 gets its guarantee of 5, q1 keeps the rest (PE-25)."""
     q1, q2 = (leaf(name, max={"vcore": 10}, guaranteed={"vcore": 5}) for name in ("q1", "q2"))
     sets = guide(tree(queue("parent", q1, q2, max={"vcore": 12})), 20, ("parent.q1", 10, {}), ("parent.q2", 0, {}))
     used = ends(sets, *(wants(f"a{n}", "q2", vcore=1) for n in range(10)))
@@ -333,7 +333,7 @@ def test_guide_general() -> None:
 
 
 def test_guide_priority_class() -> None:
-    """9.1: those that opted out stay."""
+    """Tasks that opted out stay while others can go (PE-44)."""
     leaves = (leaf(name, max={"vcore": 8}, guaranteed={"vcore": 3}) for name in ("q1", "q2", "q3"))
     runs = [("parent.q1", 8, {}), ("parent.q2", 8, {"preempt_self": False}), ("parent.q3", 0, {})]
     sets = guide(tree(queue("parent", *leaves, max={"vcore": 16})), 20, *runs)
@@ -342,7 +342,7 @@ def test_guide_priority_class() -> None:
 
 
 def test_guide_queue_priority() -> None:
-    """9.1: high gets its guarantee from norm, low may not preempt it."""
+    """PE-28: high gets its guarantee from norm, low may not preempt it."""
     high, norm, low = (
         queue(name, max={"vcore": limit}, guaranteed={"vcore": 6}, p=DELAY | {"priority.offset": offset})
         for name, limit, offset in (("high", 10, 100), ("norm", 18, 0), ("low", 10, -100))
@@ -354,7 +354,7 @@ def test_guide_queue_priority() -> None:
 
 
 def test_guide_fence() -> None:
-    """9.1: q2 finds nobody inside its own fence; sys takes from ten-a what is above its guarantee."""
+    """PE-20: q2 finds nobody inside its own fence; sys takes from ten-a what is above its guarantee."""
     fence = {"preemption.policy": "fence"}
     q1, q2 = leaf("q1", guaranteed={"vcore": 2}), queue("q2", guaranteed={"vcore": 2}, p=DELAY | fence)
     ten_a = queue("ten-a", q1, q2, guaranteed={"vcore": 5}, max={"vcore": 15}, p=fence)

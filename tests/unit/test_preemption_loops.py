@@ -1,4 +1,4 @@
-"""Preemption between the queues of replica sets, which submit again what is preempted: it ends (section 9 of PE).
+"""Preemption between the queues of replica sets, which submit again what is preempted: it ends (PE-94).
 
 One node of 100; tasks of 10; ``prod`` wants more at second 10. Whatever is told to go is confirmed and submitted again at once.
 """
@@ -77,7 +77,7 @@ def policy(value: str) -> dict[str, str]:
 
 
 def test_case_1_one_step_above_the_guarantee() -> None:
-    """Case 1: exactly one goes, test's newest, after the delay; then both are above their guarantees and nothing moves."""
+    """PE-26: exactly one goes, test's newest, after the delay; then both are above their guarantees and nothing moves."""
     sets = played(guaranteed(45), guaranteed(45))
     expect(sets, "t6", ends=(50, 50))
     assert sets.evicted == [(T0 + DELAY, "t6")]
@@ -87,7 +87,7 @@ def test_case_1_one_step_above_the_guarantee() -> None:
 
 
 def test_case_1b_while_the_releases_are_not_confirmed() -> None:
-    """Case 1b: what the first ask has fought for counts (PE-19), so the others are stopped although prod still uses 40."""
+    """What the first ask has fought for counts (PE-19), so the others are stopped although prod still uses 40."""
     sets = start(guaranteed(45), guaranteed(45), confirms_s=60)
     sets.run(T0 + DELAY + 59)
     expect(sets, "t6", ends=(40, 60))
@@ -97,7 +97,7 @@ def test_case_1b_while_the_releases_are_not_confirmed() -> None:
 
 
 def test_case_2_the_other_would_be_left_below_its_guarantee() -> None:
-    """Case 2: 60 - 10 < 55 (law 2): nobody goes and nothing is reserved by preemption."""
+    """60 - 10 < 55 (law 2, PE-41): nobody goes and nothing is reserved by preemption."""
     sets = played(guaranteed(60), guaranteed(55), prod_wants=2)
     expect(sets, ends=(40, 60))
     assert sets.preemptions == []
@@ -106,67 +106,67 @@ def test_case_2_the_other_would_be_left_below_its_guarantee() -> None:
 
 
 def test_case_3_one_after_another_up_to_the_guarantee() -> None:
-    """Case 3: three go, then prod is at its guarantee; what test submits again never triggers, for test is at its own."""
+    """Three go, then prod is at its guarantee; what test submits again never triggers, for test is at its own (PE-25, PE-51)."""
     sets = played(guaranteed(60), guaranteed(40), prod_runs=3, prod_wants=5, test_runs=7)
     expect(sets, "t7", "t6", "t5", ends=(60, 40))
 
 
 def test_case_3b_until_the_other_is_near_its_guarantee() -> None:
-    """Case 3b: 70 - 10 >= 55, then 60 - 10 < 55."""
+    """70 - 10 >= 55, then 60 - 10 < 55 (PE-41)."""
     sets = played(guaranteed(60), guaranteed(55), prod_runs=3, prod_wants=5, test_runs=7)
     expect(sets, "t7", ends=(40, 60))
 
 
 def test_case_4_a_task_too_large_is_skipped() -> None:
-    """Case 4: without the 30 test would use 40 < 50, so two of 10 go instead (law 2 after removal)."""
+    """Without the 30 test would use 40 < 50, so two of 10 go instead (PE-40, PE-41)."""
     sets = played(guaranteed(60), guaranteed(50), prod_runs=3, prod_wants=5, test_runs=5, sizes={5: 30})
     expect(sets, "t4", "t3", ends=(50, 50))
 
 
 def test_case_5_opted_out_is_a_suggestion() -> None:
-    """Case 5: law 1."""
+    """Tasks that opted out are preempted if there are no others (law 1, PE-91)."""
     expect(played(guaranteed(45), guaranteed(45), test_is={"preempt_self": False}), "t6", ends=(50, 50))
 
 
 def test_case_6_not_a_higher_priority() -> None:
-    """Case 6: law 6."""
+    """A task of higher priority is no victim (law 6, PE-28)."""
     expect(played(guaranteed(45), guaranteed(45), test_is={"priority": 1}), ends=(40, 60))
 
 
 def test_case_7_not_out_of_a_fence() -> None:
-    """Case 7: law 7."""
+    """An ask behind a fence takes nothing outside of it (law 7, PE-20, PE-92)."""
     expect(played(guaranteed(45, **policy("fence")), guaranteed(45)), ends=(40, 60))
 
 
 def test_case_8_a_fence_does_not_protect() -> None:
-    """Case 8: one way."""
+    """A fence does not protect from asks outside (PE-92)."""
     expect(played(guaranteed(45), guaranteed(45, **policy("fence"))), "t6", ends=(50, 50))
 
 
 def test_case_9_disabled_protects() -> None:
-    """Case 9."""
+    """Tasks of a queue with the policy ``disabled`` are no victims (PE-30, PE-92)."""
     expect(played(guaranteed(45), guaranteed(45, **policy("disabled"))), ends=(40, 60))
 
 
 def test_disabled_may_still_trigger() -> None:
-    """Section 3: ``disabled`` protects the tasks of a queue; its asks preempt as others do."""
+    """PE-92: ``disabled`` protects the tasks of a queue; its asks preempt as others do."""
     expect(played(guaranteed(45, **policy("disabled")), guaranteed(45)), "t6", ends=(50, 50))
 
 
 def test_case_10_without_a_guarantee() -> None:
-    """Case 10: law 4."""
+    """A queue without any guarantee above it may not preempt (law 4, PE-25)."""
     sets = played({}, guaranteed(45))
     expect(sets, ends=(40, 60))
     assert UNDER in sets.world.why("w1")
 
 
 def test_case_11_not_allowed_to_preempt_others() -> None:
-    """Case 11: an absent policy does not allow it (AP-53)."""
+    """An absent policy does not allow it (PE-11, AP-53)."""
     expect(played(guaranteed(45), guaranteed(45), wants={"preempt_other": False}), ends=(40, 60))
 
 
 def test_case_12_not_in_its_own_queue() -> None:
-    """Case 12: the 60 are another application's in prod itself; there is no preemption inside a queue."""
+    """PE-30: the 60 are another application's in prod itself; there is no preemption inside a queue."""
     sets = start(guaranteed(105), {}, test_runs=0, prod_wants=0)
     it = sets.world
     it.given(app("other-repl", "root.parent.prod"), *(ask(f"o{n}", "other-repl", vcore=10, on="n1") for n in range(6)))
@@ -193,14 +193,14 @@ def storm(prod: dict[str, Any]) -> ReplicaSets:
 
 
 def test_case_13_no_storm_below_a_starving_parent() -> None:
-    """Case 13: the parent's guarantee triggers (inherited), so nobody below it goes; two others do, older as they are."""
+    """PE-27, PE-41: the parent's guarantee triggers (inherited), so nobody below it goes; two others do, older as they are."""
     sets = storm({})
     sets.run(T0 + 600)
     expect(sets, "o0", "o1", ends=(60, 40))
 
 
 def test_case_14_a_queue_with_its_own_guarantee_may_exchange() -> None:
-    """Case 14: prod's own guarantee triggers, so test's newest may go; the exchange leaves the parent at 80."""
+    """PE-27, PE-41: prod's own guarantee triggers, so test's newest may go; the exchange leaves the parent at 80."""
     sets = storm({"guaranteed": {"vcore": 50}})
     sets.run(T0 + DELAY)
     assert used(sets.world) == (50, 30)

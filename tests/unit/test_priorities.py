@@ -1,4 +1,4 @@
-"""Dynamic priorities of queues (section 2 of PR)."""
+"""Dynamic priorities of queues (PR-10)."""
 
 import random
 
@@ -89,7 +89,7 @@ def test_root_reports_its_own_offset() -> None:
 
 
 def test_no_priority_sorts_below_every_number() -> None:
-    """n/a sorts below every number, MIN included (notation of PR)."""
+    """n/a sorts below every number, MIN included (PR-16)."""
     assert sorted([None, PRIORITY_MIN, 0, PRIORITY_MAX], key=sort_rank) == [PRIORITY_MAX, 0, PRIORITY_MIN, None]
 
 

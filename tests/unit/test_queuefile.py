@@ -141,7 +141,7 @@ TEMPLATE = "        parent: true\n        childtemplate: {properties: {quota.pre
     ],
 )
 def test_quota_preemption_without_effect(text: str, place: str, message: str) -> None:
-    """Section 12 of PE: whoever sets only one of its two switches, or sets one where it is not read, is told."""
+    """PE-90, PE-97: whoever sets only one of its two switches, or sets one where it is not read, is told."""
     (warning,) = load(text, "q.yaml").warnings
     assert warning.startswith(place)
     assert message in warning
@@ -327,7 +327,7 @@ def test_sample_queues() -> None:
 
 
 def test_sample_priorities() -> None:
-    """config/priorities.yaml is the multitenancy example of the priorities document (PR section 9)."""
+    """config/priorities.yaml is the worked example of priorities (PR-76)."""
     queues = queues_of((CONFIG / "priorities.yaml").read_text())
     found = {path: (queue.properties.priority_fence, queue.properties.priority_offset) for path, queue in queues.items()}
     assert {path: value for path, value in found.items() if value != (False, 0)} == {

@@ -99,7 +99,7 @@ TEN = {"guaranteed": {"mem": 10}}
 
 
 def family() -> dict[str, QueueNode]:
-    """The tree of section 12.4."""
+    """Two inner queues with leaves, some of them guaranteed something, one empty leaf and one at its guarantee."""
     return accounts(
         root={"used": {"mem": 140}},
         root__leaf1={"used": {"mem": 50}, **TEN},
@@ -248,7 +248,7 @@ def test_start(start: int | None, old: tuple[Any, int], new: tuple[Any, int], ex
 
 
 def test_parents_first() -> None:
-    """Section 12.2: in name order from root, nobody below a queue that gives back in this pass; who came down is forgotten."""
+    """PE-96: in name order from root, nobody below a queue that gives back in this pass; who came down is forgotten."""
     over: dict[str, Any] = {"used": {"mem": 10}, "max": {"mem": 5}}
     it = accounts(root={}, root__b=over, root__b__x=over, root__a={}, root__a__y=over, root__a__x={"max": {"mem": 5}})
     clocks = QuotaClocks()
@@ -334,8 +334,20 @@ def test_it_is_off_by_default(first: str, then: str) -> None:
     it.expect()
 
 
+def test_the_delay_of_a_queue_above() -> None:
+    """PE-80: a queue without a delay of its own has that of its parent."""
+    below = [text(queue("p", queue("a", max={"vcore": limit}), p={DELAY: "10s"})) for limit in (100, 80)]
+    it = world(below[0], [node("n1", vcore=1000)])
+    it.given(app("app-1", "root.p.a"), *(ask(f"t{number}", "app-1", vcore=10) for number in range(10)))
+    it.given(configure(below[1]))
+    it.wait(9.999)
+    it.heard()
+    it.wait(10)
+    assert len(gone(it)) == 2
+
+
 def test_nothing_happens_when_usage_has_come_down() -> None:
-    """Section 12.2, step 1; growing again begins anew."""
+    """PE-97: growing again begins anew."""
     it = full()
     it.given(configure(text(leaf(80))))
     it.given(release("t0"), release("t1"), at=5)
@@ -401,7 +413,7 @@ def test_nothing_else_begins_it() -> None:
 
 
 def test_queues_that_placement_created_never_give_back() -> None:
-    """Section 12.1: also with a max and a delay from a template; the parent does for them."""
+    """PE-97: also with a max and a delay from a template; the parent does for them."""
     below = template(max={"vcore": 100}, p={DELAY: "1s"})
     parent = queue("p", parent=True, childtemplate=below, p={DELAY: "10s"}, max={"vcore": 1000})
     rules: list[dict[str, Any]] = [{"name": "provided", "create": True}]
@@ -421,7 +433,7 @@ def family_text(limit: int, child: int = 1000) -> str:
 
 
 def test_a_parent_gives_back_from_all_its_leaves() -> None:
-    """PE-84; what becomes due below it is looked at when what it asks for has been told (section 12.2)."""
+    """PE-84; what becomes due below it is looked at when what it asks for has been told (PE-96)."""
     it = world(family_text(1000), [node("n1", vcore=1000)])
     it.given(app("app-1", "root.p.one"), *(ask(f"a{number}", "app-1", vcore=10) for number in range(6)))
     it.given(app("app-2", "root.p.two"), *(ask(f"b{number}", "app-2", vcore=10) for number in range(3)))
@@ -436,7 +448,7 @@ def test_a_parent_gives_back_from_all_its_leaves() -> None:
 
 
 def test_a_parent_with_nothing_to_give_does_not_hold_up_its_children() -> None:
-    """Section 12.2: what is due at one moment does not depend on how many plans there are at it."""
+    """PE-96: what is due at one moment does not depend on how many plans there are at it."""
     it = world(family_text(1000), [node("n1", vcore=1000)])
     for name, path in (("app-1", "root.p.one"), ("app-2", "root.p.two")):
         it.given(app(name, path), *(ask(f"t{number}", name, vcore=10) for number in range(6)))
@@ -497,7 +509,7 @@ def test_the_clock_knows_when_to_wake() -> None:
 
 
 def test_the_switch_decides_whether_what_is_due_is_done() -> None:
-    """Section 12.2: a start is kept while the switch is off."""
+    """PE-96: a start is kept while the switch is off."""
     it = full()
     it.given(configure(text(leaf(80), quotapreemptionenabled=False)))
     it.wait(100)

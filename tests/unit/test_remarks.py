@@ -69,7 +69,7 @@ def test_others_take_what_it_waited_for() -> None:
 
 
 def test_limit_before_queue() -> None:
-    """An ask over a limit is not measured against its queue; what it was told of the queue stays (rows 4 and 6 of SC, QU-39)."""
+    """An ask over a limit is not measured against its queue; what it was told of the queue stays (SC-148, QU-39)."""
     it = world(tree(queue("a", max={"vcore": 1})), ONE_NODE)
     it.send(app("app-1"), ask("t1", "app-1", vcore=2))
     it.send(configure(tree(queue("a", max={"vcore": 1}, limits=[limit("alice", vcore=1)]))))

@@ -98,7 +98,7 @@ def test_decision_lines(decision, line):
     ids=lambda decision: type(decision).__name__,
 )
 def test_facts_without_a_line_or_an_answer(decision):
-    """Other node actions, foreign allocations, cancelled asks and queues are no decisions and no messages."""
+    """Other node actions, foreign allocations, cancelled asks and queues are no decisions and no messages (SC-81)."""
     assert decision_lines(decision) == []
     assert responses([decision], "default") == []
 
@@ -107,6 +107,12 @@ def test_the_log_is_one_line_each_in_order():
     """The log is JSON Lines in the order of the facts."""
     log = decision_log([ALLOCATED, fact.NodeRemoved(S, "n1"), released()])
     assert [json.loads(line)["decision"] for line in log.splitlines()] == ["allocated", "released"]
+
+
+def test_reservations_are_not_sent():
+    """SC-13, SC-54: the resource manager hears of a placement, not of the node that was reserved before."""
+    found = responses([fact.Reserved(S, ASK, "root.a", "n1"), ALLOCATED, fact.Unreserved(S, ASK, "root.a", "n1")], "default")
+    assert [len(message.new) for message in found] == [1]
 
 
 # ---- messages to the resource manager

@@ -91,7 +91,7 @@ def test_it_may_stay():
 
 
 def test_no_node_resources():
-    """Step 0 of SC is before step 2: while the nodes offer nothing, nothing is replaced."""
+    """PR-26: while the nodes offer nothing, nothing is replaced."""
     it = room()
     it.given(node("n1", "UPDATE", vcore=0), node("n2", "UPDATE", vcore=0))
     it.send(ask("t1", "gang", group="g", vcore=1))
@@ -138,6 +138,13 @@ def test_the_task_loses_its_node(it):
     it.send(release("p1", "gang", CONFIRM))
     assert used_queue(it) == 1
     assert it.state_of("gang") == "Starting"
+
+
+def test_the_task_is_no_victim_meanwhile(it):
+    """PE-31: what waits for its placeholder to end does not go for others."""
+    it.send(app("system", "root.g"), ask("d", "system", requires="n2", vcore=10, priority=9))
+    assert [line for line in it.heard() if "releasing" in line] == []
+    assert it.remarks() == ["Unschedulable request 'd' with required node 'n2', no preemption victim found"]
 
 
 def used_queue(it):

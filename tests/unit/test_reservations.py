@@ -1,4 +1,4 @@
-"""A node kept for an ask that fits on none (section 6 of SC), and for one that requires it (section 7)."""
+"""A node kept for an ask that fits on none, and for one that requires it."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ def expect(it: World, *lines: str) -> None:
 
 
 def fragmented(text: str = LEAF, **options: Any) -> World:
-    """T2: nodes of {vcore 10, memory 10}; n1 has {4, 1} free, n2 {7, 10}."""
+    """Nodes of {vcore 10, memory 10}; n1 has {4, 1} free, n2 {7, 10}."""
     it = world(text, [node("n1", vcore=10, memory=10), node("n2", vcore=10, memory=10)], **options)
     it.given(
         app("filler"),
@@ -32,7 +32,7 @@ def big(key: str = "big", application_id: str = "app-1", *, priority: int = 0, *
 
 
 def reserved(**options: Any) -> World:
-    """The end of T2: ``big`` has n2, at +2 s."""
+    """``big`` has n2 of a fragmented cluster, at +2 s."""
     it = fragmented(**options)
     it.given(app("app-1"), big())
     it.wait(2)
@@ -44,7 +44,7 @@ def reserved(**options: Any) -> World:
 
 
 def test_t2_the_node_that_lacks_least() -> None:
-    """T2: 1/8 is missing on n2, 4/8 on n1 (SC-51); before 2 s nothing is reserved (SC-50)."""
+    """1/8 is missing on n2, 4/8 on n1 (SC-51, SC-52); before 2 s nothing is reserved (SC-50)."""
     it = fragmented()
     it.given(app("app-1"), big())
     it.wait(1.999)
@@ -82,7 +82,7 @@ def test_equals_go_by_node_order() -> None:
 
 
 def test_t17_a_type_no_node_has() -> None:
-    """T17: pending for ever, no error, not reserved: the capacity does not fit. The same for more than any node is."""
+    """SC-149: pending for ever, no error, not reserved: the capacity does not fit. The same for more than any node is."""
     it = fragmented()
     it.given(app("app-1"), big("gpu", vcore=1, gpu=1), big("huge", vcore=11))
     it.wait(10)
@@ -133,7 +133,7 @@ def test_what_fits_comes_before_what_is_behind_it() -> None:
 
 
 def test_t3_the_node_becomes_free() -> None:
-    """T3: allocated there from the reservation; another application's ask of 1 did not get in between."""
+    """SC-150: allocated there from the reservation; another application's ask of 1 did not get in between."""
     it = reserved()
     it.given(app("app-2"), at=3)
     it.send(ask("one", "app-2", vcore=1, memory=5), at=3)
@@ -143,7 +143,7 @@ def test_t3_the_node_becomes_free() -> None:
 
 
 def test_t4_another_node_comes() -> None:
-    """T4: allocated on it, the reservation is gone (SC-44)."""
+    """Allocated on it, the reservation is gone (SC-44)."""
     it = reserved()
     it.send(node("n3", vcore=10, memory=10))
     expect(it, "big on n3", "big leaves n2")
@@ -159,7 +159,7 @@ def test_reserved_asks_come_first() -> None:
 
 
 def test_reserved_asks_in_the_order_of_their_applications() -> None:
-    """6.3: queues and applications in PR order; here a node that suits both goes to the more important one."""
+    """SC-150, PR-30: queues and applications in their order; here a node that suits both goes to the more important one."""
     it = fragmented()
     it.given(app("app-1"), big("first", "app-1"), at=1)
     it.given(app("app-2"), big("second", "app-2", priority=9), at=4)
@@ -171,7 +171,7 @@ def test_reserved_asks_in_the_order_of_their_applications() -> None:
 
 
 def test_own_node_before_others() -> None:
-    """Rows 4 and 5: a node that is kept for one of the application's asks before any other node."""
+    """SC-150: a node that is kept for one of the application's asks before any other node."""
     it = reserved()
     it.send(node("n3", vcore=10, memory=10), release("f3", "filler"))
     assert "big on n2" in it.heard()
@@ -181,7 +181,7 @@ def test_own_node_before_others() -> None:
 
 
 def test_t5_without_quota_for_an_hour() -> None:
-    """T5: the queue's max is lowered below the ask; cancelled at +60 min, not before (SC-60)."""
+    """The queue's max is lowered below the ask; cancelled at +60 min, not before (SC-60)."""
     it = reserved()
     it.given(configure(tree(queue("a", max={"vcore": 12}))), at=10)
     it.wait(2 + HOUR - 0.001)
@@ -199,7 +199,7 @@ def test_with_quota_it_stays() -> None:
 
 
 def test_t6_an_ask_that_requires_the_node() -> None:
-    """T6: the normal reservation is cancelled, the node reserved for the new ask; the old one reserves another (SC-74, SC-76)."""
+    """The normal reservation is cancelled, the node reserved for the new ask; the old one reserves another (SC-74, SC-76)."""
     it = reserved()
     it.given(app("app-2"))
     it.send(ask("pinned", "app-2", vcore=9, requires="n2", priority=-1), at=3)
@@ -207,7 +207,7 @@ def test_t6_an_ask_that_requires_the_node() -> None:
 
 
 def test_t15_drained() -> None:
-    """T15: a node that becomes unschedulable is kept for nobody but asks that require it (SC-61)."""
+    """A node that becomes unschedulable is kept for nobody but asks that require it (SC-61)."""
     it = reserved()
     it.given(app("app-2"), ask("pinned", "app-2", vcore=8, requires="n1", priority=-1))  # nobody goes for it
     it.send(node("n2", "DRAIN_NODE"))
@@ -244,7 +244,7 @@ def test_gone_with_the_ask() -> None:
 
 
 def test_resized() -> None:
-    """AP-110 is not in the list of 6.4: the node stays, unless it is too small; what fits now is placed."""
+    """AP-110, SC-151: the node stays, unless it is too small; what fits now is placed."""
     it = reserved()
     it.send(big(vcore=9, memory=2))
     expect(it)
@@ -268,7 +268,7 @@ def test_a_move_keeps_it() -> None:
 
 
 def test_reload_keeps_it() -> None:
-    """A new configuration changes no reservation."""
+    """A new configuration changes no reservation (SC-151)."""
     it = reserved()
     it.send(configure(tree(queue("a", p={"application.sort.policy": "fair"}))))
     assert it.node("n2")["reservations"] == ["big"]
@@ -289,7 +289,7 @@ def test_accepted_application_with_a_reservation_holds_a_slot() -> None:
 
 
 def test_t7_the_node_comes_later() -> None:
-    """T7, SC-71: pending while the node is unknown, then allocated."""
+    """SC-71: pending while the node is unknown, then allocated."""
     it = world(LEAF, [node("n1", vcore=10)])
     it.send(app("app-1"), ask("pinned", "app-1", vcore=1, requires="n2"))
     expect(it)
@@ -298,7 +298,7 @@ def test_t7_the_node_comes_later() -> None:
 
 
 def test_t8_on_a_drained_node() -> None:
-    """T8, SC-72: such asks run on drained nodes."""
+    """SC-72: such asks run on drained nodes."""
     it = world(LEAF, [node("n1", "CREATE_DRAIN", vcore=10)])
     it.given(app("app-1"))
     it.send(ask("pinned", "app-1", vcore=1, requires="n1"))
@@ -306,7 +306,7 @@ def test_t8_on_a_drained_node() -> None:
 
 
 def test_t9_a_full_cluster() -> None:
-    """T9, SC-73: root's headroom does not count: reserved at once on the only node, which is full."""
+    """SC-73: root's headroom does not count: reserved at once on the only node, which is full."""
     it = world(LEAF, [node("n1", vcore=10)])
     it.given(app("filler"), ask("f1", "filler", vcore=8, on="n1"), app("app-1"))
     it.send(ask("pinned", "app-1", vcore=8, requires="n1", priority=-1))
@@ -336,7 +336,7 @@ def test_several_reserve_one_node() -> None:
 
 
 def test_too_large_for_its_node() -> None:
-    """6.2: the ask has to fit the node's capacity; nobody loses the node for one that never will."""
+    """SC-149: the ask has to fit the node's capacity; nobody loses the node for one that never will."""
     it = reserved()
     it.given(app("app-2"))
     it.send(ask("pinned", "app-2", vcore=11, requires="n2"), at=3)

@@ -68,6 +68,16 @@ OPENING = (
 )
 
 
+def test_partitions_share_nothing() -> None:
+    """SC-12: the same names in both partitions; what one uses, or cannot place, is nothing to the other."""
+    where = ("default", "gpu")
+    same = [request for name in where for request in ((0, node("n1", name)), (0, app("x", name)), (0, ask("t1", "x", name)))]
+    outcome = play(story(*same, (1, ask("t2", "x", "default")), (1, ask("t3", "x", "default")), (2, ask("t4", "x", "gpu"))))
+    assert heard(outcome.facts, 1) == [(1, "x Running"), (1, "t2 on n1"), (2, "x Running"), (2, "t4 on n1")]
+    used = {name: outcome.final["partitions"][name]["queues"]["root.a"]["allocated"] for name in where}
+    assert used == {"default": {"vcore": 2000}, "gpu": {"vcore": 2000}}
+
+
 def test_a_reload_that_one_partition_refuses() -> None:
     """CF-58: in the other one nothing changes either, although it could follow; it is told once."""
     text = several(default=SPLIT, gpu=SPLIT, fresh=LEAVES)

@@ -221,7 +221,7 @@ def test_other_requests_are_not_submissions():
 
 
 def test_unknown_partition():
-    """AP-10, AP-100, AP-132, section 9.1 of SC: what names an unknown partition is refused with the SI's text, or ignored."""
+    """AP-10, AP-100, SC-153: what names an unknown partition is refused with the SI's text, or ignored (AP-132)."""
     spec = messages.AllocationSpec("t1", "app-1", {"vcore": 1})
     assert unknown_partition(messages.SubmitAllocation(spec), "gpu", 5) == decisions.AllocationRejected(
         5, "t1", "app-1", "Failed to find partition gpu, for application app-1 and allocation t1"

@@ -124,7 +124,7 @@ class PlacementRule(Struct, frozen=True):
 
 
 class NodeSortPolicy(Struct, frozen=True):
-    """How nodes are ordered (section 8 of PR)."""
+    """How nodes are ordered (PR-62)."""
 
     #: ``fair`` or ``binpacking``.
     type: str = "fair"

@@ -44,7 +44,7 @@ def violations(partition: PartitionCore, scheduler: SchedulerCore, *, strict_max
         strict_max: also demand that no queue uses more than its ``max``. The planner never leads above it, but recovered
             allocations, resizes and lowered limits may (QU-41), so only a history without these can promise it.
     Cost:   O(all asks, allocations and nodes).
-    Source: SC-131, health checks 3 to 9 of section 13 of SC.
+    Source: SC-131.
     """
     roster, state = partition.roster, scheduler.state
     return [
@@ -140,7 +140,7 @@ def _node(node: NodeCore) -> Iterator[str]:
 
 
 def _node_index(roster: Roster, index: NodeIndex) -> Iterator[str]:
-    """The index is the nodes as they are, in the order of section 8 of PR."""
+    """The index is the nodes as they are, in the order of PR-62."""
     yield from _differs("node index", "the set of nodes", sorted(index.nodes), sorted(roster.nodes))
     policy = roster.config.node_sort_policy
     expected = []
@@ -173,7 +173,7 @@ def _score(core: NodeCore, policy: NodeSortPolicy) -> float:
 
 
 def _reservations(state: SchedulerState) -> Iterator[str]:
-    """Reserved asks wait, their nodes are large enough, and only asks that require a node share it (section 6.2 of SC)."""
+    """Reserved asks wait, their nodes are large enough, and only asks that require a node share it (SC-149)."""
     reservations = list(state.reservations.by_ask.values())
     kept = {(it.application_id, key): ask for it in state.applications.values() for key, ask in it.reserving.items()}
     yield from _differs("reservations", "the asks", {ask_id(it.ask): it.ask for it in reservations}, kept)
@@ -199,7 +199,7 @@ def _reservations(state: SchedulerState) -> Iterator[str]:
 
 
 def _preemptions(roster: Roster, state: SchedulerState) -> Iterator[str]:
-    """Victims run and were told to go; whoever they go for waits and has a node; queues count the sum (section 8 of PE)."""
+    """Victims run and were told to go; whoever they go for waits and has a node; queues count the sum (PE-93)."""
     books, applications = state.preemptions, state.applications
     preempting: dict[QueueUsage, Resource] = {account: {} for account in state.tree.nodes.values()}
     claims: dict[QueueUsage, Resource] = {account: {} for account in preempting}
@@ -492,7 +492,7 @@ def _watched_lines(state: SchedulerState) -> Iterator[str]:
 def _leaf_order(account: QueueNode, applications: list[WaitingApplication]) -> Iterator[str]:
     order = account.applications
     keys = {application: order.sort_key(application) for application in applications}
-    if account.config.properties.sort_policy == "stateaware":  # one application at most of those that begin (6.3 of PR)
+    if account.config.properties.sort_policy == "stateaware":  # one application at most of those that begin (PR-75)
         starting = any(application.state is ApplicationState.STARTING for application in applications)
         beginner = ApplicationState.STARTING if starting else ApplicationState.ACCEPTED
         candidates = [(key, it) for it, key in keys.items() if key is not None and it.state is beginner]

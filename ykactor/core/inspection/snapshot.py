@@ -103,7 +103,7 @@ def partition_state(partition: PartitionCore, state: SchedulerState) -> dict[str
 
 
 def _predicates_state(predicates: Predicates) -> dict[str, Any]:
-    """On how many nodes the resource manager has let each class run, or not; ``allocate`` as in section 10 of SC."""
+    """On how many nodes the resource manager has let each class run, or not; ``allocate`` as in SC-120."""
     return {
         "isAnswered": predicates.is_answered,
         "classes": [

@@ -271,7 +271,7 @@ class AskRemark(Fact, frozen=True, gc=False):
 
 
 class PredicatesAsked(Fact, frozen=True, gc=False):
-    """The resource manager is asked where asks of a class may run; ``ask`` is an example of them (section 10 of SC)."""
+    """The resource manager is asked where asks of a class may run; ``ask`` is an example of them (SC-120)."""
 
     predicate: str
     ask: Ask
@@ -324,7 +324,7 @@ class Reserved(Fact, frozen=True, gc=False):
 
 
 class Unreserved(Fact, frozen=True, gc=False):
-    """The node is kept for this ask no more (section 6.4 of SC)."""
+    """The node is kept for this ask no more (SC-151)."""
 
     ask: Ask
     queue: QueuePath

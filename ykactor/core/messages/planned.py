@@ -23,7 +23,7 @@ class Cancellation(Struct, frozen=True, gc=False):
 
 
 class Eviction(Struct, frozen=True, gc=False):
-    """A running task, ``ask``, is told to go for another; ``message`` says for which (section 8 of PE)."""
+    """A running task, ``ask``, is told to go for another; ``message`` says for which (PE-93)."""
 
     ask: Ask
     message: str

@@ -52,7 +52,7 @@ class RemoveApplication(Struct, frozen=True, gc=False):
 
 
 class UpdateNode(Struct, frozen=True, gc=False):
-    """One entry of ``NodeRequest.nodes``; ``action`` is the SI's name (section 9.1 of SC)."""
+    """One entry of ``NodeRequest.nodes``; ``action`` is the SI's name (SC-152)."""
 
     node_id: NodeID
     action: str
@@ -63,7 +63,7 @@ class UpdateNode(Struct, frozen=True, gc=False):
 class AnswerPredicate(Struct, frozen=True, gc=False):
     """What the resource manager says about asks of the class ``predicate`` on a node: "" is that they may run there.
 
-    ``allocate`` as in section 10 of SC: False asks about the node as if nothing ran on it that could go.
+    ``allocate`` as in SC-120: False asks about the node as if nothing ran on it that could go.
     """
 
     predicate: str

@@ -1,4 +1,4 @@
-"""Which node first: the scheduler's index of nodes (section 8 of PR).
+"""Which node first: the scheduler's index of nodes (PR-60 to PR-67).
 
 ``NodeCore`` owns what runs on a node; this index is derived from it and charged by the planner. The nodes stand in
 one list sorted by (score, node id). An ask takes the first node on which it fits. Where that is deep in the list

@@ -1,4 +1,4 @@
-"""What the scheduler asks the resource manager about nodes, and how it puts the answers into words (section 10 of SC).
+"""What the scheduler asks the resource manager about nodes, and how it puts the answers into words (SC-120, SC-154).
 
 ``predicates`` remembers what was asked and answered; here is decided which nodes to ask about, when, and what the owner of an ask
 is told.

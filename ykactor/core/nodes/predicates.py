@@ -1,4 +1,4 @@
-"""What the resource manager says about where asks may run (section 10 of SC).
+"""What the resource manager says about where asks may run (SC-120, SC-154 to SC-156).
 
 An ask names its class in a tag; asks of one class fare alike. The planner asks about a class and nodes when an ask has passed
 all other checks there, goes on with others, and comes back when the answer is here: what it does with an answer does not depend

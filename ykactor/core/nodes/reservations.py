@@ -1,4 +1,4 @@
-"""Which node is kept for which ask (section 6.2 of SC): the one set of reservations of a partition.
+"""Which node is kept for which ask (SC-149): the one set of reservations of a partition.
 
 A reservation is not usage. It only takes the node out of everybody else's reach: a normal one has its node alone, those of asks
 that require the node share it.

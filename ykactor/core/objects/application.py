@@ -284,7 +284,7 @@ class Application(Lifecycle):
         return facts + self.after_failing(now_ns)
 
     def evict(self, now_ns: int, key: AllocationKey, message: str) -> list[Decision]:
-        """A task has to go for another one (section 8 of PE)."""
+        """A task has to go for another one (PE-93)."""
         return self.start_release(now_ns, [key], message, "PREEMPTED_BY_SCHEDULER")
 
     def start_release(

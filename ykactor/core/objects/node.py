@@ -29,7 +29,7 @@ class NodeCore:
 
     def __init__(self, node_id: NodeID, capacity: Resource, schedulable: bool, attributes: dict[str, str]) -> None:
         self.node_id = node_id
-        #: What the node offers: zero types removed (section 9.1 of SC), and negative ones, which would take from other nodes.
+        #: What the node offers: zero types removed (SC-152), and negative ones, which would take from other nodes.
         self.capacity = positive(capacity)
         self.schedulable = schedulable
         self.attributes = attributes

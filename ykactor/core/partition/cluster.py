@@ -77,7 +77,7 @@ class Cluster:
         return []
 
     def _route_foreign(self, now_ns: int, spec: AllocationSpec) -> list[Routed]:
-        """A task that somebody else placed (section 8 of SC)."""
+        """A task that somebody else placed (SC-80 to SC-85)."""
         key = spec.allocation_key
         if spec.node_id is None:
             reason = f"trying to add a foreign request (non-allocation) {key}"

@@ -1,4 +1,4 @@
-"""The walk: what is placed next, and where (PR-20 to PR-29, SC-20 to SC-45).
+"""The walk: what is placed next, and where (PR-25 to PR-31, SC-20 to SC-45).
 
 ``Planner.plan`` is one synchronous function. It reads the scheduler's state, changes it for what it places, and returns a
 ``Plan``. Each decision begins at root with fresh values, as if it were the only one; the orders in ``queueing`` see to it that
@@ -63,7 +63,7 @@ class Planner:
         if plan:  # in a plan of its own, as all that reads the owners
             plan.spend(TRY_WORK * len(plan))
             return
-        if not state.tree.root_max:  # no node resources (SC-20)
+        if not state.tree.root_max:  # no node resources (PR-26)
             plan.at_rest = True
             return
         with suppress(PlanEnds):  # what was parked on the way stays parked: the next plan goes on from here
@@ -114,7 +114,7 @@ class Planner:
         return is_served
 
     def _try_leaf(self, plan: Plan, leaf: QueueNode) -> bool:
-        """The applications of a leaf in their order, their asks in theirs (SC-21 to SC-24)."""
+        """The applications of a leaf in their order, their asks in theirs (SC-21 to SC-24, SC-148)."""
         state, order = self._state, leaf.applications
         while (application := order.first(state.generation)) is not None:
             plan.try_candidate()
@@ -196,7 +196,7 @@ class Planner:
     # ---- asks that require their node
 
     def _try_required(self, plan: Plan, leaf: QueueNode, application: WaitingApplication, queue: AskQueue) -> bool:
-        """An ask that must run on one node is placed there, or has it reserved at once (SC-70 to SC-76)."""
+        """An ask that must run on one node is placed there, or has it kept at once (SC-70 to SC-76)."""
         assert queue.required_node is not None
         assert queue.line is not None
         state = self._state

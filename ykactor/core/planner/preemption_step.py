@@ -1,4 +1,4 @@
-"""What becomes of an ask that may have others go for it: the search, and the steps of what it found (sections 4, 8 and 10 of PE).
+"""What becomes of an ask that may have others go for it: the search, and the steps of what it found (PE-10 to PE-16, PE-93).
 
 Only a plan that has decided nothing yet may preempt: then the owners are as the state have them, and can be read.
 """
@@ -106,7 +106,7 @@ class Preemptor:
         plan.report(PreemptionRefused(plan.now_ns, ask, leaf.path, why))
 
     def attempt_on_node(self, plan: Plan, reservation: Reservation) -> None:
-        """Preempt others for an ask that requires its node; guarantees and fences play no part (PE-60 to PE-66)."""
+        """Have others go for an ask that requires its node; guarantees and fences play no part (PE-60, PE-60 to PE-66)."""
         ask, node, application = reservation.ask, reservation.node, reservation.application
         leaf = self._state.leaf_of(application)
         wanted = tuple((name, amount) for name, amount in reservation.shape[0] if amount > 0)
@@ -170,7 +170,7 @@ class Preemptor:
         needs: Needs,
         search: Search,
     ) -> None:
-        """Victims are released and the node is reserved for the ask, for nobody else (PE-50 to PE-52)."""
+        """PE-93: victims are told to go, the node is kept for the ask; whoever had it before has it no more (PE-50 to PE-52)."""
         state, leaf, node = self._state, self._state.leaf_of(application), found.node
         plan.report(self._entry(plan.now_ns, leaf, ask, node.node_id, why, found.victims, needs, search.rejected))
         given_up: list[Decision] = []

@@ -1,4 +1,4 @@
-"""Queues over their max give back: the step of a cycle that tells their tasks to go (sections 12.2 and PE-88, PE-89)."""
+"""Queues over their max give back: the step of a cycle that tells their tasks to go (PE-88, PE-89, PE-96)."""
 
 from __future__ import annotations
 

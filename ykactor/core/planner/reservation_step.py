@@ -1,4 +1,4 @@
-"""Step 1 of a pass: asks that have a node kept for them come before all others (section 6.3 of SC).
+"""Step 1 of a pass: asks that have a node kept for them come before all others (SC-150).
 
 A reservation can be turned into an allocation only after something grew, or when it was just made. What is looked at is therefore
 remembered, and a step that changes nothing costs O(1) until then.
@@ -158,7 +158,7 @@ class ReservedStep:
         return False
 
     def _preempt(self, plan: Plan, reservation: Reservation) -> None:
-        """SC-79, PE-60: others are preempted for an ask that requires its node."""
+        """PE-60: others go for an ask that requires its node (SC-79)."""
         if ask_id(reservation.ask) in self._state.preemptions.by_ask:
             return
         if plan:

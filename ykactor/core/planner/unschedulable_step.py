@@ -1,4 +1,4 @@
-"""What is left to asks for which there is no room: to have a node kept, or to preempt (rows 6, 8 and 9 of section 4 of SC).
+"""What is left to asks for which there is no room: to have a node kept, or to preempt (SC-148).
 
 Each ask has its own turn, although a line is tried for all its asks at once: where it is another one's than that which we came
 for, the line takes its place.

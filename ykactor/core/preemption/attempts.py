@@ -1,4 +1,4 @@
-"""The books of preemption: which asks have fought for room, who has to go for them, and who tried in vain (section 8 of PE).
+"""The books of preemption: which asks have fought for room, who has to go for them, and who tried in vain (PE-93).
 
 Victims are told to go and go on counting until the resource manager confirms; only the mathematics of preemption takes
 them as gone (SC-130). What an ask has fought for counts as used by its queues until it runs or loses its node.

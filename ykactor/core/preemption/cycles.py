@@ -5,8 +5,8 @@ the other one at its guarantee at least). This is the proof that is kept while t
 refused and told, whatever mistake led to it.
 
 Begun afresh when something changes *outside*: configuration, nodes, applications, sizes, or the end of a task that nobody told to
-go. That what was preempted is asked for again is not outside. Asks that require their node follow no guarantees (section 10 of
-PE): for the others what they take is a change from outside too.
+go. That what was preempted is asked for again is not outside. Asks that require their node follow no guarantees (PE-60,
+PE-62): for the others what they take is a change from outside too.
 """
 
 from __future__ import annotations

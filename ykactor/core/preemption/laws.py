@@ -1,4 +1,4 @@
-"""The laws of preemption between queues, as sums and comparisons on the ledger (sections 2, 5 and 7 of PE).
+"""The laws of preemption between queues, as sums and comparisons on the ledger (PE-91).
 
 All amounts are per type, base units, and an absent type is 0. *use* of a queue is what it will use when everything that was
 decided has happened: what is about to be released is gone, and what asks have fought for already counts (PE-19).

@@ -1,4 +1,4 @@
-"""How a queue gives back what it uses above its max: how much, who below it, and which tasks (section 12 of PE).
+"""How a queue gives back what it uses above its max: how much, who below it, and which tasks (PE-83 to PE-87).
 
 All amounts are per type and in base units. What has been told to go already counts as gone.
 """

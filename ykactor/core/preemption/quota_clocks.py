@@ -69,7 +69,7 @@ class QuotaClocks:
         self.starts.pop(queue, None)
 
     def due(self, now_ns: int) -> list[QueueNode]:
-        """Who has to give back now, in name order; those below another that has to wait for another plan (section 12.2 of PE).
+        """Who has to give back now, in name order; those below another that has to wait for another plan (PE-96).
 
         Forgets those that are not over their max any more.
         """

@@ -1,4 +1,4 @@
-"""Who would have to go: the tasks that may make room for an ask, and the cheapest set of them (sections 6, 7 and 10 of PE).
+"""Who would have to go: the tasks that may make room for an ask, and the cheapest set of them (PE-30 to PE-44, PE-60 to PE-62).
 
 All of a set run on one node. The search looks at every node once for the least number of victims that it could take, and then
 solves nodes in that order until no other can be better.

@@ -1,4 +1,4 @@
-"""Which application first in a leaf (section 6 of PR): the keys of the three policies, and the filter of ``stateaware``."""
+"""Which application first in a leaf (PR-73): the keys of the three policies, and the filter of ``stateaware``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STARTING, _ACCEPTED, _FAILING = ApplicationState.STARTING, ApplicationState.ACC
 
 
 def usage_key(allocated: Resource, guaranteed: Resource | None) -> tuple[float, ...]:
-    """The usage of section 6.2 of PR as a tuple that compares: shares of the guarantee or plain amounts, largest first.
+    """The usage of PR-74 as a tuple that compares: shares of the guarantee or plain amounts, largest first.
 
     The tuple ends in 0.0 and trailing zeros do not count, so that a list which runs out compares with what is left of the
     other as with zeros. (A zero between positive and negative amounts would break this; allocated is never negative.)
@@ -40,7 +40,7 @@ class LeafOrder:
     """The applications of one leaf in the order of its policy, by lines that fare alike.
 
     Under ``stateaware`` applications that are Starting or Accepted are kept back in lists of their own, and only the first
-    of one list stands in lines: of Accepted when nobody is Starting, with or without pending asks (section 6.3 of PR).
+    of one list stands in lines: of Accepted when nobody is Starting, with or without pending asks (PR-75).
     """
 
     __slots__ = (

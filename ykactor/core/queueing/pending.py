@@ -29,7 +29,7 @@ class WaitingApplication:
 
     Attributes:
         state: as the leaf has it, or will have it when the present plan is settled.
-        allocated: sum of the allocations, base units, for the fair policy (section 6.2 of PR).
+        allocated: sum of the allocations, base units, for the fair policy (PR-74).
         submission_ns: see ``applications.Application``; moved back by asks that are older.
         queues: its asks by shape; ``lineup`` has them in the order of their first asks.
         opened, closed: queues that came and went since the leaf's order looked last.
@@ -294,7 +294,7 @@ class WaitingApplication:
         return headroom.shortage(self.leaf.path_up, self.trackers, shape[0], is_pinned=shape[1] is not None)
 
     def real_usage(self) -> Resource:
-        """What runs without what placeholders hold (section 6.2 of PR)."""
+        """What runs without what placeholders hold (PR-74)."""
         return subtracted(self.allocated, self.reserved)
 
     def __repr__(self) -> str:

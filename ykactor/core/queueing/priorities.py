@@ -1,4 +1,4 @@
-"""Dynamic priorities: what a queue's priority is, given those of what it holds (section 2 of PR)."""
+"""Dynamic priorities: what a queue's priority is, given those of what it holds (PR-10 to PR-18)."""
 
 import heapq
 

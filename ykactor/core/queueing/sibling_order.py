@@ -189,7 +189,7 @@ class ChildPlace(Generic[Q]):
 
 
 class ChildOrder(Generic[Q]):
-    """The children of a parent in the order of section 5 of PR.
+    """The children of a parent in the order of PR-71.
 
     With priorities: higher priority, lower share, more pending, name. Without: lower share, more pending, higher priority,
     name. Only children with pending resources are in it (PR-29).

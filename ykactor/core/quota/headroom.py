@@ -1,4 +1,4 @@
-"""What is left: whether an ask or an application may run at all, wherever it would (SC-33 to SC-36)."""
+"""Whether something may run at all, wherever it would: slots and amounts of users, groups and queues (SC-148, SC-33 to SC-36)."""
 
 from __future__ import annotations
 

@@ -190,7 +190,7 @@ class Ledger:
 
 
 def fair_share(allocated: Resource, denominators: dict[str, float]) -> float:
-    """The fair share of section 5.1 of PR: the largest used part of a guarantee, or of the fair max where none is given.
+    """The fair share (PR-70): the largest used part of a guarantee, or of the fair max where none is given.
 
     Args:
         allocated: base units.

@@ -215,7 +215,7 @@ def _tell_asks(
             return
         queue.told = Told(queue.items())
     for before, asks in enumerate(queue.told.asks):
-        # whoever is over a limit is not measured against the queue (rows 4 and 6 of section 4 of SC)
+        # whoever is over a limit is not measured against the queue (SC-148)
         after = before | OVER_LIMIT if answer == OVER_LIMIT else answer
         if after != before and asks:
             moving = dict(islice(asks.items(), max(0, REMARKS_MAX - len(facts))))

@@ -16,7 +16,8 @@ from ykactor.wire.queuefile.schema import json_schema
 def command(file: str | None, schema: bool) -> None:
     """Check a queue configuration FILE.
 
-    Prints any warnings, and a summary with exit code 0, or every mistake with line and column with exit code 1.
+    Prints any warnings, and a summary with exit code 0, or every mistake with line, column and the code of its rule (see
+    ykactor rule) with exit code 1.
     """
     if schema:
         click.echo(schema_text(), nl=False)
@@ -42,7 +43,7 @@ def _check(file: str) -> None:
         config = load(text, file)
     except ConfigError as error:
         _warn(error.warnings)
-        _fail(str(error))
+        _fail(f"{error}\nykactor rule {error.mistakes[0].code} explains a code")
     _warn(config.warnings)
     queues_count = sum(_count(partition.root) for partition in config.partitions)
     partitions = _plural(len(config.partitions), "partition")

@@ -11,6 +11,7 @@ COMMANDS = {
     "serve": "serve",
     "demo": "demo",
     "check-config": "check_config",
+    "rule": "rule",
     "simulate": "simulate",
     "submit": "submit",
     "follow": "follow",

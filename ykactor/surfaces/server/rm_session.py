@@ -123,7 +123,7 @@ class ResourceManagerSession:
             while reader.attached:
                 await self._on_message(await self.peer.receive(), reader, acknowledge)
 
-    # ---- registration (section 15 of SC)
+    # ---- registration (SC-140 to SC-145)
 
     async def _register(self) -> OutboxReader[Any]:
         while True:

@@ -40,7 +40,7 @@ def _walk(queue: QueueText) -> Iterator[QueueText]:
 
 
 def _warn_of_quotas(partition: PartitionText, queues: list[QueueText], warnings: Mistakes) -> None:
-    """A queue gives back what it uses above its max if there are both a switch and a delay; a dynamic one never (12 of PE)."""
+    """A queue gives back what it uses above its max if there are both a switch and a delay; a dynamic one never (PE-97)."""
     key = ("properties", QUOTA_PREEMPTION_DELAY)
     delayed = [queue for queue in queues if _has_delay(queue.properties)]
     switch = partition.preemption

@@ -108,7 +108,7 @@ def administration(request: si.TerminateApplication | si.MoveApplication) -> tup
 def unknown_partition(submission: Submission, partition: PartitionName, at_ns: int) -> Decision | None:
     """The refusal of a submission to a partition that does not exist; None where the SI answers nothing.
 
-    Source:  AP-10, AP-100, AP-132, section 9.1 of SC.
+    Source:  AP-10, AP-100, AP-132, SC-153.
     """
     match submission:
         case SubmitAllocation(spec):
