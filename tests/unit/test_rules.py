@@ -11,13 +11,12 @@ from ykactor.rules import load, parse
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE, TESTS = ROOT / "ykactor", ROOT / "tests"
-#: The subjects whose pages are here.
-SUBJECTS = ("PE", "PR", "SC")
+SUBJECTS = ("AP", "CF", "E", "EV", "GA", "P", "PE", "PL", "PR", "QU", "SC")
 
 _CITED = re.compile(r"\b([A-Z]{2}-|[EP])(\d+)([a-z]?)\b(?: to (?:[A-Z]{2}-|[EP])(\d+)([a-z]?)\b)?")
 #: Codes of queue files have no hyphen, so that other names look like them; they are cited where queue files are read.
 _QUEUE_FILES = re.compile(r"ykactor/wire/|tests/unit/test_queue")
-_SECTION = re.compile(rf"\d of ({'|'.join(SUBJECTS)})\b|\b({'|'.join(SUBJECTS)}) section")
+_SECTION = re.compile(rf"\b[Ss]ections? \d.*|\d of ({'|'.join(SUBJECTS)})\b|\b({'|'.join(SUBJECTS)})-\d+\.\d")
 
 
 def sources(*folders: Path) -> Iterator[Path]:
