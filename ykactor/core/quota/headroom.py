@@ -1,4 +1,4 @@
-"""Whether something may run at all, wherever it would: slots and amounts of users, groups and queues (SC-148, SC-33 to SC-36)."""
+"""Whether something may run at all, wherever it would: slots and amounts of users, groups and queues (QU-36 to QU-40)."""
 
 from __future__ import annotations
 

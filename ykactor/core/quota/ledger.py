@@ -27,7 +27,7 @@ class QueueUsage:
         accepted: those that hold one although they have only placeholders so far (QU-54).
         preempting: the part of ``allocated`` that is being released for others.
         claims: what pending asks have preempted others for: a node is reserved for each (PE-19).
-        share: fair share, see ``fair_share``; of ``denominators``, which come from ``fair_max`` (QU-20 to QU-24).
+        share: fair share, see ``fair_share``; of ``denominators``, which come from ``fair_max`` (QU-105).
     """
 
     __slots__ = (

@@ -1,0 +1,112 @@
+"""The scheduler's applications and their pending asks are those of the leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ykactor.core.inspection.checks import differs, leaves_of, total_of
+from ykactor.core.inspection.nodes import may_still_preempt
+from ykactor.core.messages.asks import Ask, order_of, shape_of
+from ykactor.core.messages.states import ApplicationState
+from ykactor.core.objects.application import Application
+from ykactor.core.objects.registry import Roster
+from ykactor.core.queueing.equivalence import HAS_NODE, RESERVES
+from ykactor.core.queueing.pending import WaitingApplication
+from ykactor.core.queueing.priorities import Priority
+from ykactor.core.state.state import SchedulerState
+from ykactor.core.values.ids import AllocationKey
+from ykactor.core.values.resources import pruned
+
+_FAILING = ApplicationState.FAILING
+
+
+def applications(roster: Roster, state: SchedulerState) -> Iterator[str]:
+    """Every live application waits in the index with exactly its asks; those with a pair of ask and placeholder are known."""
+    pairs = {it for it in state.applications.values() if it.gang is not None and it.gang.has_pair() and it.state is not _FAILING}
+    known = {it for applications in state.pairs.by_leaf.values() for it in applications} | state.pairs.aside.keys()
+    yield from differs("application index", "where placeholders can be replaced", known, pairs)
+    for account in state.tree.nodes.values():
+        keeping = sorted(it.application_id for it in state.applications.values() if it.holds_slot and account in it.leaf.path_up)
+        yield from differs(f"account {account.path}", "who keeps a slot", sorted(account.accepted), keeping)
+    expected = sorted(roster.applications)
+    yield from differs("application index", "the set of applications", sorted(state.applications), expected)
+    for leaf in leaves_of(roster):
+        for application_id, application in leaf.applications.items():
+            if application_id in state.applications:
+                waiting = state.applications[application_id]
+                yield from differs(f"waiting application {application_id}", "the queue", waiting.leaf.path, leaf.path)
+                fought_for = {key for owner, key in state.preemptions.by_ask if owner == application_id}
+                yield from _application(application, waiting, fought_for)
+
+
+def _key(ask: Ask) -> AllocationKey:
+    return ask.spec.allocation_key
+
+
+def _application(application: Application, waiting: WaitingApplication, fought_for: set[AllocationKey]) -> Iterator[str]:
+    """``fought_for``: its asks that others go for."""
+    where = f"waiting application {application.application_id}"
+    yield from differs(where, "the state", waiting.state, application.state)
+    yield from differs(where, "the submission time", waiting.submission_ns, application.submission_ns)
+    yield from differs(where, "the registration number", waiting.arrival, application.arrival)
+    allocated = total_of(ask.spec.resource for ask, _ in application.allocations.values())
+    yield from differs(where, "allocated", pruned(waiting.allocated), allocated)
+    yield from differs(where, "the set of asks", sorted(waiting.asks), sorted(application.asks))
+    queued = 0
+    for (shape, kind), queue in waiting.queues.items():
+        asks = queue.items()
+        queued += len(asks)
+        if any((ask.spec.allocation_key in waiting.reserving) is not (kind == HAS_NODE) for ask in asks):
+            yield f"{where}: asks with a node and without stand in one line, expected kind {kind}"
+        contests = [ask for ask in asks if kind != RESERVES and not ask.spec.allow_preempt_other]
+        if contests:
+            yield f"{where}: {len(contests)} asks stand with those that may preempt, expected none"
+        if [shape_of(ask.spec) for ask in asks] != [shape] * len(asks):
+            yield f"{where}: asks of several shapes wait in one line, expected {shape}"
+        if queue.told is not None:
+            told = sorted(key for some in queue.told.asks for key in some)
+            yield from differs(f"{where}, asks of shape {shape}", "who was told something", told, sorted(map(_key, asks)))
+        keys: list[object] = [order_of(ask) for ask in asks]
+        if asks != sorted(asks, key=order_of) or queue.sort_key not in keys:
+            yield f"{where}: the asks of shape {shape} are not in order"
+        for ask in asks:
+            key = ask.spec.allocation_key
+            if application.asks.get(key) is not ask or waiting.asks.get(key) != (ask, queue):
+                yield f"{where}: ask {key} in line is not the ask that waits"
+    held = waiting.gang.held.items() if waiting.gang is not None else []
+    aside = [key for key in waiting.reserving if waiting.asks[key][1] is None]
+    settled = [key for key, ask in waiting.reserving.items() if not may_still_preempt(ask) or key in fought_for]
+    yield from differs(where, "the asks with a node that stand in no line", sorted(aside), sorted(settled))
+    somewhere = queued + len(held) + len(aside)
+    yield from differs(where, "the number of asks that wait somewhere", somewhere, len(application.asks))
+    yield from _gang(where, application, waiting)
+    yield from differs(where, "the priority", waiting.priorities.highest, _priority(application))
+    yield from differs(where, "the priority shown to the queue", waiting.shown_priority, _priority(application))
+
+
+def _gang(where: str, application: Application, waiting: WaitingApplication) -> Iterator[str]:
+    """Real asks of open groups wait for placeholders, in order; the placeholders to replace are those that nobody has ended."""
+    running = application.allocations
+    placeholders = {key: ask for key, (ask, _) in running.items() if ask.spec.placeholder}
+    reserved = total_of(ask.spec.resource for ask in placeholders.values())
+    yield from differs(where, "what placeholders hold", pruned(waiting.reserved), reserved)
+    yield from differs(where, "the number of placeholders", application.placeholder_count, len(placeholders))
+    yield from differs(where, "the number of real allocations", application.real_count, len(running) - len(placeholders))
+    gang = waiting.gang
+    if gang is None:
+        if placeholders:
+            yield f"{where}: has placeholders and no task groups"
+        return
+    open_groups = {it for it in application.gang.groups if application.gang.is_open(it)}
+    yield from differs(where, "the open groups", gang.open_groups, open_groups)
+    asks = application.asks.values()
+    held = [ask for ask in asks if ask.spec.task_group_name in gang.open_groups and not ask.spec.placeholder]
+    yield from differs(where, "who waits for placeholders", gang.held.items(), sorted(held, key=order_of))
+    free = {holder.spec.allocation_key for holders in gang.free.values() for holder, _ in holders.items()}
+    yield from differs(where, "the placeholders to replace", free, placeholders.keys() - application.gang.released)
+    yield from differs(where, "what was secured", pruned(gang.secured), pruned(application.gang.secured))
+
+
+def _priority(application: Application) -> Priority:
+    """PR-3."""
+    return max((ask.spec.priority for ask in application.asks.values()), default=None)

@@ -1,0 +1,28 @@
+"""What every check of invariants is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ykactor.core.objects.leaf import LeafCore
+from ykactor.core.objects.registry import Roster
+from ykactor.core.values.resources import Resource, add_to, pruned
+
+
+def differs(where: str, what: str, found: object, expected: object) -> Iterator[str]:
+    """A sentence if ``found`` is not what was expected."""
+    if found != expected:
+        yield f"{where}: {what} is {found}, expected {expected}"
+
+
+def total_of(resources: Iterable[Resource]) -> Resource:
+    """The sum without types whose value is 0."""
+    total: Resource = {}
+    for resource in resources:
+        add_to(total, resource)
+    return pruned(total)
+
+
+def leaves_of(roster: Roster) -> list[LeafCore]:
+    """All leaves."""
+    return [queue for queue in roster.queues.values() if isinstance(queue, LeafCore)]

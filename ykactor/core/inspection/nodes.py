@@ -1,0 +1,78 @@
+"""The scheduler's nodes and reservations are what the owners of nodes have, in the right order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ykactor.core.config.model import NodeSortPolicy
+from ykactor.core.inspection.checks import differs
+from ykactor.core.messages.asks import Ask, ask_id, shape_of
+from ykactor.core.nodes.index import NodeIndex
+from ykactor.core.nodes.reservations import Reservation
+from ykactor.core.objects.node import NodeCore
+from ykactor.core.objects.registry import Roster
+from ykactor.core.state.state import SchedulerState
+from ykactor.core.values.ids import NodeID
+from ykactor.core.values.resources import pruned
+
+
+def node_index(roster: Roster, index: NodeIndex) -> Iterator[str]:
+    """The index is the nodes as they are, in the order of PR-62."""
+    yield from differs("node index", "the set of nodes", sorted(index.nodes), sorted(roster.nodes))
+    policy = roster.config.node_sort_policy
+    expected = []
+    for node_id, core in roster.nodes.items():
+        node = index.nodes.get(node_id)
+        if node is None:
+            continue
+        where = f"indexed node {node_id}"
+        yield from differs(where, "available", pruned(node.available), pruned(core.available))
+        yield from differs(where, "schedulable", node.schedulable, core.schedulable)
+        yield from differs(where, "revision", node.revision, core.revision)
+        score = _score(core, policy)
+        yield from differs(where, "score", node.score, score)
+        if core.schedulable and not node.reserved:
+            expected.append((score, node_id))
+    order = [node.node_id for node in index.in_order()]
+    yield from differs("node index", "the order", order, [node_id for _, node_id in sorted(expected)])
+
+
+def _score(core: NodeCore, policy: NodeSortPolicy) -> float:
+    """PR-60 to PR-64."""
+    used = weights = 0.0
+    for name in sorted(core.capacity):
+        weight = policy.resource_weights.get(name, 0.0)
+        if weight > 0 and core.capacity[name]:
+            used += weight * (1.0 - core.available.get(name, 0) / core.capacity[name])
+            weights += weight
+    utilisation = used / weights if weights else 0.0
+    return utilisation if policy.type == "fair" else 1.0 - utilisation
+
+
+def reservations(state: SchedulerState) -> Iterator[str]:
+    """Reserved asks wait, their nodes are large enough, and only asks that require a node share it (SC-149)."""
+    reservations = list(state.reservations.by_ask.values())
+    kept = {(it.application_id, key): ask for it in state.applications.values() for key, ask in it.reserving.items()}
+    yield from differs("reservations", "the asks", {ask_id(it.ask): it.ask for it in reservations}, kept)
+    by_node: dict[NodeID, list[Reservation]] = {}
+    for reservation in reservations:
+        by_node.setdefault(reservation.node.node_id, []).append(reservation)
+        node, needs = reservation.node, reservation.shape[0]
+        where = f"reservation of {ask_id(reservation.ask)}"
+        if state.nodes.nodes.get(node.node_id) is not node or not node.could_fit(needs, ()):
+            yield f"{where}: on node {node.node_id}, which is gone or too small"
+        keeps_node = reservation.is_pinned() or may_still_preempt(reservation.ask)  # also on a node that is drained (SC-61)
+        if not (keeps_node or node.schedulable):
+            yield f"{where}: on node {node.node_id}, which is not schedulable"
+        yield from differs(where, "the shape", reservation.shape, shape_of(reservation.ask.spec))
+    for node_id, node in state.nodes.nodes.items():
+        there = by_node.get(node_id, [])
+        yield from differs(f"indexed node {node_id}", "reserved", node.reserved, bool(there))
+        yield from differs(f"indexed node {node_id}", "the reservations", state.reservations.on(node_id), there)
+        if len(there) > 1 and not all(it.is_pinned() for it in there):
+            yield f"indexed node {node_id}: is kept for several asks, expected one"
+
+
+def may_still_preempt(ask: Ask) -> bool:
+    """Whether an ask goes on trying to preempt although a node is kept for it, if it is not already doing so (PE-70)."""
+    return ask.spec.allow_preempt_other and shape_of(ask.spec)[1] is None

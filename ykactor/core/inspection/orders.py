@@ -1,0 +1,71 @@
+"""The orders of queues, applications and asks are those that the rules give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ykactor.core.inspection.checks import differs
+from ykactor.core.messages.states import ApplicationState
+from ykactor.core.objects.leaf import LeafCore
+from ykactor.core.objects.registry import Roster
+from ykactor.core.queueing.equivalence import LineKey
+from ykactor.core.queueing.pending import WaitingApplication
+from ykactor.core.queueing.priorities import sort_rank
+from ykactor.core.queueing.tree import QueueNode
+from ykactor.core.state.state import SchedulerState
+from ykactor.core.values.ids import ApplicationID
+
+_BEGINNING = frozenset({ApplicationState.ACCEPTED, ApplicationState.STARTING})
+
+
+def orders(roster: Roster, state: SchedulerState) -> Iterator[str]:
+    """Children and applications have the places that their keys give them; whoever has nothing pending has none (PR-29)."""
+    for path, account in state.tree.nodes.items():
+        if account.parent is not None:
+            rank, place = sort_rank(account.priority), account.place
+            key = (rank, account.share) if account.parent.config.properties.sort_by_priority else (account.share,)
+            yield from differs(f"account {path}", "the place", place.group_key, None if account.priority is None else key)
+            if account.priority is not None:
+                yield from differs(f"account {path}", "the pending resource of its place", dict(place.vector), account.pending)
+        leaf = roster.queues.get(path)
+        if isinstance(leaf, LeafCore):
+            there = [name for name in leaf.applications if name in state.applications]
+            yield from _leaf_order(account, [state.applications[name] for name in there])
+
+
+def watched_classes(state: SchedulerState) -> Iterator[str]:
+    """Lines that are looked at again for remarks are lines of their leaves, or empty and about to be forgotten."""
+    for line, leaf in state.remarks.watched():
+        if line and (leaf.applications.lines.get(line.key) is not line or state.tree.nodes.get(leaf.path) is not leaf):
+            yield f"account {leaf.path}: line {line.key} is watched, expected none that is over"
+
+
+def _leaf_order(account: QueueNode, applications: list[WaitingApplication]) -> Iterator[str]:
+    order = account.applications
+    keys = {application: order.sort_key(application) for application in applications}
+    if account.config.properties.sort_policy == "stateaware":  # one application at most of those that begin (PR-75)
+        starting = any(application.state is ApplicationState.STARTING for application in applications)
+        beginner = ApplicationState.STARTING if starting else ApplicationState.ACCEPTED
+        candidates = [(key, it) for it, key in keys.items() if key is not None and it.state is beginner]
+        chosen = min(candidates, default=(None, None), key=lambda candidate: candidate[0])[1]
+        for application in applications:
+            if application.state in _BEGINNING and application is not chosen:
+                keys[application] = None
+    standing: dict[LineKey, set[ApplicationID]] = {}
+    for application, key in keys.items():
+        where = f"waiting application {application.application_id}"
+        yield from differs(where, "the place", application.sort_key, key)
+        for shape, queue in application.queues.items():
+            line_key = order.line_key(application, queue, application.slots_needed())
+            stands = key is not None and not application.backoff_ns
+            yield from differs(where, f"its line for {shape}", queue.line, order.lines.get(line_key) if stands else None)
+            if stands:
+                standing.setdefault(line_key, set()).add(application.application_id)
+    yield from differs(f"account {account.path}", "the set of lines", set(order.lines), set(standing))
+    for line_key, line in order.lines.items():
+        places = line.places()
+        members = {application.application_id for application in places}
+        yield from differs(f"account {account.path}", f"who stands in line {line_key}", members, standing.get(line_key))
+        for application, place in places.items():
+            if application.sort_key is not None and place > application.sort_key:
+                yield f"waiting application {application.application_id}: stands at {place}, expected {application.sort_key}"

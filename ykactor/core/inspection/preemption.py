@@ -1,0 +1,64 @@
+"""Attempts to preempt, their victims, and queues above their quota, against what runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ykactor.core.inspection.checks import differs
+from ykactor.core.messages.asks import shape_of
+from ykactor.core.objects.registry import Roster
+from ykactor.core.preemption.quota_clocks import gives_back
+from ykactor.core.quota.ledger import QueueUsage
+from ykactor.core.state.state import SchedulerState
+from ykactor.core.values.resources import Resource, add_to, pruned
+
+
+def preemptions(roster: Roster, state: SchedulerState) -> Iterator[str]:
+    """Victims run and were told to go; whoever they go for waits and has a node; queues count the sum (PE-93)."""
+    books, applications = state.preemptions, state.applications
+    preempting: dict[QueueUsage, Resource] = {account: {} for account in state.tree.nodes.values()}
+    claims: dict[QueueUsage, Resource] = {account: {} for account in preempting}
+    for (application_id, key), (size, _) in books.victims.items():
+        where = f"victim {key} of {application_id}"
+        leaf = applications[application_id].leaf
+        truth = roster.leaf(leaf.path).applications[application_id]
+        if key not in truth.allocations or key not in truth.gang.released:
+            yield f"{where}: does not run, or was not told to go"
+        else:
+            yield from differs(where, "the size", size, truth.allocations[key][0].spec.resource)
+        for queue in leaf.path_up:
+            add_to(preempting[queue], size)
+    for identity, contest in books.by_ask.items():
+        where = f"contest of {identity}"
+        application = applications[identity[0]]
+        leaf = application.leaf
+        yield from differs(where, "the application", contest.application, application)
+        yield from differs(where, "the ask", application.reserving.get(identity[1]), contest.ask)
+        yield from differs(where, "whether it is won", contest.won_ns is not None, not contest.waits_for)
+        for victim in contest.waits_for:
+            if victim not in books.victims or books.victims[victim][1] != identity:
+                yield f"{where}: waits for {victim}, which has gone or goes for somebody else"
+        pinned = shape_of(contest.ask.spec)[1] is not None
+        claim = {} if pinned else {name: amount for name, amount in contest.ask.spec.resource.items() if amount > 0}
+        yield from differs(where, "the claim", contest.claim, claim)
+        for queue in leaf.path_up:
+            add_to(claims[queue], claim)
+    for account in preempting:
+        where = f"account {account.path}"
+        yield from differs(where, "preempting", pruned(account.preempting), pruned(preempting[account]))
+        yield from differs(where, "claims", pruned(account.claims), pruned(claims[account]))
+        for name, amount in account.preempting.items():
+            if amount > account.allocated.get(name, 0):
+                yield f"{where}: is preempting {amount} {name}, more than it uses"
+    waits = {(name, key) for name, application in applications.items() for key in application.asks}
+    for identity in books.attempts.keys() - waits:
+        yield f"attempt of {identity}: it does not wait"
+    for giver, taker, name in books.loops.circles():
+        yield f"preemption: {giver} and {taker} have taken {name} from each other, expected one direction"
+
+
+def quota_clocks(state: SchedulerState) -> Iterator[str]:
+    """Only queues of the configuration with a max and a delay have to give back (CF-81)."""
+    for account in state.clocks.starts:
+        if state.tree.nodes.get(account.path) is not account or not gives_back(account.config):
+            yield f"account {account.path}: has to give back, expected none that is gone, dynamic, or without max or delay"
