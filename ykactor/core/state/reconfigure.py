@@ -4,20 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ykactor.core.messages.facts import Decision, LimitChanged
+from ykactor.core.messages.facts import (
+    ConfigurationChanged,
+    LimitChanged,
+    QueueAdded,
+    QueueLimitChanged,
+    QueueRemoved,
+    QueueTypeChanged,
+)
 from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.quota.limits import QueueLimits, Trackers, in_force
 from ykactor.core.state import enrolment
 from ykactor.core.state.state import SchedulerState
-from ykactor.core.state.worklist import Worklist
+from ykactor.core.state.worklist import Handler, Worklist
 from ykactor.core.values.ids import QueuePath
 
 #: Applications taken over before other tasks get their turn.
 BREATH = 1000
 
 
-def apply(state: SchedulerState, work: Worklist, at_ns: int) -> Iterator[None]:
-    """A configuration is in force."""
+def configuration_changed(state: SchedulerState, work: Worklist, fact: ConfigurationChanged) -> Iterator[None]:
+    """At once, before the next fact: what follows may be about new queues."""
+    state.preemptions.loops.reset()
+    if fact.state == "accepted":
+        yield from _apply(state, work, fact.at_ns)
+
+
+def _apply(state: SchedulerState, work: Worklist, at_ns: int) -> Iterator[None]:
     configs = {path: node.config for path, node in state.tree.nodes.items()}
     before = in_force(_limits(state), state.trackers)
     yield from rebuild(state, work, at_ns)
@@ -46,20 +59,32 @@ def rebuild(state: SchedulerState, work: Worklist, at_ns: int) -> Iterator[None]
     state.capacity_grew()
 
 
-def add_queue(state: SchedulerState, path: QueuePath) -> None:
-    """Placement has created a queue."""
-    if path not in state.tree.nodes:  # it is there when a configuration was observed after it came
-        core = state.registry.queues[path]
+def _queue_added(state: SchedulerState, _: Worklist, fact: QueueAdded) -> None:
+    """Placement has created a queue, if the configuration has not."""
+    if not fact.managed and fact.queue not in state.tree.nodes:  # it is there when a configuration was observed after it came
+        core = state.registry.queues[fact.queue]
         state.tree.add(core.config, isinstance(core, LeafCore))
 
 
-def remove_queue(state: SchedulerState, at_ns: int, path: QueuePath) -> list[Decision]:
+def _queue_removed(state: SchedulerState, work: Worklist, fact: QueueRemoved) -> None:
     """An empty queue is gone, and its limits with it."""
-    node = state.tree.nodes[path]
+    node = state.tree.nodes[fact.queue]
     ended = in_force([node.limits], Trackers()) if node.limits is not None else ()
+    work.consequences += [LimitChanged(fact.at_ns, *key, "REMOVE") for key in ended]
     state.clocks.forget(node)
-    state.tree.remove(path)
-    return [LimitChanged(at_ns, *key, "REMOVE") for key in ended]
+    state.tree.remove(fact.queue)
+
+
+def _queue_type_changed(_: SchedulerState, work: Worklist, fact: QueueTypeChanged) -> None:
+    """Once for all of them, at the end: there are very few."""
+    work.tree_changed = True
+
+
+def _queue_limit_changed(state: SchedulerState, _: Worklist, fact: QueueLimitChanged) -> None:
+    """The size of the cluster is the max of root; other limits come with the configuration."""
+    if fact.queue == "root" and fact.limit == "max":
+        state.tree.set_root_max(fact.resource)
+        state.capacity_grew()
 
 
 def adopt_quotas(state: SchedulerState, work: Worklist, path: QueuePath) -> None:
@@ -79,3 +104,12 @@ def adopt_quotas(state: SchedulerState, work: Worklist, path: QueuePath) -> None
 
 def _limits(state: SchedulerState) -> Iterator[QueueLimits]:
     return (node.limits for node in state.tree.nodes.values() if node.limits is not None)
+
+
+#: By type of fact.
+HANDLERS: dict[type, Handler] = {
+    QueueAdded: _queue_added,
+    QueueRemoved: _queue_removed,
+    QueueTypeChanged: _queue_type_changed,
+    QueueLimitChanged: _queue_limit_changed,
+}

@@ -80,6 +80,11 @@ class SchedulerState:
         """The leaf of an application."""
         return self.tree.leaf_of(application)
 
+    def owner_of(self, ask: Ask) -> tuple[QueueNode, WaitingApplication]:
+        """The leaf and the application of an ask."""
+        application = self.applications[ask.spec.application_id]
+        return self.tree.leaf_of(application), application
+
     # ---- waking
 
     def capacity_grew(self) -> None:

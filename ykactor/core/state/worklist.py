@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from ykactor.core.messages.facts import Decision
 from ykactor.core.queueing.pending import WaitingApplication
 from ykactor.core.queueing.tree import QueueNode
+from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import NodeID
 from ykactor.core.values.resources import Resource
 
@@ -17,6 +21,7 @@ class Worklist:
         applications, leaves, nodes: those that have changed.
         pending: changes of pending amounts by leaf.
         tree_changed: a queue became a leaf or a parent.
+        is_out_of_order: there are facts whose consequences have to be put in order (EV-30).
     """
 
     def __init__(self) -> None:
@@ -26,6 +31,7 @@ class Worklist:
         self.nodes: dict[NodeID, None] = {}
         self.pending: dict[QueueNode, Resource] = {}
         self.tree_changed = False
+        self.is_out_of_order = False
 
     def touch(self, leaf: QueueNode, application: WaitingApplication) -> None:
         """An application of ``leaf`` has changed."""
@@ -44,3 +50,7 @@ class Worklist:
         """What followed since this was last called."""
         taken, self.consequences = self.consequences, []
         return taken
+
+
+#: Takes in one fact of its type.
+Handler = Callable[[SchedulerState, Worklist, Any], None]

@@ -1,0 +1,78 @@
+"""What facts about applications change: they come, change their state, move to another leaf, and leave."""
+
+from __future__ import annotations
+
+from ykactor.core.messages.facts import ApplicationAdded, ApplicationChanged, ApplicationLeft, ApplicationMoved
+from ykactor.core.messages.states import COUNTED_AS_RUNNING, ApplicationState
+from ykactor.core.queueing.pending import WaitingApplication
+from ykactor.core.state import enrolment, reconfigure
+from ykactor.core.state.state import SchedulerState
+from ykactor.core.state.worklist import Handler, Worklist
+
+
+def application_added(state: SchedulerState, work: Worklist, fact: ApplicationAdded) -> None:
+    """A new application is in its leaf."""
+    state.applications[fact.application_id] = WaitingApplication(fact, state.tree.nodes[fact.queue])
+    reconfigure.adopt_quotas(state, work, fact.queue)
+
+
+def application_changed(state: SchedulerState, work: Worklist, fact: ApplicationChanged) -> None:
+    """An application has another state."""
+    entered = ApplicationState(fact.state)
+    if entered is ApplicationState.EXPIRED:
+        return  # it ended long ago; another one may live under its id (AP-72)
+    application = state.applications[fact.application_id]
+    leaf = state.leaf_of(application)
+    if application.state in COUNTED_AS_RUNNING and entered not in COUNTED_AS_RUNNING:
+        state.ledger.give_slot_back(leaf, fact.application_id)
+        state.capacity_grew()
+    application.enter(entered)
+    if entered in COUNTED_AS_RUNNING:
+        state.ledger.take_slot(leaf, fact.application_id)
+        state.remarks.usage_grew()
+    if entered is ApplicationState.RESUMING and application.gang is not None:
+        application.gang.is_over = True
+    work.touch(leaf, application)
+
+
+def application_left(state: SchedulerState, work: Worklist, fact: ApplicationLeft) -> None:
+    """An application is gone from its leaf, with everything it had."""
+    application = state.applications.pop(fact.application_id)
+    leaf = state.leaf_of(application)
+    work.consequences += enrolment.leave(state, fact.at_ns, application)
+    work.applications.pop(application, None)
+    state.remarks.forget(application)
+    state.backoffs.pop(application, None)
+    leaf.applications.remove(application)
+    state.pairs.forget(leaf, application)
+    leaf.priorities.replace(application.shown_priority, None)
+    state.ledger.give_slot_back(leaf, fact.application_id)
+    state.capacity_grew()
+    work.leaves[leaf] = None
+
+
+def application_moved(state: SchedulerState, work: Worklist, fact: ApplicationMoved) -> None:
+    """All that counts in its old leaf counts in the new one instead; its limits are those of the new path."""
+    application, leaf = state.applications[fact.application_id], state.tree.nodes[fact.to_queue]
+    old = state.leaf_of(application)
+    for ask, _ in application.asks.values():
+        work.change_pending(old, ask.spec.resource, -1)
+        work.change_pending(leaf, ask.spec.resource, 1)
+    state.pairs.forget(old, application)
+    state.tree.move(application, leaf)
+    name, runs = application.application_id, application.state in COUNTED_AS_RUNNING
+    state.ledger.move(old, leaf, name, application.allocated, runs=runs, holds_slot=application.holds_slot)
+    state.preemptions.move(old, leaf, application)
+    work.consequences += enrolment.move(state, fact.at_ns, application, old)
+    work.touch(leaf, application)
+    work.leaves[old] = None
+    state.capacity_grew()
+
+
+#: By type of fact.
+HANDLERS: dict[type, Handler] = {
+    ApplicationAdded: application_added,
+    ApplicationChanged: application_changed,
+    ApplicationLeft: application_left,
+    ApplicationMoved: application_moved,
+}

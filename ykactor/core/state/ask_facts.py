@@ -1,0 +1,94 @@
+"""What facts about asks change: they are pending, resized, cancelled, or wait for placeholders."""
+
+from __future__ import annotations
+
+from ykactor.core.messages.asks import Ask, ask_id
+from ykactor.core.messages.facts import AskRemoved, AskResized, AskReturned, TaskGroupChanged
+from ykactor.core.nodes.reservations import RESERVATION_DELAY_NS
+from ykactor.core.state import node_facts
+from ykactor.core.state.state import SchedulerState
+from ykactor.core.state.worklist import Handler, Worklist
+from ykactor.core.values.resources import fits
+
+
+def ask_returned(state: SchedulerState, work: Worklist, fact: AskReturned) -> None:
+    """A real ask that was to take a placeholder's place is pending again."""
+    add(state, work, fact.ask)
+
+
+def add(state: SchedulerState, work: Worklist, ask: Ask) -> None:
+    """An ask is pending."""
+    leaf, application = state.owner_of(ask)
+    application.add(ask)
+    if state.next_eligible_ns is not None:
+        delay_ns = leaf.config.properties.preemption_delay_ns if ask.spec.allow_preempt_other else RESERVATION_DELAY_NS
+        state.note_eligible(ask.since_ns + min(delay_ns, RESERVATION_DELAY_NS))
+    work.change_pending(leaf, ask.spec.resource, 1)
+    work.touch(leaf, application)
+
+
+def ask_removed(state: SchedulerState, work: Worklist, fact: AskRemoved) -> None:
+    """An ask is gone; one that was not pending is no affair of the scheduler."""
+    if fact.pending:
+        discard(state, work, fact.at_ns, fact.ask)
+        uncount_idle(state, fact.ask)
+
+
+def discard(state: SchedulerState, work: Worklist, at_ns: int, ask: Ask) -> None:
+    """A pending ask is gone, with its reservation."""
+    leaf, application = state.owner_of(ask)
+    if ask.spec.allocation_key in application.reserving:
+        node_facts.cancel(state, work, at_ns, [state.reservations.of(ask)])
+    state.preemptions.forget(ask)
+    application.discard(ask)
+    work.change_pending(leaf, ask.spec.resource, -1)
+    work.touch(leaf, application)
+
+
+def ask_resized(state: SchedulerState, work: Worklist, fact: AskResized) -> None:
+    """The node that is reserved for it stays so, if it is large enough."""
+    before, after = fact.before, fact.after
+    leaf, application = state.owner_of(after)
+    keeps_node = False
+    if ask_id(before) in state.preemptions.by_ask:  # it preempted others for something else
+        state.preemptions.end(leaf, before)
+    if before.spec.allocation_key in application.reserving:
+        reservation = state.reservations.of(before)
+        keeps_node = fits(reservation.node.capacity, after.spec.resource)
+        if not keeps_node:
+            node_facts.cancel(state, work, fact.at_ns, [reservation])
+    application.discard(before)
+    work.change_pending(leaf, before.spec.resource, -1)
+    add(state, work, after)
+    if keeps_node:
+        application.reserve(after, contends=state.may_still_preempt(after))
+        state.reservations.resize(after)
+
+
+def task_group_changed(state: SchedulerState, work: Worklist, fact: TaskGroupChanged) -> None:
+    """Real asks of a group wait for placeholders from now on, or no more (GA-13)."""
+    application = state.applications[fact.application_id]
+    if fact.is_open:  # from now on they wait for placeholders
+        reserving = application.reserving.values()
+        asks = [ask for ask in reserving if ask.spec.task_group_name == fact.task_group_name and not ask.spec.placeholder]
+        node_facts.cancel(state, work, fact.at_ns, [state.reservations.of(ask) for ask in asks])
+    application.change_group(fact.task_group_name, is_open=fact.is_open)
+    state.capacity_grew()  # asks that are queued now may be old enough to reserve
+    work.touch(state.leaf_of(application), application)
+
+
+def uncount_idle(state: SchedulerState, ask: Ask) -> None:
+    """At once, not when all is worked in: what is asked for next begins to count anew (QU-74)."""
+    application = state.applications[ask.spec.application_id]
+    if application.counted and not application.asks and not application.allocated:
+        application.uncount()
+        state.capacity_grew()
+
+
+#: By type of fact.
+HANDLERS: dict[type, Handler] = {
+    AskReturned: ask_returned,
+    AskRemoved: ask_removed,
+    AskResized: ask_resized,
+    TaskGroupChanged: task_group_changed,
+}

@@ -1,0 +1,109 @@
+"""What facts about nodes change, and what the resource manager says about them; reservations that end by them."""
+
+from __future__ import annotations
+
+from ykactor.core.messages.asks import ask_id
+from ykactor.core.messages.facts import (
+    AnswererChanged,
+    ForeignChanged,
+    LookAgain,
+    NodeAdded,
+    NodeCapacityChanged,
+    NodeRemoved,
+    NodeSchedulable,
+    PlaceGivenUp,
+    PredicateAnswered,
+    PredicatesForgotten,
+)
+from ykactor.core.nodes.reservations import Reservation
+from ykactor.core.state.state import SchedulerState
+from ykactor.core.state.worklist import Handler, Worklist
+from ykactor.core.values.ids import NodeID
+from ykactor.core.values.resources import fits
+
+
+def touch_node(state: SchedulerState, work: Worklist, node_id: NodeID) -> None:
+    """A node has changed: look at it anew."""
+    if node_id in state.registry.nodes:
+        work.nodes[node_id] = None
+        state.capacity_grew()
+
+
+def cancel(state: SchedulerState, work: Worklist, at_ns: int, reservations: list[Reservation]) -> None:
+    """These reservations end."""
+    for reservation in reservations:
+        work.consequences.append(state.unreserve(at_ns, reservation))
+        work.touch(state.leaf_of(reservation.application), reservation.application)
+
+
+def node_touched(state: SchedulerState, work: Worklist, fact: NodeAdded | ForeignChanged | PlaceGivenUp) -> None:
+    """A node is new, or what it has to offer changed."""
+    touch_node(state, work, fact.node_id)
+
+
+def node_schedulable(state: SchedulerState, work: Worklist, fact: NodeSchedulable) -> None:
+    """A node is drained, or offered again."""
+    touch_node(state, work, fact.node_id)
+    if not fact.schedulable:  # SC-61: an ask that preempts others keeps its node
+        reservations, preempting = state.reservations.on(fact.node_id), state.preemptions.by_ask
+        given_up = [each for each in reservations if not each.is_pinned() and ask_id(each.ask) not in preempting]
+        cancel(state, work, fact.at_ns, given_up)
+
+
+def node_capacity_changed(state: SchedulerState, work: Worklist, fact: NodeCapacityChanged) -> None:
+    """A node has another size; what was said about it holds no more."""
+    nodes = state.nodes
+    touch_node(state, work, fact.node_id)
+    nodes.predicates.forget("", fact.node_id)
+    if fact.node_id in nodes.nodes:
+        nodes.set_capacity(nodes.nodes[fact.node_id], fact.capacity)
+    reservations = state.reservations.on(fact.node_id)
+    cancel(state, work, fact.at_ns, [each for each in reservations if not fits(fact.capacity, each.ask.spec.resource)])  # SC-104
+
+
+def node_removed(state: SchedulerState, work: Worklist, fact: NodeRemoved) -> None:
+    """A node is gone."""
+    nodes = state.nodes
+    nodes.predicates.forget("", fact.node_id)
+    if fact.node_id in nodes.nodes:  # it is not when it came and went between two observations
+        nodes.remove(fact.node_id)
+    work.nodes.pop(fact.node_id, None)
+
+
+def predicate_answered(state: SchedulerState, _: Worklist, fact: PredicateAnswered) -> None:
+    """The resource manager has said whether asks of a class may run on a node."""
+    if state.nodes.predicates.answer((fact.predicate, fact.allocate), fact.node_id, fact.error):
+        state.capacity_grew()
+
+
+def predicates_forgotten(state: SchedulerState, _: Worklist, fact: PredicatesForgotten) -> None:
+    """The resource manager takes back what it said."""
+    state.nodes.predicates.forget(fact.predicate, fact.node_id)
+    state.capacity_grew()
+
+
+def answerer_changed(state: SchedulerState, _: Worklist, fact: AnswererChanged) -> None:
+    """A resource manager that answers is connected, or none is."""
+    state.nodes.predicates.set_answered(fact.is_there)
+    state.capacity_grew()
+
+
+def look_again(state: SchedulerState, _: Worklist, fact: LookAgain) -> None:
+    """A time has come: an answer is overdue, or a question may be asked again."""
+    if state.nodes.predicates.expire(fact.at_ns):
+        state.capacity_grew()
+
+
+#: By type of fact.
+HANDLERS: dict[type, Handler] = {
+    NodeAdded: node_touched,
+    ForeignChanged: node_touched,
+    PlaceGivenUp: node_touched,
+    NodeSchedulable: node_schedulable,
+    NodeCapacityChanged: node_capacity_changed,
+    NodeRemoved: node_removed,
+    PredicateAnswered: predicate_answered,
+    PredicatesForgotten: predicates_forgotten,
+    AnswererChanged: answerer_changed,
+    LookAgain: look_again,
+}
