@@ -214,6 +214,6 @@ def _settle(application: Application, now_ns: int, decision: Planned) -> list[De
         case Replacement():
             return placeholders.start_replacement(application, now_ns, decision.ask, decision.placeholder, decision.node_id)
         case Cancellation():
-            return placeholders.cancel(application, now_ns, decision.placeholder)
+            return placeholders.release_too_small(application, now_ns, decision.placeholder)
         case Eviction():
-            return application.evict(now_ns, decision.ask.spec.allocation_key, decision.message)
+            return application.preempt(now_ns, decision.ask.spec.allocation_key, decision.message)
