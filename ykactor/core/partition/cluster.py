@@ -27,15 +27,15 @@ from ykactor.core.messages.submissions import (
     SubmitAllocation,
     UpdateNode,
 )
-from ykactor.core.objects.commands import PlaceForeign, Register, ReleaseForeign, SetCapacity, SetSchedulable
+from ykactor.core.objects.commands import NodeCommand, PlaceForeign, Register, ReleaseForeign, SetCapacity, SetSchedulable
 from ykactor.core.objects.node import NodeCore
 from ykactor.core.values.ids import AllocationKey, NodeID, PartitionName, QueuePath
 from ykactor.core.values.resources import Resource, add_to, saturated, subtract_from
 
 _ROOT = QueuePath("root")
 
-#: A command for a node, or the answer if there is none to ask.
-Routed = tuple[NodeCore, object] | Decision
+#: A command for a node, or the fact if no node is concerned.
+Routed = tuple[NodeCore, NodeCommand[list[Decision]]] | Decision
 
 
 class Cluster:

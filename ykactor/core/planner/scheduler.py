@@ -17,9 +17,10 @@ from ykactor.core.messages.facts import ApplicationChanged, Decision
 from ykactor.core.messages.planned import Planned
 from ykactor.core.messages.states import COUNTED_AS_RUNNING
 from ykactor.core.nodes.index import IndexedNode
-from ykactor.core.objects.commands import PlaceBatch, Placed, Positioned, Refused, SettleBatch
+from ykactor.core.objects.commands import PlaceBatch, Placed, Refused, SettleBatch
+from ykactor.core.objects.exchange import Exchange, send
 from ykactor.core.objects.leaf import LeafCore
-from ykactor.core.objects.registry import Roster, Sends
+from ykactor.core.objects.registry import Roster
 from ykactor.core.planner.planner import Budget, Planner
 from ykactor.core.planner.steps import EvictionStep, GangStep, Placement, Step
 from ykactor.core.state.state import Indexes
@@ -47,7 +48,7 @@ class CycleResult(Struct):
     look_ns: int | None = None
 
 
-Cycle = Generator[Sends, list[object], CycleResult]
+Cycle = Exchange[CycleResult]
 
 
 class SchedulerCore:
@@ -82,23 +83,26 @@ class SchedulerCore:
         at_rest = plan.at_rest and len(committed) == len(plan.steps)
         return CycleResult(decided, at_rest, len(plan.steps) >= budget.placements_max, plan.work, look_ns)
 
-    def _commit(self, steps: list[Step]) -> Generator[Sends, list[object], list[Step]]:
+    def _commit(self, steps: list[Step]) -> Exchange[list[Step]]:
         """One batch for each node touched; what a node refuses is taken back. Answers what stands, in plan order."""
         batches: dict[IndexedNode, list[Placement | GangStep]] = {}
         for step in steps:
             if isinstance(step, Placement | GangStep) and step.node is not None:
                 batches.setdefault(step.node, []).append(step)
         cores = self._roster.nodes
-        answers = yield [
-            (cores[node.node_id], PlaceBatch(node.revision, [_ask_of(step) for step in batch])) for node, batch in batches.items()
-        ]
+        replies = yield from send(
+            [
+                (cores[node.node_id], PlaceBatch(node.revision, [_ask_of(step) for step in batch]))
+                for node, batch in batches.items()
+            ]
+        )
         begun = {step.application: step.leaf for step in steps if type(step) is Placement and step.is_first}
         refused: set[IndexedNode] = set()
-        for (node, batch), answer in zip(batches.items(), answers, strict=True):
-            if isinstance(answer, Placed):
-                node.revision = answer.revision
+        for (node, batch), reply in zip(batches.items(), replies, strict=True):
+            if isinstance(reply, Placed):
+                node.revision = reply.revision
             else:
-                self._take_back(node, batch, cast("Refused", answer))
+                self._take_back(node, batch, reply)
                 refused.add(node)
         if not refused:
             return steps
@@ -134,7 +138,7 @@ class SchedulerCore:
         self.indexes.requeue(placement.leaf, application)
         self.indexes.remarks.note(placement.leaf, application)
 
-    def _settle(self, now_ns: int, steps: list[Step]) -> Generator[Sends, list[object], list[Decision]]:
+    def _settle(self, now_ns: int, steps: list[Step]) -> Exchange[list[Decision]]:
         """One batch for each leaf; answers all facts in plan order, state changes before the allocation (AP-96)."""
         batches: dict[LeafCore, list[tuple[int, Planned]]] = {}
         for position, step in enumerate(steps):
@@ -142,10 +146,10 @@ class SchedulerCore:
                 batches.setdefault(self._roster.leaf(step.leaf.path), []).append((position, step.allocated))
             elif isinstance(step, GangStep | EvictionStep):
                 batches.setdefault(self._roster.leaf(step.leaf.path), []).append((position, step.decision))
-        answers = yield [(leaf, SettleBatch(now_ns, batch)) for leaf, batch in batches.items()]
+        replies = yield from send([(leaf, SettleBatch(now_ns, batch)) for leaf, batch in batches.items()])
         changes: dict[int, list[Decision]] = {}
-        for answer in answers:
-            changes.update(cast("Positioned", answer))
+        for reply in replies:
+            changes.update(reply)
         facts: list[Decision] = []
         for position, step in enumerate(steps):
             if type(step) is Placement:
