@@ -17,6 +17,7 @@ from ykactor.core.messages.facts import (
     Decision,
     Released,
 )
+from ykactor.core.messages.kinds import TerminationType
 from ykactor.core.messages.states import ApplicationEvent, ApplicationState
 from ykactor.core.objects import placeholders
 from ykactor.core.objects.gang import ON_COMPLETE
@@ -29,7 +30,7 @@ from ykactor.core.values.resources import strictly_positive
 from ykactor.core.values.times import S_NS
 
 #: Releases of these types are requests of the resource manager and are echoed; the others are confirmations (section 6.1 of AP).
-_ECHOED_TERMINATIONS = frozenset({"STOPPED_BY_RM", "UNKNOWN_TERMINATION_TYPE"})
+_ECHOED_TERMINATIONS = frozenset({TerminationType.STOPPED_BY_RM, TerminationType.UNKNOWN_TERMINATION_TYPE})
 
 
 def created_ns(spec: AllocationSpec, arrival_ns: int) -> int:
@@ -135,17 +136,17 @@ class Application(ApplicationRecord):
             facts = self.run(now_ns)
         return facts + self.release_if_late(now_ns, ask.spec)
 
-    def release(self, now_ns: int, key: AllocationKey, termination_type: str) -> list[Decision]:
+    def release(self, now_ns: int, key: AllocationKey, termination_type: TerminationType) -> list[Decision]:
         """End one allocation or cancel one ask; an unknown key is ignored (section 6.1 of AP)."""
         if key in self.asks:
             return self._cancel([self.asks.pop(key)], now_ns)
         if key not in self.allocations:
             return placeholders.cancel_replacement(self, now_ns, key)
         if termination_type in _ECHOED_TERMINATIONS:
-            return self.end_allocation(now_ns, key, "STOPPED_BY_RM", "allocation remove as per RM request")
+            return self.end_allocation(now_ns, key, TerminationType.STOPPED_BY_RM, "allocation remove as per RM request")
         return self.end_allocation(now_ns, key, termination_type, "")
 
-    def release_all(self, now_ns: int, termination_type: str) -> list[Decision]:
+    def release_all(self, now_ns: int, termination_type: TerminationType) -> list[Decision]:
         """End all allocations, then cancel all asks, also those that wait for their placeholder."""
         facts = placeholders.cancel_replacements(self, now_ns)
         for key in list(self.allocations):
@@ -154,7 +155,7 @@ class Application(ApplicationRecord):
         self.asks.clear()
         return facts + self._cancel(asks, now_ns)
 
-    def end_allocation(self, now_ns: int, key: AllocationKey, termination_type: str, message: str) -> list[Decision]:
+    def end_allocation(self, now_ns: int, key: AllocationKey, termination_type: TerminationType, message: str) -> list[Decision]:
         """An allocation is over; the end of the last one completes the application (AP-41, AP-42)."""
         ask, node_id = self.allocations.pop(key)
         del self.began_ns[key]
@@ -172,8 +173,8 @@ class Application(ApplicationRecord):
         if key not in self.allocations:
             return placeholders.lose_replacement(self, now_ns, key)
         if placeholders.is_replaced_elsewhere(self, key):  # SC-114
-            return self.end_allocation(now_ns, key, "PLACEHOLDER_REPLACED", "")
-        return self.end_allocation(now_ns, key, "STOPPED_BY_RM", message)
+            return self.end_allocation(now_ns, key, TerminationType.PLACEHOLDER_REPLACED, "")
+        return self.end_allocation(now_ns, key, TerminationType.STOPPED_BY_RM, message)
 
     def _cancel(self, asks: list[Ask], now_ns: int) -> list[Decision]:
         facts: list[Decision] = []
@@ -204,7 +205,7 @@ class Application(ApplicationRecord):
     def _end(self, now_ns: int, message: str, *, is_removed: bool) -> list[Decision]:
         facts = placeholders.cancel_replacements(self, now_ns)
         for ask, node_id in self.allocations.values():
-            facts += _ended(now_ns, ask, self.queue, node_id, "STOPPED_BY_RM", message)
+            facts += _ended(now_ns, ask, self.queue, node_id, TerminationType.STOPPED_BY_RM, message)
         return facts + self.leave(now_ns, is_removed=is_removed)
 
     def terminate(self, now_ns: int) -> list[Decision]:
@@ -233,14 +234,14 @@ class Application(ApplicationRecord):
 
     def preempt(self, now_ns: int, key: AllocationKey, message: str) -> list[Decision]:
         """Release a victim of preemption (section 8 of PE)."""
-        return self.start_release(now_ns, [key], message, "PREEMPTED_BY_SCHEDULER")
+        return self.start_release(now_ns, [key], message, TerminationType.PREEMPTED_BY_SCHEDULER)
 
 
 def _ended(
-    now_ns: int, ask: Ask, queue: QueuePath, node_id: NodeID, termination_type: str, message: str
+    now_ns: int, ask: Ask, queue: QueuePath, node_id: NodeID, termination_type: TerminationType, message: str
 ) -> list[Decision]:
     released = Released(now_ns, ask, queue, node_id, termination_type, message)
-    return [released, AskRemoved(now_ns, ask, queue, False, termination_type == "TIMEOUT")]
+    return [released, AskRemoved(now_ns, ask, queue, False, termination_type is TerminationType.TIMEOUT)]
 
 
 def _refusal(spec: AllocationSpec) -> str:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from ykactor.core.messages.asks import AllocationSpec, Ask, AskID, ask_id
 from ykactor.core.messages.facts import Decision, ForeignChanged, NodeAdded, NodeCapacityChanged, NodeSchedulable
+from ykactor.core.messages.kinds import Change
 from ykactor.core.objects.commands import (
     ChangeAllocations,
     Decommission,
@@ -139,16 +140,16 @@ class NodeCore:
             subtract_from(self.occupied, before.resource)
         add_to(self.occupied, spec.resource)
         self._reckon_available()
-        change = "ADD" if before is None else "SET"
+        change = Change.ADD if before is None else Change.SET
         return [self._foreign_changed(command.now_ns, spec, change)]
 
     def on_release_foreign(self, command: ReleaseForeign) -> list[Decision]:
         spec = self.foreign.pop(command.allocation_key)
         subtract_from(self.occupied, spec.resource)
         self._reckon_available()
-        return [self._foreign_changed(command.now_ns, spec, "REMOVE")]
+        return [self._foreign_changed(command.now_ns, spec, Change.REMOVE)]
 
-    def _foreign_changed(self, now_ns: int, spec: AllocationSpec, change: str) -> ForeignChanged:
+    def _foreign_changed(self, now_ns: int, spec: AllocationSpec, change: Change) -> ForeignChanged:
         return ForeignChanged(now_ns, self.node_id, spec.allocation_key, change, spec.resource, saturated(self.occupied))
 
     def _put(self, ask: Ask) -> None:

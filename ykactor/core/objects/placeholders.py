@@ -15,6 +15,7 @@ from ykactor.core.messages.facts import (
     ReleaseStarted,
     TaskGroupChanged,
 )
+from ykactor.core.messages.kinds import TerminationType
 from ykactor.core.messages.states import ApplicationEvent, ApplicationState
 from ykactor.core.objects.gang import ON_TIMEOUT, placeholder_deadline_ns
 from ykactor.core.objects.lifecycle import HAVE_STARTED, Timer
@@ -55,8 +56,8 @@ def start_replacement(
     replaced, placeholder_node_id = application.allocations[placeholder]
     application.gang.released.add(placeholder)
     application.gang.replacing[placeholder] = ask, node_id
-    message = f"replacing allocationKey: {ask.spec.allocation_key}"
-    return [ReleaseStarted(now_ns, replaced, application.queue, placeholder_node_id, "PLACEHOLDER_REPLACED", message)]
+    why, message = TerminationType.PLACEHOLDER_REPLACED, f"replacing allocationKey: {ask.spec.allocation_key}"
+    return [ReleaseStarted(now_ns, replaced, application.queue, placeholder_node_id, why, message)]
 
 
 def is_replaced_elsewhere(application: ApplicationRecord, placeholder: AllocationKey) -> bool:
@@ -120,7 +121,7 @@ def release_too_small(application: ApplicationRecord, now_ns: int, placeholder: 
 
 
 def ended(
-    application: ApplicationRecord, now_ns: int, placeholder: Ask, node_id: NodeID, termination_type: str
+    application: ApplicationRecord, now_ns: int, placeholder: Ask, node_id: NodeID, termination_type: TerminationType
 ) -> list[Decision]:
     """A placeholder's allocation is over: a real ask replaces it (GA-30), or it ended in another way (section 5 of GA)."""
     application.placeholder_count -= 1
@@ -129,7 +130,7 @@ def ended(
     facts: list[Decision] = []
     if real is not None and real_node_id != node_id:
         facts = [PlaceGivenUp(now_ns, real, real_node_id)]
-    is_replaced = termination_type == "PLACEHOLDER_REPLACED"
+    is_replaced = termination_type is TerminationType.PLACEHOLDER_REPLACED
     if real is not None and is_replaced and fits(placeholder.spec.resource, real.spec.resource):
         group.replaced += 1
         facts += _replace(application, now_ns, real, real_node_id)
@@ -223,6 +224,6 @@ def _time_out_pending(application: ApplicationRecord, now_ns: int, ask: Ask) -> 
     """A pending ask is cancelled, and the resource manager is notified as of an allocation."""
     del application.asks[ask.spec.allocation_key]
     message = "releasing pending placeholders on placeholder timeout"
-    started = ReleaseStarted(now_ns, ask, application.queue, None, "TIMEOUT", message)
+    started = ReleaseStarted(now_ns, ask, application.queue, None, TerminationType.TIMEOUT, message)
     changes = drop_pending(application, now_ns, ask) if ask.spec.placeholder else []
     return [started, *changes, AskRemoved(now_ns, ask, application.queue, True, timed_out=True)]

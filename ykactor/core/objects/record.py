@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ykactor.core.messages.asks import AllocationSpec, Ask
 from ykactor.core.messages.facts import ApplicationLeft, AskRemoved, Decision, ReleaseStarted
+from ykactor.core.messages.kinds import TerminationType
 from ykactor.core.messages.states import ApplicationEvent, ApplicationState
 from ykactor.core.messages.submissions import AddApplication
 from ykactor.core.objects.gang import ON_COMPLETE, ON_TIMEOUT, Gang, timeout_ns
@@ -59,7 +60,11 @@ class ApplicationRecord(Lifecycle):
     # ---- releases that the scheduler starts
 
     def start_release(
-        self, now_ns: int, keys: list[AllocationKey], message: str, termination_type: str = "TIMEOUT"
+        self,
+        now_ns: int,
+        keys: list[AllocationKey],
+        message: str,
+        termination_type: TerminationType = TerminationType.TIMEOUT,
     ) -> list[Decision]:
         """Ask the resource manager to end these allocations; usage goes down when it confirms (section 6.2 of AP)."""
         facts: list[Decision] = []

@@ -38,6 +38,7 @@ from ykactor.core.messages.facts import (
     Released,
     RequestRefused,
 )
+from ykactor.core.messages.kinds import NodeAction
 from ykactor.core.messages.states import QUEUE_CLEANER_NS, ApplicationState
 from ykactor.core.messages.submissions import (
     AddApplication,
@@ -96,7 +97,7 @@ def _kind(numbered: tuple[int, Submission]) -> tuple[str, int]:
             return "nodes", 0
         case ReleaseAllocations("", _, _):
             return "nodes", 0
-        case UpdateNode(_, "DECOMISSION"):
+        case UpdateNode(_, NodeAction.DECOMISSION):
             return "alone", number
         case UpdateNode() | AnswerPredicate() | ForgetPredicates() | SetAnswering():
             return "nodes", 0
@@ -365,7 +366,7 @@ class PartitionCore:
                 self.timetable.note_leaf(leaf.path, leaf.deadline_ns)
         self._keep_ended(facts)
         for ended in self.timetable.due_expiries(now_ns):
-            path, state = QueuePath(ended.queue), ApplicationState.EXPIRED.value
+            path, state = QueuePath(ended.queue), ApplicationState.EXPIRED
             facts.append(ApplicationChanged(now_ns, ended.application_id, path, state, "expireApplication"))
         if self.timetable.cleaning_ns is not None and self.timetable.cleaning_ns <= now_ns:
             facts += yield from self._clean_queues(now_ns)
@@ -377,7 +378,7 @@ class PartitionCore:
 
     def _keep_ended(self, facts: list[Decision]) -> None:
         """Applications that ended leave the roster and stay visible for a while (AP-70, AP-71)."""
-        states: dict[ApplicationID, str] = {}
+        states: dict[ApplicationID, ApplicationState] = {}
         for fact in facts:
             if type(fact) is ApplicationChanged:
                 states[fact.application_id] = fact.state
@@ -385,7 +386,7 @@ class PartitionCore:
                 path = self.roster.applications.get(fact.application_id)
                 if path is not None and fact.application_id not in self.roster.leaf(path).applications:  # else it is another one
                     del self.roster.applications[fact.application_id]
-                state = ApplicationState(states[fact.application_id])
+                state = states[fact.application_id]
                 self.timetable.note_ended(EndedApplication(fact.application_id, fact.queue, state, fact.at_ns))
 
     def note(self, facts: list[Decision]) -> None:

@@ -118,7 +118,7 @@ def _keep_or_add(roster: Roster, wanted: QueueConfig, reload: Reload, now_ns: in
         reload.changes += queue_changes(queue.config, wanted)
         state = QUEUE_MOVES[queue.state, QueueEvent.START]
         if state is not queue.state:
-            reload.facts.append(QueueStateChanged(now_ns, wanted.path, state.value))
+            reload.facts.append(QueueStateChanged(now_ns, wanted.path, state))
             reload.changes.append(f"queue {wanted.path}: active again")
     reload.facts += limit_changes(queue.config if queue else None, wanted, now_ns)
     if queue is not None and _changes_type(queue, wanted):
@@ -144,5 +144,5 @@ def _drain(queue: QueueCore, reload: Reload, now_ns: int) -> None:
     state = QUEUE_MOVES[queue.state, QueueEvent.REMOVE] if queue.config.managed else queue.state
     if state is not queue.state:
         reload.sends.append((queue, Configure(None, state)))
-        reload.facts.append(QueueStateChanged(now_ns, queue.path, state.value))
+        reload.facts.append(QueueStateChanged(now_ns, queue.path, state))
         reload.changes.append(f"queue {queue.path}: removed, drains until it is empty")

@@ -59,6 +59,7 @@ from ykactor.core.messages.facts import (
     Unreserved,
     UsageChanged,
 )
+from ykactor.core.messages.kinds import Change, QueueLimit
 from ykactor.core.messages.states import COUNTED_AS_RUNNING, WINDING_UP, ApplicationState
 from ykactor.core.nodes.index import IndexedNode, NodeIndex
 from ykactor.core.nodes.reservations import RESERVATION_DELAY_NS, Reservation, Reservations
@@ -180,7 +181,7 @@ class Indexes:
             case TaskGroupChanged():
                 self._on_task_group_changed(fact)
             case ApplicationChanged(_, application_id, _, state):
-                self._on_application_changed(application_id, ApplicationState(state))
+                self._on_application_changed(application_id, state)
             case ApplicationAdded(_, application_id, path):
                 self.waiting[application_id] = self.ledger.accounts[path], WaitingApplication(fact)
                 self._adopt_quotas(path)
@@ -219,7 +220,7 @@ class Indexes:
                 if node_id in self.nodes.nodes:  # it is not when it came and went between two observations
                     self.nodes.remove(node_id)
                 self._touched_nodes.pop(node_id, None)
-            case QueueLimitChanged(_, "root", "max", total):
+            case QueueLimitChanged(_, "root", QueueLimit.MAX, total):
                 self.ledger.set_root_max(total)
                 self.generation += 1
             case QueueAdded(_, path, False):
@@ -325,7 +326,7 @@ class Indexes:
 
     def _on_application_left(self, at_ns: int, application_id: ApplicationID) -> None:
         leaf, application = self.waiting.pop(application_id)
-        self._tell_link(at_ns, leaf, application, application.group, "REMOVE")
+        self._tell_link(at_ns, leaf, application, application.group, Change.REMOVE)
         self._touched.pop(application, None)
         self.remarks.forget(application)
         self.backoffs.pop(application, None)
@@ -343,7 +344,7 @@ class Indexes:
         """All that counts in its old leaf counts in the new one instead; its limits are those of the new path."""
         old, application = self.waiting[application_id]
         self.waiting[application_id] = leaf, application
-        self._tell_usage(at_ns, application.payer, old, "REMOVE", application.allocated)
+        self._tell_usage(at_ns, application.payer, old, Change.REMOVE, application.allocated)
         for ask, _ in application.asks.values():
             self._change_pending(old, ask.spec.resource, -1)
             self._change_pending(leaf, ask.spec.resource, 1)
@@ -356,7 +357,7 @@ class Indexes:
             self._change_group(at_ns, leaf, application, keep_group(leaf.limits_up(), application.who, application.group))
             self._tell_first_sights(at_ns, leaf, application)
             self._hold_trackers(leaf, application)
-        self._tell_usage(at_ns, application.payer, leaf, "ADD", application.allocated)
+        self._tell_usage(at_ns, application.payer, leaf, Change.ADD, application.allocated)
         self._touch(leaf, application)
         self._touched_leaves[old] = None
         self.generation += 1
@@ -405,16 +406,16 @@ class Indexes:
         payer = application.payer
         if ended is None or begun is None:
             self._is_out_of_order = True
-            either, change = (ended, "REMOVE") if ended else (begun, "ADD")
+            either, change = (ended, Change.REMOVE) if ended else (begun, Change.ADD)
             assert either is not None
             self._consequences.append(NodeUseChanged(at_ns, either, leaf.path, node_id, change))
             self._tell_usage(at_ns, payer, leaf, change, either.spec.resource)
         else:
             before, after = ended.spec.resource, begun.spec.resource
-            self._tell_usage(at_ns, payer, leaf, "ADD", positive(subtracted(after, before)))
-            self._tell_usage(at_ns, payer, leaf, "REMOVE", positive(subtracted(before, after)))
+            self._tell_usage(at_ns, payer, leaf, Change.ADD, positive(subtracted(after, before)))
+            self._tell_usage(at_ns, payer, leaf, Change.REMOVE, positive(subtracted(before, after)))
 
-    def _tell_usage(self, at_ns: int, payer: Payer, leaf: Account, change: str, resource: Resource) -> None:
+    def _tell_usage(self, at_ns: int, payer: Payer, leaf: Account, change: Change, resource: Resource) -> None:
         if resource and (payer.user or payer.group):
             self._consequences.append(UsageChanged(at_ns, payer, leaf.path, change, saturated(resource)))
 
@@ -669,8 +670,8 @@ class Indexes:
         if not (application.asks or application.allocated):
             return
         application.choose(choose_group(leaf.limits_up(), application.who))
-        self._tell_link(at_ns, leaf, application, application.group, "SET")
-        self._tell_usage(at_ns, Payer("", application.payer.group), leaf, "ADD", application.allocated)
+        self._tell_link(at_ns, leaf, application, application.group, Change.SET)
+        self._tell_usage(at_ns, Payer("", application.payer.group), leaf, Change.ADD, application.allocated)
         self._tell_first_sights(at_ns, leaf, application)
         self._hold_trackers(leaf, application)
 
@@ -679,11 +680,11 @@ class Indexes:
         before = application.group
         application.choose(group)
         if (before and before.group) != (group and group.group):
-            self._tell_link(at_ns, leaf, application, before, "REMOVE")
-            self._tell_link(at_ns, leaf, application, group, "SET")
+            self._tell_link(at_ns, leaf, application, before, Change.REMOVE)
+            self._tell_link(at_ns, leaf, application, group, Change.SET)
 
     def _tell_link(
-        self, at_ns: int, leaf: Account, application: WaitingApplication, group: GroupChoice | None, change: str
+        self, at_ns: int, leaf: Account, application: WaitingApplication, group: GroupChoice | None, change: Change
     ) -> None:
         if group is not None:
             self._consequences.append(GroupLinkChanged(at_ns, application.application_id, leaf.path, group.group, change))
@@ -691,7 +692,7 @@ class Indexes:
     def _tell_first_sights(self, at_ns: int, leaf: Account, application: WaitingApplication) -> None:
         user = application.who.user
         for path in self.trackers.first_sights(leaf.limits_up(), user):
-            self._consequences.append(LimitChanged(at_ns, path, f"user {user}", "SET"))
+            self._consequences.append(LimitChanged(at_ns, path, f"user {user}", Change.SET))
 
     def _uncount_idle(self, application_id: ApplicationID) -> None:
         """At once, not when all is worked in: what is asked for next begins to count anew (QU-74)."""
@@ -711,8 +712,8 @@ class Indexes:
                 before = application.payer.group
                 self._change_group(at_ns, leaf, application, choose_group(limits_up, application.who))
                 if application.payer.group != before:  # what runs counts against the other group (QU-77)
-                    self._tell_usage(at_ns, Payer("", before), leaf, "REMOVE", application.allocated)
-                    self._tell_usage(at_ns, Payer("", application.payer.group), leaf, "ADD", application.allocated)
+                    self._tell_usage(at_ns, Payer("", before), leaf, Change.REMOVE, application.allocated)
+                    self._tell_usage(at_ns, Payer("", application.payer.group), leaf, Change.ADD, application.allocated)
             self._hold_trackers(leaf, application)
 
     # ---- configuration
@@ -726,8 +727,9 @@ class Indexes:
         yield from self._reconfigure(fact.at_ns)
         self.clocks.adopt(fact.at_ns, configs, self.ledger.accounts.values())
         after = in_force(self._limits(), self.trackers)
-        gone = [LimitChanged(fact.at_ns, *key, "REMOVE") for key in before if key not in after]
-        self._consequences += gone + [LimitChanged(fact.at_ns, *key, "SET") for key in after if after[key] != before.get(key)]
+        gone = [LimitChanged(fact.at_ns, *key, Change.REMOVE) for key in before if key not in after]
+        changed = [LimitChanged(fact.at_ns, *key, Change.SET) for key in after if after[key] != before.get(key)]
+        self._consequences += gone + changed
 
     def _limits(self) -> Iterator[QueueLimits]:
         return (account.limits for account in self.ledger.accounts.values() if account.limits is not None)
@@ -735,7 +737,7 @@ class Indexes:
     def _on_queue_removed(self, at_ns: int, path: QueuePath) -> None:
         limits = self.ledger.accounts[path].limits
         if limits is not None:
-            self._consequences += [LimitChanged(at_ns, *key, "REMOVE") for key in in_force([limits], Trackers())]
+            self._consequences += [LimitChanged(at_ns, *key, Change.REMOVE) for key in in_force([limits], Trackers())]
         self.clocks.forget(self.ledger.accounts[path])
         self.ledger.remove(path)
 
