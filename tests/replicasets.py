@@ -13,9 +13,10 @@ from world import S_NS, World
 
 from ykactor.core.messages.asks import AllocationSpec
 from ykactor.core.messages.facts import Decision, Preempted, ReleaseStarted
+from ykactor.core.messages.kinds import TerminationType
 from ykactor.core.messages.submissions import ReleaseAllocations, Submission, SubmitAllocation
 
-PREEMPTED = "PREEMPTED_BY_SCHEDULER"
+PREEMPTED = TerminationType.PREEMPTED_BY_SCHEDULER
 
 
 class ReplicaSets:

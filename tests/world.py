@@ -19,6 +19,7 @@ from ykactor.core.inspection.invariants import violations
 from ykactor.core.inspection.snapshot import final_state, partition_state, waiting_asks
 from ykactor.core.messages import facts as fact
 from ykactor.core.messages.asks import AllocationSpec
+from ykactor.core.messages.kinds import NodeAction, TerminationType
 from ykactor.core.messages.submissions import (
     AddApplication,
     Administration,
@@ -110,7 +111,7 @@ def configure(text: str) -> Submission:
 
 def node(node_id: str, action: str = "CREATE", /, **capacity: int) -> Submission:
     """A node's action; without quantities it says nothing about the capacity."""
-    return UpdateNode(node_id, action, capacity or None)  # type: ignore[arg-type]
+    return UpdateNode(node_id, NodeAction(action), capacity or None)  # type: ignore[arg-type]
 
 
 def app(
@@ -166,7 +167,7 @@ def foreign(key: str, on: str | None, **resource: int) -> Submission:
 
 def release(key: str | None, application_id: str = "app-1", termination_type: str = "STOPPED_BY_RM") -> Submission:
     """The end of an ask or allocation, of all of the application's (None), or of a foreign one (no application)."""
-    return ReleaseAllocations(application_id, key, termination_type)  # type: ignore[arg-type]
+    return ReleaseAllocations(application_id, key, TerminationType(termination_type))  # type: ignore[arg-type]
 
 
 def remove(application_id: str) -> Submission:

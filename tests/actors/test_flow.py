@@ -4,13 +4,12 @@ import ast
 import importlib
 from graphlib import TopologicalSorter
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
 import ykactor
 from ykactor.actors.flow import FLOW, Edge, Kind, Role
-from ykactor.core.objects.commands import LeafCommand, NodeCommand, ParentCommand
+from ykactor.core.objects.commands import NodeCommand, QueueCommand
 
 PACKAGE = Path(ykactor.__file__).parent
 SOURCES = {
@@ -112,7 +111,7 @@ def test_room_is_reserved_only_where_the_table_says_so() -> None:
 
 @pytest.mark.parametrize(
     ("role", "commands"),
-    [(Role.QUEUE, {*get_args(LeafCommand), *get_args(ParentCommand)}), (Role.NODE, set(get_args(NodeCommand)))],
+    [(Role.QUEUE, set(QueueCommand.__subclasses__())), (Role.NODE, set(NodeCommand.__subclasses__()))],
 )
 def test_owners_get_exactly_the_commands_of_their_cores(role: Role, commands: set[type]) -> None:
     """Each command that a core handles has one sender."""

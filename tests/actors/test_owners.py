@@ -5,7 +5,7 @@ import trio
 import trio.testing
 
 from ykactor.actors.mailbox import Mailbox
-from ykactor.actors.owners import UNDER_WAY_MAX, Owners
+from ykactor.actors.owners import IN_FLIGHT_MAX, Owners
 from ykactor.core.objects.commands import Close
 
 
@@ -32,12 +32,12 @@ def rounds(*rounds_of_sends):
 
 
 def requester():
-    return Mailbox("replies", UNDER_WAY_MAX)
+    return Mailbox("replies", IN_FLIGHT_MAX)
 
 
 async def test_answers_come_in_the_order_of_the_commands(seed):
     """Whatever order trio runs the owners in, answers are where their commands were; more than may be under way are fine."""
-    cores = [Owner(f"q{number}") for number in range(3 * UNDER_WAY_MAX + 7)]
+    cores = [Owner(f"q{number}") for number in range(3 * IN_FLIGHT_MAX + 7)]
     async with trio.open_nursery() as nursery:
         owners = Owners(nursery)
         answers = await owners.carry_out(rounds([(core, "a") for core in cores], [(core, "b") for core in cores]), requester())
@@ -48,7 +48,7 @@ async def test_answers_come_in_the_order_of_the_commands(seed):
 async def test_one_owner_gets_its_commands_in_order(seed):
     """Many commands to one owner do not overflow its inbox and do not overtake each other."""
     core = Owner("q")
-    commands = list(range(2 * UNDER_WAY_MAX + 1))
+    commands = list(range(2 * IN_FLIGHT_MAX + 1))
     async with trio.open_nursery() as nursery:
         await Owners(nursery).carry_out(rounds([(core, command) for command in commands]), requester())
         nursery.cancel_scope.cancel()

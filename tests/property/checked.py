@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
-from typing import cast
 
 from histories import S_NS, Batch, History
 from keeping import Event, events
@@ -14,9 +13,9 @@ from ykactor.core.inspection.invariants import violations
 from ykactor.core.messages.facts import Allocated, Decision, Reserved, Unreserved
 from ykactor.core.messages.planned import Cancellation, Planned, Replacement
 from ykactor.core.messages.submissions import Submission
-from ykactor.core.objects.commands import PlaceBatch, Placed, Positioned, SettleBatch
+from ykactor.core.objects.commands import PlaceBatch, Placed, SettleBatch
+from ykactor.core.objects.exchange import Exchange, send
 from ykactor.core.objects.leaf import LeafCore
-from ykactor.core.objects.registry import Sends
 from ykactor.core.planner.plan import Budget
 from ykactor.core.planner.scheduler import Cycle, CycleResult
 from ykactor.core.state import wakeups
@@ -138,7 +137,7 @@ class NaiveScheduler:
         reference.follow(decided)
         return CycleResult(decided, not decided, bool(decided), 0)
 
-    def carry_out(self, now_ns: int, event: Event) -> Generator[Sends, list[object], list[Decision]]:
+    def carry_out(self, now_ns: int, event: Event) -> Exchange[list[Decision]]:
         word, application_id, key, node_id = event
         roster = self.world.core.roster
         leaf = roster.leaf_of(application_id)
@@ -148,8 +147,8 @@ class NaiveScheduler:
             case ["allocated"]:
                 fact = Allocated(now_ns, ask, leaf.path, node_id)
                 node = roster.nodes[node_id]
-                (answer,) = yield [(node, PlaceBatch(node.revision, [ask]))]
-                assert isinstance(answer, Placed), answer
+                (reply,) = yield from send([(node, PlaceBatch(node.revision, [ask]))])
+                assert isinstance(reply, Placed), reply
                 return [*(yield from self.settle(now_ns, leaf, fact)), fact]
             case ["replaces", holder]:
                 place = application.allocations[AllocationKey(holder)][1]
@@ -160,9 +159,9 @@ class NaiveScheduler:
                 return [Reserved(now_ns, ask, leaf.path, node_id)]
         return [Unreserved(now_ns, ask, leaf.path, node_id)]
 
-    def settle(self, now_ns: int, leaf: LeafCore, planned: Planned) -> Generator[Sends, list[object], list[Decision]]:
-        (changes,) = yield [(leaf, SettleBatch(now_ns, [(0, planned)]))]
-        return dict(cast("Positioned", changes)).get(0, [])
+    def settle(self, now_ns: int, leaf: LeafCore, planned: Planned) -> Exchange[list[Decision]]:
+        (changes,) = yield from send([(leaf, SettleBatch(now_ns, [(0, planned)]))])
+        return dict(changes).get(0, [])
 
 
 class NaiveWorld(World):

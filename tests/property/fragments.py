@@ -15,6 +15,7 @@ from msgspec import structs
 
 from ykactor.core.config.model import Limit
 from ykactor.core.messages.asks import AllocationSpec
+from ykactor.core.messages.kinds import TerminationType
 from ykactor.core.messages.submissions import AddApplication, ReleaseAllocations, Submission, SubmitAllocation
 
 REQUIRED = ("kubernetes.io/meta/requiredNode", "yunikorn.apache.org/requiredNode")
@@ -112,4 +113,4 @@ class Fragments(Drawer):
     def release(self) -> Submission:
         if not self.submitted:
             return super().release()
-        return ReleaseAllocations(*self.recent(), "STOPPED_BY_RM")
+        return ReleaseAllocations(*self.recent(), TerminationType.STOPPED_BY_RM)

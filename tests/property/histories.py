@@ -23,6 +23,7 @@ from ykactor.core.config.model import (
 )
 from ykactor.core.config.properties import PRIORITY_OFFSET, PRIORITY_POLICY, SORT_POLICY, SORT_PRIORITY, interpret
 from ykactor.core.messages.asks import AllocationSpec
+from ykactor.core.messages.kinds import NodeAction, TerminationType
 from ykactor.core.messages.submissions import (
     AddApplication,
     ApplyConfig,
@@ -291,15 +292,15 @@ class Drawer:
     def foreign(self) -> Submission:
         key = AllocationKey(f"foreign-{self.rng.randint(1, 3)}")
         if self.rng.random() < 0.4:
-            return ReleaseAllocations(ApplicationID(""), key, "STOPPED_BY_RM")
+            return ReleaseAllocations(ApplicationID(""), key, TerminationType.STOPPED_BY_RM)
         resource = {"vcore": self.rng.randint(1, 3)}
         return SubmitAllocation(AllocationSpec(key, ApplicationID(""), resource, 0, self.node_id(), {"foreign": "default"}))
 
     def release(self) -> Submission:
         """One of the newest asks or allocations, which may be gone already; or all of an application."""
         if self.rng.random() < 0.1 or not self.submitted:
-            return ReleaseAllocations(self.application_id(), None, "STOPPED_BY_RM")
-        return ReleaseAllocations(*self.recent(), self.rng.choice(("STOPPED_BY_RM", "TIMEOUT")))
+            return ReleaseAllocations(self.application_id(), None, TerminationType.STOPPED_BY_RM)
+        return ReleaseAllocations(*self.recent(), self.rng.choice((TerminationType.STOPPED_BY_RM, TerminationType.TIMEOUT)))
 
     def add_application(self) -> Submission:
         rng = self.rng
@@ -331,12 +332,12 @@ class Drawer:
 
     def create_node(self) -> Submission:
         action = "CREATE_DRAIN" if self.rng.random() < 0.1 else "CREATE"
-        return UpdateNode(self.node_id(), action, self.capacity())
+        return UpdateNode(self.node_id(), NodeAction(action), self.capacity())
 
     def change_node(self) -> Submission:
         actions = ("UPDATE", "UPDATE", "DRAIN_NODE", "DRAIN_TO_SCHEDULABLE", "DRAIN_TO_SCHEDULABLE", "DECOMISSION")
         action = self.rng.choice(actions)
-        return UpdateNode(self.node_id(), action, self.capacity() if action == "UPDATE" else None)
+        return UpdateNode(self.node_id(), NodeAction(action), self.capacity() if action == "UPDATE" else None)
 
     def reload(self) -> Submission:
         return ApplyConfig(self.vary_config())

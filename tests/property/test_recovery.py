@@ -20,6 +20,7 @@ from ykactor.core.inspection.invariants import violations
 from ykactor.core.inspection.snapshot import partition_state
 from ykactor.core.messages.asks import AllocationSpec
 from ykactor.core.messages.facts import Decision
+from ykactor.core.messages.kinds import NodeAction, TerminationType
 from ykactor.core.messages.submissions import AddApplication, ReleaseAllocations, Submission, SubmitAllocation, UpdateNode
 from ykactor.core.values.resources import pruned
 from ykactor.sim.direct import DirectPartition
@@ -101,7 +102,7 @@ class Books:
         task = released.application_id, released.allocation_key
         if task in self.told:
             assert released.termination_type != "STOPPED_BY_RM", "nobody has wished for it"
-            self.owed.append(ReleaseAllocations(*task, released.termination_type))  # type: ignore[arg-type]
+            self.owed.append(ReleaseAllocations(*task, TerminationType(released.termination_type)))  # type: ignore[arg-type]
         else:
             del self.waits[task]  # it waited, and is given up
 
@@ -127,7 +128,7 @@ def cluster_of(partition: DirectPartition, rng: random.Random) -> list[Submissio
     core, waiting = partition.core, partition.scheduler.state.applications
     said: list[Submission] = []
     for node_id, node in core.roster.nodes.items():
-        said.append(UpdateNode(node_id, "CREATE" if node.schedulable else "CREATE_DRAIN", dict(node.capacity)))
+        said.append(UpdateNode(node_id, NodeAction.CREATE if node.schedulable else NodeAction.CREATE_DRAIN, dict(node.capacity)))
         said += [foreign(f"foreign-{node_id}", node_id, vcore=1)] if rng.random() < 0.3 else []
     for application in live(core):
         tags = dict(FORCED) if rng.random() < 0.5 else {}

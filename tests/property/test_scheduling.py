@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from ykactor.core.config.model import AccessList, Limit, PartitionConfig, QueueConfig, QueueProperties, SchedulerConfig
 from ykactor.core.inspection.invariants import violations
 from ykactor.core.messages.asks import AllocationSpec
+from ykactor.core.messages.kinds import NodeAction, TerminationType
 from ykactor.core.messages.states import TERMINAL_TIMEOUT_NS, ApplicationState
 from ykactor.core.messages.submissions import (
     AddApplication,
@@ -206,7 +207,7 @@ def queue(name: str, *children: QueueConfig, policy: str = "fifo", **settings: o
 
 
 def node(name: str, action: str = "CREATE", **capacity: int) -> UpdateNode:
-    return UpdateNode(NodeID(name), action, capacity or None)
+    return UpdateNode(NodeID(name), NodeAction(action), capacity or None)
 
 
 def application(name: str, leaf: str) -> AddApplication:
@@ -219,7 +220,7 @@ def ask(key: str, name: str, priority: int = 0, *, on: str | None = None, tags=N
 
 
 def release(key: str, name: str) -> ReleaseAllocations:
-    return ReleaseAllocations(ApplicationID(name), AllocationKey(key), "STOPPED_BY_RM")
+    return ReleaseAllocations(ApplicationID(name), AllocationKey(key), TerminationType.STOPPED_BY_RM)
 
 
 def test_a_node_comes_and_goes_in_one_batch() -> None:

@@ -6,6 +6,7 @@ import pytest
 from world import S_NS, app, ask, configure, load, node, queue, release, tree, world
 
 from ykactor.core.messages.facts import Decision
+from ykactor.core.messages.kinds import NodeAction
 from ykactor.core.messages.submissions import UpdateNode
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.planner.plan import Budget
@@ -81,7 +82,7 @@ def test_steps_are_seen(placements_max: int) -> None:
     direct.intake(0, [app("app-1"), *(ask(f"t{n}", "app-1", vcore=1) for n in range(6))])
     published.clear()
     steps.clear()
-    direct.intake(S_NS, [UpdateNode("n1", "CREATE", {"vcore": 9})])  # type: ignore[arg-type]
+    direct.intake(S_NS, [UpdateNode("n1", NodeAction.CREATE, {"vcore": 9})])  # type: ignore[arg-type]
     assert sum("Allocated" in type(fact).__name__ for facts in published for fact in facts) == 6
     assert steps == list(range(2, len(steps) + 2))
     assert len(steps) == {1: 7, 3: 3, 1000: 1}[placements_max]

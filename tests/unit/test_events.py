@@ -4,6 +4,8 @@ import pytest
 
 from ykactor.core.messages import facts as fact
 from ykactor.core.messages.asks import AllocationSpec, Ask
+from ykactor.core.messages.kinds import Change, Gate, QueueLimit, TerminationType
+from ykactor.core.messages.states import ApplicationState, QueueState
 from ykactor.wire.si.events import events
 
 S = 10**9
@@ -14,7 +16,7 @@ ALLOCATED = fact.Allocated(S, ASK, "root.a", "n1", payer=fact.Payer("alice"))
 
 def released(kind: str = "STOPPED_BY_RM", message: str = "m", node_id: str = "n1", key: str = "t1") -> fact.Released:
     ask = Ask(AllocationSpec(key, "app-1", {"vcore": 1000}), 0, 1)
-    return fact.Released(2 * S, ask, "root.a", node_id, kind, message)
+    return fact.Released(2 * S, ask, "root.a", node_id, TerminationType(kind), message)
 
 
 def rows(decision: fact.Decision) -> list[tuple[object, ...]]:
@@ -55,18 +57,18 @@ NODE_ALLOC_REMOVE = ("NODE", "n1", "REMOVE", "NODE_ALLOC", "t1", "", RES)
         (fact.NodeSchedulable(S, "n1", True), [("NODE", "n1", "SET", "NODE_SCHEDULABLE", "", "schedulable: true", None)]),
         (fact.NodeCapacityChanged(S, "n1", RES), [("NODE", "n1", "SET", "NODE_CAPACITY", "", "", RES)]),
         (
-            fact.ForeignChanged(S, "n1", "f1", "ADD", RES, {"vcore": 9}),
+            fact.ForeignChanged(S, "n1", "f1", Change.ADD, RES, {"vcore": 9}),
             [
                 ("NODE", "n1", "ADD", "NODE_ALLOC", "f1", "", RES),
                 ("NODE", "n1", "SET", "NODE_OCCUPIED", "", "", {"vcore": 9}),
             ],
         ),
         (
-            fact.ForeignChanged(S, "n1", "f1", "SET", RES, {"vcore": 9}),
+            fact.ForeignChanged(S, "n1", "f1", Change.SET, RES, {"vcore": 9}),
             [("NODE", "n1", "SET", "NODE_OCCUPIED", "", "", {"vcore": 9})],
         ),
         (
-            fact.ForeignChanged(S, "n1", "f1", "REMOVE", RES, {}),
+            fact.ForeignChanged(S, "n1", "f1", Change.REMOVE, RES, {}),
             [("NODE", "n1", "REMOVE", "NODE_ALLOC", "f1", "", RES), ("NODE", "n1", "SET", "NODE_OCCUPIED", "", "", {})],
         ),
         (
@@ -78,11 +80,11 @@ NODE_ALLOC_REMOVE = ("NODE", "n1", "REMOVE", "NODE_ALLOC", "t1", "", RES)
             [("APP", "app-1", "ADD", "APP_NEW", "", "", None), ("APP", "app-1", "SET", "APP_REJECT", "", "why", None)],
         ),
         (
-            fact.ApplicationChanged(S, "app-1", "root.a", "Starting", "runApplication"),
+            fact.ApplicationChanged(S, "app-1", "root.a", ApplicationState.STARTING, "runApplication"),
             [("APP", "app-1", "SET", "APP_STARTING", "", "", None)],
         ),
         (
-            fact.ApplicationChanged(S, "app-1", "root.a", "Failing", "PartitionRemoved"),
+            fact.ApplicationChanged(S, "app-1", "root.a", ApplicationState.FAILING, "PartitionRemoved"),
             [("APP", "app-1", "SET", "APP_FAILING", "", "PartitionRemoved", None)],
         ),
         (
@@ -114,29 +116,29 @@ NODE_ALLOC_REMOVE = ("NODE", "n1", "REMOVE", "NODE_ALLOC", "t1", "", RES)
             ],
         ),
         (fact.Allocated(S, ASK, "root.a", "n1"), [("APP", "app-1", "ADD", "APP_ALLOC", "t1", "", RES)]),
-        (fact.NodeUseChanged(S, ASK, "root.a", "n1", "REMOVE"), [NODE_ALLOC_REMOVE]),
+        (fact.NodeUseChanged(S, ASK, "root.a", "n1", Change.REMOVE), [NODE_ALLOC_REMOVE]),
         (
-            fact.UsageChanged(S, fact.Payer("", "dev"), "root.a", "REMOVE", RES),
+            fact.UsageChanged(S, fact.Payer("", "dev"), "root.a", Change.REMOVE, RES),
             [("USERGROUP", "dev", "REMOVE", "UG_GROUP_RESOURCE", "root.a", "", RES)],
         ),
         (
-            fact.GroupLinkChanged(S, "app-1", "root.a", "dev", "SET"),
+            fact.GroupLinkChanged(S, "app-1", "root.a", "dev", Change.SET),
             [("USERGROUP", "dev", "SET", "UG_APP_LINK", "app-1", "", None)],
         ),
         (
-            fact.LimitChanged(S, "root.a", "user alice", "SET"),
+            fact.LimitChanged(S, "root.a", "user alice", Change.SET),
             [("USERGROUP", "alice", "SET", "UG_USER_LIMIT", "root.a", "", None)],
         ),
         (
-            fact.LimitChanged(S, "root", "group dev", "REMOVE"),
+            fact.LimitChanged(S, "root", "group dev", Change.REMOVE),
             [("USERGROUP", "dev", "REMOVE", "UG_GROUP_LIMIT", "root", "", None)],
         ),
         (
-            fact.RunnableChanged(S, "app-1", "root.a", "QUEUE", False),
+            fact.RunnableChanged(S, "app-1", "root.a", Gate.QUEUE, False),
             [("APP", "app-1", "NONE", "APP_CANNOTRUN_QUEUE", "", "", None)],
         ),
         (
-            fact.RunnableChanged(S, "app-1", "root.a", "QUOTA", True),
+            fact.RunnableChanged(S, "app-1", "root.a", Gate.QUOTA, True),
             [("APP", "app-1", "NONE", "APP_RUNNABLE_QUOTA", "", "", None)],
         ),
         (fact.AskRemark(S, ASK, "root.a", "so"), [("REQUEST", "t1", "NONE", "DETAILS_NONE", "app-1", "so", RES)]),
@@ -147,7 +149,7 @@ NODE_ALLOC_REMOVE = ("NODE", "n1", "REMOVE", "NODE_ALLOC", "t1", "", RES)
         (fact.AllocationRejected(S, "t1", "app-1", "why"), []),
         (fact.QueueAdded(S, "root.a"), [("QUEUE", "root.a", "ADD", "DETAILS_NONE", "", "", None)]),
         (fact.QueueRemoved(S, "root.a"), [("QUEUE", "root.a", "REMOVE", "DETAILS_NONE", "", "", None)]),
-        (fact.QueueStateChanged(S, "root.a", "Draining"), []),
+        (fact.QueueStateChanged(S, "root.a", QueueState.DRAINING), []),
         (
             fact.QuotaPreempted(S, "root.a", {"vcore": 5}, {"vcore": 4, "memory": 9}, 3, 2, RES),
             [
@@ -165,9 +167,9 @@ NODE_ALLOC_REMOVE = ("NODE", "n1", "REMOVE", "NODE_ALLOC", "t1", "", RES)
                 )
             ],
         ),
-        (fact.QueueLimitChanged(S, "root", "max", RES), [("QUEUE", "root", "SET", "QUEUE_MAX", "", "", RES)]),
+        (fact.QueueLimitChanged(S, "root", QueueLimit.MAX, RES), [("QUEUE", "root", "SET", "QUEUE_MAX", "", "", RES)]),
         (
-            fact.QueueLimitChanged(S, "root.a", "guaranteed", None),
+            fact.QueueLimitChanged(S, "root.a", QueueLimit.GUARANTEED, None),
             [("QUEUE", "root.a", "SET", "QUEUE_GUARANTEED", "", "", None)],
         ),
         (
@@ -205,16 +207,15 @@ def test_events_of_a_release(decision, detail):
 @pytest.mark.parametrize(
     ("state", "detail"),
     [
-        ("Accepted", "APP_ACCEPTED"),
-        ("Starting", "APP_STARTING"),
-        ("Running", "APP_RUNNING"),
-        ("Completing", "APP_COMPLETING"),
-        ("Completed", "APP_COMPLETED"),
-        ("Failing", "APP_FAILING"),
-        ("Failed", "APP_FAILED"),
-        ("Resuming", "APP_RESUMING"),
-        ("Expired", "APP_EXPIRED"),
-        ("Rejected", "APP_REJECT"),
+        (ApplicationState.ACCEPTED, "APP_ACCEPTED"),
+        (ApplicationState.STARTING, "APP_STARTING"),
+        (ApplicationState.RUNNING, "APP_RUNNING"),
+        (ApplicationState.COMPLETING, "APP_COMPLETING"),
+        (ApplicationState.COMPLETED, "APP_COMPLETED"),
+        (ApplicationState.FAILING, "APP_FAILING"),
+        (ApplicationState.FAILED, "APP_FAILED"),
+        (ApplicationState.RESUMING, "APP_RESUMING"),
+        (ApplicationState.EXPIRED, "APP_EXPIRED"),
     ],
 )
 def test_every_state_has_its_detail(state, detail):

@@ -6,6 +6,7 @@ from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import QueueConfig
 from ykactor.core.messages.asks import AllocationSpec
 from ykactor.core.messages.facts import Allocated, ApplicationChanged, Decision
+from ykactor.core.messages.kinds import TerminationType
 from ykactor.core.messages.states import QueueState
 from ykactor.core.messages.submissions import AddApplication, ReleaseAllocations, RemoveApplication, SubmitAllocation
 from ykactor.core.objects.commands import (
@@ -49,7 +50,7 @@ def test_batch_answers_by_position() -> None:
     it = leaf("app-1")
     entries = [
         Entry(3, SubmitAllocation(AllocationSpec(AllocationKey("t1"), ApplicationID("app-1"), {"vcore": 1})), 5, 1),
-        Entry(5, ReleaseAllocations(ApplicationID("app-1"), AllocationKey("t9"), "STOPPED_BY_RM"), 6, 2),
+        Entry(5, ReleaseAllocations(ApplicationID("app-1"), AllocationKey("t9"), TerminationType.STOPPED_BY_RM), 6, 2),
         Entry(8, RemoveApplication(ApplicationID("app-1")), 7, 3),
     ]
     answer = it.handle(SubmitBatch(10, entries))

@@ -6,6 +6,8 @@ import pytest
 
 from ykactor.core.messages import facts as fact
 from ykactor.core.messages.asks import AllocationSpec, Ask
+from ykactor.core.messages.kinds import Change, QueueLimit, TerminationType
+from ykactor.core.messages.states import ApplicationState, QueueState
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.responses import decision_lines, decision_log, responses
 
@@ -17,7 +19,7 @@ ALLOCATED = fact.Allocated(S, ASK, "root.a", "n1")
 
 def released(kind: str = "STOPPED_BY_RM", message: str = "m", node_id: str = "n1", key: str = "t1") -> fact.Released:
     ask = Ask(AllocationSpec(key, "app-1", {"vcore": 1000}), 0, 1)
-    return fact.Released(2 * S, ask, "root.a", node_id, kind, message)
+    return fact.Released(2 * S, ask, "root.a", node_id, TerminationType(kind), message)
 
 
 # ---- the decision log
@@ -40,11 +42,11 @@ def released(kind: str = "STOPPED_BY_RM", message: str = "m", node_id: str = "n1
             '{"at":1.0,"decision":"application","applicationID":"app-1","state":"Rejected","reason":"why"}',
         ),
         (
-            fact.ApplicationChanged(S, "app-1", "root.a", "Running", "runApplication"),
+            fact.ApplicationChanged(S, "app-1", "root.a", ApplicationState.RUNNING, "runApplication"),
             '{"at":1.0,"decision":"application","applicationID":"app-1","state":"Running","reason":""}',
         ),
         (
-            fact.ApplicationChanged(S, "app-1", "root.a", "Failing", "ExecutionTimeout"),
+            fact.ApplicationChanged(S, "app-1", "root.a", ApplicationState.FAILING, "ExecutionTimeout"),
             '{"at":1.0,"decision":"application","applicationID":"app-1","state":"Failing","reason":"ExecutionTimeout"}',
         ),
         (
@@ -86,14 +88,14 @@ def test_decision_lines(decision, line):
         fact.NodeRemoved(S, "n1"),
         fact.NodeSchedulable(S, "n1", False),
         fact.NodeCapacityChanged(S, "n1", {}),
-        fact.ForeignChanged(S, "n1", "f1", "ADD", {}, {}),
+        fact.ForeignChanged(S, "n1", "f1", Change.ADD, {}, {}),
         fact.ApplicationLeft(S, "app-1", "root.a"),
         fact.AskAdded(S, ASK, "root.a"),
         fact.AskRemoved(S, ASK, "root.a", True),
         fact.QueueAdded(S, "root.a"),
         fact.QueueRemoved(S, "root.a"),
-        fact.QueueStateChanged(S, "root.a", "Draining"),
-        fact.QueueLimitChanged(S, "root.a", "max", None),
+        fact.QueueStateChanged(S, "root.a", QueueState.DRAINING),
+        fact.QueueLimitChanged(S, "root.a", QueueLimit.MAX, None),
     ],
     ids=lambda decision: type(decision).__name__,
 )
@@ -151,8 +153,7 @@ def test_updated_entries():
         [
             fact.ApplicationAdded(S, "app-1", "root.a", "alice"),
             fact.ApplicationRejected(S, "app-2", "why"),
-            fact.ApplicationChanged(S, "app-2", "root.a", "Rejected", "rejectApplication"),
-            fact.ApplicationChanged(S + 7, "app-1", "root.a", "Accepted", "runApplication"),
+            fact.ApplicationChanged(S + 7, "app-1", "root.a", ApplicationState.ACCEPTED, "runApplication"),
         ],
         "default",
     )
@@ -205,10 +206,11 @@ def test_nodes_and_rejections():
 def test_reading_lists_in_order_gives_the_facts_in_order():
     """AP-96: states precede the allocation that follows from them; a freed room is told before who gets it."""
 
-    def changed(state: str) -> fact.ApplicationChanged:
+    def changed(state: ApplicationState) -> fact.ApplicationChanged:
         return fact.ApplicationChanged(S, "app-1", "root.a", state, "runApplication")
 
-    facts = [changed("Starting"), ALLOCATED, changed("Running"), ALLOCATED, ALLOCATED, released(), released(key="t2"), ALLOCATED]
+    starting, running = changed(ApplicationState.STARTING), changed(ApplicationState.RUNNING)
+    facts = [starting, ALLOCATED, running, ALLOCATED, ALLOCATED, released(), released(key="t2"), ALLOCATED]
     told = [
         name
         for message in responses(facts, "default")

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from world import World, app, ask, node, queue, tree, world
 
 from ykactor.core.messages.asks import AllocationSpec
+from ykactor.core.messages.kinds import NodeAction
 from ykactor.core.messages.submissions import Submission, SubmitAllocation, UpdateNode
 from ykactor.core.values.selector import Requirement, SelectorError, parse, selects
 
@@ -73,7 +74,7 @@ def test_parts() -> None:
 
 
 def labelled(name: str, **attributes: str) -> Submission:
-    return UpdateNode(name, "CREATE", {"vcore": 2}, attributes)  # type: ignore[arg-type]
+    return UpdateNode(name, NodeAction.CREATE, {"vcore": 2}, attributes)  # type: ignore[arg-type]
 
 
 def wants(key: str, text: str, *, vcore: int = 1) -> Submission:

@@ -5,12 +5,13 @@ from world import S_NS, app, ask, node, queue, release, tree, world
 from ykactor.core.messages import facts as fact
 from ykactor.core.messages.asks import AllocationSpec, Ask
 from ykactor.core.messages.fact_order import in_order, told_with
+from ykactor.core.messages.kinds import Change, QueueLimit
 
 ASK = Ask(AllocationSpec("t1", "app-1", {"vcore": 1}), 0, 1)  # type: ignore[arg-type]
 ALICE = fact.Payer("alice")
 OTHER = fact.NodeSchedulable(0, "n1", True)  # type: ignore[arg-type]
-USED = fact.NodeUseChanged(0, ASK, "root.a", "n1", "ADD")  # type: ignore[arg-type]
-CHARGED = fact.UsageChanged(0, ALICE, "root.a", "ADD", {"vcore": 1})  # type: ignore[arg-type]
+USED = fact.NodeUseChanged(0, ASK, "root.a", "n1", Change.ADD)  # type: ignore[arg-type]
+CHARGED = fact.UsageChanged(0, ALICE, "root.a", Change.ADD, {"vcore": 1})  # type: ignore[arg-type]
 ALLOCATED = fact.Allocated(0, ASK, "root.a", "n1")  # type: ignore[arg-type]
 
 
@@ -30,7 +31,7 @@ def test_an_allocation_and_its_state_changes() -> None:
 
 def test_nothing_is_lost_outside_steps() -> None:
     """Facts that are in no step keep their places, state changes at the end included."""
-    facts = [OTHER, changed("app-1", "Running"), OTHER, fact.QueueLimitChanged(0, "root", "max", None), OTHER]  # type: ignore[arg-type]
+    facts = [OTHER, changed("app-1", "Running"), OTHER, fact.QueueLimitChanged(0, "root", QueueLimit.MAX, None), OTHER]  # type: ignore[arg-type]
     assert ordered(*facts, changed("app-1", "Completing")) == [*facts, changed("app-1", "Completing")]
     assert ordered() == []
 

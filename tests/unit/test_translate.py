@@ -5,6 +5,7 @@ import pytest
 from ykactor.core.config.access import UserGroups
 from ykactor.core.messages import facts as decisions
 from ykactor.core.messages import submissions as messages
+from ykactor.core.messages.kinds import NodeAction, TerminationType
 from ykactor.core.values.ids import PartitionName
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON, ProtocolError
@@ -116,9 +117,9 @@ def test_releases_follow_allocations():
         ),
     )
     assert submissions(request)["default"][1:] == [
-        messages.ReleaseAllocations("app-1", "t0", "TIMEOUT"),
-        messages.ReleaseAllocations("app-1", None, "UNKNOWN_TERMINATION_TYPE"),
-        messages.ReleaseAllocations("", "f1", "STOPPED_BY_RM"),
+        messages.ReleaseAllocations("app-1", "t0", TerminationType.TIMEOUT),
+        messages.ReleaseAllocations("app-1", None, TerminationType.UNKNOWN_TERMINATION_TYPE),
+        messages.ReleaseAllocations("", "f1", TerminationType.STOPPED_BY_RM),
     ]
 
 
@@ -150,7 +151,7 @@ def test_order_inside_a_partition_is_the_messages():
         "gpu": ["n2"],
     }
     assert routed["gpu"] == [
-        messages.UpdateNode("n2", "CREATE_DRAIN", {"vcore": 1000}, {"si/node-partition": "gpu"}),
+        messages.UpdateNode("n2", NodeAction.CREATE_DRAIN, {"vcore": 1000}, {"si/node-partition": "gpu"}),
     ]
     assert submissions(si.NodeRequest(nodes=[si.NodeInfo(node_id="n", action="UPDATE")]))["default"][0].capacity is None
 
@@ -229,15 +230,15 @@ def test_unknown_partition():
     assert unknown_partition(messages.AddApplication("app-1", "root.a", "alice"), "gpu", 5) == decisions.ApplicationRejected(
         5, "app-1", "Failed to add application app-1 to partition gpu, partition doesn't exist"
     )
-    for action in ("CREATE", "CREATE_DRAIN"):
+    for action in (NodeAction.CREATE, NodeAction.CREATE_DRAIN):
         assert unknown_partition(messages.UpdateNode("n1", action), "gpu", 5) == decisions.NodeRejected(
             5, "n1", "failed to find partition gpu for new node n1"
         )
     for ignored in (
-        messages.UpdateNode("n1", "UPDATE"),
-        messages.UpdateNode("n1", "DECOMISSION"),
+        messages.UpdateNode("n1", NodeAction.UPDATE),
+        messages.UpdateNode("n1", NodeAction.DECOMISSION),
         messages.RemoveApplication("app-1"),
-        messages.ReleaseAllocations("app-1", None, "STOPPED_BY_RM"),
+        messages.ReleaseAllocations("app-1", None, TerminationType.STOPPED_BY_RM),
     ):
         assert unknown_partition(ignored, "gpu", 5) is None
 

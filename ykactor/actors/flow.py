@@ -36,7 +36,7 @@ class Kind(StrEnum):
 
     #: May wait for room. From a session this becomes back pressure on its TCP connection.
     COMMAND = "command"
-    #: Never waits: there is room for as many as may be under way. Orders to owners (``owners.UNDER_WAY_MAX``), and all answers.
+    #: Never waits: there is room for as many as may be in flight. Orders to owners (``owners.IN_FLIGHT_MAX``), and all answers.
     RESERVED = "reserved"
     #: Never waits: any number are as good as one.
     SIGNAL = "signal"

@@ -29,7 +29,7 @@ from ykactor.actors.commands import (
     TakeSnapshot,
 )
 from ykactor.actors.mailbox import Mailbox
-from ykactor.actors.owners import UNDER_WAY_MAX, Owners, Replies
+from ykactor.actors.owners import IN_FLIGHT_MAX, Owners, Replies
 from ykactor.actors.scheduler import SchedulerActor
 from ykactor.core.config.model import PartitionConfig
 from ykactor.core.inspection.snapshot import partition_state
@@ -49,7 +49,7 @@ INBOX_MAX = 1024
 #: Commands taken in one turn.
 BATCH_MAX = 256
 #: One cycle: few enough placements that planning them and waking their nodes keep the event loop waiting for a few ms only.
-CYCLE_BUDGET = Budget(placements_max=UNDER_WAY_MAX, work_max=40_000)
+CYCLE_BUDGET = Budget(placements_max=IN_FLIGHT_MAX, work_max=40_000)
 #: Cycles that may search without filling up before input is taken again.
 SEARCH_MAX = 16
 #: One step of the manual mode: a single decision, however long the search.
@@ -113,7 +113,7 @@ class PartitionActor:
         #: The last command said that more follows before anything is decided.
         self._on_hold = False
         self._is_removed = False
-        self._replies: Replies = Mailbox(f"partition {config.name} replies", UNDER_WAY_MAX)
+        self._replies: Replies = Mailbox(f"partition {config.name} replies", IN_FLIGHT_MAX)
         self._owners: Owners
         self._scheduler: SchedulerActor
 

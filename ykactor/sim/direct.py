@@ -1,19 +1,20 @@
 """The oracle: the cores of a partition in a plain loop, without trio.
 
-It asks the same generators as the actors and carries their commands out by calling the owners. Whatever order trio
-runs its tasks in, the actors must come to the same decisions.
+It runs the same generators as the actors and carries their commands out by calling the owners. The actors must come to the
+same decisions, in whatever order trio runs their tasks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import Any, TypeVar
 
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
 from ykactor.core.messages.confirmations import confirmations
 from ykactor.core.messages.facts import Decision
 from ykactor.core.messages.submissions import Administration, ApplyConfig, RemovePartition, Submission
-from ykactor.core.objects.registry import Sends
+from ykactor.core.objects.commands import Command
+from ykactor.core.objects.exchange import Exchange, Owner
 from ykactor.core.partition.partition import PartitionCore, refusal_in
 from ykactor.core.partition.reload import changeover, objection
 from ykactor.core.planner.plan import Budget
@@ -22,23 +23,29 @@ from ykactor.core.planner.scheduler import SchedulerCore
 R = TypeVar("R")
 
 
-def carry_out(generator: Generator[Sends, list[object], R]) -> R:
-    """Run a core's generator to its end; every command is handled at once."""
+def carry_out(generator: Exchange[R]) -> R:
+    """Run a core's generator to its end; every command is carried out at once."""
     try:
         sends = next(generator)
         while True:
-            sends = generator.send([cast("Any", owner).handle(command) for owner, command in sends])
+            sends = generator.send(_replies(sends))
     except StopIteration as stop:
-        return cast("R", stop.value)
+        result: R = stop.value
+        return result
+
+
+def _replies(sends: Sequence[tuple[Owner, Command[Any]]]) -> list[Any]:
+    return [owner.handle(command) for owner, command in sends]
 
 
 def run(generator: Generator[None, None, R]) -> R:
-    """Run a generator that only breathes to its end."""
+    """Run a generator to its end that yields only to let other tasks have a turn."""
     try:
         while True:
             next(generator)
     except StopIteration as stop:
-        return cast("R", stop.value)
+        result: R = stop.value
+        return result
 
 
 class DirectPartition:

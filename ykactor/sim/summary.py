@@ -27,6 +27,7 @@ from ykactor.core.messages.facts import (
     Released,
     ReleaseStarted,
 )
+from ykactor.core.messages.kinds import TerminationType
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
 from ykactor.core.values.resources import Resource, add_to
 
@@ -177,7 +178,7 @@ class Summary:
                 self._preemptions += 1
                 self._hoping.add(_key(fact))
                 add_to(self._work_lost, fact.work_lost)
-            case ReleaseStarted(termination_type="PREEMPTED_BY_SCHEDULER"):
+            case ReleaseStarted(termination_type=TerminationType.PREEMPTED_BY_SCHEDULER):
                 self._evictions += 1
             case NodeAdded() | NodeCapacityChanged():
                 self._set_capacity(fact.at_ns, fact.node_id, fact.capacity)

@@ -27,8 +27,11 @@ from ykactor.core.messages.facts import (
     Unreserved,
     UsageChanged,
 )
+from ykactor.core.messages.kinds import Change, TerminationType
 from ykactor.core.values.ids import ApplicationID
 
+#: One for every placement: Python takes its time to look up the member of an enum.
+_ADD = Change.ADD
 #: Facts put in order before other tasks get their turn.
 BREATH = 1000
 
@@ -51,9 +54,9 @@ def told_with(changes: list[Decision], allocated: Allocated) -> list[Decision]:
     rest = [fact for fact in changes if type(fact) is not ApplicationChanged]
     at_ns, ask, queue, node_id = allocated.at_ns, allocated.ask, allocated.queue, allocated.node_id
     assert allocated.payer is not None
-    usage = UsageChanged(at_ns, allocated.payer, queue, "ADD", ask.spec.resource)
+    usage = UsageChanged(at_ns, allocated.payer, queue, _ADD, ask.spec.resource)
     alone = structs.replace(allocated, payer=None)
-    return [NodeUseChanged(at_ns, ask, queue, node_id, "ADD"), *states, usage, alone, *rest]
+    return [NodeUseChanged(at_ns, ask, queue, node_id, _ADD), *states, usage, alone, *rest]
 
 
 def in_order(facts: list[Decision]) -> Iterator[list[Decision]]:
@@ -95,7 +98,7 @@ def _step(facts: list[Decision], anchor: int) -> tuple[int, _Ranks]:
         return _skip(facts, anchor + 1, *_DEPARTURE), _DEPARTURE
     end = _skip(facts, anchor + 1, UsageChanged, NodeUseChanged)
     end += end < len(facts) and type(facts[end]) is AskRemoved
-    if first.termination_type == "PLACEHOLDER_REPLACED":
+    if first.termination_type is TerminationType.PLACEHOLDER_REPLACED:
         successor = _skip(facts, end, ApplicationChanged)
         if successor < len(facts) and type(facts[successor]) is Allocated:
             return _skip(facts, successor + 1, UsageChanged, NodeUseChanged), _REPLACEMENT

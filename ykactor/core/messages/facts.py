@@ -8,6 +8,8 @@ cycles.
 from msgspec import Struct
 
 from ykactor.core.messages.asks import Ask
+from ykactor.core.messages.kinds import Change, Gate, QueueLimit, TerminationType
+from ykactor.core.messages.states import ApplicationState, QueueState
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
 from ykactor.core.values.resources import Resource
 
@@ -66,7 +68,7 @@ class ForeignChanged(Fact, frozen=True, gc=False):
 
     node_id: NodeID
     allocation_key: AllocationKey
-    change: str
+    change: Change
     resource: Resource
     occupied: Resource
 
@@ -96,7 +98,7 @@ class ApplicationChanged(Fact, frozen=True, gc=False):
 
     application_id: ApplicationID
     queue: QueuePath
-    state: str
+    state: ApplicationState
     message: str
 
 
@@ -193,7 +195,7 @@ class Released(Fact, frozen=True, gc=False):
     ask: Ask
     queue: QueuePath
     node_id: NodeID
-    termination_type: str
+    termination_type: TerminationType
     message: str
 
     def is_with_node(self) -> bool:
@@ -207,7 +209,7 @@ class NodeUseChanged(Fact, frozen=True, gc=False):
     ask: Ask
     queue: QueuePath
     node_id: NodeID
-    change: str
+    change: Change
 
 
 class UsageChanged(Fact, frozen=True, gc=False):
@@ -215,7 +217,7 @@ class UsageChanged(Fact, frozen=True, gc=False):
 
     payer: Payer
     queue: QueuePath
-    change: str
+    change: Change
     resource: Resource
 
 
@@ -225,7 +227,7 @@ class GroupLinkChanged(Fact, frozen=True, gc=False):
     application_id: ApplicationID
     queue: QueuePath
     group: str
-    change: str
+    change: Change
 
 
 class LimitChanged(Fact, frozen=True, gc=False):
@@ -233,7 +235,7 @@ class LimitChanged(Fact, frozen=True, gc=False):
 
     queue: QueuePath
     whose: str
-    change: str
+    change: Change
 
 
 class RunnableChanged(Fact, frozen=True, gc=False):
@@ -241,7 +243,7 @@ class RunnableChanged(Fact, frozen=True, gc=False):
 
     application_id: ApplicationID
     queue: QueuePath
-    gate: str
+    gate: Gate
     can_run: bool
 
 
@@ -254,7 +256,7 @@ class ReleaseStarted(Fact, frozen=True, gc=False):
     ask: Ask
     queue: QueuePath
     node_id: NodeID | None
-    termination_type: str
+    termination_type: TerminationType
     message: str
 
 
@@ -405,7 +407,7 @@ class QueueStateChanged(Fact, frozen=True, gc=False):
     """A queue became Active or Draining."""
 
     queue: QueuePath
-    state: str
+    state: QueueState
 
 
 class QueueTypeChanged(Fact, frozen=True, gc=False):
@@ -419,7 +421,7 @@ class QueueLimitChanged(Fact, frozen=True, gc=False):
     """A queue's ``max`` or ``guaranteed`` (named by ``limit``) is now ``resource``; None is "not set"."""
 
     queue: QueuePath
-    limit: str
+    limit: QueueLimit
     resource: Resource | None
 
 

@@ -9,6 +9,7 @@ from msgspec import Struct
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import PartitionConfig
 from ykactor.core.messages.asks import AllocationSpec
+from ykactor.core.messages.kinds import NodeAction, TerminationType
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID
 from ykactor.core.values.resources import Resource
 
@@ -24,7 +25,7 @@ class ReleaseAllocations(Struct, frozen=True, gc=False):
 
     application_id: ApplicationID
     allocation_key: AllocationKey | None
-    termination_type: str
+    termination_type: TerminationType
 
 
 class AddApplication(Struct, frozen=True, gc=False):
@@ -52,10 +53,10 @@ class RemoveApplication(Struct, frozen=True, gc=False):
 
 
 class UpdateNode(Struct, frozen=True, gc=False):
-    """One entry of ``NodeRequest.nodes``; ``action`` is the SI's name (SC-152)."""
+    """One entry of ``NodeRequest.nodes`` (SC-152)."""
 
     node_id: NodeID
-    action: str
+    action: NodeAction
     capacity: Resource | None = None
     attributes: dict[str, str] = {}
 

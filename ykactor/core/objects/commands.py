@@ -1,4 +1,6 @@
-"""The commands that queues and nodes carry out, and what each returns."""
+"""The commands that queues and nodes carry out, each with the type of its reply."""
+
+from typing import Generic, TypeVar
 
 from msgspec import Struct
 
@@ -13,6 +15,28 @@ from ykactor.core.objects.application import Application
 from ykactor.core.values.ids import AllocationKey, ApplicationID, QueuePath
 from ykactor.core.values.resources import Resource
 
+R_co = TypeVar("R_co", covariant=True)
+
+#: By position in a batch or plan: what an entry caused, in order.
+Positioned = list[tuple[int, list[Decision]]]
+#: By (deadline, arrival number of the application): what each expired timer caused, in order.
+Expired = list[tuple[tuple[int, int], list[Decision]]]
+
+
+class Command(Struct, Generic[R_co], frozen=True):
+    """What an owner is to do; the type argument is the type of its reply."""
+
+
+class QueueCommand(Command[R_co], frozen=True):
+    """A command for a leaf or a parent queue."""
+
+
+class NodeCommand(Command[R_co], frozen=True):
+    """A command for a node."""
+
+
+# ---- leaves
+
 
 class Entry(Struct, frozen=True, gc=False):
     """One submission for a leaf: its place in the batch, what it says, and the partition's stamp on it."""
@@ -21,104 +45,95 @@ class Entry(Struct, frozen=True, gc=False):
     submission: AddApplication | SubmitAllocation | ReleaseAllocations | RemoveApplication
     arrival_ns: int
     arrival: int
-    #: Who a new application runs as.
+    #: The user of a new application.
     who: UserGroups | None = None
 
 
-class SubmitBatch(Struct, frozen=True, gc=False):
-    """Submissions in order. Answer: for each its position and facts, in the same order."""
+class SubmitBatch(QueueCommand[Positioned], frozen=True, gc=False):
+    """Handle submissions in order. Reply: for each its position and its facts, in the same order."""
 
     now_ns: int
     entries: list[Entry]
 
 
-class SettleBatch(Struct, frozen=True, gc=False):
-    """What a plan decided for this leaf, with the places in the plan. Answer: what follows from each, by place."""
+class SettleBatch(QueueCommand[Positioned], frozen=True, gc=False):
+    """Record the steps of a plan that concern this leaf, with their positions in the plan.
+
+    Reply: what follows from each, by position; steps that cause nothing more are left out.
+    """
 
     now_ns: int
     decisions: list[tuple[int, Planned]]
 
 
-class EndAllocations(Struct, frozen=True, gc=False):
-    """These allocations, or what was to become one, ended with their node (SC-112). Answer: facts, state changes first."""
+class EndAllocations(QueueCommand[list[Decision]], frozen=True, gc=False):
+    """End these allocations, and the places of real asks that wait for a placeholder, with their node (SC-112)."""
 
     now_ns: int
     keys: list[tuple[ApplicationID, AllocationKey]]
     message: str
 
 
-class FailAll(Struct, frozen=True, gc=False):
-    """Every application fails because of ``why``, and what it runs ends with ``message``. Answer: facts."""
+class FailAll(QueueCommand[list[Decision]], frozen=True, gc=False):
+    """Let every application fail because of ``why``; its allocations end with ``message``."""
 
     now_ns: int
     why: str
     message: str
 
 
-class Terminate(Struct, frozen=True, gc=False):
-    """An application fails because somebody ended it. Answer: facts."""
+class Terminate(QueueCommand[list[Decision]], frozen=True, gc=False):
+    """Let an application fail because an administrator ends it."""
 
     now_ns: int
     application_id: ApplicationID
 
 
-class GiveAway(Struct, frozen=True, gc=False):
-    """An application goes to another leaf. Answer: the ``Application``, which has no other owner until it is taken over."""
+class GiveAway(QueueCommand[Application], frozen=True, gc=False):
+    """Hand over an application. Reply: the application, which has no owner until another leaf takes it over."""
 
     application_id: ApplicationID
 
 
-class TakeOver(Struct, frozen=True):
-    """Another leaf has given this application away."""
+class TakeOver(QueueCommand[None], frozen=True):
+    """Become the leaf of an application that another leaf has given away."""
 
     application: Application
 
 
-class FireTimers(Struct, frozen=True, gc=False):
-    """Fire what is due. Answer: ((deadline, arrival number), facts) for each timer, in order."""
+class FireTimers(QueueCommand[Expired], frozen=True, gc=False):
+    """Fire every timer that is due."""
 
     now_ns: int
 
 
-class Configure(Struct, frozen=True):
-    """The queue's settings and state from now on; ``config`` is None for a queue that has left the configuration."""
+# ---- parents, and both kinds of queues
+
+
+class Adopt(QueueCommand[None], frozen=True, gc=False):
+    """Add these children to a parent."""
+
+    children: tuple[QueuePath, ...]
+
+
+class Disown(QueueCommand[None], frozen=True, gc=False):
+    """Remove these children from a parent."""
+
+    children: tuple[QueuePath, ...]
+
+
+class Configure(QueueCommand[None], frozen=True):
+    """Set the settings and the state of a queue; ``config`` is None for a queue that has left the configuration."""
 
     config: QueueConfig | None
     state: QueueState
 
 
-class Adopt(Struct, frozen=True, gc=False):
-    """A parent has these children more."""
-
-    children: tuple[QueuePath, ...]
+class Close(QueueCommand[None], frozen=True, gc=False):
+    """The queue is removed (the actor ends). The last command a queue gets."""
 
 
-class Disown(Struct, frozen=True, gc=False):
-    """A parent has these children no more."""
-
-    children: tuple[QueuePath, ...]
-
-
-class Close(Struct, frozen=True, gc=False):
-    """The queue is gone (the actor ends). The last command a queue gets."""
-
-
-LeafCommand = (
-    SubmitBatch | SettleBatch | EndAllocations | FailAll | Terminate | GiveAway | TakeOver | FireTimers | Configure | Close
-)
-
-
-ParentCommand = Configure | Adopt | Disown | Close
-
-
-Positioned = list[tuple[int, list[Decision]]]
-
-
-class PlaceBatch(Struct, frozen=True, gc=False):
-    """Put these asks on the node, all or nothing, if it is still at ``revision``."""
-
-    revision: int
-    asks: list[Ask]
+# ---- nodes
 
 
 class Placed(Struct, frozen=True, gc=False):
@@ -134,51 +149,52 @@ class Refused(Struct, frozen=True, gc=False):
     reason: str
 
 
-class ChangeAllocations(Struct, frozen=True, gc=False):
-    """Facts the resource manager reported, in order: allocations that run here (True) or ended (False). Never refused (QU-41)."""
+class PlaceBatch(NodeCommand[Placed | Refused], frozen=True, gc=False):
+    """Put these asks on the node, all or none, if it is still at ``revision``."""
+
+    revision: int
+    asks: list[Ask]
+
+
+class ChangeAllocations(NodeCommand[None], frozen=True, gc=False):
+    """What the resource manager reported, in order: allocations that run here (True) or ended (False). Never refused (QU-41)."""
 
     changes: list[tuple[bool, Ask]]
 
 
-class Register(Struct, frozen=True, gc=False):
-    """The first command a node gets: tell the world."""
+class Register(NodeCommand[list[Decision]], frozen=True, gc=False):
+    """Report the new node. The first command a node gets."""
 
     now_ns: int
 
 
-class SetCapacity(Struct, frozen=True, gc=False):
+class SetCapacity(NodeCommand[list[Decision]], frozen=True, gc=False):
+    """Change the capacity (SC-103)."""
+
     now_ns: int
     capacity: Resource
 
 
-class SetSchedulable(Struct, frozen=True, gc=False):
+class SetSchedulable(NodeCommand[list[Decision]], frozen=True, gc=False):
+    """Set the schedulable flag (SC-110)."""
+
     now_ns: int
     schedulable: bool
 
 
-class PlaceForeign(Struct, frozen=True, gc=False):
-    """A task that somebody else placed takes room here (SC-81); the same key again replaces it (SC-82)."""
+class PlaceForeign(NodeCommand[list[Decision]], frozen=True, gc=False):
+    """A foreign allocation uses resources here (SC-81); the same key again replaces it (SC-82)."""
 
     now_ns: int
     spec: AllocationSpec
 
 
-class ReleaseForeign(Struct, frozen=True, gc=False):
+class ReleaseForeign(NodeCommand[list[Decision]], frozen=True, gc=False):
+    """A foreign allocation ended."""
+
     now_ns: int
     allocation_key: AllocationKey
 
 
-class Decommission(Struct, frozen=True, gc=False):
-    """The node leaves: answers what ran on it. The last command a node gets."""
-
-
-NodeCommand = (
-    PlaceBatch
-    | ChangeAllocations
-    | Register
-    | SetCapacity
-    | SetSchedulable
-    | PlaceForeign
-    | ReleaseForeign
-    | Decommission
-)
+class Decommission(NodeCommand[list[Ask]], frozen=True, gc=False):
+    """The node leaves. Reply: what ran on it. The last command a node gets."""

@@ -77,7 +77,7 @@ class Gang:
         group = self.groups.get(name)
         return group is not None and group.is_open()
 
-    def secure(self, resource: Resource) -> None:
+    def placeholder_allocated(self, resource: Resource) -> None:
         """A placeholder was allocated."""
         add_to(self.secured, resource)
 

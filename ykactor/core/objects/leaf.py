@@ -1,10 +1,11 @@
-"""Queues: the leaf, which owns its applications, and the parent, which owns its child set. Both own their configuration.
+"""A leaf queue: it owns its settings and its applications.
 
-Commands come from the partition, and for a leaf also from the scheduler (``SettleBatch``). Answers are facts in
-order.
+Commands come from the partition, and from the scheduler (``SettleBatch``). Most replies are facts, in the order in which they
+became true.
 """
 
 import heapq
+from typing import Any, TypeVar
 
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import QueueConfig
@@ -19,11 +20,12 @@ from ykactor.core.objects.commands import (
     Configure,
     EndAllocations,
     Entry,
+    Expired,
     FailAll,
     FireTimers,
     GiveAway,
-    LeafCommand,
     Positioned,
+    QueueCommand,
     SettleBatch,
     SubmitBatch,
     TakeOver,
@@ -31,6 +33,8 @@ from ykactor.core.objects.commands import (
 )
 from ykactor.core.objects.lifecycle import Timer, states_first
 from ykactor.core.values.ids import ApplicationID
+
+R = TypeVar("R")
 
 
 class LeafCore:
@@ -40,19 +44,19 @@ class LeafCore:
         self.path = config.path
         self.config = config
         self.state = QueueState.ACTIVE
-        #: Live applications in the order in which they came to this leaf.
+        #: Applications that have not ended, in the order in which they came to this leaf.
         self.applications: dict[ApplicationID, Application] = {}
         self._timers: list[tuple[int, int, ApplicationID, Timer]] = []
         #: When the next timer of any application is due; None when there is none.
         self.deadline_ns: int | None = None
 
-    def handle(self, command: LeafCommand) -> object:
-        """Carry out one command; what comes back is said at the command."""
-        answer = self._carry_out(command)
+    def handle(self, command: QueueCommand[R]) -> R:
+        """Carry out one command. Returns its reply."""
+        reply: R = self._carry_out(command)
         self.deadline_ns = self._next_deadline_ns()
-        return answer
+        return reply
 
-    def _carry_out(self, command: LeafCommand) -> object:
+    def _carry_out(self, command: QueueCommand[Any]) -> Any:
         match command:
             case SubmitBatch():
                 return self.on_submit_batch(command)
@@ -76,6 +80,8 @@ class LeafCore:
             case Close():
                 self.applications.clear()
                 self._timers.clear()
+            case _:
+                raise TypeError(f"{command} is not for a leaf")
         return None
 
     def _next_deadline_ns(self) -> int | None:
@@ -96,7 +102,7 @@ class LeafCore:
 
     def on_submit_batch(self, command: SubmitBatch) -> Positioned:
         now_ns = command.now_ns
-        answer = []
+        reply = []
         for entry in command.entries:
             submission = entry.submission
             if type(submission) is AddApplication:
@@ -104,8 +110,8 @@ class LeafCore:
                 facts = [self._add_application(now_ns, submission, entry.who, entry.arrival_ns, entry.arrival)]
             else:
                 facts = self._on_application(now_ns, entry)
-            answer.append((entry.position, facts))
-        return answer
+            reply.append((entry.position, facts))
+        return reply
 
     def _add_application(
         self, now_ns: int, spec: AddApplication, who: UserGroups, arrival_ns: int, arrival: int
@@ -147,22 +153,22 @@ class LeafCore:
         return facts
 
     def _keep_or_drop(self, application: Application) -> None:
-        """Know the timers that it armed; forget it when it has left."""
+        """Note the timers that an application set; drop the application when it has ended."""
         if application.armed:
             self._arm(application)
         if application.has_ended():
             del self.applications[application.application_id]
 
     def on_settle_batch(self, command: SettleBatch) -> Positioned:
-        answer = []
+        reply = []
         for position, decision in command.decisions:
             application = self.applications[decision.ask.spec.application_id]
             changes = _settle(application, command.now_ns, decision)
             if changes:
-                answer.append((position, changes))
+                reply.append((position, changes))
             if application.armed:
                 self._arm(application)
-        return answer
+        return reply
 
     def on_end_allocations(self, command: EndAllocations) -> list[Decision]:
         facts: list[Decision] = []
@@ -170,12 +176,12 @@ class LeafCore:
             application = self.applications[application_id]
             facts += application.lose(command.now_ns, key, command.message)
             self._keep_or_drop(application)
-        return states_first(facts)  # one list of releases, not cut in two
+        return states_first(facts)  # so that the releases are not split into several messages
 
     def on_fail_all(self, command: FailAll) -> list[Decision]:
         failing = list(self.applications.values())
         self.applications.clear()
-        return [fact for it in failing for fact in it.fail(command.now_ns, command.why, command.message)]
+        return [fact for application in failing for fact in application.fail(command.now_ns, command.why, command.message)]
 
     def on_terminate(self, now_ns: int, application: Application) -> list[Decision]:
         facts = application.terminate(now_ns)
@@ -187,19 +193,19 @@ class LeafCore:
         self.applications[application.application_id] = application
         self._arm(application)
 
-    def on_fire_timers(self, command: FireTimers) -> list[tuple[tuple[int, int], list[Decision]]]:
-        answer = []
+    def on_fire_timers(self, command: FireTimers) -> Expired:
+        reply = []
         while (deadline_ns := self._next_deadline_ns()) is not None and deadline_ns <= command.now_ns:
             _, arrival, application_id, timer = heapq.heappop(self._timers)
             application = self.applications[application_id]
             facts = application.fire_timer(command.now_ns, timer)
             self._keep_or_drop(application)
-            answer.append(((deadline_ns, arrival), facts))
-        return answer
+            reply.append(((deadline_ns, arrival), facts))
+        return reply
 
 
 def _too_late(now_ns: int, submission: object) -> list[Decision]:
-    """What an application that has just ended answers (AP-103)."""
+    """The refusal of a submission for an application that has just ended (AP-103)."""
     if type(submission) is not SubmitAllocation:
         return []
     spec = submission.spec
@@ -214,6 +220,6 @@ def _settle(application: Application, now_ns: int, decision: Planned) -> list[De
         case Replacement():
             return placeholders.start_replacement(application, now_ns, decision.ask, decision.placeholder, decision.node_id)
         case Cancellation():
-            return placeholders.cancel(application, now_ns, decision.placeholder)
+            return placeholders.release_too_small(application, now_ns, decision.placeholder)
         case Eviction():
-            return application.evict(now_ns, decision.ask.spec.allocation_key, decision.message)
+            return application.preempt(now_ns, decision.ask.spec.allocation_key, decision.message)

@@ -89,7 +89,7 @@ class Lifecycle:
         self.set_timer(Timer.STATE, now_ns + _STATE_TIMERS[state][0] if state in _STATE_TIMERS else None)
         if state in _STARTED and self.execution_timeout_ns and Timer.EXECUTION not in self.timers:
             self.set_timer(Timer.EXECUTION, now_ns + self.execution_timeout_ns)
-        return ApplicationChanged(now_ns, self.application_id, self.queue, state.value, message)
+        return ApplicationChanged(now_ns, self.application_id, self.queue, state, message)
 
     def set_timer(self, timer: Timer, deadline_ns: int | None) -> None:
         """Ring at ``deadline_ns``, or not at all."""

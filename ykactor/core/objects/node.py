@@ -1,12 +1,14 @@
 """A node: its capacity and what runs on it.
 
-``NodeCore`` is the one writer of these facts. Commands come from the partition (what the resource manager says) and
-from the scheduler (``PlaceBatch``); each is validated as a whole before anything changes.
+Only ``NodeCore`` writes these. Commands come from the partition (what the resource manager reports) and from the
+scheduler (``PlaceBatch``); each is validated as a whole before anything changes.
 """
 
+from typing import Any, TypeVar
 
 from ykactor.core.messages.asks import AllocationSpec, Ask, AskID, ask_id
 from ykactor.core.messages.facts import Decision, ForeignChanged, NodeAdded, NodeCapacityChanged, NodeSchedulable
+from ykactor.core.messages.kinds import Change
 from ykactor.core.objects.commands import (
     ChangeAllocations,
     Decommission,
@@ -23,13 +25,15 @@ from ykactor.core.objects.commands import (
 from ykactor.core.values.ids import AllocationKey, NodeID
 from ykactor.core.values.resources import Resource, add_to, fits, positive, saturated, subtract_from, subtracted, text
 
+R = TypeVar("R")
+
 
 class NodeCore:
     """One node. Read freely between commands; written only by ``handle``."""
 
     def __init__(self, node_id: NodeID, capacity: Resource, schedulable: bool, attributes: dict[str, str]) -> None:
         self.node_id = node_id
-        #: What the node offers: zero types removed (SC-152), and negative ones, which would take from other nodes.
+        #: Zero quantities are removed (SC-152), negative ones too: they would lower the total of the partition.
         self.capacity = positive(capacity)
         self.schedulable = schedulable
         self.attributes = attributes
@@ -44,13 +48,17 @@ class NodeCore:
         #: One higher after every change of ``available``, ``schedulable`` or ``allocations``.
         self.revision = 0
 
-    def handle(self, command: NodeCommand) -> object:
-        """Carry out one command; the answer is ``Placed``/``Refused`` or a list (facts, or what ran here)."""
+    def handle(self, command: NodeCommand[R]) -> R:
+        """Carry out one command. Returns its reply."""
+        reply: R = self._carry_out(command)
+        return reply
+
+    def _carry_out(self, command: NodeCommand[Any]) -> Any:
         match command:
             case PlaceBatch():
                 return self.on_place_batch(command)
             case ChangeAllocations():
-                return self.on_change_allocations(command)
+                self.on_change_allocations(command)
             case Register(now_ns):
                 return self.on_register(now_ns)
             case SetCapacity():
@@ -63,6 +71,9 @@ class NodeCore:
                 return self.on_release_foreign(command)
             case Decommission():
                 return list(self.allocations.values())
+            case _:
+                raise TypeError(f"{command} is not for a node")
+        return None
 
     def on_register(self, now_ns: int) -> list[Decision]:
         """The flag first, then the node itself (EV-22)."""
@@ -72,7 +83,7 @@ class NodeCore:
         ]
 
     def on_place_batch(self, command: PlaceBatch) -> Placed | Refused:
-        """Validate all, then mutate: fits, unknown key, expected revision."""
+        """Validate everything, then change: expected revision, no known key, enough room."""
         if command.revision != self.revision:
             return Refused(self.revision, f"node {self.node_id}: at revision {self.revision}, expected {command.revision}")
         left = dict(self.available)
@@ -94,7 +105,7 @@ class NodeCore:
         self.revision += 1
         return Placed(self.revision)
 
-    def on_change_allocations(self, command: ChangeAllocations) -> list[Decision]:
+    def on_change_allocations(self, command: ChangeAllocations) -> None:
         for arrives, ask in command.changes:
             if arrives:
                 self._put(ask)
@@ -103,7 +114,6 @@ class NodeCore:
                 subtract_from(self.allocated, ask.spec.resource)
                 add_to(self.available, ask.spec.resource)
         self.revision += 1
-        return []
 
     def on_set_capacity(self, command: SetCapacity) -> list[Decision]:
         capacity = positive(command.capacity)
@@ -130,16 +140,16 @@ class NodeCore:
             subtract_from(self.occupied, before.resource)
         add_to(self.occupied, spec.resource)
         self._reckon_available()
-        change = "ADD" if before is None else "SET"
+        change = Change.ADD if before is None else Change.SET
         return [self._foreign_changed(command.now_ns, spec, change)]
 
     def on_release_foreign(self, command: ReleaseForeign) -> list[Decision]:
         spec = self.foreign.pop(command.allocation_key)
         subtract_from(self.occupied, spec.resource)
         self._reckon_available()
-        return [self._foreign_changed(command.now_ns, spec, "REMOVE")]
+        return [self._foreign_changed(command.now_ns, spec, Change.REMOVE)]
 
-    def _foreign_changed(self, now_ns: int, spec: AllocationSpec, change: str) -> ForeignChanged:
+    def _foreign_changed(self, now_ns: int, spec: AllocationSpec, change: Change) -> ForeignChanged:
         return ForeignChanged(now_ns, self.node_id, spec.allocation_key, change, spec.resource, saturated(self.occupied))
 
     def _put(self, ask: Ask) -> None:

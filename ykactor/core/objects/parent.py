@@ -1,9 +1,13 @@
 """A parent queue: it owns its settings and the set of its children."""
 
+from typing import Any, TypeVar
+
 from ykactor.core.config.model import QueueConfig
 from ykactor.core.messages.states import QueueState
-from ykactor.core.objects.commands import Adopt, Close, Configure, Disown, ParentCommand
+from ykactor.core.objects.commands import Adopt, Close, Configure, Disown, QueueCommand
 from ykactor.core.values.ids import QueuePath
+
+R = TypeVar("R")
 
 
 class ParentCore:
@@ -16,8 +20,12 @@ class ParentCore:
         #: In the order in which they came.
         self.children: dict[QueuePath, None] = {}
 
-    def handle(self, command: ParentCommand) -> object:
-        """Carry out one command; there is nothing to answer."""
+    def handle(self, command: QueueCommand[R]) -> R:
+        """Carry out one command. Returns its reply."""
+        reply: R = self._carry_out(command)
+        return reply
+
+    def _carry_out(self, command: QueueCommand[Any]) -> Any:
         match command:
             case Configure():
                 self.config = command.config or self.config
@@ -29,4 +37,6 @@ class ParentCore:
                     del self.children[child]
             case Close():
                 self.children.clear()
+            case _:
+                raise TypeError(f"{command} is not for a parent")
         return None

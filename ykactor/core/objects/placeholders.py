@@ -1,13 +1,11 @@
-"""What an application does with its placeholders (GA-73 to GA-78): they are counted, replaced, told to go, and gone.
+"""What happens to the placeholders of an application (GA-73 to GA-78): they are allocated, replaced, released, and end.
 
-A part of ``applications``, in functions of its own. What has to be remembered is in ``gang``.
+Functions on the record of one application; each returns the facts that it caused, in order.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from ykactor.core.messages.asks import AllocationSpec, Ask, resized
+from ykactor.core.messages.asks import Ask, resized
 from ykactor.core.messages.facts import (
     Allocated,
     AskRemoved,
@@ -17,199 +15,215 @@ from ykactor.core.messages.facts import (
     ReleaseStarted,
     TaskGroupChanged,
 )
+from ykactor.core.messages.kinds import TerminationType
 from ykactor.core.messages.states import ApplicationEvent, ApplicationState
 from ykactor.core.objects.gang import ON_TIMEOUT, placeholder_deadline_ns
 from ykactor.core.objects.lifecycle import HAVE_STARTED, Timer
+from ykactor.core.objects.record import ApplicationRecord
 from ykactor.core.values.ids import AllocationKey, NodeID
-from ykactor.core.values.resources import fits
-
-if TYPE_CHECKING:
-    from ykactor.core.objects.application import Application
-
+from ykactor.core.values.resources import Resource, fits
 
 # ---- before they are replaced
 
 
-def count(it: Application, now_ns: int, ask: Ask) -> list[Decision]:
-    """A placeholder came, waiting or running: real asks of its group wait for it from now on (GA-13)."""
+def add(application: ApplicationRecord, now_ns: int, ask: Ask) -> list[Decision]:
+    """A placeholder is new, pending or running: real asks of its task group wait for it from now on (GA-13)."""
     name = ask.spec.task_group_name
-    was_open = it.gang.is_open(name)
-    it.gang.add(ask)
-    return [] if was_open else [TaskGroupChanged(now_ns, it.application_id, name, is_open=True)]
+    was_open = application.gang.is_open(name)
+    application.gang.add(ask)
+    return [] if was_open else [TaskGroupChanged(now_ns, application.application_id, name, is_open=True)]
 
 
-def secure(it: Application, now_ns: int, ask: Ask) -> list[Decision]:
-    """A placeholder was allocated: the gang may be complete (AP-38), and its time runs from the first on (GA-40)."""
-    gang = it.gang
-    gang.secure(ask.spec.resource)
-    if it.state is not ApplicationState.ACCEPTED:
+def allocated(application: ApplicationRecord, now_ns: int, ask: Ask) -> list[Decision]:
+    """A placeholder was allocated: the gang may be complete (AP-38), and its timeout runs from the first one on (GA-40)."""
+    gang = application.gang
+    gang.placeholder_allocated(ask.spec.resource)
+    if application.state is not ApplicationState.ACCEPTED:
         return []
-    if Timer.PLACEHOLDERS not in it.timers:
-        it.set_timer(Timer.PLACEHOLDERS, placeholder_deadline_ns(now_ns, gang, it.tags))
-    return it.run(now_ns) if gang.is_complete() and not gang.is_over else []
+    if Timer.PLACEHOLDERS not in application.timers:
+        application.set_timer(Timer.PLACEHOLDERS, placeholder_deadline_ns(now_ns, gang, application.tags))
+    return application.run(now_ns) if gang.is_complete() and not gang.is_over else []
 
 
 # ---- replacement
 
 
 def start_replacement(
-    it: Application, now_ns: int, ask: Ask, placeholder: AllocationKey, node_id: NodeID
+    application: ApplicationRecord, now_ns: int, ask: Ask, placeholder: AllocationKey, node_id: NodeID
 ) -> list[Decision]:
-    """A real ask will take a placeholder's place when its end is confirmed (GA-76, GA-77)."""
-    del it.asks[ask.spec.allocation_key]
-    holder, holder_node_id = it.allocations[placeholder]
-    it.gang.released.add(placeholder)
-    it.gang.replacing[placeholder] = ask, node_id
-    message = f"replacing allocationKey: {ask.spec.allocation_key}"
-    return [ReleaseStarted(now_ns, holder, it.queue, holder_node_id, "PLACEHOLDER_REPLACED", message)]
+    """A real ask will replace a placeholder when the end of the placeholder is confirmed (GA-76, GA-77)."""
+    del application.asks[ask.spec.allocation_key]
+    replaced, placeholder_node_id = application.allocations[placeholder]
+    application.gang.released.add(placeholder)
+    application.gang.replacing[placeholder] = ask, node_id
+    why, message = TerminationType.PLACEHOLDER_REPLACED, f"replacing allocationKey: {ask.spec.allocation_key}"
+    return [ReleaseStarted(now_ns, replaced, application.queue, placeholder_node_id, why, message)]
 
 
-def is_moving(it: Application, placeholder: AllocationKey) -> bool:
-    """Whether the real task that takes its place has one on another node already."""
-    replacing = it.gang.replacing
-    return placeholder in replacing and replacing[placeholder][1] != it.allocations[placeholder][1]
+def is_replaced_elsewhere(application: ApplicationRecord, placeholder: AllocationKey) -> bool:
+    """Whether the real ask that replaces the placeholder already has a place on another node."""
+    replacing = application.gang.replacing
+    return placeholder in replacing and replacing[placeholder][1] != application.allocations[placeholder][1]
 
 
-def _give_up_place(it: Application, now_ns: int, placeholder: AllocationKey) -> list[Decision]:
-    """Nobody takes the placeholder's place any more, on whatever node it was."""
-    was_moving = is_moving(it, placeholder)
-    real, node_id = it.gang.replacing.pop(placeholder)
-    return [PlaceGivenUp(now_ns, real, node_id)] if was_moving else []
+def withdraw(application: ApplicationRecord, now_ns: int, placeholder: AllocationKey) -> list[Decision]:
+    """Nothing replaces the placeholder any more; a place on another node becomes free."""
+    was_elsewhere = is_replaced_elsewhere(application, placeholder)
+    real, node_id = application.gang.replacing.pop(placeholder)
+    return [PlaceGivenUp(now_ns, real, node_id)] if was_elsewhere else []
 
 
-def cut(it: Application, now_ns: int, key: AllocationKey) -> list[Decision]:
-    """What is about to take a placeholder's place is cancelled; the placeholder's end is still awaited (AP-125)."""
-    placeholder = it.gang.placeholder_of(key)
-    return [] if placeholder is None else _cut(it, now_ns, placeholder)
+def cancel_replacement(application: ApplicationRecord, now_ns: int, key: AllocationKey) -> list[Decision]:
+    """The real ask ``key`` is cancelled while it waits for its placeholder, whose end is still expected (AP-125)."""
+    placeholder = application.gang.placeholder_of(key)
+    return [] if placeholder is None else _cancel_replacement_of(application, now_ns, placeholder)
 
 
-def _cut(it: Application, now_ns: int, placeholder: AllocationKey) -> list[Decision]:
-    real, _ = it.gang.replacing[placeholder]
-    return [*_give_up_place(it, now_ns, placeholder), AskRemoved(now_ns, real, it.queue, False)]
+def _cancel_replacement_of(application: ApplicationRecord, now_ns: int, placeholder: AllocationKey) -> list[Decision]:
+    real, _ = application.gang.replacing[placeholder]
+    return [*withdraw(application, now_ns, placeholder), AskRemoved(now_ns, real, application.queue, False)]
 
 
-def cut_all(it: Application, now_ns: int) -> list[Decision]:
-    """Nothing is about to take a place any more."""
-    return [fact for placeholder in list(it.gang.replacing) for fact in _cut(it, now_ns, placeholder)]
+def cancel_replacements(application: ApplicationRecord, now_ns: int) -> list[Decision]:
+    """Cancel every real ask that waits for its placeholder."""
+    waited_for = list(application.gang.replacing)
+    return [fact for placeholder in waited_for for fact in _cancel_replacement_of(application, now_ns, placeholder)]
 
 
-def lose_taker(it: Application, now_ns: int, key: AllocationKey) -> list[Decision]:
-    """The node is gone on which a real task waited for its placeholder to go (SC-115)."""
-    placeholder = it.gang.placeholder_of(key)
+def lose_replacement(application: ApplicationRecord, now_ns: int, key: AllocationKey) -> list[Decision]:
+    """The node has left on which the real ask ``key`` had its place; its placeholder is on another node (SC-115)."""
+    placeholder = application.gang.placeholder_of(key)
     assert placeholder is not None
-    real, _ = it.gang.replacing.pop(placeholder)
-    return _take_back(it, now_ns, real)
+    real, _ = application.gang.replacing.pop(placeholder)
+    return _return_ask(application, now_ns, real)
 
 
-def cancel(it: Application, now_ns: int, placeholder: AllocationKey) -> list[Decision]:
-    """A placeholder is smaller than what should take its place (GA-75)."""
-    return it.start_release(now_ns, [placeholder], "cancel placeholder: resource incompatible")
-
-
-def change_taker(it: Application, now_ns: int, placeholder: AllocationKey, spec: AllocationSpec) -> list[Decision]:
-    """What waits for its placeholder to go has this size (AP-110), or it runs elsewhere already (AP-112)."""
-    before, node_id = it.gang.replacing[placeholder]
-    if spec.node_id is None and spec.resource == before.spec.resource:
+def resize_replacement(
+    application: ApplicationRecord, now_ns: int, placeholder: AllocationKey, resource: Resource
+) -> list[Decision]:
+    """The real ask that waits for this placeholder has another size (AP-110)."""
+    before, node_id = application.gang.replacing[placeholder]
+    if resource == before.spec.resource:
         return []  # AP-114
-    real = resized(before, spec.resource)
-    if spec.node_id is not None:
-        return _give_up_place(it, now_ns, placeholder) + it.allocate(now_ns, real, spec.node_id, recovered=True)
-    if is_moving(it, placeholder):  # its place there is for another size
-        return _give_up_place(it, now_ns, placeholder) + _take_back(it, now_ns, real)
-    it.gang.replacing[placeholder] = real, node_id
+    real = resized(before, resource)
+    if is_replaced_elsewhere(application, placeholder):  # its place on the other node has the old size
+        return withdraw(application, now_ns, placeholder) + _return_ask(application, now_ns, real)
+    application.gang.replacing[placeholder] = real, node_id
     return []
 
 
-def end(it: Application, now_ns: int, holder: Ask, node_id: NodeID, termination_type: str) -> list[Decision]:
-    """A placeholder is gone: somebody takes its place (GA-30), or it ended in another way (GA-78)."""
-    it.placeholder_count -= 1
-    real, real_node_id = it.gang.replacing.pop(holder.spec.allocation_key, (None, node_id))
-    group = it.gang.groups[holder.spec.task_group_name]
+def release_too_small(application: ApplicationRecord, now_ns: int, placeholder: AllocationKey) -> list[Decision]:
+    """A placeholder is smaller than the real ask that should replace it (GA-75)."""
+    return application.start_release(now_ns, [placeholder], "cancel placeholder: resource incompatible")
+
+
+# ---- the end of a placeholder
+
+
+def ended(
+    application: ApplicationRecord, now_ns: int, placeholder: Ask, node_id: NodeID, termination_type: TerminationType
+) -> list[Decision]:
+    """A placeholder's allocation is over: a real ask replaces it (GA-30), or it ended in another way (GA-78)."""
+    application.placeholder_count -= 1
+    real, real_node_id = application.gang.replacing.pop(placeholder.spec.allocation_key, (None, node_id))
+    group = application.gang.groups[placeholder.spec.task_group_name]
     facts: list[Decision] = []
     if real is not None and real_node_id != node_id:
         facts = [PlaceGivenUp(now_ns, real, real_node_id)]
-    if real is not None and termination_type == "PLACEHOLDER_REPLACED" and fits(holder.spec.resource, real.spec.resource):
+    is_replaced = termination_type is TerminationType.PLACEHOLDER_REPLACED
+    if real is not None and is_replaced and fits(placeholder.spec.resource, real.spec.resource):
         group.replaced += 1
-        facts += _take_place(it, now_ns, real, real_node_id)
+        facts += _replace(application, now_ns, real, real_node_id)
     else:
         group.timed_out += 1
         if real is not None:  # GA-36, or one of the two was resized meanwhile (GA-33)
-            facts += _take_back(it, now_ns, real)
+            facts += _return_ask(application, now_ns, real)
     if not group.is_open():
-        facts.append(TaskGroupChanged(now_ns, it.application_id, holder.spec.task_group_name, is_open=False))
-    return facts + _after_last(it, now_ns)
+        name = placeholder.spec.task_group_name
+        facts.append(TaskGroupChanged(now_ns, application.application_id, name, is_open=False))
+    return facts + _after_last(application, now_ns)
 
 
-def _take_place(it: Application, now_ns: int, real: Ask, node_id: NodeID) -> list[Decision]:
-    """GA-31; the first real allocation of a gang that is complete does not move the state (AP-37)."""
-    is_first = not it.real_count
-    it.allocations[real.spec.allocation_key] = real, node_id
-    it.began_ns[real.spec.allocation_key] = now_ns
-    it.real_count += 1
-    changes = [] if is_first and it.state is not ApplicationState.COMPLETING else it.run(now_ns)
-    return [*changes, Allocated(now_ns, real, it.queue, node_id), *it.dismiss(now_ns, real)]
+def _replace(application: ApplicationRecord, now_ns: int, real: Ask, node_id: NodeID) -> list[Decision]:
+    """GA-31; the first real allocation of a gang that is complete does not change the state (AP-37)."""
+    is_first = not application.real_count
+    application.allocations[real.spec.allocation_key] = real, node_id
+    application.began_ns[real.spec.allocation_key] = now_ns
+    application.real_count += 1
+    changes = [] if is_first and application.state is not ApplicationState.COMPLETING else application.run(now_ns)
+    allocation = Allocated(now_ns, real, application.queue, node_id)
+    return [*changes, allocation, *application.release_if_late(now_ns, real.spec)]
 
 
-def _take_back(it: Application, now_ns: int, real: Ask) -> list[Decision]:
-    """What was to take a place waits again, as if it had just been asked for (AP-34)."""
-    it.asks[real.spec.allocation_key] = real
-    changes = it.move(now_ns, ApplicationEvent.RUN) if it.state is ApplicationState.COMPLETING else []
-    return [*changes, AskReturned(now_ns, real, it.queue)]
+def _return_ask(application: ApplicationRecord, now_ns: int, real: Ask) -> list[Decision]:
+    """A real ask that was to replace a placeholder is pending again, as if it were new (AP-34)."""
+    application.asks[real.spec.allocation_key] = real
+    is_completing = application.state is ApplicationState.COMPLETING
+    changes = application.move(now_ns, ApplicationEvent.RUN) if is_completing else []
+    return [*changes, AskReturned(now_ns, real, application.queue)]
 
 
-# ---- the end
-
-
-def _after_last(it: Application, now_ns: int) -> list[Decision]:
-    """AP-42, when there is none left."""
-    if it.placeholder_count:
+def _after_last(application: ApplicationRecord, now_ns: int) -> list[Decision]:
+    """What follows when no placeholder runs any more (AP-42)."""
+    if application.placeholder_count:
         return []
-    it.set_timer(Timer.PLACEHOLDERS, None)
-    if it.state is ApplicationState.RESUMING:
-        return _resume(it, now_ns)
-    if it.state is ApplicationState.FAILING:
-        return it.after_failing(now_ns)
-    if it.has_real_work():
+    application.set_timer(Timer.PLACEHOLDERS, None)
+    if application.state is ApplicationState.RESUMING:
+        return _resume(application, now_ns)
+    if application.state is ApplicationState.FAILING:
+        return application.after_failing(now_ns)
+    if application.has_real_work():
         return []
-    return [*it.move(now_ns, ApplicationEvent.COMPLETE), *it.leave_if_ended(now_ns)]
+    return [*application.move(now_ns, ApplicationEvent.COMPLETE), *application.leave_if_ended(now_ns)]
 
 
-def _resume(it: Application, now_ns: int) -> list[Decision]:
-    """An ordinary application from now on; what it runs already moves it on (GA-49)."""
-    facts = it.move(now_ns, ApplicationEvent.RUN)
-    for _ in range(min(2, it.real_count)):
-        facts += it.run(now_ns)
+def _resume(application: ApplicationRecord, now_ns: int) -> list[Decision]:
+    """The application is an ordinary one from now on; real tasks that run already change its state (GA-49)."""
+    facts = application.move(now_ns, ApplicationEvent.RUN)
+    for _ in range(min(2, application.real_count)):
+        facts += application.run(now_ns)
     return facts
 
 
-def give_up(it: Application, now_ns: int, ask: Ask) -> list[Decision]:
-    """A placeholder that waited will not come."""
-    group = it.gang.groups[ask.spec.task_group_name]
+# ---- timeouts and releases
+
+
+def drop_pending(application: ApplicationRecord, now_ns: int, ask: Ask) -> list[Decision]:
+    """A pending placeholder was cancelled."""
+    name = ask.spec.task_group_name
+    group = application.gang.groups[name]
     group.timed_out += 1
-    if group.is_open():
-        return []
-    return [TaskGroupChanged(now_ns, it.application_id, ask.spec.task_group_name, is_open=False)]
+    return [] if group.is_open() else [TaskGroupChanged(now_ns, application.application_id, name, is_open=False)]
 
 
-def release(it: Application, now_ns: int, message: str) -> list[Decision]:
-    """All that run are told to go."""
-    return it.start_release(now_ns, [key for key, (ask, _) in it.allocations.items() if ask.spec.placeholder], message)
+def release_all(application: ApplicationRecord, now_ns: int, message: str) -> list[Decision]:
+    """Release every placeholder that runs."""
+    keys = [key for key, (ask, _) in application.allocations.items() if ask.spec.placeholder]
+    return application.start_release(now_ns, keys, message)
 
 
-def time_out(it: Application, now_ns: int) -> list[Decision]:
-    """GA-42: a gang that is complete lets its unused placeholders go, another one resumes without or fails."""
-    if it.state in HAVE_STARTED:
-        return release(it, now_ns, ON_TIMEOUT)
-    gang = it.gang
+def time_out(application: ApplicationRecord, now_ns: int) -> list[Decision]:
+    """GA-42: a complete gang releases its unused placeholders; an incomplete one resumes without them (Soft) or fails (Hard)."""
+    if application.state in HAVE_STARTED:
+        return release_all(application, now_ns, ON_TIMEOUT)
+    gang = application.gang
     gang.is_over = True
-    facts = it.move(now_ns, ApplicationEvent.FAIL if gang.is_hard else ApplicationEvent.RESUME, "ResourceReservationTimeout")
-    given_up = [ask for ask in it.asks.values() if ask.spec.placeholder or gang.is_hard]
-    facts += it.start_release(now_ns, list(it.allocations), ON_TIMEOUT) if gang.is_hard else release(it, now_ns, ON_TIMEOUT)
-    for ask in given_up:
-        del it.asks[ask.spec.allocation_key]
-        message = "releasing pending placeholders on placeholder timeout"
-        facts.append(ReleaseStarted(now_ns, ask, it.queue, None, "TIMEOUT", message))
-        if ask.spec.placeholder:
-            facts += give_up(it, now_ns, ask)
-        facts.append(AskRemoved(now_ns, ask, it.queue, True, timed_out=True))
-    return facts + _after_last(it, now_ns)
+    event = ApplicationEvent.FAIL if gang.is_hard else ApplicationEvent.RESUME
+    facts = application.move(now_ns, event, "ResourceReservationTimeout")
+    cancelled = [ask for ask in application.asks.values() if ask.spec.placeholder or gang.is_hard]
+    if gang.is_hard:
+        facts += application.start_release(now_ns, list(application.allocations), ON_TIMEOUT)
+    else:
+        facts += release_all(application, now_ns, ON_TIMEOUT)
+    for ask in cancelled:
+        facts += _time_out_pending(application, now_ns, ask)
+    return facts + _after_last(application, now_ns)
+
+
+def _time_out_pending(application: ApplicationRecord, now_ns: int, ask: Ask) -> list[Decision]:
+    """A pending ask is cancelled, and the resource manager is notified as of an allocation."""
+    del application.asks[ask.spec.allocation_key]
+    message = "releasing pending placeholders on placeholder timeout"
+    started = ReleaseStarted(now_ns, ask, application.queue, None, TerminationType.TIMEOUT, message)
+    changes = drop_pending(application, now_ns, ask) if ask.spec.placeholder else []
+    return [started, *changes, AskRemoved(now_ns, ask, application.queue, True, timed_out=True)]

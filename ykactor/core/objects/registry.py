@@ -1,7 +1,7 @@
-"""Who is there: the queues and nodes of a partition, by name.
+"""The queues and nodes of a partition, by name.
 
-The partition actor is the only one that adds and removes. Everybody else reads: the planner's index takes over node
-states from here, the snapshot walks it. The cores in it are written by their own actors only.
+Only the partition actor adds and removes. All others read: the scheduler copies node states from here, the snapshot walks
+all of it. Each core in it is written by its own actor only.
 """
 
 from __future__ import annotations
@@ -14,9 +14,6 @@ from ykactor.core.values.ids import ApplicationID, NodeID, QueuePath
 
 QueueCore = LeafCore | ParentCore
 Core = QueueCore | NodeCore
-
-#: Commands for owners, in order; the answers come back in the same order.
-Sends = list[tuple[Core, object]]
 
 
 class Roster:

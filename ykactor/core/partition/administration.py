@@ -6,17 +6,15 @@ it before anything is touched, so a request is carried out as a whole or not at 
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import cast
-
 from ykactor.core.config.access import UserGroups, may_administer
 from ykactor.core.messages.facts import ApplicationMoved, Decision
 from ykactor.core.messages.states import COUNTED_AS_RUNNING, ApplicationState
 from ykactor.core.messages.submissions import Administration, MoveApplication
 from ykactor.core.objects.application import Application
 from ykactor.core.objects.commands import GiveAway, TakeOver
+from ykactor.core.objects.exchange import Exchange, send
 from ykactor.core.objects.leaf import LeafCore
-from ykactor.core.objects.registry import Roster, Sends
+from ykactor.core.objects.registry import Roster
 from ykactor.core.placement.admission import gang_objection
 from ykactor.core.placement.placement import closure
 from ykactor.core.placement.rules import RECOVERY_QUEUE, brief
@@ -130,12 +128,10 @@ def _limit_objection(state: SchedulerState, target: QueueNode, application: Wait
     return ""
 
 
-def move(
-    roster: Roster, now_ns: int, application_id: ApplicationID, path: QueuePath
-) -> Generator[Sends, list[object], list[Decision]]:
+def move(roster: Roster, now_ns: int, application_id: ApplicationID, path: QueuePath) -> Exchange[list[Decision]]:
     """Hand an application from its leaf to another one; ``refusal_of`` must have had none."""
     leaf = roster.leaf_of(application_id)
-    (application,) = yield [(leaf, GiveAway(application_id))]
-    yield [(roster.leaf(path), TakeOver(cast("Application", application)))]
+    (application,) = yield from send([(leaf, GiveAway(application_id))])
+    yield from send([(roster.leaf(path), TakeOver(application))])
     roster.applications[application_id] = path
     return [ApplicationMoved(now_ns, application_id, leaf.path, path)]

@@ -18,6 +18,7 @@ from ykactor.core.messages.facts import (
     PredicatesForgotten,
     QueueLimitChanged,
 )
+from ykactor.core.messages.kinds import NodeAction, QueueLimit
 from ykactor.core.messages.submissions import (
     AnswerPredicate,
     ForgetPredicates,
@@ -27,15 +28,15 @@ from ykactor.core.messages.submissions import (
     SubmitAllocation,
     UpdateNode,
 )
-from ykactor.core.objects.commands import PlaceForeign, Register, ReleaseForeign, SetCapacity, SetSchedulable
+from ykactor.core.objects.commands import NodeCommand, PlaceForeign, Register, ReleaseForeign, SetCapacity, SetSchedulable
 from ykactor.core.objects.node import NodeCore
 from ykactor.core.values.ids import AllocationKey, NodeID, PartitionName, QueuePath
 from ykactor.core.values.resources import Resource, add_to, saturated, subtract_from
 
 _ROOT = QueuePath("root")
 
-#: A command for a node, or the answer if there is none to ask.
-Routed = tuple[NodeCore, object] | Decision
+#: A command for a node, or the fact if no node is concerned.
+Routed = tuple[NodeCore, NodeCommand[list[Decision]]] | Decision
 
 
 class Cluster:
@@ -52,18 +53,18 @@ class Cluster:
     def route(self, now_ns: int, submission: Submission) -> list[Routed]:
         """What a submission means for nodes; nodes that are added are in the set at once."""
         match submission:
-            case UpdateNode(node_id, "CREATE" | "CREATE_DRAIN" as action):
+            case UpdateNode(node_id, NodeAction.CREATE | NodeAction.CREATE_DRAIN as action):
                 if node_id in self._nodes:
                     return [NodeRejected(now_ns, node_id, self._duplicate_text(node_id))]
-                core = NodeCore(node_id, submission.capacity or {}, action == "CREATE", submission.attributes)
+                core = NodeCore(node_id, submission.capacity or {}, action is NodeAction.CREATE, submission.attributes)
                 self._nodes[node_id] = core
                 return [(core, Register(now_ns))]
             case UpdateNode(node_id) if node_id not in self._nodes:
                 return []
-            case UpdateNode(node_id, "UPDATE", capacity):
+            case UpdateNode(node_id, NodeAction.UPDATE, capacity):
                 return [(self._nodes[node_id], SetCapacity(now_ns, capacity))] if capacity is not None else []
-            case UpdateNode(node_id, "DRAIN_NODE" | "DRAIN_TO_SCHEDULABLE" as action):
-                return [(self._nodes[node_id], SetSchedulable(now_ns, action == "DRAIN_TO_SCHEDULABLE"))]
+            case UpdateNode(node_id, NodeAction.DRAIN_NODE | NodeAction.DRAIN_TO_SCHEDULABLE as action):
+                return [(self._nodes[node_id], SetSchedulable(now_ns, action is NodeAction.DRAIN_TO_SCHEDULABLE))]
             case SubmitAllocation(spec):
                 return self._route_foreign(now_ns, spec)
             case ReleaseAllocations(_, key) if key is not None and key in self._foreign:
@@ -121,4 +122,4 @@ class Cluster:
         elif not before:
             return [fact]
         total = saturated(self._total) if any(value > 0 for value in self._total.values()) else None
-        return [QueueLimitChanged(fact.at_ns, _ROOT, "max", total), fact]
+        return [QueueLimitChanged(fact.at_ns, _ROOT, QueueLimit.MAX, total), fact]

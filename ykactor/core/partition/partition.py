@@ -12,7 +12,7 @@ owners (a node that leaves, a configuration) is a round of its own.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Iterable
 from itertools import groupby
 from typing import cast
 
@@ -38,6 +38,7 @@ from ykactor.core.messages.facts import (
     Released,
     RequestRefused,
 )
+from ykactor.core.messages.kinds import NodeAction
 from ykactor.core.messages.states import QUEUE_CLEANER_NS, ApplicationState
 from ykactor.core.messages.submissions import (
     AddApplication,
@@ -64,13 +65,13 @@ from ykactor.core.objects.commands import (
     Entry,
     FailAll,
     FireTimers,
-    Positioned,
     SetSchedulable,
     SubmitBatch,
     Terminate,
 )
+from ykactor.core.objects.exchange import Exchange, Send, send
 from ykactor.core.objects.leaf import LeafCore
-from ykactor.core.objects.registry import Roster, Sends
+from ykactor.core.objects.registry import Roster
 from ykactor.core.partition.administration import move, refusal_of, target_of
 from ykactor.core.partition.cleaning import cleaning, is_due
 from ykactor.core.partition.cluster import Cluster
@@ -81,7 +82,7 @@ from ykactor.core.placement.users import Users
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
 
-Round = Generator[Sends, list[object], list[Decision]]
+Round = Exchange[list[Decision]]
 
 
 def _is_foreign(spec: AllocationSpec) -> bool:
@@ -96,7 +97,7 @@ def _kind(numbered: tuple[int, Submission]) -> tuple[str, int]:
             return "nodes", 0
         case ReleaseAllocations("", _, _):
             return "nodes", 0
-        case UpdateNode(_, "DECOMISSION"):
+        case UpdateNode(_, NodeAction.DECOMISSION):
             return "alone", number
         case UpdateNode() | AnswerPredicate() | ForgetPredicates() | SetAnswering():
             return "nodes", 0
@@ -166,10 +167,12 @@ class PartitionCore:
                 batches.setdefault(routed, []).append(entry)
             elif routed is not None:
                 positioned[position] = [routed]
-        told_first = admission.sends()
-        answers = yield told_first + [(leaf, SubmitBatch(now_ns, entries)) for leaf, entries in batches.items()]
-        for answer in answers[len(told_first) :]:
-            for position, facts in cast("Positioned", answer):
+        preparations = admission.sends()
+        if preparations:
+            yield from send(preparations)
+        replies = yield from send([(leaf, SubmitBatch(now_ns, entries)) for leaf, entries in batches.items()])
+        for reply in replies:
+            for position, facts in reply:
                 positioned.setdefault(position, []).extend(facts)
         facts = [fact for position in sorted(positioned) for fact in positioned[position]]
         yield from self._change_nodes(facts)
@@ -213,15 +216,15 @@ class PartitionCore:
             elif type(fact) is AllocationResized:
                 changes.setdefault(fact.node_id, []).extend([(False, fact.before), (True, fact.after)])
         if changes:
-            yield [(self.roster.nodes[node_id], ChangeAllocations(batch)) for node_id, batch in changes.items()]
+            yield from send([(self.roster.nodes[node_id], ChangeAllocations(batch)) for node_id, batch in changes.items()])
         return facts
 
     # ---- nodes
 
     def _node_round(self, now_ns: int, submissions: list[Submission]) -> Round:
         facts: list[Decision] = []
-        sends: Sends = []
-        order: list[Decision | int] = []  # a refusal, or the place of an answer
+        sends: list[Send[list[Decision]]] = []
+        order: list[Decision | int] = []  # a refusal, or the place of a reply
         for submission in submissions:
             for routed in self._cluster.route(now_ns, submission):
                 if isinstance(routed, tuple):
@@ -229,9 +232,9 @@ class PartitionCore:
                     sends.append(routed)
                 else:
                     order.append(routed)
-        answers = yield sends
+        replies = yield from send(sends)
         for item in order:
-            for fact in cast("list[Decision]", answers[item]) if isinstance(item, int) else [item]:
+            for fact in replies[item] if isinstance(item, int) else [item]:
                 facts += self._cluster.reckon_total(fact)
         return facts
 
@@ -256,20 +259,19 @@ class PartitionCore:
     def _decommission(self, now_ns: int, node_id: NodeID) -> Round:
         """The node leaves, and what ran on it ends (SC-112)."""
         core = self.roster.nodes[node_id]
-        answers = yield [(core, SetSchedulable(now_ns, False)), (core, Decommission())]
-        facts = cast("list[Decision]", answers[0])
+        (facts,) = yield from send([(core, SetSchedulable(now_ns, False))])
+        (asks,) = yield from send([(core, Decommission())])
         orphans: dict[LeafCore, list[tuple[ApplicationID, AllocationKey]]] = {}
-        for ask in cast("list[Ask]", answers[1]):
+        for ask in asks:
             leaf = self.roster.leaf_of(ask.spec.application_id)
             orphans.setdefault(leaf, []).append((ask.spec.application_id, ask.spec.allocation_key))
         self._cluster.take_out(node_id)
         *root_max, removed = self._cluster.reckon_total(NodeRemoved(now_ns, node_id))
         facts += root_max
         if orphans:
-            answers = yield [
-                (leaf, EndAllocations(now_ns, keys, f"Node {node_id} Removed")) for leaf, keys in orphans.items()
-            ]
-            ended = [fact for answer in answers for fact in cast("list[Decision]", answer)]
+            message = f"Node {node_id} Removed"
+            replies = yield from send([(leaf, EndAllocations(now_ns, keys, message)) for leaf, keys in orphans.items()])
+            ended = [fact for reply in replies for fact in reply]
             self._keep_ended(ended)
             facts += ended
         return [*facts, removed]
@@ -299,8 +301,7 @@ class PartitionCore:
         if isinstance(request, MoveApplication):
             facts = yield from move(self.roster, now_ns, name, target_of(request))
         else:
-            answers = yield [(self.roster.leaf_of(name), Terminate(now_ns, name))]
-            facts = cast("list[Decision]", answers[0])
+            (facts,) = yield from send([(self.roster.leaf_of(name), Terminate(now_ns, name))])
             self._keep_ended(facts)
         self.note(facts)
         return facts
@@ -318,7 +319,7 @@ class PartitionCore:
         # chosen once for each partition (CF-79)
         self.roster.config = structs.replace(config, user_group_resolver=before.user_group_resolver)
         self.roster.queues = reload.queues
-        yield reload.sends
+        yield from send(reload.sends)
         if any(is_due(queue) for queue in reload.queues.values()):
             self._arm_cleaner(now_ns)
         return [*reload.facts, ConfigurationChanged(now_ns, "accepted", "", changes)]
@@ -332,21 +333,22 @@ class PartitionCore:
         self.timetable.cleaning_ns = None
         reload = cleaning(self.roster, now_ns)
         self.roster.queues = reload.queues
-        yield reload.sends
+        yield from send(reload.sends)
         return reload.facts
 
     def _remove(self, now_ns: int) -> Round:
         """The partition leaves the configuration: its applications fail, its nodes and queues go (CF-56)."""
         leaves = [queue for queue in self.roster.queues.values() if isinstance(queue, LeafCore)]
-        answers = yield [(leaf, FailAll(now_ns, "PartitionRemoved", f"Partition {self.name} Removed")) for leaf in leaves]
-        facts = [fact for answer in answers for fact in cast("list[Decision]", answer)]
+        failure = FailAll(now_ns, "PartitionRemoved", f"Partition {self.name} Removed")
+        replies = yield from send([(leaf, failure) for leaf in leaves])
+        facts = [fact for reply in replies for fact in reply]
         yield from self._change_nodes(facts)
         self._keep_ended(facts)
         for node_id in list(self.roster.nodes):
             facts += yield from self._decommission(now_ns, node_id)
         closing = list(self.roster.queues.values())[::-1]
         self.roster.queues = {}
-        yield [(queue, Close()) for queue in closing]
+        yield from send([(queue, Close()) for queue in closing])
         return [*facts, *(QueueRemoved(now_ns, queue.path, queue.config.managed) for queue in closing)]
 
     # ---- time
@@ -355,16 +357,16 @@ class PartitionCore:
         """Ring every timer that is due, in the order of their deadlines, then clean up."""
         facts: list[Decision] = []
         leaves = [self.roster.queues.get(path) for path in self.timetable.due_leaves(now_ns)]
-        answers = yield [(leaf, FireTimers(now_ns)) for leaf in leaves if isinstance(leaf, LeafCore)]
-        rung = [timer for answer in answers for timer in cast("list[tuple[tuple[int, int], list[Decision]]]", answer)]
-        for _, caused in sorted(rung, key=lambda timer: timer[0]):
+        replies = yield from send([(leaf, FireTimers(now_ns)) for leaf in leaves if isinstance(leaf, LeafCore)])
+        expired = [timer for reply in replies for timer in reply]
+        for _, caused in sorted(expired, key=lambda timer: timer[0]):
             facts += caused
         for leaf in leaves:
             if isinstance(leaf, LeafCore):
                 self.timetable.note_leaf(leaf.path, leaf.deadline_ns)
         self._keep_ended(facts)
         for ended in self.timetable.due_expiries(now_ns):
-            path, state = QueuePath(ended.queue), ApplicationState.EXPIRED.value
+            path, state = QueuePath(ended.queue), ApplicationState.EXPIRED
             facts.append(ApplicationChanged(now_ns, ended.application_id, path, state, "expireApplication"))
         if self.timetable.cleaning_ns is not None and self.timetable.cleaning_ns <= now_ns:
             facts += yield from self._clean_queues(now_ns)
@@ -376,7 +378,7 @@ class PartitionCore:
 
     def _keep_ended(self, facts: list[Decision]) -> None:
         """Applications that ended leave the roster and stay visible for a while (AP-70, AP-71)."""
-        states: dict[ApplicationID, str] = {}
+        states: dict[ApplicationID, ApplicationState] = {}
         for fact in facts:
             if type(fact) is ApplicationChanged:
                 states[fact.application_id] = fact.state
@@ -384,7 +386,7 @@ class PartitionCore:
                 path = self.roster.applications.get(fact.application_id)
                 if path is not None and fact.application_id not in self.roster.leaf(path).applications:  # else it is another one
                     del self.roster.applications[fact.application_id]
-                state = ApplicationState(states[fact.application_id])
+                state = states[fact.application_id]
                 self.timetable.note_ended(EndedApplication(fact.application_id, fact.queue, state, fact.at_ns))
 
     def note(self, facts: list[Decision]) -> None:

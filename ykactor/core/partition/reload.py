@@ -5,7 +5,7 @@ The difference is computed before anything is touched, so a tree that cannot be 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct, structs
 
@@ -14,9 +14,10 @@ from ykactor.core.config.model import PartitionConfig, QueueConfig, SchedulerCon
 from ykactor.core.messages.facts import Decision, QueueAdded, QueueStateChanged, QueueTypeChanged
 from ykactor.core.messages.states import QUEUE_MOVES, QueueEvent, QueueState
 from ykactor.core.objects.commands import Adopt, Close, Configure
+from ykactor.core.objects.exchange import Exchange, Send
 from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.parent import ParentCore
-from ykactor.core.objects.registry import QueueCore, Roster, Sends
+from ykactor.core.objects.registry import QueueCore, Roster
 from ykactor.core.placement.dynamic import limit_changes
 from ykactor.core.values.ids import PartitionName, QueuePath
 
@@ -79,16 +80,13 @@ class Reload(Struct):
     """
 
     queues: dict[QueuePath, QueueCore]
-    sends: Sends
+    sends: list[Send[None]]
     facts: list[Decision]
     changes: list[str]
 
 
-def difference(roster: Roster, config: PartitionConfig, now_ns: int) -> Generator[Sends, list[object], Reload]:
-    """What leads from the running tree to ``config``. ``objection`` must have had none; nothing is touched.
-
-    A generator as in ``scheduler``, which yields nothing to send where other tasks may have a turn.
-    """
+def difference(roster: Roster, config: PartitionConfig, now_ns: int) -> Exchange[Reload]:
+    """The steps from the running tree to ``config``, to which ``objection`` must have had none; nothing is touched."""
     reload = Reload({}, [], [], [])
     for number, wanted in enumerate(walk(config.root), 1):
         _keep_or_add(roster, wanted, reload, now_ns)
@@ -101,7 +99,7 @@ def difference(roster: Roster, config: PartitionConfig, now_ns: int) -> Generato
     return reload
 
 
-def _adoptions(queues: dict[QueuePath, QueueCore]) -> Sends:
+def _adoptions(queues: dict[QueuePath, QueueCore]) -> list[Send[None]]:
     """Tell every parent the children that are new to it; nobody loses a child by a configuration, only by cleaning."""
     adopted: dict[ParentCore, list[QueuePath]] = {}
     for path in queues:
@@ -120,7 +118,7 @@ def _keep_or_add(roster: Roster, wanted: QueueConfig, reload: Reload, now_ns: in
         reload.changes += queue_changes(queue.config, wanted)
         state = QUEUE_MOVES[queue.state, QueueEvent.START]
         if state is not queue.state:
-            reload.facts.append(QueueStateChanged(now_ns, wanted.path, state.value))
+            reload.facts.append(QueueStateChanged(now_ns, wanted.path, state))
             reload.changes.append(f"queue {wanted.path}: active again")
     reload.facts += limit_changes(queue.config if queue else None, wanted, now_ns)
     if queue is not None and _changes_type(queue, wanted):
@@ -146,5 +144,5 @@ def _drain(queue: QueueCore, reload: Reload, now_ns: int) -> None:
     state = QUEUE_MOVES[queue.state, QueueEvent.REMOVE] if queue.config.managed else queue.state
     if state is not queue.state:
         reload.sends.append((queue, Configure(None, state)))
-        reload.facts.append(QueueStateChanged(now_ns, queue.path, state.value))
+        reload.facts.append(QueueStateChanged(now_ns, queue.path, state))
         reload.changes.append(f"queue {queue.path}: removed, drains until it is empty")

@@ -12,9 +12,10 @@ from ykactor.core.messages.facts import ApplicationRejected, Decision, QueueAdde
 from ykactor.core.messages.states import QueueState
 from ykactor.core.messages.submissions import AddApplication
 from ykactor.core.objects.commands import Adopt, Configure
+from ykactor.core.objects.exchange import Send
 from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.parent import ParentCore
-from ykactor.core.objects.registry import QueueCore, Roster, Sends
+from ykactor.core.objects.registry import QueueCore, Roster
 from ykactor.core.placement.dynamic import limit_changes, missing, with_quotas
 from ykactor.core.placement.placement import Placed, place
 from ykactor.core.placement.users import Users
@@ -104,7 +105,7 @@ class Admission:
             self._quotas[leaf] = after
             facts += limit_changes(before, after, now_ns)
 
-    def sends(self) -> Sends:
-        """What the owners have to be told first."""
-        adoptions: Sends = [(parent, Adopt(tuple(children))) for parent, children in self._adopted.items()]
+    def sends(self) -> list[Send[None]]:
+        """The commands that owners must get before the applications."""
+        adoptions: list[Send[None]] = [(parent, Adopt(tuple(children))) for parent, children in self._adopted.items()]
         return adoptions + [(leaf, Configure(config, QueueState.ACTIVE)) for leaf, config in self._quotas.items()]

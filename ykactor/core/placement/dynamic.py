@@ -11,6 +11,7 @@ from msgspec import Struct, structs
 from ykactor.core.config.model import ChildTemplate, QueueConfig
 from ykactor.core.config.properties import PREEMPTION_POLICY, SORT_POLICY, SORT_PRIORITY, interpret
 from ykactor.core.messages.facts import Decision, QueueLimitChanged
+from ykactor.core.messages.kinds import QueueLimit
 from ykactor.core.objects.registry import QueueCore
 from ykactor.core.placement.rules import RECOVERY_QUEUE, tag_value
 from ykactor.core.values.ids import QueuePath
@@ -103,7 +104,7 @@ def _quota(text: str | None) -> Resource | None:
 def limit_changes(before: QueueConfig | None, after: QueueConfig, now_ns: int) -> list[Decision]:
     """The news of other limits; a queue that was not there had none."""
     facts: list[Decision] = []
-    for limit in ("max", "guaranteed"):
+    for limit in QueueLimit:
         old = None if before is None else getattr(before, limit)
         new = getattr(after, limit)
         if old != new:

@@ -7,7 +7,6 @@ channels, ``sim.direct`` calls the owners in a loop; neither knows what they mea
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import cast
 
 from msgspec import Struct
 
@@ -16,9 +15,10 @@ from ykactor.core.messages.facts import ApplicationChanged, Decision
 from ykactor.core.messages.planned import Planned
 from ykactor.core.messages.states import COUNTED_AS_RUNNING
 from ykactor.core.nodes.index import IndexedNode
-from ykactor.core.objects.commands import PlaceBatch, Placed, Positioned, Refused, SettleBatch
+from ykactor.core.objects.commands import PlaceBatch, Placed, Refused, SettleBatch
+from ykactor.core.objects.exchange import Exchange, send
 from ykactor.core.objects.leaf import LeafCore
-from ykactor.core.objects.registry import Roster, Sends
+from ykactor.core.objects.registry import Roster
 from ykactor.core.planner.orders import NodeOrder, Order, Placement
 from ykactor.core.planner.plan import Budget, Plan
 from ykactor.core.planner.planner import Planner
@@ -48,7 +48,7 @@ class CycleResult(Struct):
     look_ns: int | None = None
 
 
-Cycle = Generator[Sends, list[object], CycleResult]
+Cycle = Exchange[CycleResult]
 
 
 class SchedulerCore:
@@ -83,23 +83,24 @@ class SchedulerCore:
         self.state.ledger.confirm()
         return CycleResult(facts, plan.at_rest and not refused, plan.is_full(), plan.work, look_ns)
 
-    def _commit(self, plan: Plan) -> Generator[Sends, list[object], set[IndexedNode]]:
+    def _commit(self, plan: Plan) -> Exchange[set[IndexedNode]]:
         """One batch for each node touched; what a node refuses is undone. Returns the nodes that refused."""
         batches: dict[IndexedNode, list[NodeOrder]] = {}
         for order in plan.orders:
             if order.node is not None:
                 batches.setdefault(order.node, []).append(order)
         cores = self._registry.nodes
-        answers = yield [
+        sends = [
             (cores[node.node_id], PlaceBatch(node.revision, [order.ask for order in batch])) for node, batch in batches.items()
         ]
+        replies = yield from send(sends)
         first = [order for order in plan.orders if type(order) is Placement and order.is_first]
         refused: set[IndexedNode] = set()
-        for (node, batch), answer in zip(batches.items(), answers, strict=True):
-            if isinstance(answer, Placed):
-                node.revision = answer.revision
+        for (node, batch), reply in zip(batches.items(), replies, strict=True):
+            if isinstance(reply, Placed):
+                node.revision = reply.revision
             else:
-                self._undo(node, batch, cast("Refused", answer))
+                self._undo(node, batch, reply)
                 refused.add(node)
         for order in first if refused else ():
             if not order.application.allocated:  # nothing of it came to run: it does not count after all (QU-74)
@@ -116,16 +117,16 @@ class SchedulerCore:
         self.state.nodes.sync(self._registry.nodes[node.node_id])
         self.state.capacity_grew()
 
-    def _settle(self, plan: Plan, refused: set[IndexedNode]) -> Generator[Sends, list[object], list[Decision]]:
+    def _settle(self, plan: Plan, refused: set[IndexedNode]) -> Exchange[list[Decision]]:
         """One batch for each leaf; returns all facts in plan order, state changes before the allocation (AP-96)."""
         batches: dict[LeafCore, list[tuple[int, Planned]]] = {}
         for position, order in enumerate(plan.orders):
             if order.node not in refused:
                 batches.setdefault(self._registry.leaf(order.leaf.path), []).append((position, order.planned))
-        answers = yield [(leaf, SettleBatch(plan.now_ns, batch)) for leaf, batch in batches.items()]
+        replies = yield from send([(leaf, SettleBatch(plan.now_ns, batch)) for leaf, batch in batches.items()])
         changes: dict[int, list[Decision]] = {}
-        for answer in answers:
-            changes.update(cast("Positioned", answer))
+        for reply in replies:
+            changes.update(reply)
         facts = _in_plan_order(plan, refused, changes)
         self._adopt_states(facts)
         return facts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ykactor.core.messages.asks import Ask, ask_id
 from ykactor.core.messages.facts import Allocated, AllocationResized, NodeUseChanged, Released, ReleaseStarted
+from ykactor.core.messages.kinds import Change
 from ykactor.core.queueing.pending import WaitingApplication
 from ykactor.core.state import ask_facts, enrolment, node_facts
 from ykactor.core.state.state import SchedulerState
@@ -90,14 +91,14 @@ def _report_change(
     leaf, payer, consequences = application.leaf, application.payer, work.consequences
     if ended is None or begun is None:
         work.is_out_of_order = True
-        either, change = (ended, "REMOVE") if ended else (begun, "ADD")
+        either, change = (ended, Change.REMOVE) if ended else (begun, Change.ADD)
         assert either is not None
         consequences.append(NodeUseChanged(at_ns, either, leaf.path, node_id, change))
         consequences += enrolment.usage_changed(at_ns, payer, leaf, change, either.spec.resource)
     else:
         before, after = ended.spec.resource, begun.spec.resource
-        consequences += enrolment.usage_changed(at_ns, payer, leaf, "ADD", positive(subtracted(after, before)))
-        consequences += enrolment.usage_changed(at_ns, payer, leaf, "REMOVE", positive(subtracted(before, after)))
+        consequences += enrolment.usage_changed(at_ns, payer, leaf, Change.ADD, positive(subtracted(after, before)))
+        consequences += enrolment.usage_changed(at_ns, payer, leaf, Change.REMOVE, positive(subtracted(before, after)))
 
 
 #: By type of fact.

@@ -18,7 +18,7 @@ def application_added(state: SchedulerState, work: Worklist, fact: ApplicationAd
 
 def application_changed(state: SchedulerState, work: Worklist, fact: ApplicationChanged) -> None:
     """An application has another state."""
-    entered = ApplicationState(fact.state)
+    entered = fact.state
     if entered is ApplicationState.EXPIRED:
         return  # it ended long ago; another one may live under its id (AP-72)
     application = state.applications[fact.application_id]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ykactor.core.messages.facts import Decision, GroupLinkChanged, LimitChanged, Payer, UsageChanged
+from ykactor.core.messages.kinds import Change
 from ykactor.core.queueing.pending import WaitingApplication
 from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.quota.limits import GroupChoice, choose_group, keep_group, still_holds
@@ -16,8 +17,8 @@ def enrol(state: SchedulerState, at_ns: int, application: WaitingApplication) ->
         return []
     leaf = application.leaf
     application.choose(choose_group(leaf.limits_up(), application.who))
-    facts = _link_changed(at_ns, application, application.group, "SET")
-    facts += usage_changed(at_ns, Payer("", application.payer.group), leaf, "ADD", application.allocated)
+    facts = _link_changed(at_ns, application, application.group, Change.SET)
+    facts += usage_changed(at_ns, Payer("", application.payer.group), leaf, Change.ADD, application.allocated)
     facts += _first_sights(state, at_ns, application)
     _hold_trackers(state, application)
     return facts
@@ -25,7 +26,7 @@ def enrol(state: SchedulerState, at_ns: int, application: WaitingApplication) ->
 
 def leave(state: SchedulerState, at_ns: int, application: WaitingApplication) -> list[Decision]:
     """The application counts against nothing any more."""
-    facts = _link_changed(at_ns, application, application.group, "REMOVE")
+    facts = _link_changed(at_ns, application, application.group, Change.REMOVE)
     if application.counted:
         application.uncount()
     state.trackers.let_go(application.trackers)
@@ -35,14 +36,14 @@ def leave(state: SchedulerState, at_ns: int, application: WaitingApplication) ->
 def move(state: SchedulerState, at_ns: int, application: WaitingApplication, old: QueueUsage) -> list[Decision]:
     """The application has come from the leaf ``old``: its limits are those of the new path."""
     leaf = application.leaf
-    facts = usage_changed(at_ns, application.payer, old, "REMOVE", application.allocated)
+    facts = usage_changed(at_ns, application.payer, old, Change.REMOVE, application.allocated)
     if application.enrolled:
         state.trackers.let_go(application.trackers)
         application.let_go()
         facts += _change_group(at_ns, application, keep_group(leaf.limits_up(), application.who, application.group))
         facts += _first_sights(state, at_ns, application)
         _hold_trackers(state, application)
-    return facts + usage_changed(at_ns, application.payer, leaf, "ADD", application.allocated)
+    return facts + usage_changed(at_ns, application.payer, leaf, Change.ADD, application.allocated)
 
 
 def renew(state: SchedulerState, at_ns: int, application: WaitingApplication) -> list[Decision]:
@@ -54,13 +55,14 @@ def renew(state: SchedulerState, at_ns: int, application: WaitingApplication) ->
             before = application.payer.group
             facts += _change_group(at_ns, application, choose_group(limits_up, application.who))
             if application.payer.group != before:  # what runs counts against the other group (QU-77)
-                facts += usage_changed(at_ns, Payer("", before), application.leaf, "REMOVE", application.allocated)
-                facts += usage_changed(at_ns, Payer("", application.payer.group), application.leaf, "ADD", application.allocated)
+                leaf, after = application.leaf, application.payer.group
+                facts += usage_changed(at_ns, Payer("", before), leaf, Change.REMOVE, application.allocated)
+                facts += usage_changed(at_ns, Payer("", after), leaf, Change.ADD, application.allocated)
         _hold_trackers(state, application)
     return facts
 
 
-def usage_changed(at_ns: int, payer: Payer, leaf: QueueUsage, change: str, resource: Resource) -> list[Decision]:
+def usage_changed(at_ns: int, payer: Payer, leaf: QueueUsage, change: Change, resource: Resource) -> list[Decision]:
     """That a user and its group use more or less; empty where nobody is charged."""
     if resource and (payer.user or payer.group):
         return [UsageChanged(at_ns, payer, leaf.path, change, saturated(resource))]
@@ -73,10 +75,10 @@ def _change_group(at_ns: int, application: WaitingApplication, group: GroupChoic
     application.choose(group)
     if (before and before.group) == (group and group.group):
         return []
-    return _link_changed(at_ns, application, before, "REMOVE") + _link_changed(at_ns, application, group, "SET")
+    return _link_changed(at_ns, application, before, Change.REMOVE) + _link_changed(at_ns, application, group, Change.SET)
 
 
-def _link_changed(at_ns: int, application: WaitingApplication, group: GroupChoice | None, change: str) -> list[Decision]:
+def _link_changed(at_ns: int, application: WaitingApplication, group: GroupChoice | None, change: Change) -> list[Decision]:
     if group is None:
         return []
     return [GroupLinkChanged(at_ns, application.application_id, application.leaf.path, group.group, change)]
@@ -85,7 +87,7 @@ def _link_changed(at_ns: int, application: WaitingApplication, group: GroupChoic
 def _first_sights(state: SchedulerState, at_ns: int, application: WaitingApplication) -> list[Decision]:
     user = application.who.user
     paths = state.trackers.first_sights(application.leaf.limits_up(), user)
-    return [LimitChanged(at_ns, path, f"user {user}", "SET") for path in paths]
+    return [LimitChanged(at_ns, path, f"user {user}", Change.SET) for path in paths]
 
 
 def _hold_trackers(state: SchedulerState, application: WaitingApplication) -> None:

@@ -13,6 +13,7 @@ from itertools import islice
 
 from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.facts import AskRemark, Decision, RunnableChanged
+from ykactor.core.messages.kinds import Gate
 from ykactor.core.queueing.equivalence import AskQueue
 from ykactor.core.queueing.notified import HELD_BY_LIMIT, HELD_BY_QUEUE, OVER_LIMIT, OVER_QUOTA, Told
 from ykactor.core.queueing.pending import AskClass, WaitingApplication
@@ -32,7 +33,7 @@ _LOOK_WORK = 5
 #: Lines remembered before those that are gone are looked for.
 _CROWD = 1000
 
-_GATES = {HELD_BY_QUEUE: "QUEUE", HELD_BY_LIMIT: "QUOTA"}
+_GATES = {HELD_BY_QUEUE: Gate.QUEUE, HELD_BY_LIMIT: Gate.QUOTA}
 _HELD = HELD_BY_QUEUE | HELD_BY_LIMIT
 
 

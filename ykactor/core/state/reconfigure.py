@@ -12,6 +12,7 @@ from ykactor.core.messages.facts import (
     QueueRemoved,
     QueueTypeChanged,
 )
+from ykactor.core.messages.kinds import Change, QueueLimit
 from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.quota.limits import QueueLimits, Trackers, in_force
 from ykactor.core.state import enrolment
@@ -36,8 +37,8 @@ def _apply(state: SchedulerState, work: Worklist, at_ns: int) -> Iterator[None]:
     yield from rebuild(state, work, at_ns)
     state.clocks.adopt(at_ns, configs, state.tree.nodes.values())
     after = in_force(_limits(state), state.trackers)
-    gone = [LimitChanged(at_ns, *key, "REMOVE") for key in before if key not in after]
-    work.consequences += gone + [LimitChanged(at_ns, *key, "SET") for key in after if after[key] != before.get(key)]
+    gone = [LimitChanged(at_ns, *key, Change.REMOVE) for key in before if key not in after]
+    work.consequences += gone + [LimitChanged(at_ns, *key, Change.SET) for key in after if after[key] != before.get(key)]
 
 
 def rebuild(state: SchedulerState, work: Worklist, at_ns: int) -> Iterator[None]:
@@ -70,7 +71,7 @@ def _queue_removed(state: SchedulerState, work: Worklist, fact: QueueRemoved) ->
     """An empty queue is gone, and its limits with it."""
     node = state.tree.nodes[fact.queue]
     ended = in_force([node.limits], Trackers()) if node.limits is not None else ()
-    work.consequences += [LimitChanged(fact.at_ns, *key, "REMOVE") for key in ended]
+    work.consequences += [LimitChanged(fact.at_ns, *key, Change.REMOVE) for key in ended]
     state.clocks.forget(node)
     state.tree.remove(fact.queue)
 
@@ -82,7 +83,7 @@ def _queue_type_changed(_: SchedulerState, work: Worklist, fact: QueueTypeChange
 
 def _queue_limit_changed(state: SchedulerState, _: Worklist, fact: QueueLimitChanged) -> None:
     """The size of the cluster is the max of root; other limits come with the configuration."""
-    if fact.queue == "root" and fact.limit == "max":
+    if fact.queue == "root" and fact.limit is QueueLimit.MAX:
         state.tree.set_root_max(fact.resource)
         state.capacity_grew()
 

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ykactor.core.messages import facts as fact
+from ykactor.core.messages.kinds import Change, QueueLimit, TerminationType
+from ykactor.core.messages.states import ApplicationState
 from ykactor.core.values.resources import Resource, text
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.preemptions import preemption_entry, preemption_text
@@ -17,24 +19,23 @@ from ykactor.wire.si.responses import told
 EVENT_MESSAGE_MAX = 1024
 
 _STATE_DETAILS = {
-    "Accepted": "APP_ACCEPTED",
-    "Starting": "APP_STARTING",
-    "Running": "APP_RUNNING",
-    "Completing": "APP_COMPLETING",
-    "Completed": "APP_COMPLETED",
-    "Failing": "APP_FAILING",
-    "Failed": "APP_FAILED",
-    "Resuming": "APP_RESUMING",
-    "Expired": "APP_EXPIRED",
-    "Rejected": "APP_REJECT",
+    ApplicationState.ACCEPTED: "APP_ACCEPTED",
+    ApplicationState.STARTING: "APP_STARTING",
+    ApplicationState.RUNNING: "APP_RUNNING",
+    ApplicationState.COMPLETING: "APP_COMPLETING",
+    ApplicationState.COMPLETED: "APP_COMPLETED",
+    ApplicationState.FAILING: "APP_FAILING",
+    ApplicationState.FAILED: "APP_FAILED",
+    ApplicationState.RESUMING: "APP_RESUMING",
+    ApplicationState.EXPIRED: "APP_EXPIRED",
 }
 _RELEASE_DETAILS = {
-    "STOPPED_BY_RM": "ALLOC_CANCEL",
-    "PREEMPTED_BY_SCHEDULER": "ALLOC_PREEMPT",
-    "TIMEOUT": "ALLOC_TIMEOUT",
-    "PLACEHOLDER_REPLACED": "ALLOC_REPLACED",
+    TerminationType.STOPPED_BY_RM: "ALLOC_CANCEL",
+    TerminationType.PREEMPTED_BY_SCHEDULER: "ALLOC_PREEMPT",
+    TerminationType.TIMEOUT: "ALLOC_TIMEOUT",
+    TerminationType.PLACEHOLDER_REPLACED: "ALLOC_REPLACED",
 }
-_LIMIT_DETAILS = {"max": "QUEUE_MAX", "guaranteed": "QUEUE_GUARANTEED"}
+_LIMIT_DETAILS = {QueueLimit.MAX: "QUEUE_MAX", QueueLimit.GUARANTEED: "QUEUE_GUARANTEED"}
 
 
 def events(decision: fact.Decision, partition: str, first_sequence: int) -> list[si.EventRecord]:
@@ -183,7 +184,7 @@ def _node_removed(it: fact.NodeRemoved) -> list[_Event]:
 def _foreign_changed(it: fact.ForeignChanged) -> list[_Event]:
     """A foreign allocation comes or goes like any other; a resize shows in the node's total alone."""
     occupied = _Event("NODE", it.node_id, "SET", "NODE_OCCUPIED", resource=it.occupied)
-    if it.change == "SET":
+    if it.change is Change.SET:
         return [occupied]
     moved = _Event("NODE", it.node_id, it.change, "NODE_ALLOC", it.allocation_key, resource=it.resource)
     return [moved, occupied]

@@ -5,13 +5,15 @@ where the mistake is and nothing happened. What only the owner of a fact can jud
 left to the cores, which refuse entry by entry.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import StrEnum
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from ykactor.core.config.access import UserGroups
 from ykactor.core.messages.asks import PREDICATE_CLASS_MAX, AllocationSpec
 from ykactor.core.messages.facts import AllocationRejected, ApplicationRejected, Decision, NodeRejected
+from ykactor.core.messages.kinds import NodeAction, TerminationType
 from ykactor.core.messages.submissions import (
     AddApplication,
     Administration,
@@ -34,16 +36,12 @@ from ykactor.wire.si.codec import ProtocolError
 #: A node names its partition in this attribute.
 PARTITION_ATTRIBUTE = "si/node-partition"
 
+E = TypeVar("E", bound=StrEnum)
+
 _DEFAULT = PartitionName("default")
-_CREATE_ACTIONS = ("CREATE", "CREATE_DRAIN")
-_NODE_ACTIONS = (*_CREATE_ACTIONS, "UPDATE", "DRAIN_NODE", "DRAIN_TO_SCHEDULABLE", "DECOMISSION")
-_TERMINATION_TYPES = (
-    "UNKNOWN_TERMINATION_TYPE",
-    "STOPPED_BY_RM",
-    "TIMEOUT",
-    "PREEMPTED_BY_SCHEDULER",
-    "PLACEHOLDER_REPLACED",
-)
+#: By name; a dictionary is several times faster than ``NodeAction(name)``.
+_NODE_ACTIONS = {action.value: action for action in NodeAction}
+_TERMINATION_TYPES = {kind.value: kind for kind in TerminationType}
 
 #: What ``submissions`` takes; the session itself answers the other requests.
 PartitionRequest = si.NodeRequest | si.ApplicationRequest | si.AllocationRequest | si.PredicatesResponse
@@ -118,7 +116,7 @@ def unknown_partition(submission: Submission, partition: PartitionName, at_ns: i
         case AddApplication(application_id):
             reason = f"Failed to add application {application_id} to partition {partition}, partition doesn't exist"
             return ApplicationRejected(at_ns, application_id, reason)
-        case UpdateNode(node_id, action) if action in _CREATE_ACTIONS:
+        case UpdateNode(node_id, NodeAction.CREATE | NodeAction.CREATE_DRAIN):
             return NodeRejected(at_ns, node_id, f"failed to find partition {partition} for new node {node_id}")
         case _:
             return None
@@ -152,11 +150,11 @@ def _parts(request: PartitionRequest) -> list[tuple[str, Sequence[Any], Callable
 
 def _node(wire: si.NodeInfo) -> _Routed:
     _require(wire.node_id, "nodeID")
-    _require_one_of(_NODE_ACTIONS, wire.action, "action")
+    action = _named(_NODE_ACTIONS, wire.action, "action")
     capacity = None if wire.schedulable_resource is None else _resource(wire.schedulable_resource, "schedulableResource")
     return _partition(wire.attributes.get(PARTITION_ATTRIBUTE, "")), UpdateNode(
         node_id=NodeID(wire.node_id),
-        action=wire.action,
+        action=action,
         capacity=capacity,
         attributes=wire.attributes,
     )
@@ -207,11 +205,11 @@ def _release(wire: si.AllocationRelease) -> _Routed:
     """Without a key: all of the application's. Without an application: a foreign allocation (AP-102, AP-126)."""
     if not wire.allocation_key:
         _require(wire.application_id, "applicationID")
-    _require_one_of(_TERMINATION_TYPES, wire.termination_type, "terminationType")
+    termination_type = _named(_TERMINATION_TYPES, wire.termination_type, "terminationType")
     return _partition(wire.partition_name), ReleaseAllocations(
         application_id=ApplicationID(wire.application_id),
         allocation_key=AllocationKey(wire.allocation_key) if wire.allocation_key else None,
-        termination_type=wire.termination_type,
+        termination_type=termination_type,
     )
 
 
@@ -250,6 +248,8 @@ def _require(identifier: str, field: str) -> None:
         raise ProtocolError("EMPTY_ID", "found an empty text, expected an identifier", field)
 
 
-def _require_one_of(names: Sequence[str], name: str, field: str) -> None:
-    if name not in names:
-        raise ProtocolError("UNKNOWN_NAME", f"found {name!r}, expected one of {', '.join(names)}", field)
+def _named(members: Mapping[str, E], name: str, field: str) -> E:
+    member = members.get(name)
+    if member is None:
+        raise ProtocolError("UNKNOWN_NAME", f"found {name!r}, expected one of {', '.join(members)}", field)
+    return member

@@ -140,10 +140,8 @@ def _questions(it: fact.PredicatesAsked, partition: str) -> dict[str, Any]:
     return {"partition_name": partition, "checks": checks}
 
 
-def _updated(it: fact.ApplicationChanged, partition: str) -> si.UpdatedApplication | None:
-    """Every entered state but Rejected, which the ``rejected`` entry tells (AP-22)."""
-    if it.state == "Rejected":
-        return None
+def _updated(it: fact.ApplicationChanged, partition: str) -> si.UpdatedApplication:
+    """An entered state. A refused application enters none: it has a ``rejected`` entry (AP-22)."""
     return si.UpdatedApplication(
         application_id=it.application_id,
         state=it.state,

@@ -1,0 +1,46 @@
+"""Kinds of submissions and facts, as enums. The values are what the wire says, so they are encoded as they are."""
+
+from enum import StrEnum
+
+
+class Change(StrEnum):
+    """What happened to something that can be counted or listed."""
+
+    ADD = "ADD"
+    REMOVE = "REMOVE"
+    SET = "SET"
+
+
+class TerminationType(StrEnum):
+    """Why an allocation ends (AP-131)."""
+
+    UNKNOWN_TERMINATION_TYPE = "UNKNOWN_TERMINATION_TYPE"
+    STOPPED_BY_RM = "STOPPED_BY_RM"
+    TIMEOUT = "TIMEOUT"
+    PREEMPTED_BY_SCHEDULER = "PREEMPTED_BY_SCHEDULER"
+    PLACEHOLDER_REPLACED = "PLACEHOLDER_REPLACED"
+
+
+class NodeAction(StrEnum):
+    """What the resource manager does with a node (SC-152)."""
+
+    CREATE = "CREATE"
+    CREATE_DRAIN = "CREATE_DRAIN"
+    UPDATE = "UPDATE"
+    DRAIN_NODE = "DRAIN_NODE"
+    DRAIN_TO_SCHEDULABLE = "DRAIN_TO_SCHEDULABLE"
+    DECOMISSION = "DECOMISSION"
+
+
+class QueueLimit(StrEnum):
+    """Which of a queue's two amounts is meant."""
+
+    MAX = "max"
+    GUARANTEED = "guaranteed"
+
+
+class Gate(StrEnum):
+    """What can keep an application from running: ``maxapplications`` of queues, or the limits of users and groups (EV-12)."""
+
+    QUEUE = "QUEUE"
+    QUOTA = "QUOTA"

@@ -1,0 +1,103 @@
+"""The data of one application, and the steps that its ordinary tasks and its placeholders share.
+
+``Application`` adds what happens to asks and allocations, ``placeholders`` what happens to placeholders.
+"""
+
+from __future__ import annotations
+
+from ykactor.core.messages.asks import AllocationSpec, Ask
+from ykactor.core.messages.facts import ApplicationLeft, AskRemoved, Decision, ReleaseStarted
+from ykactor.core.messages.kinds import TerminationType
+from ykactor.core.messages.states import ApplicationEvent, ApplicationState
+from ykactor.core.messages.submissions import AddApplication
+from ykactor.core.objects.gang import ON_COMPLETE, ON_TIMEOUT, Gang, timeout_ns
+from ykactor.core.objects.lifecycle import Lifecycle, Timer
+from ykactor.core.values.ids import AllocationKey, NodeID, QueuePath
+
+
+class ApplicationRecord(Lifecycle):
+    """What is known of one application, as far as decisions depend on it.
+
+    Attributes:
+        submission_ns: arrival, moved back to the earliest creation time of any ask or allocation (PR-40).
+        arrival: registration number, the last criterion of every order (PR-31).
+        asks, allocations: pending asks, and running allocations with their node; placeholders are in both.
+        began_ns: when each allocation started to run.
+        real_count, placeholder_count: how many of the allocations are real tasks, and how many are placeholders.
+        gang: the task groups, and which real ask replaces which placeholder.
+        ending: the release message for allocations that start to run when the application is failing already (GA-47).
+    """
+
+    __slots__ = (
+        "allocations",
+        "arrival",
+        "asks",
+        "began_ns",
+        "ending",
+        "gang",
+        "placeholder_count",
+        "real_count",
+        "submission_ns",
+    )
+
+    def __init__(self, spec: AddApplication, queue: QueuePath, arrival_ns: int, arrival: int) -> None:
+        self.gang = Gang(spec)
+        # the execution timeout of a gang limits the wait for its placeholders instead (AP-62, AP-63)
+        execution_timeout_ns = None if self.gang.total else timeout_ns(spec.execution_timeout_ms)
+        super().__init__(spec.application_id, queue, spec.tags, execution_timeout_ns)
+        self.submission_ns = arrival_ns
+        self.arrival = arrival
+        self.ending = ON_TIMEOUT
+        self.asks: dict[AllocationKey, Ask] = {}
+        self.allocations: dict[AllocationKey, tuple[Ask, NodeID]] = {}
+        self.began_ns: dict[AllocationKey, int] = {}
+        self.real_count = self.placeholder_count = 0
+
+    def has_real_work(self) -> bool:
+        """Whether an ask is pending or a real task runs; a real ask that waits for its placeholder is neither (AP-41, GA-60)."""
+        return bool(self.asks or self.real_count)
+
+    # ---- releases that the scheduler starts
+
+    def start_release(
+        self,
+        now_ns: int,
+        keys: list[AllocationKey],
+        message: str,
+        termination_type: TerminationType = TerminationType.TIMEOUT,
+    ) -> list[Decision]:
+        """Ask the resource manager to end these allocations; usage goes down when it confirms (AP-133)."""
+        facts: list[Decision] = []
+        for key in keys:
+            if key not in self.gang.released:
+                self.gang.released.add(key)
+                ask, node_id = self.allocations[key]
+                facts.append(ReleaseStarted(now_ns, ask, self.queue, node_id, termination_type, message))
+        return facts
+
+    def release_if_late(self, now_ns: int, spec: AllocationSpec) -> list[Decision]:
+        """Release a new allocation at once if all allocations of its kind are being released already (AP-50, GA-47)."""
+        if self.state is ApplicationState.FAILING or (spec.placeholder and self.state is ApplicationState.RESUMING):
+            return self.start_release(now_ns, [spec.allocation_key], self.ending)
+        if spec.placeholder and self.state is ApplicationState.COMPLETING and Timer.STATE not in self.timers:
+            return self.start_release(now_ns, [spec.allocation_key], ON_COMPLETE)
+        return []
+
+    # ---- the end
+
+    def after_failing(self, now_ns: int) -> list[Decision]:
+        """A failing application has failed when its last allocation is gone (AP-47)."""
+        if self.state is not ApplicationState.FAILING or self.allocations:
+            return []
+        return [*self.move(now_ns, ApplicationEvent.FAIL), *self.leave_if_ended(now_ns)]
+
+    def leave_if_ended(self, now_ns: int) -> list[Decision]:
+        """Leave the queue in Completed and Failed (AP-70)."""
+        return self.leave(now_ns) if self.has_ended() else []
+
+    def leave(self, now_ns: int, *, is_removed: bool = False) -> list[Decision]:
+        """Drop the remaining asks and leave the queue (AP-70)."""
+        facts: list[Decision] = [AskRemoved(now_ns, ask, self.queue, True) for ask in self.asks.values()]
+        self.asks.clear()
+        facts.append(ApplicationLeft(now_ns, self.application_id, self.queue, is_removed))
+        return facts
