@@ -38,9 +38,9 @@ from ykactor.core.messages.submissions import (
 )
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.planner.plan import Budget
-from ykactor.core.planner.scheduler import SchedulerCore
 from ykactor.core.queueing.priorities import PRIORITY_MIN
 from ykactor.core.state import wakeups
+from ykactor.core.turn.scheduler import SchedulerCore
 from ykactor.sim.direct import DirectPartition
 from ykactor.sim.script import Instant
 from ykactor.wire import queuefile

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Iterable
+from typing import Any
 
 from histories import S_NS, Batch, History
 from keeping import Event, events
@@ -17,8 +18,9 @@ from ykactor.core.objects.commands import PlaceBatch, Placed, SettleBatch
 from ykactor.core.objects.exchange import Exchange, send
 from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.planner.plan import Budget
-from ykactor.core.planner.scheduler import Cycle, CycleResult
 from ykactor.core.state import wakeups
+from ykactor.core.turn.phases import MakePlan, Observe, SchedulerPhase, Settle
+from ykactor.core.turn.turn import Cycle
 from ykactor.core.values.ids import AllocationKey
 from ykactor.sim.direct import DirectPartition
 from ykactor.wire.si.responses import decision_log
@@ -52,28 +54,29 @@ class World(DirectPartition):
         self.compare, self.strict_max = compare, strict_max
         #: Now, and when the last cycle was.
         self.now_ns = self.cycled_ns = 0
+        self.reference: Reference | None = None
         super().__init__(config, budget, self.facts.extend, lambda *_: self.check(), confirms=confirms, reserves=reserves)
         self.reference = Reference(self.core, reserves=reserves)
         # the reference knows nothing of PE-60 to PE-66, which has tests of its own
         self.scheduler.planner.preemptor.attempt_on_node = lambda *_: None  # type: ignore[method-assign]
-        unchecked = self.scheduler.cycle
-        self.scheduler.cycle = lambda now_ns, budget: self._observed(now_ns, unchecked(now_ns, budget))  # type: ignore[method-assign]
 
     def check(self) -> None:
         found = violations(self.core, self.scheduler, strict_max=self.strict_max)
         assert not found, "\n".join(found)
 
-    def _observed(self, now_ns: int, cycle: Cycle) -> Cycle:
+    def cycle(self, now_ns: int) -> tuple[Cycle, bool]:
+        if self.reference is None:  # the first one, of a partition without anything
+            return super().cycle(now_ns)
         self.cycled_ns = now_ns
         self.reference.hear(self.facts)
         self.reference.keeping.check()
         expected = self.reference.next_step(now_ns, self.facts) if self.compare else []
-        result = yield from cycle
+        result, has_confirmed = super().cycle(now_ns)
         found = events(result.facts)
         if self.compare and (not found or found != cancelled(expected)[: len(found)]):  # un-reserving may end a pass (SC-11)
             assert sorted(found) == sorted(expected), f"decided {found}, expected {expected}"
         self.reference.follow(result.facts)
-        return result
+        return result, has_confirmed
 
     def advance(self, now_ns: int) -> None:
         """Stop wherever an ask or a reservation gets old enough for something (SC-5)."""
@@ -112,22 +115,47 @@ def check_history(history: History, *, reserves: bool = True) -> None:
     assert World(history.config, LARGE, reserves=reserves).play(history.batches) == log
 
 
+class NaivePlan:
+    """What was decided, and is carried out already."""
+
+    work, look_ns = 0, None
+
+    def __init__(self, decided: list[Decision]) -> None:
+        self.decided = decided
+        self.at_rest = not decided
+
+    def __len__(self) -> int:
+        return len(self.decided)
+
+    def is_full(self) -> bool:
+        return bool(self.decided)
+
+
 class NaiveScheduler:
     """Does what the reference says, one decision at a time."""
 
     def __init__(self, world: NaiveWorld) -> None:
         self.world = world
 
-    def observe(self, facts: list[Decision]) -> Generator[None, None, list[Decision]]:
+    def handle(self, phase: SchedulerPhase) -> Exchange[Any]:
+        match phase:
+            case Observe(facts):
+                return self._observe(facts)
+            case MakePlan(now_ns, _):
+                return (yield from self._decide(now_ns))
+            case Settle(plan, _):
+                return plan.decided  # type: ignore[attr-defined]
+        return set()
+
+    def _observe(self, facts: list[Decision]) -> list[Decision]:
         """The facts, then the reservations that end by them."""
-        yield from ()
         keeping = self.world.reference.keeping
         before = dict(keeping.kept)
         self.world.reference.hear([*self.world.facts, *facts])
         ended = [kept for name, kept in before.items() if name not in keeping.kept]
         return [*facts, *(Unreserved(facts[-1].at_ns, kept.ask, kept.queue, kept.node_id) for kept in ended)]
 
-    def cycle(self, now_ns: int, _: Budget) -> Cycle:
+    def _decide(self, now_ns: int) -> Exchange[NaivePlan]:
         reference = self.world.reference
         reference.hear(self.world.facts)
         reference.keeping.check()
@@ -135,7 +163,7 @@ class NaiveScheduler:
         for event in reference.next_step(now_ns, self.world.facts):
             decided += yield from self.carry_out(now_ns, event)
         reference.follow(decided)
-        return CycleResult(decided, not decided, bool(decided), 0)
+        return NaivePlan(decided)
 
     def carry_out(self, now_ns: int, event: Event) -> Exchange[list[Decision]]:
         word, application_id, key, node_id = event
@@ -170,6 +198,9 @@ class NaiveWorld(World):
     def __init__(self, config: PartitionConfig) -> None:
         super().__init__(config)
         self.scheduler = NaiveScheduler(self)  # type: ignore[assignment]
+
+    def cycle(self, now_ns: int) -> tuple[Cycle, bool]:
+        return DirectPartition.cycle(self, now_ns)
 
     def check(self) -> None:
         """There are no orders or books that could be wrong."""

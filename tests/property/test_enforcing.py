@@ -11,8 +11,8 @@ from world import PLENTY, S_NS, World, app, ask, configure, node, queue, release
 from ykactor.core.messages.facts import QuotaPreempted, ReleaseStarted
 from ykactor.core.messages.submissions import Submission
 from ykactor.core.partition.partition import PartitionCore
-from ykactor.core.planner.scheduler import SchedulerCore
 from ykactor.core.queueing.tree import QueueNode
+from ykactor.core.turn.scheduler import SchedulerCore
 from ykactor.wire.si.responses import decision_log
 
 TYPES = ("vcore", "memory")

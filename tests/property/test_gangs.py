@@ -38,7 +38,7 @@ from ykactor.core.objects.node import NodeCore
 from ykactor.core.partition import cluster as cluster_module
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.planner.plan import Budget
-from ykactor.core.planner.scheduler import SchedulerCore
+from ykactor.core.turn.scheduler import SchedulerCore
 from ykactor.core.values.resources import Resource, fits
 from ykactor.sim.direct import DirectPartition
 from ykactor.sim.simulator import simulate, simulate_directly

@@ -18,7 +18,7 @@ from world import PLENTY, World, app, ask, configure, load, move, node, queue, r
 from ykactor.core.messages.asks import Ask, ask_id
 from ykactor.core.messages.facts import Preempted
 from ykactor.core.messages.submissions import Submission, SubmitAllocation
-from ykactor.core.planner.scheduler import Cycle
+from ykactor.core.turn.turn import Cycle
 from ykactor.wire.queuefile.load import ConfigError
 
 SEEDS = range(60)
@@ -92,8 +92,8 @@ class Cluster:
         self.it: World = world(self.text, confirms=False, work_max=work_max)
         self._heard = 0
         self._keys = 0
-        unwatched = self.it.direct.scheduler.cycle
-        self.it.direct.scheduler.cycle = lambda now_ns, budget: self._watched(now_ns, unwatched(now_ns, budget))  # type: ignore[method-assign]
+        unwatched = self.it.direct.cycle
+        self.it.direct.cycle = lambda now_ns: self._watched(now_ns, unwatched)  # type: ignore[method-assign]
         self.it.given(*(self.node(f"n{n}") for n in range(self.node_count)))
         self.applications = [f"app{n}" for n in range(len(self.leaves) + rng.randint(0, 3))]
         for n, name in enumerate(self.applications):
@@ -105,17 +105,17 @@ class Cluster:
         self._heard += len(new)
         self.watch.hear(new)
 
-    def _watched(self, now_ns: int, cycle: Cycle) -> Cycle:
+    def _watched(self, now_ns: int, cycle: Callable[[int], tuple[Cycle, bool]]) -> tuple[Cycle, bool]:
         self._hear()
         self.watch.let_time_pass(now_ns)
         before = State(self.it.direct.core, self.watch, now_ns)
-        result = yield from cycle
+        result, has_confirmed = cycle(now_ns)
         preempted = [fact for fact in result.facts if isinstance(fact, Preempted)]
         assert len(preempted) <= 1
         for fact in preempted:
             check(before, fact)
             self.judged += 1
-        return result
+        return result, has_confirmed
 
     def state(self) -> State:
         self._hear()

@@ -17,7 +17,7 @@ from ykactor.core.inspection.snapshot import final_state
 from ykactor.core.messages.facts import ApplicationRejected, Decision
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.planner.plan import Budget
-from ykactor.core.planner.scheduler import SchedulerCore
+from ykactor.core.turn.scheduler import SchedulerCore
 from ykactor.core.values.ids import PartitionName
 from ykactor.sim.direct import DirectPartition, DirectPartitions
 from ykactor.sim.script import Work, addressed, instants

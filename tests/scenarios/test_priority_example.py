@@ -14,7 +14,7 @@ from ykactor.core.messages.facts import Allocated
 from ykactor.core.messages.submissions import Submission
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.partition.reload import walk
-from ykactor.core.planner.scheduler import SchedulerCore
+from ykactor.core.turn.scheduler import SchedulerCore
 
 CONFIG = (Path(__file__).resolve().parents[2] / "config" / "priorities.yaml").read_text()
 

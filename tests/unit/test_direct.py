@@ -10,7 +10,7 @@ from ykactor.core.messages.kinds import NodeAction
 from ykactor.core.messages.submissions import UpdateNode
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.planner.plan import Budget
-from ykactor.core.planner.scheduler import SchedulerCore
+from ykactor.core.turn.scheduler import SchedulerCore
 from ykactor.sim.direct import DirectPartition, carry_out
 
 
@@ -84,7 +84,7 @@ def test_steps_are_seen(placements_max: int) -> None:
     steps.clear()
     direct.intake(S_NS, [UpdateNode("n1", NodeAction.CREATE, {"vcore": 9})])  # type: ignore[arg-type]
     assert sum("Allocated" in type(fact).__name__ for facts in published for fact in facts) == 6
-    assert steps == list(range(2, len(steps) + 2))
+    assert steps == [min(step, len(published)) for step in range(2, len(steps) + 2)]  # the last one may have nothing to publish
     assert len(steps) == {1: 7, 3: 3, 1000: 1}[placements_max]
 
 

@@ -6,7 +6,9 @@ from world import World, app, ask, node, queue, release, tree, world
 from ykactor.core.messages.facts import Allocated
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.planner.planner import TRY_WORK, Budget
-from ykactor.core.planner.scheduler import CycleResult, SchedulerCore
+from ykactor.core.turn.phases import Observe
+from ykactor.core.turn.scheduler import SchedulerCore
+from ykactor.core.turn.turn import Cycle
 from ykactor.sim.direct import carry_out
 
 TWO = tree(queue("a"), queue("b"))
@@ -45,16 +47,17 @@ def test_the_budget_decides_nothing(placements_max: int) -> None:
     assert sum(" on " in line for line in found[0]) > 20
 
 
-def cycle(it: World, budget: Budget) -> CycleResult:
+def cycle(it: World, budget: Budget) -> Cycle:
     """One cycle by hand, in a world that is at rest."""
-    result: CycleResult = carry_out(it.direct.scheduler.cycle(it.now_ns, budget))
-    it.direct.core.note(result.facts)
+    result = it.direct.run_turn(it.now_ns, budget=budget).cycle
+    assert result is not None
     return result
 
 
 def ingest(it: World, *submissions: object) -> None:
     """Hand in submissions; the scheduler learns of them and plans nothing yet."""
-    list(it.direct.scheduler.observe(carry_out(it.direct.core.ingest(it.now_ns, submissions))))  # type: ignore[arg-type]
+    facts = carry_out(it.direct.core.ingest(it.now_ns, submissions))  # type: ignore[arg-type]
+    carry_out(it.direct.scheduler.handle(Observe(facts)))
 
 
 def test_placements_are_bounded() -> None:

@@ -8,7 +8,7 @@ from world import S_NS, World, app, ask, configure, node, queue, release, templa
 from ykactor.core.config.model import QueueConfig, QueueProperties
 from ykactor.core.messages import facts as fact
 from ykactor.core.messages.asks import AllocationSpec, Ask
-from ykactor.core.preemption.laws import Exchange
+from ykactor.core.preemption.laws import VictimSet
 from ykactor.core.preemption.quota import candidates, choose, preemptable, shares
 from ykactor.core.preemption.quota_clocks import QuotaClocks, next_start
 from ykactor.core.queueing.sibling_order import Effort
@@ -186,7 +186,7 @@ def test_walk(amount: int, sizes: tuple[int, ...], taken: list[int]) -> None:
     it = accounts(root={}, root__a={"used": {"mem": 1000}, "max": LIMIT})
     leaf, part = it["root__a"], {"mem": amount}
     tasks = candidates([task(f"t{size}", mem=size, cpu=99) for size in sizes], part, LIMIT)
-    chosen = choose(leaf, tasks, part, Exchange(leaf, (), is_own=False))
+    chosen = choose(leaf, tasks, part, VictimSet(leaf, (), is_own=False))
     assert [victim.task.spec.resource["mem"] for victim in chosen] == taken
 
 
@@ -199,7 +199,7 @@ def test_nothing_guaranteed_is_taken() -> None:
     )
     leaf, part = it["root__p__a"], {"mem": 30}
     tasks = [task("a", mem=10, cpu=2), task("b", mem=5, cpu=1), task("c", mem=6), task("d", mem=5)]
-    chosen = choose(leaf, tasks, part, Exchange(it["root__p"], (), is_own=False))
+    chosen = choose(leaf, tasks, part, VictimSet(it["root__p"], (), is_own=False))
     assert [victim.task.spec.allocation_key for victim in chosen] == ["a", "d"]
 
 

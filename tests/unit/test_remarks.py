@@ -7,7 +7,7 @@ from ykactor.core.messages.facts import AskRemark, RunnableChanged
 from ykactor.core.planner.planner import Budget, Planner
 from ykactor.core.state import pending_reasons as module
 from ykactor.core.state.pending_reasons import LOOKS_MAX, REMARKS_MAX
-from ykactor.sim.direct import carry_out
+from ykactor.core.turn.turn import Cycle
 
 ONE_NODE = [node("n1", vcore=4)]
 
@@ -96,19 +96,18 @@ def test_bounded() -> None:
     count = 2 * REMARKS_MAX + 10
     it = world(tree(queue("a")), ONE_NODE)
     chunks: list[int] = []
-    core = it.direct.scheduler
-    unwatched = core.cycle
+    unwatched = it.direct.cycle
 
-    def watched(now_ns: int, budget: Budget):  # type: ignore[no-untyped-def]
-        result = yield from unwatched(now_ns, budget)
-        chunks.append(sum(isinstance(fact, AskRemark) for fact in result.facts))
-        return result
+    def watched(now_ns: int) -> tuple[Cycle, bool]:
+        cycle, has_confirmed = unwatched(now_ns)
+        chunks.append(sum(isinstance(fact, AskRemark) for fact in cycle.facts))
+        return cycle, has_confirmed
 
-    core.cycle = watched  # type: ignore[method-assign]
+    it.direct.cycle = watched  # type: ignore[method-assign]
     it.send(app("app-1"), ask("t", "app-1", vcore=4), *(ask(f"t{n}", "app-1", vcore=4) for n in range(count)))
     assert [message.split("'")[1] for message in remarks(it)] == [f"t{n}" for n in range(count)]
     assert chunks == [REMARKS_MAX, REMARKS_MAX, 10]
-    assert carry_out(unwatched(0, Budget(256, 10**6))).facts == []
+    assert unwatched(0)[0].facts == []
 
 
 def test_what_was_true_for_a_moment_is_not_told() -> None:

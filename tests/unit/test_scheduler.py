@@ -1,15 +1,20 @@
 """Commit and settle: what happens when a node says no, and that nothing stays unconfirmed."""
 
+from typing import Any
+
 import pytest
 from world import World, app, ask, node, queue, tree, world
 
 from ykactor.core.inspection.invariants import violations
 from ykactor.core.messages.facts import Allocated, AskRemark
 from ykactor.core.objects.commands import PlaceBatch, Placed, Refused, SetCapacity
+from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.node import NodeCore
+from ykactor.core.planner.commit import InvariantViolation
 from ykactor.core.planner.plan import Budget
-from ykactor.core.planner.scheduler import CycleResult, InvariantViolation
-from ykactor.core.values.ids import NodeID
+from ykactor.core.turn.phases import Observe
+from ykactor.core.turn.turn import Cycle
+from ykactor.core.values.ids import NodeID, QueuePath
 from ykactor.sim.direct import carry_out
 
 EVERYTHING = Budget(1000, 10**6)
@@ -21,7 +26,7 @@ def waiting(*asks: int) -> World:
     it.given(app("app-1"), *(ask(f"t{n}", "app-1", vcore=size) for n, size in enumerate(asks)))
     scheduler = it.direct.scheduler
     nodes = [node("n1", vcore=4), node("n2", vcore=4)]
-    list(scheduler.observe(carry_out(it.direct.core.ingest(0, nodes))))
+    carry_out(scheduler.handle(Observe(carry_out(it.direct.core.ingest(0, nodes)))))
     return it
 
 
@@ -29,29 +34,36 @@ def core(it: World, name: str) -> NodeCore:
     return it.direct.core.roster.nodes[NodeID(name)]
 
 
-def cycle(it: World) -> CycleResult:
-    result: CycleResult = carry_out(it.direct.scheduler.cycle(0, EVERYTHING))
-    it.direct.core.note(result.facts)
+def cycle(it: World) -> Cycle:
+    result = it.direct.run_turn(0, budget=EVERYTHING).cycle
+    assert result is not None
     return result
 
 
-def placed(result: CycleResult) -> list[str]:
+def watch(owner: Any, sent: list[str]) -> None:
+    """Note every command that ``owner`` gets."""
+    handle = owner.handle
+    name = owner.path if isinstance(owner, LeafCore) else owner.node_id
+
+    def noted(command: object) -> object:
+        sent.append(f"{type(command).__name__} to {name}")
+        return handle(command)
+
+    owner.handle = noted
+
+
+def placed(result: Cycle) -> list[str]:
     return [f"{it.ask.spec.allocation_key} on {it.node_id}" for it in result.facts if isinstance(it, Allocated)]
 
 
 def test_one_batch_for_each_owner() -> None:
     """Commit sends one batch to each node touched, settle one to each leaf; then nothing is unconfirmed."""
     it = waiting(3, 3)
-    sent: list[list[str]] = []
-    generator = it.direct.scheduler.cycle(0, EVERYTHING)
-    try:
-        sends = next(generator)
-        while True:
-            sent.append([type(command).__name__ for _, command in sends])
-            sends = generator.send([owner.handle(command) for owner, command in sends])  # type: ignore[arg-type]
-    except StopIteration as stop:
-        result = stop.value
-    assert sent == [["PlaceBatch", "PlaceBatch"], ["SettleBatch"]]
+    sent: list[str] = []
+    for owner in (core(it, "n1"), core(it, "n2"), it.direct.core.roster.leaf(QueuePath("root.a"))):
+        watch(owner, sent)
+    result = cycle(it)
+    assert sent == ["PlaceBatch to n1", "PlaceBatch to n2", "SettleBatch to root.a"]
     assert placed(result) == ["t0 on n1", "t1 on n2"]
     assert it.direct.scheduler.state.ledger.unconfirmed == []
     assert violations(it.direct.core, it.direct.scheduler) == []

@@ -12,9 +12,9 @@ from msgspec import Struct
 
 from ykactor.actors.commands import Administer, Intake, PartitionSnapshot, Publication, RunSteps, SwitchConfig, TakeSnapshot
 from ykactor.actors.feed import Batch, Missed, Reached
-from ykactor.actors.scheduler import Observe, RunCycle
 from ykactor.core.objects import commands
-from ykactor.core.planner.scheduler import CycleResult
+from ykactor.core.planner.plan import Plan
+from ykactor.core.turn.phases import Commit, MakePlan, Observe, Settle
 
 
 class Role(StrEnum):
@@ -103,7 +103,7 @@ FLOW = (
     Edge(_R.WATCHER, _R.WATCHER, _K.SIGNAL, (), (_WATCHER,)),  # SIGHUP and file system events
     Edge(_R.FEED_SESSION, _R.PARTITION, _K.COMMAND, (TakeSnapshot,), (_FEED,), is_answered=True),
     # a cycle: every order is answered before the next one
-    Edge(_R.PARTITION, _R.SCHEDULER, _K.RESERVED, (Observe, RunCycle), (_SCHEDULER,), is_answered=True),
+    Edge(_R.PARTITION, _R.SCHEDULER, _K.RESERVED, (Observe, MakePlan, Commit, Settle), (_SCHEDULER,), is_answered=True),
     Edge(_R.PARTITION, _R.QUEUE, _K.RESERVED, _TO_QUEUE, (_OWNERS,), is_answered=True),
     Edge(_R.PARTITION, _R.NODE, _K.RESERVED, _TO_NODE, (_OWNERS,), is_answered=True),
     Edge(_R.SCHEDULER, _R.QUEUE, _K.RESERVED, (commands.SettleBatch,), (_OWNERS,), is_answered=True),
@@ -112,7 +112,7 @@ FLOW = (
     Edge(_R.QUEUE, _R.SCHEDULER, _K.RESERVED, (list,), (_OWNERS,)),
     Edge(_R.NODE, _R.PARTITION, _K.RESERVED, (list,), (_OWNERS,)),
     Edge(_R.NODE, _R.SCHEDULER, _K.RESERVED, (commands.Placed, commands.Refused), (_OWNERS,)),
-    Edge(_R.SCHEDULER, _R.PARTITION, _K.RESERVED, (CycleResult,), (_SCHEDULER,)),
+    Edge(_R.SCHEDULER, _R.PARTITION, _K.RESERVED, (list, Plan, set), (_SCHEDULER,)),
     # what came of it, outwards: a feed that is behind holds up partitions, but no reader ever holds up the feed
     Edge(_R.PARTITION, _R.FEED, _K.COMMAND, (Publication, PartitionSnapshot), (_PARTITION,)),
     Edge(_R.RM_SESSION, _R.FEED, _K.COMMAND, (Publication,), (_RM_SESSION, _FEED), is_answered=True),

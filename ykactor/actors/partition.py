@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from math import inf
+from typing import Any
 
 import trio
 
@@ -33,14 +34,16 @@ from ykactor.actors.owners import IN_FLIGHT_MAX, Owners, Replies
 from ykactor.actors.scheduler import SchedulerActor
 from ykactor.core.config.model import PartitionConfig
 from ykactor.core.inspection.snapshot import partition_state
-from ykactor.core.messages.confirmations import confirmations
 from ykactor.core.messages.facts import Decision
 from ykactor.core.messages.submissions import ApplyConfig, RemovePartition, Reset, Submission
-from ykactor.core.partition.partition import PartitionCore, Round, refusal_in
+from ykactor.core.objects.exchange import Exchange
+from ykactor.core.partition.partition import PartitionCore, refusal_in
 from ykactor.core.partition.reload import objection
 from ykactor.core.planner.plan import Budget
-from ykactor.core.planner.scheduler import CycleResult, SchedulerCore
 from ykactor.core.state import wakeups
+from ykactor.core.turn.phases import Ingest, Phase, Publish, Turn
+from ykactor.core.turn.scheduler import SchedulerCore
+from ykactor.core.turn.turn import Cycle, TurnResult, turn
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.times import MS_NS
 
@@ -91,7 +94,7 @@ class PartitionActor:
         wakes: bool = True,
         reserves: bool = True,
         budget: Budget = CYCLE_BUDGET,
-        on_cycle: Callable[[PartitionName, int, CycleResult], None] | None = None,
+        on_cycle: Callable[[PartitionName, int, Cycle], None] | None = None,
     ) -> None:
         self.core = PartitionCore(config)
         self.scheduler_core = SchedulerCore(self.core.roster, reserves=reserves)
@@ -184,7 +187,7 @@ class PartitionActor:
         due_ns = self.core.timetable.next_ns()
         now_ns = self._clock.now_ns()
         if due_ns is not None and due_ns <= now_ns:
-            await self._observe(self.core.fire(now_ns))
+            await self._observe(now_ns, self.core.fire(now_ns))
             self._notice_age()
 
     def _notice_age(self) -> None:
@@ -196,23 +199,33 @@ class PartitionActor:
     async def _intake(self, submissions: list[Submission], waiting: list[Intake] | None = None) -> None:
         now_ns = self._clock.now_ns()
         for start in range(0, len(submissions), CHUNK_MAX):
-            await self._observe(self.core.ingest(now_ns, submissions[start : start + CHUNK_MAX]))
+            await self._observe(now_ns, self.core.ingest(now_ns, submissions[start : start + CHUNK_MAX]))
         for intake in waiting or ():
             if intake.done is not None:
                 intake.done(self.core.name)
 
-    async def _observe(self, generator: Round) -> list[Decision]:
-        facts = await self._owners.carry_out(generator, self._replies)
-        if facts:
+    async def _observe(self, now_ns: int, taken_in: Exchange[list[Decision]]) -> list[Decision]:
+        outcome = await self._drive(turn(self.core, now_ns, taken_in, confirms=self._confirms))
+        if outcome.observed:
             self._at_rest = False
-            facts = await self._scheduler.observe(facts)
-            await self._publish(Publication(self.core.name, facts))
-            await self._confirm(facts)
-        return facts
+        return outcome.observed
 
-    async def _confirm(self, facts: list[Decision]) -> None:
-        if self._confirms and (confirmed := confirmations(facts)):
-            await self._intake(confirmed)
+    async def _drive(self, steps: Turn[TurnResult]) -> TurnResult:
+        """Carry out the phases of a turn one after the other."""
+        try:
+            phase = next(steps)
+            while True:
+                phase = steps.send(await self._carry_out(phase))
+        except StopIteration as stop:
+            outcome: TurnResult = stop.value
+            return outcome
+
+    async def _carry_out(self, phase: Phase) -> Any:
+        if isinstance(phase, Ingest):
+            return await self._owners.carry_out(phase.input, self._replies)
+        if isinstance(phase, Publish):
+            return await self._publish(Publication(self.core.name, phase.facts))
+        return await self._scheduler.carry_out(phase)
 
     async def _answer(self, command: PartitionCommand) -> None:
         match command:
@@ -221,8 +234,8 @@ class PartitionActor:
                     await self._intake([Reset(), ApplyConfig(config)] if command.afresh else [ApplyConfig(config)])
                 done(self.core.name)
             case Administer(request, done):
-                state = self.scheduler_core.state
-                facts = await self._observe(self.core.administer(self._clock.now_ns(), request, state))
+                now_ns = self._clock.now_ns()
+                facts = await self._observe(now_ns, self.core.administer(now_ns, request, self.scheduler_core.state))
                 done(self.core.name, refusal_in(facts))
             case TakeSnapshot(snapshot_id):
                 shown = partition_state(self.core, self.scheduler_core.state)
@@ -247,16 +260,13 @@ class PartitionActor:
             if self._at_rest or (await self._cycle(self._budget)).is_full:
                 return
 
-    async def _cycle(self, budget: Budget) -> CycleResult:
+    async def _cycle(self, budget: Budget) -> Cycle:
         self._cycled_ns = self._clock.now_ns()
-        result = await self._scheduler.cycle(self._cycled_ns, budget)
+        outcome = await self._drive(turn(self.core, self._cycled_ns, None, budget, confirms=self._confirms))
+        cycle = outcome.cycle
+        assert cycle is not None
         self.cycles += 1
-        self._at_rest = result.at_rest
+        self._at_rest = cycle.at_rest and not outcome.has_confirmed
         if self._on_cycle is not None:
-            self._on_cycle(self.core.name, self.cycles, result)
-        self.core.note(result.facts)
-        self.core.timetable.look_ns = result.look_ns
-        if result.facts:
-            await self._publish(Publication(self.core.name, result.facts))
-            await self._confirm(result.facts)
-        return result
+            self._on_cycle(self.core.name, self.cycles, cycle)
+        return cycle

@@ -6,11 +6,10 @@ same decisions, in whatever order trio runs their tasks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
-from ykactor.core.messages.confirmations import confirmations
 from ykactor.core.messages.facts import Decision
 from ykactor.core.messages.submissions import Administration, ApplyConfig, RemovePartition, Submission
 from ykactor.core.objects.commands import Command
@@ -18,7 +17,9 @@ from ykactor.core.objects.exchange import Exchange, Owner
 from ykactor.core.partition.partition import PartitionCore, refusal_in
 from ykactor.core.partition.reload import changeover, objection
 from ykactor.core.planner.plan import Budget
-from ykactor.core.planner.scheduler import SchedulerCore
+from ykactor.core.turn.phases import Ingest, Phase, Publish
+from ykactor.core.turn.scheduler import SchedulerCore
+from ykactor.core.turn.turn import Cycle, TurnResult, turn
 
 R = TypeVar("R")
 
@@ -36,16 +37,6 @@ def carry_out(generator: Exchange[R]) -> R:
 
 def _replies(sends: Sequence[tuple[Owner, Command[Any]]]) -> list[Any]:
     return [owner.handle(command) for owner, command in sends]
-
-
-def run(generator: Generator[None, None, R]) -> R:
-    """Run a generator to its end that yields only to let other tasks have a turn."""
-    try:
-        while True:
-            next(generator)
-    except StopIteration as stop:
-        result: R = stop.value
-        return result
 
 
 class DirectPartition:
@@ -83,43 +74,52 @@ class DirectPartition:
     def advance(self, now_ns: int) -> None:
         """Let every timer up to now fire at its own time, each followed by scheduling."""
         while (due_ns := self.core.timetable.next_ns()) is not None and due_ns <= now_ns:
-            self._take_in(due_ns, carry_out(self.core.fire(due_ns)))
+            self.run_turn(due_ns, self.core.fire(due_ns))
             self.settle(due_ns)
 
     def ingest(self, now_ns: int, submissions: Iterable[Submission]) -> None:
         """Handle the submissions; nothing is decided yet."""
-        self._take_in(now_ns, carry_out(self.core.ingest(now_ns, submissions)))
+        self.run_turn(now_ns, self.core.ingest(now_ns, submissions))
 
     def administer(self, now_ns: int, request: Administration) -> str:
-        """End or move an application; answers why not, and then nothing has changed."""
-        facts = carry_out(self.core.administer(now_ns, request, self.scheduler.state))
-        self._take_in(now_ns, facts)
-        return refusal_in(facts)
-
-    def _take_in(self, now_ns: int, facts: list[Decision]) -> None:
-        facts = run(self.scheduler.observe(facts))
-        self._publish(facts)
-        self._confirm(now_ns, facts)
-
-    def _confirm(self, now_ns: int, facts: list[Decision]) -> bool:
-        """Whether there was something to confirm."""
-        confirmed = confirmations(facts) if self._confirms else []
-        if confirmed:
-            self.ingest(now_ns, confirmed)
-        return bool(confirmed)
+        """End or move an application; returns why not, and then nothing has changed."""
+        return refusal_in(self.run_turn(now_ns, self.core.administer(now_ns, request, self.scheduler.state)).observed)
 
     def settle(self, now_ns: int) -> None:
         """Schedule until nothing more can be decided."""
         while True:
-            result = carry_out(self.scheduler.cycle(now_ns, self._budget))
-            self.core.note(result.facts)
-            self.core.timetable.look_ns = result.look_ns
-            self._publish(result.facts)
-            has_changed = self._confirm(now_ns, result.facts)
+            cycle, has_confirmed = self.cycle(now_ns)
             if self._after_step is not None:
                 self._after_step(self.core, self.scheduler)
-            if result.at_rest and not has_changed:
+            if cycle.at_rest and not has_confirmed:
                 return
+
+    def cycle(self, now_ns: int) -> tuple[Cycle, bool]:
+        """One cycle, and whether releases were confirmed after it."""
+        outcome = self.run_turn(now_ns, budget=self._budget)
+        assert outcome.cycle is not None
+        return outcome.cycle, outcome.has_confirmed
+
+    def run_turn(
+        self, now_ns: int, taken_in: Exchange[list[Decision]] | None = None, budget: Budget | None = None
+    ) -> TurnResult:
+        """One turn; see ``core.turn``."""
+        steps = turn(self.core, now_ns, taken_in, budget, confirms=self._confirms)
+        try:
+            phase = next(steps)
+            while True:
+                phase = steps.send(self.carry_out_phase(phase))
+        except StopIteration as stop:
+            outcome: TurnResult = stop.value
+            return outcome
+
+    def carry_out_phase(self, phase: Phase) -> Any:
+        """Carry out one phase of a turn; returns its reply."""
+        if isinstance(phase, Ingest):
+            return carry_out(phase.input)
+        if isinstance(phase, Publish):
+            return self._publish(phase.facts)
+        return carry_out(self.scheduler.handle(phase))
 
 
 class DirectPartitions:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ykactor.core.inspection import applications, nodes, objects, orders, preemption, usage
 from ykactor.core.partition.partition import PartitionCore
-from ykactor.core.planner.scheduler import SchedulerCore
+from ykactor.core.turn.scheduler import SchedulerCore
 
 
 def violations(partition: PartitionCore, scheduler: SchedulerCore, *, strict_max: bool = False) -> list[str]:

@@ -6,7 +6,7 @@ from ykactor.core.messages.facts import AskRemark, QuotaPreempted
 from ykactor.core.messages.planned import Eviction
 from ykactor.core.planner.orders import EvictionOrder
 from ykactor.core.planner.plan import Plan
-from ykactor.core.preemption.laws import Exchange
+from ykactor.core.preemption.laws import VictimSet
 from ykactor.core.preemption.quota import candidates, choose, preemptable, shares
 from ykactor.core.preemption.victims import Victim
 from ykactor.core.queueing.tree import QueueNode
@@ -35,7 +35,7 @@ class QuotaStep:
 
     def _enforce(self, plan: Plan, queue: QueueNode) -> None:
         amount = preemptable(queue)
-        spared = Exchange(queue, (), is_own=False)
+        spared = VictimSet(queue, (), is_own=False)
         count, victims = 0, []
         for leaf, part in shares(queue, amount, self._state.tree.children_of()) if amount else ():
             tasks = candidates(self._state.tasks.possible_victims(leaf), part, queue.config.max or {})

@@ -99,7 +99,7 @@ def effective_priority(priority: int, leaf: QueueUsage, below: QueueUsage) -> in
     return priority
 
 
-class Exchange:
+class VictimSet:
     """A growing set of victims for one ask, none of which leaves a queue below its guarantee (law 2, PE-41).
 
     Raises nothing; ``take`` says whether a victim may be added, and adds it.

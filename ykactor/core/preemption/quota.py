@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ykactor.core.messages.asks import Ask
-from ykactor.core.preemption.laws import Exchange, guarantee
+from ykactor.core.preemption.laws import VictimSet, guarantee
 from ykactor.core.preemption.victims import Victim
 from ykactor.core.queueing.leaf_order import usage_key
 from ykactor.core.queueing.tree import QueueNode
@@ -83,7 +83,7 @@ def _order(task: Ask, limit: Resource, part: Resource) -> tuple[object, ...]:
     return *willing, -match, spec.priority, newness, size, spec.allocation_key, spec.application_id
 
 
-def choose(leaf: QueueNode, tasks: Iterable[Ask], part: Resource, spared: Exchange) -> list[Victim]:
+def choose(leaf: QueueNode, tasks: Iterable[Ask], part: Resource, spared: VictimSet) -> list[Victim]:
     """Tasks of ``leaf`` in order, as long as they fit in what it has to give; who is too large is passed over (PE-87).
 
     Args:

@@ -16,7 +16,7 @@ from msgspec import Struct
 from ykactor.core.messages.asks import Ask
 from ykactor.core.nodes.index import IndexedNode
 from ykactor.core.objects.node import NodeCore
-from ykactor.core.preemption.laws import Exchange, Needs, Trigger, effective_priority, use
+from ykactor.core.preemption.laws import Needs, Trigger, VictimSet, effective_priority, use
 from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.values.ids import NodeID
 from ykactor.core.values.resources import Resource
@@ -277,7 +277,7 @@ class Search:
             if found is None:
                 spec = kind.example.spec
                 leaf = self._queue_of(kind.example)
-                exchange = Exchange(self._leaf, self._needs, is_own=self._is_own)
+                exchange = VictimSet(self._leaf, self._needs, is_own=self._is_own)
                 found = self._may_come_from(leaf, spec.priority) and exchange.can_take(leaf, spec.resource)
                 could_go[kind] = found
             if found:
@@ -285,7 +285,7 @@ class Search:
         return False
 
     def _solve(self, node: IndexedNode, tasks: NodeTasks, needs: Resource, *, has_room: bool) -> Solution | None:
-        exchange = Exchange(self._leaf, self._needs, is_own=self._is_own)
+        exchange = VictimSet(self._leaf, self._needs, is_own=self._is_own)
         leaves: dict[int, QueueUsage] = {}
 
         def may_take(task: Ask) -> bool:

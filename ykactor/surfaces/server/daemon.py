@@ -30,7 +30,7 @@ from ykactor.core.messages.facts import Allocated, ConfigurationChanged, Decisio
 from ykactor.core.messages.submissions import AddApplication, RefuseConfig, Submission
 from ykactor.core.objects.registry import Roster
 from ykactor.core.placement.users import NOBODY
-from ykactor.core.planner.scheduler import CycleResult
+from ykactor.core.turn.turn import Cycle
 from ykactor.core.values.ids import PartitionName
 from ykactor.surfaces.server.groups import GroupResolver
 from ykactor.surfaces.server.logs import get_logger, log_event
@@ -253,7 +253,7 @@ def _setter(done: trio.Event) -> Callable[[PartitionName], None]:
     return lambda _: done.set()
 
 
-def _log_cycle(partition: PartitionName, cycle: int, result: CycleResult) -> None:
+def _log_cycle(partition: PartitionName, cycle: int, result: Cycle) -> None:
     """One canonical line for each cycle that did something, and one for each preemption before it."""
     if result.facts and log.isEnabledFor(logging.INFO):
         for fact in result.facts:

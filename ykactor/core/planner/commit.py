@@ -1,0 +1,50 @@
+"""Commit: one batch for each node that the plan touches; the node checks everything, then changes, then replies."""
+
+from __future__ import annotations
+
+from ykactor.core.nodes.index import IndexedNode
+from ykactor.core.objects.commands import PlaceBatch, Placed, Refused
+from ykactor.core.objects.exchange import Exchange, send
+from ykactor.core.planner.orders import NodeOrder, Placement
+from ykactor.core.planner.plan import Plan
+from ykactor.core.state.state import SchedulerState
+
+
+class InvariantViolation(Exception):
+    """What must hold does not: our mistake, never a sender's."""
+
+
+def commit(state: SchedulerState, plan: Plan) -> Exchange[set[IndexedNode]]:
+    """One batch for each node touched; what a node refuses is undone. Returns the nodes that refused."""
+    batches: dict[IndexedNode, list[NodeOrder]] = {}
+    for order in plan.orders:
+        if order.node is not None:
+            batches.setdefault(order.node, []).append(order)
+    cores = state.registry.nodes
+    sends = [
+        (cores[node.node_id], PlaceBatch(node.revision, [order.ask for order in batch])) for node, batch in batches.items()
+    ]
+    replies = yield from send(sends)
+    first = [order for order in plan.orders if type(order) is Placement and order.is_first]
+    refused: set[IndexedNode] = set()
+    for (node, batch), reply in zip(batches.items(), replies, strict=True):
+        if isinstance(reply, Placed):
+            node.revision = reply.revision
+        else:
+            _undo(state, node, batch, reply)
+            refused.add(node)
+    for order in first if refused else ():
+        if not order.application.allocated:  # nothing of it came to run: it does not count after all (QU-74)
+            order.application.uncount()
+            state.requeue(order.application)
+    return refused
+
+
+def _undo(state: SchedulerState, node: IndexedNode, batch: list[NodeOrder], refusal: Refused) -> None:
+    """The node is not as the index had it: take the orders back, and look at the node anew."""
+    if refusal.revision == node.revision:
+        raise InvariantViolation(f"refused although the index was up to date: {refusal.reason}")
+    for order in reversed(batch):
+        order.undo(state)
+    state.nodes.sync(state.registry.nodes[node.node_id])
+    state.capacity_grew()

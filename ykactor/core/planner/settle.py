@@ -1,0 +1,67 @@
+"""Settle: one batch for each leaf that the plan touches; it moves asks to allocations, and applications through their states."""
+
+from __future__ import annotations
+
+from ykactor.core.messages.fact_order import told_with
+from ykactor.core.messages.facts import ApplicationChanged, Decision
+from ykactor.core.messages.planned import Planned
+from ykactor.core.messages.states import COUNTED_AS_RUNNING
+from ykactor.core.nodes.index import IndexedNode
+from ykactor.core.objects.commands import SettleBatch
+from ykactor.core.objects.exchange import Exchange, send
+from ykactor.core.objects.leaf import LeafCore
+from ykactor.core.planner.orders import Order, Placement
+from ykactor.core.planner.plan import Plan
+from ykactor.core.state.state import SchedulerState
+
+
+def settle(state: SchedulerState, plan: Plan, refused: set[IndexedNode]) -> Exchange[list[Decision]]:
+    """One batch for each leaf; returns all facts in plan order, state changes before the allocation (AP-96)."""
+    batches: dict[LeafCore, list[tuple[int, Planned]]] = {}
+    for position, order in enumerate(plan.orders):
+        if order.node not in refused:
+            batches.setdefault(state.registry.leaf(order.leaf.path), []).append((position, order.planned))
+    replies = yield from send([(leaf, SettleBatch(plan.now_ns, batch)) for leaf, batch in batches.items()])
+    changes: dict[int, list[Decision]] = {}
+    for reply in replies:
+        changes.update(reply)
+    facts = _in_plan_order(plan, refused, changes)
+    _adopt_states(state, facts)
+    state.ledger.confirm()
+    return facts
+
+
+def _adopt_states(state: SchedulerState, facts: list[Decision]) -> None:
+    """Take the leaf's word for the states that the plan predicted; they differ only behind a refusal."""
+    for fact in facts:
+        if type(fact) is ApplicationChanged:
+            application = state.applications[fact.application_id]
+            truth = state.registry.leaf(application.leaf.path).applications[fact.application_id]
+            if application.state is not truth.state:
+                application.enter(truth.state)
+                if truth.state in COUNTED_AS_RUNNING:
+                    state.ledger.take_slot(application.leaf, application.application_id)
+                state.requeue(application)
+
+
+def _in_plan_order(plan: Plan, refused: set[IndexedNode], changes: dict[int, list[Decision]]) -> list[Decision]:
+    """What was reported and what came of the orders, as the plan has them one after the other."""
+    facts: list[Decision] = []
+    reported = iter([*plan.facts, (len(plan.orders) + 1, None)])
+    at, fact = next(reported)
+    for position, order in enumerate(plan.orders):
+        while at <= position and fact is not None:
+            facts.append(fact)
+            at, fact = next(reported)
+        if order.node not in refused:
+            facts += _outcome(order, changes.get(position, []))
+    while fact is not None:
+        facts.append(fact)
+        at, fact = next(reported)
+    return facts
+
+
+def _outcome(order: Order, changes: list[Decision]) -> list[Decision]:
+    if type(order) is not Placement:
+        return changes
+    return told_with(changes, order.planned) if changes else [order.planned]

@@ -1,0 +1,51 @@
+"""The scheduler of one partition: it owns the ledger, the orders and the planner, and carries out its phases of a turn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ykactor.core.messages.facts import Decision
+from ykactor.core.objects.exchange import Exchange
+from ykactor.core.objects.registry import Roster
+from ykactor.core.planner.commit import commit
+from ykactor.core.planner.planner import Planner
+from ykactor.core.planner.settle import settle
+from ykactor.core.state.observer import Observer
+from ykactor.core.state.state import SchedulerState
+from ykactor.core.turn.phases import Commit, MakePlan, Observe, SchedulerPhase, Settle
+
+
+class SchedulerCore:
+    """What the scheduler's task wraps.
+
+    Args:
+        registry: the owners of the partition.
+        reserves: whether asks reserve nodes (SC-50).
+    """
+
+    def __init__(self, registry: Roster, *, reserves: bool = True) -> None:
+        self.state = SchedulerState(registry, reserves=reserves)
+        self.planner = Planner(self.state)
+        self._observer = Observer(self.state)
+
+    def handle(self, phase: SchedulerPhase) -> Exchange[Any]:
+        """Carry out one phase; returns the reply that ``phases`` names."""
+        match phase:
+            case Observe(facts):
+                return (yield from self._observe(facts))
+            case MakePlan(now_ns, budget):
+                return self.planner.plan(now_ns, budget)
+            case Commit(plan):
+                return (yield from commit(self.state, plan))
+            case Settle(plan, refused):
+                return (yield from settle(self.state, plan, refused))
+
+    def _observe(self, facts: list[Decision]) -> Exchange[list[Decision]]:
+        observing = self._observer.observe(facts)
+        while True:
+            try:
+                next(observing)
+            except StopIteration as stop:
+                observed: list[Decision] = stop.value
+                return observed
+            yield []  # other tasks have a turn

@@ -1,0 +1,105 @@
+"""One turn of a partition: input is taken in, observed, published; then one cycle is planned, committed, settled, published.
+
+Everything that input causes directly is published before any decision that follows from it.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from ykactor.core.messages.confirmations import confirmations
+from ykactor.core.messages.facts import Decision
+from ykactor.core.objects.exchange import Exchange
+from ykactor.core.partition.partition import PartitionCore
+from ykactor.core.planner.plan import Budget, Plan
+from ykactor.core.turn.phases import Commit, Ingest, MakePlan, Observe, Publish, Settle, Turn
+
+
+class Cycle(Struct):
+    """What one cycle did.
+
+    Attributes:
+        facts: in the order in which they became true.
+        at_rest: nothing more can be decided until something changes.
+        is_full: the budget's placements were used up, so there was progress and probably is more to do.
+        work: units of work spent (see ``plan.Budget``).
+    """
+
+    facts: list[Decision]
+    at_rest: bool
+    is_full: bool
+    work: int
+
+
+class TurnResult(Struct):
+    """What a turn did.
+
+    Attributes:
+        observed: what the input caused.
+        cycle: None for a turn without one.
+        has_confirmed: releases were confirmed after the cycle: there may be more to decide.
+    """
+
+    observed: list[Decision]
+    cycle: Cycle | None = None
+    has_confirmed: bool = False
+
+
+def turn(
+    partition: PartitionCore,
+    now_ns: int,
+    taken_in: Exchange[list[Decision]] | None = None,
+    budget: Budget | None = None,
+    *,
+    confirms: bool = False,
+) -> Turn[TurnResult]:
+    """Take in input, if there is some, then run a cycle, if there is a budget for it.
+
+    Args:
+        partition: whose turn it is.
+        now_ns: Unix time of all that happens in this turn.
+        taken_in: work of the partition that returns facts: ``ingest``, ``fire`` or ``administer``.
+        budget: of the cycle.
+        confirms: releases that the scheduler starts are confirmed at once (simulation).
+    """
+    observed: list[Decision] = []
+    if taken_in is not None:
+        observed = yield from _take_in(partition, now_ns, taken_in, confirms=confirms)
+    if budget is None:
+        return TurnResult(observed)
+    cycle = yield from _cycle(partition, now_ns, budget)
+    has_confirmed = yield from _confirm(partition, now_ns, cycle.facts if confirms else [])
+    return TurnResult(observed, cycle, has_confirmed)
+
+
+def _take_in(
+    partition: PartitionCore, now_ns: int, taken_in: Exchange[list[Decision]], *, confirms: bool
+) -> Turn[list[Decision]]:
+    facts: list[Decision] = yield Ingest(taken_in)
+    if facts:
+        facts = yield Observe(facts)
+        yield Publish(facts)
+        yield from _confirm(partition, now_ns, facts if confirms else [])
+    return facts
+
+
+def _confirm(partition: PartitionCore, now_ns: int, facts: list[Decision]) -> Turn[bool]:
+    """Confirm the releases that were started; returns whether there were any."""
+    confirmed = confirmations(facts)
+    if confirmed:
+        yield from _take_in(partition, now_ns, partition.ingest(now_ns, confirmed), confirms=True)
+    return bool(confirmed)
+
+
+def _cycle(partition: PartitionCore, now_ns: int, budget: Budget) -> Turn[Cycle]:
+    """Unconfirmed usage is zero before and after."""
+    plan: Plan = yield MakePlan(now_ns, budget)
+    partition.timetable.look_ns = plan.look_ns
+    if not plan:
+        return Cycle([], plan.at_rest, False, plan.work)
+    refused = yield Commit(plan)
+    facts: list[Decision] = yield Settle(plan, refused)
+    partition.note(facts)
+    if facts:
+        yield Publish(facts)
+    return Cycle(facts, plan.at_rest and not refused, plan.is_full(), plan.work)
