@@ -250,7 +250,7 @@ def spoken(it: fact.Decision) -> str | None:
         case fact.AllocationRejected():
             return f"{it.allocation_key} rejected: {it.reason}"
         case fact.ConfigurationChanged():
-            return f"configuration {it.state}" + (f": {it.reason}" if it.reason else "")
+            return "configuration accepted" if it.is_accepted else f"configuration rejected: {it.reason}"
     return None
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from ykactor.core.config.access import Principal, PrincipalKind
 from ykactor.core.config.model import NodeSortPolicy
 from ykactor.core.messages.asks import Ask, AskID, ask_id, order_of, shape_of
 from ykactor.core.messages.states import COUNTED_AS_RUNNING, ApplicationState
@@ -450,14 +451,14 @@ def _trackers(roster: Roster, indexes: Indexes) -> Iterator[str]:
         yield from _differs(where, "the number of holders", tracker.holders_count, holders[tracker])
 
 
-def _tracker_names(leaf: Account, waiting: WaitingApplication) -> Iterator[tuple[QueuePath, str]]:
+def _tracker_names(leaf: Account, waiting: WaitingApplication) -> Iterator[tuple[QueuePath, Principal]]:
     for account in leaf.path_up:
         users = {user for limit in account.config.limits for user in limit.users}
         groups = {group for limit in account.config.limits for group in limit.groups}
         if users & {waiting.who.user, "*"}:
-            yield account.path, f"user {waiting.who.user}"
+            yield account.path, Principal(PrincipalKind.USER, waiting.who.user)
         if waiting.group is not None and waiting.group.group in groups:
-            yield account.path, f"group {waiting.group.group}"
+            yield account.path, Principal(PrincipalKind.GROUP, waiting.group.group)
 
 
 # ---- the orders

@@ -131,7 +131,7 @@ def _preemption_state(indexes: Indexes) -> dict[str, Any]:
 def _limit_state(tracker: Tracker) -> dict[str, Any]:
     return {
         "queue": tracker.path,
-        "whose": tracker.whose,
+        "whose": str(tracker.whose),
         "max": tracker.limit,
         "allocated": _shown(tracker.allocated),
         "maxApplications": tracker.max_applications,

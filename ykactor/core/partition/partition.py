@@ -39,7 +39,7 @@ from ykactor.core.messages.facts import (
     RequestRefused,
 )
 from ykactor.core.messages.kinds import NodeAction
-from ykactor.core.messages.states import QUEUE_CLEANER_NS, ApplicationState
+from ykactor.core.messages.states import QUEUE_CLEANER_NS, ApplicationEvent, ApplicationState
 from ykactor.core.messages.submissions import (
     AddApplication,
     Administration,
@@ -249,7 +249,7 @@ class PartitionCore:
             case ApplyConfig(config):
                 return (yield from self._apply_config(now_ns, config))
             case RefuseConfig(reason):
-                return [ConfigurationChanged(now_ns, "rejected", reason)]
+                return [ConfigurationChanged(now_ns, False, reason)]
             case Reset():
                 return (yield from self._reset(now_ns))
             case RemovePartition():
@@ -312,7 +312,7 @@ class PartitionCore:
         """Switch to another queue tree between two decisions, or change nothing (CF-58, CF-59)."""
         refusal = objection(self.roster, config)
         if refusal:
-            return [ConfigurationChanged(now_ns, "rejected", refusal)]
+            return [ConfigurationChanged(now_ns, False, refusal)]
         reload = yield from difference(self.roster, config, now_ns)
         before = self.roster.config
         changes = (*partition_changes(before, config), *reload.changes)
@@ -322,7 +322,7 @@ class PartitionCore:
         yield from send(reload.sends)
         if any(is_due(queue) for queue in reload.queues.values()):
             self._arm_cleaner(now_ns)
-        return [*reload.facts, ConfigurationChanged(now_ns, "accepted", "", changes)]
+        return [*reload.facts, ConfigurationChanged(now_ns, True, "", changes)]
 
     def _arm_cleaner(self, now_ns: int) -> None:
         """A queue waits to be removed: it goes a while later, unless somebody needs it by then (QU-96)."""
@@ -366,8 +366,8 @@ class PartitionCore:
                 self.timetable.note_leaf(leaf.path, leaf.deadline_ns)
         self._keep_ended(facts)
         for ended in self.timetable.due_expiries(now_ns):
-            path, state = QueuePath(ended.queue), ApplicationState.EXPIRED
-            facts.append(ApplicationChanged(now_ns, ended.application_id, path, state, "expireApplication"))
+            path, event = QueuePath(ended.queue), ApplicationEvent.EXPIRE
+            facts.append(ApplicationChanged(now_ns, ended.application_id, path, ApplicationState.EXPIRED, event))
         if self.timetable.cleaning_ns is not None and self.timetable.cleaning_ns <= now_ns:
             facts += yield from self._clean_queues(now_ns)
         if self.timetable.look_ns is not None and self.timetable.look_ns <= now_ns:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 
+from ykactor.core.config.access import Principal, PrincipalKind
 from ykactor.core.messages.asks import Ask, ask_id, shape_of
 from ykactor.core.messages.fact_order import in_order
 from ykactor.core.messages.facts import (
@@ -692,7 +693,7 @@ class Indexes:
     def _tell_first_sights(self, at_ns: int, leaf: Account, application: WaitingApplication) -> None:
         user = application.who.user
         for path in self.trackers.first_sights(leaf.limits_up(), user):
-            self._consequences.append(LimitChanged(at_ns, path, f"user {user}", Change.SET))
+            self._consequences.append(LimitChanged(at_ns, path, Principal(PrincipalKind.USER, user), Change.SET))
 
     def _uncount_idle(self, application_id: ApplicationID) -> None:
         """At once, not when all is worked in: what is asked for next begins to count anew (QU-74)."""
@@ -720,7 +721,7 @@ class Indexes:
 
     def _on_configuration_changed(self, fact: ConfigurationChanged) -> Iterator[None]:
         """At once: what follows may be about new queues."""
-        if fact.state != "accepted":
+        if not fact.is_accepted:
             return
         configs = {path: account.config for path, account in self.ledger.accounts.items()}
         before = in_force(self._limits(), self.trackers)
