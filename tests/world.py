@@ -322,7 +322,7 @@ class World:
 
     def next_ns(self) -> int | None:
         """When a daemon would look again although nobody says anything."""
-        due_ns, aged_ns = self.direct.core.timetable.next_ns(), self.direct.scheduler.indexes.next_ns(self.now_ns)
+        due_ns, aged_ns = self.direct.core.timers.next_ns(), self.direct.scheduler.indexes.next_ns(self.now_ns)
         times = [] if aged_ns is None else [max(aged_ns, self.now_ns + WAKE_NS)]
         return min(times if due_ns is None else [*times, due_ns], default=None)
 

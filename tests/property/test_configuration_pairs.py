@@ -30,7 +30,7 @@ def everything(world: World) -> dict[str, object]:
         "applications": dict(roster.applications),
         "accounts": {path: (id(account), account.config) for path, account in indexes.ledger.accounts.items()},
         "trackers": {key: (id(it), it.holders_count, list(it.applications)) for key, it in indexes.trackers.held.items()},
-        "cleaning": world.core.timetable.cleaning_ns,
+        "cleaning": world.core.timers.cleaning_ns,
     }
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from math import inf
 
 import trio
@@ -36,10 +37,12 @@ from ykactor.core.inspection.snapshot import partition_state
 from ykactor.core.messages.confirmations import confirmations
 from ykactor.core.messages.facts import Decision
 from ykactor.core.messages.submissions import ApplyConfig, RemovePartition, Reset, Submission
-from ykactor.core.partition.partition import PartitionCore, Round, refusal_in
+from ykactor.core.partition.partition import PartitionCore, refusal_in
 from ykactor.core.partition.reload import objection
+from ykactor.core.partition.rounds import Round
 from ykactor.core.planner.planner import Budget
 from ykactor.core.planner.scheduler import CycleResult, SchedulerCore
+from ykactor.core.state import moving
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.times import MS_NS
 
@@ -151,7 +154,7 @@ class PartitionActor:
 
     def _next_ns(self) -> int | None:
         """When to go on if no command comes."""
-        due_ns = self.core.timetable.next_ns()
+        due_ns = self.core.timers.next_ns()
         aged_ns = self.scheduler_core.indexes.next_ns(self._cycled_ns) if self._wakes and not self._manual else None
         if aged_ns is None:
             return due_ns
@@ -178,7 +181,7 @@ class PartitionActor:
 
     async def _ring(self) -> None:
         """Let the timers that are due fire."""
-        due_ns = self.core.timetable.next_ns()
+        due_ns = self.core.timers.next_ns()
         now_ns = self._clock.now_ns()
         if due_ns is not None and due_ns <= now_ns:
             await self._observe(self.core.fire(now_ns))
@@ -218,8 +221,8 @@ class PartitionActor:
                     await self._intake([Reset(), ApplyConfig(config)] if command.afresh else [ApplyConfig(config)])
                 done(self.core.name)
             case Administer(request, done):
-                indexes = self.scheduler_core.indexes
-                facts = await self._observe(self.core.administer(self._clock.now_ns(), request, indexes))
+                objections = partial(moving.objection, self.scheduler_core.indexes)
+                facts = await self._observe(self.core.administer(self._clock.now_ns(), request, objections))
                 done(self.core.name, refusal_in(facts))
             case TakeSnapshot(snapshot_id):
                 state = partition_state(self.core, self.scheduler_core.indexes)
@@ -252,7 +255,7 @@ class PartitionActor:
         if self._on_cycle is not None:
             self._on_cycle(self.core.name, self.cycles, result)
         self.core.note(result.facts)
-        self.core.timetable.look_ns = result.look_ns
+        self.core.timers.look_ns = result.look_ns
         if result.facts:
             await self._publish(Publication(self.core.name, result.facts))
             await self._confirm(result.facts)

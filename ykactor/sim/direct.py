@@ -7,6 +7,7 @@ same decisions, in whatever order trio runs their tasks.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
@@ -19,6 +20,7 @@ from ykactor.core.partition.partition import PartitionCore, refusal_in
 from ykactor.core.partition.reload import changeover, objection
 from ykactor.core.planner.planner import Budget
 from ykactor.core.planner.scheduler import SchedulerCore
+from ykactor.core.state import moving
 
 R = TypeVar("R")
 
@@ -81,7 +83,7 @@ class DirectPartition:
 
     def advance(self, now_ns: int) -> None:
         """Let every timer up to now fire at its own time, each followed by scheduling."""
-        while (due_ns := self.core.timetable.next_ns()) is not None and due_ns <= now_ns:
+        while (due_ns := self.core.timers.next_ns()) is not None and due_ns <= now_ns:
             self._take_in(due_ns, carry_out(self.core.fire(due_ns)))
             self.settle(due_ns)
 
@@ -91,7 +93,7 @@ class DirectPartition:
 
     def administer(self, now_ns: int, request: Administration) -> str:
         """End or move an application; answers why not, and then nothing has changed."""
-        facts = carry_out(self.core.administer(now_ns, request, self.scheduler.indexes))
+        facts = carry_out(self.core.administer(now_ns, request, partial(moving.objection, self.scheduler.indexes)))
         self._take_in(now_ns, facts)
         return refusal_in(facts)
 
@@ -112,7 +114,7 @@ class DirectPartition:
         while True:
             result = carry_out(self.scheduler.cycle(now_ns, self._budget))
             self.core.note(result.facts)
-            self.core.timetable.look_ns = result.look_ns
+            self.core.timers.look_ns = result.look_ns
             self._publish(result.facts)
             has_changed = self._confirm(now_ns, result.facts)
             if self._after_step is not None:

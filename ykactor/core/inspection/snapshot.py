@@ -41,7 +41,7 @@ def final_state(partition: PartitionCore, indexes: Indexes) -> dict[str, Any]:
     queues = {path: _queue_state(partition, account) for path, account in indexes.ledger.accounts.items()}
     applications = {
         ended.application_id: {"state": ended.state.value, "queueName": ended.queue}
-        for ended in [*partition.timetable.rejected.values(), *partition.timetable.ended.values()]
+        for ended in [*partition.timers.rejected.values(), *partition.timers.ended.values()]
     }
     for leaf, waiting in indexes.waiting.values():
         applications[waiting.application_id] = {"state": waiting.state.value, "queueName": leaf.path}
