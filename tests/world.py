@@ -251,7 +251,7 @@ def spoken(it: fact.Decision) -> str | None:
         case fact.AllocationRejected():
             return f"{it.allocation_key} rejected: {it.reason}"
         case fact.ConfigurationChanged():
-            return f"configuration {it.state}" + (f": {it.reason}" if it.reason else "")
+            return "configuration accepted" if it.is_accepted else f"configuration rejected: {it.reason}"
     return None
 
 
@@ -324,7 +324,7 @@ class World:
 
     def next_ns(self) -> int | None:
         """When a daemon would look again although nobody says anything."""
-        due_ns, aged_ns = self.direct.core.timetable.next_ns(), wakeups.next_ns(self.direct.scheduler.state, self.now_ns)
+        due_ns, aged_ns = self.direct.core.timers.next_ns(), wakeups.next_ns(self.direct.scheduler.state, self.now_ns)
         times = [] if aged_ns is None else [max(aged_ns, self.now_ns + WAKE_NS)]
         return min(times if due_ns is None else [*times, due_ns], default=None)
 

@@ -162,7 +162,7 @@ async def test_all_agree_and_all_change(seed, autojump_clock):
         for name in THREE:
             assert "root.c" in it[name].core.roster.queues
             (*_, news) = [fact for fact in it.facts(name) if isinstance(fact, ConfigurationChanged)]
-            assert (news.state, news.changes) == ("accepted", ("queue root.c: added",))
+            assert (news.is_accepted, news.changes) == (True, ("queue root.c: added",))
         await it.settle()
 
 

@@ -13,7 +13,7 @@ from ykactor.actors.clock import Clock
 from ykactor.actors.commands import Intake, Publication, Quiesce
 from ykactor.actors.partition import PartitionActor
 from ykactor.core.inspection.invariants import violations
-from ykactor.core.messages.asks import TAG
+from ykactor.core.messages.asks import PREDICATE_TAG
 from ykactor.core.messages.facts import (
     Allocated,
     NodeCapacityChanged,
@@ -101,8 +101,8 @@ class Law:
                     self.allowed -= covered
                 case NodeRemoved(_, node_id) | NodeCapacityChanged(_, node_id):
                     self.allowed -= {place for place in self.allowed if place[2] == node_id}
-                case Allocated(_, it_ask, _, node_id, False) if it_ask.spec.tags.get(TAG) and not it_ask.spec.task_group_name:
-                    assert (it_ask.spec.tags[TAG], True, node_id) in self.allowed, it_ask.spec.allocation_key
+                case Allocated(_, it_ask, _, node_id, False) if it_ask.spec.tags.get(PREDICATE_TAG) and not it_ask.spec.task_group_name:
+                    assert (it_ask.spec.tags[PREDICATE_TAG], True, node_id) in self.allowed, it_ask.spec.allocation_key
 
 
 def checked(core, scheduler):

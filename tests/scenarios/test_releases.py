@@ -21,7 +21,7 @@ def plain(vcore: int = 10, **keys: int) -> World:
 
 def why(it: World) -> dict[str, str]:
     """The message of the last entry into each state."""
-    return {fact.state: fact.message for fact in it.facts if isinstance(fact, ApplicationChanged)}
+    return {fact.state: fact.why for fact in it.facts if isinstance(fact, ApplicationChanged)}
 
 
 # ---- the resource manager's releases

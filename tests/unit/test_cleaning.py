@@ -132,7 +132,7 @@ def test_managed_queues_stay() -> None:
     """Root and Active managed queues are never removed, empty or not (QU-97); nobody wakes up for them."""
     it = world(tree(queue("a"), queue("p", parent=True)))
     it.given(app("app-1", "root.a"), remove("app-1"), at=0)
-    assert it.direct.core.timetable.cleaning_ns is None
+    assert it.direct.core.timers.cleaning_ns is None
     it.wait(1000)
     assert paths(it) == ["root", "root.a", "root.p"]
 

@@ -2,10 +2,11 @@
 
 import pytest
 
+from ykactor.core.config.access import Principal, PrincipalKind
 from ykactor.core.messages import facts as fact
 from ykactor.core.messages.asks import AllocationSpec, Ask
 from ykactor.core.messages.kinds import Change, Gate, QueueLimit, TerminationType
-from ykactor.core.messages.states import ApplicationState, QueueState
+from ykactor.core.messages.states import ApplicationEvent, ApplicationState, QueueState
 from ykactor.wire.si.events import events
 
 S = 10**9
@@ -14,9 +15,8 @@ ASK = Ask(SPEC, created_ns=0, arrival=1)
 ALLOCATED = fact.Allocated(S, ASK, "root.a", "n1", payer=fact.Payer("alice"))
 
 
-def released(kind: str = "STOPPED_BY_RM", message: str = "m", node_id: str = "n1", key: str = "t1") -> fact.Released:
-    ask = Ask(AllocationSpec(key, "app-1", {"vcore": 1000}), 0, 1)
-    return fact.Released(2 * S, ask, "root.a", node_id, TerminationType(kind), message)
+def released(kind: str = "STOPPED_BY_RM", message: str = "m", *, with_node: bool = False) -> fact.Released:
+    return fact.Released(2 * S, ASK, "root.a", "n1", TerminationType(kind), message, with_node)
 
 
 def rows(decision: fact.Decision) -> list[tuple[object, ...]]:
@@ -80,11 +80,11 @@ NODE_ALLOC_REMOVE = ("NODE", "n1", "REMOVE", "NODE_ALLOC", "t1", "", RES)
             [("APP", "app-1", "ADD", "APP_NEW", "", "", None), ("APP", "app-1", "SET", "APP_REJECT", "", "why", None)],
         ),
         (
-            fact.ApplicationChanged(S, "app-1", "root.a", ApplicationState.STARTING, "runApplication"),
+            fact.ApplicationChanged(S, "app-1", "root.a", ApplicationState.STARTING, ApplicationEvent.RUN),
             [("APP", "app-1", "SET", "APP_STARTING", "", "", None)],
         ),
         (
-            fact.ApplicationChanged(S, "app-1", "root.a", ApplicationState.FAILING, "PartitionRemoved"),
+            fact.ApplicationChanged(S, "app-1", "root.a", ApplicationState.FAILING, ApplicationEvent.FAIL, "PartitionRemoved"),
             [("APP", "app-1", "SET", "APP_FAILING", "", "PartitionRemoved", None)],
         ),
         (
@@ -126,11 +126,11 @@ NODE_ALLOC_REMOVE = ("NODE", "n1", "REMOVE", "NODE_ALLOC", "t1", "", RES)
             [("USERGROUP", "dev", "SET", "UG_APP_LINK", "app-1", "", None)],
         ),
         (
-            fact.LimitChanged(S, "root.a", "user alice", Change.SET),
+            fact.LimitChanged(S, "root.a", Principal(PrincipalKind.USER, "alice"), Change.SET),
             [("USERGROUP", "alice", "SET", "UG_USER_LIMIT", "root.a", "", None)],
         ),
         (
-            fact.LimitChanged(S, "root", "group dev", Change.REMOVE),
+            fact.LimitChanged(S, "root", Principal(PrincipalKind.GROUP, "dev"), Change.REMOVE),
             [("USERGROUP", "dev", "REMOVE", "UG_GROUP_LIMIT", "root", "", None)],
         ),
         (
@@ -173,11 +173,11 @@ NODE_ALLOC_REMOVE = ("NODE", "n1", "REMOVE", "NODE_ALLOC", "t1", "", RES)
             [("QUEUE", "root.a", "SET", "QUEUE_GUARANTEED", "", "", None)],
         ),
         (
-            fact.ConfigurationChanged(S, "accepted", ""),
+            fact.ConfigurationChanged(S, True, ""),
             [("QUEUE", "root", "SET", "QUEUE_CONFIG", "", "configuration accepted", None)],
         ),
         (
-            fact.ConfigurationChanged(S, "rejected", "line 3"),
+            fact.ConfigurationChanged(S, False, "line 3"),
             [("QUEUE", "root", "SET", "QUEUE_CONFIG", "", "configuration rejected: line 3", None)],
         ),
     ],
@@ -192,7 +192,8 @@ def test_events_of_a_fact(decision, expected):
     [
         (released("STOPPED_BY_RM"), "ALLOC_CANCEL"),
         (released("STOPPED_BY_RM", "Application app-1 Removed"), "ALLOC_CANCEL"),
-        (released("STOPPED_BY_RM", "Node n1 Removed"), "ALLOC_NODEREMOVED"),
+        (released("STOPPED_BY_RM", "Node n1 Removed"), "ALLOC_CANCEL"),
+        (released("STOPPED_BY_RM", with_node=True), "ALLOC_NODEREMOVED"),
         (released("PREEMPTED_BY_SCHEDULER"), "ALLOC_PREEMPT"),
         (released("TIMEOUT", ""), "ALLOC_TIMEOUT"),
         (released("PLACEHOLDER_REPLACED", ""), "ALLOC_REPLACED"),
@@ -200,7 +201,7 @@ def test_events_of_a_fact(decision, expected):
     ],
 )
 def test_events_of_a_release(decision, detail):
-    """The detail tells the cause (EV-70)."""
+    """The detail tells the cause, whatever the message says (EV-70)."""
     assert rows(decision) == [("APP", "app-1", "REMOVE", detail, "t1", "", RES)]
 
 
@@ -220,7 +221,7 @@ def test_events_of_a_release(decision, detail):
 )
 def test_every_state_has_its_detail(state, detail):
     """One detail for each state that can be entered (EV-69)."""
-    assert rows(fact.ApplicationChanged(S, "app-1", "root.a", state, "runApplication"))[0][3] == detail
+    assert rows(fact.ApplicationChanged(S, "app-1", "root.a", state, ApplicationEvent.RUN))[0][3] == detail
 
 
 def test_records_are_numbered_and_say_where():

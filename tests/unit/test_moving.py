@@ -29,7 +29,7 @@ def test_terminated_at_once_without_allocations():
     (removed,) = [each for each in it.facts if isinstance(each, fact.AskRemoved)]
     assert (removed.pending, removed.timed_out) == (True, True)
     assert it.final()["applications"]["app-1"]["state"] == "Failed"
-    changes = [each.message for each in it.facts if isinstance(each, fact.ApplicationChanged)]
+    changes = [each.why or each.event for each in it.facts if isinstance(each, fact.ApplicationChanged)]
     assert changes[-2:] == ["Terminated", "failApplication"]
 
 

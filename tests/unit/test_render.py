@@ -7,7 +7,7 @@ import pytest
 from ykactor.core.messages import facts as fact
 from ykactor.core.messages.asks import AllocationSpec, Ask
 from ykactor.core.messages.kinds import Change, QueueLimit, TerminationType
-from ykactor.core.messages.states import ApplicationState, QueueState
+from ykactor.core.messages.states import ApplicationEvent, ApplicationState, QueueState
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.responses import decision_lines, decision_log, responses
 
@@ -42,11 +42,11 @@ def released(kind: str = "STOPPED_BY_RM", message: str = "m", node_id: str = "n1
             '{"at":1.0,"decision":"application","applicationID":"app-1","state":"Rejected","reason":"why"}',
         ),
         (
-            fact.ApplicationChanged(S, "app-1", "root.a", ApplicationState.RUNNING, "runApplication"),
+            fact.ApplicationChanged(S, "app-1", "root.a", ApplicationState.RUNNING, ApplicationEvent.RUN),
             '{"at":1.0,"decision":"application","applicationID":"app-1","state":"Running","reason":""}',
         ),
         (
-            fact.ApplicationChanged(S, "app-1", "root.a", ApplicationState.FAILING, "ExecutionTimeout"),
+            fact.ApplicationChanged(S, "app-1", "root.a", ApplicationState.FAILING, ApplicationEvent.FAIL, "ExecutionTimeout"),
             '{"at":1.0,"decision":"application","applicationID":"app-1","state":"Failing","reason":"ExecutionTimeout"}',
         ),
         (
@@ -72,7 +72,7 @@ def released(kind: str = "STOPPED_BY_RM", message: str = "m", node_id: str = "n1
             '{"at":1.5,"decision":"rejected","allocationKey":"t9","applicationID":"app-1","reason":"why"}',
         ),
         (
-            fact.ConfigurationChanged(S, "rejected", "why"),
+            fact.ConfigurationChanged(S, False, "why"),
             '{"at":1.0,"decision":"configuration","state":"rejected","reason":"why"}',
         ),
     ],
@@ -153,7 +153,7 @@ def test_updated_entries():
         [
             fact.ApplicationAdded(S, "app-1", "root.a", "alice"),
             fact.ApplicationRejected(S, "app-2", "why"),
-            fact.ApplicationChanged(S + 7, "app-1", "root.a", ApplicationState.ACCEPTED, "runApplication"),
+            fact.ApplicationChanged(S + 7, "app-1", "root.a", ApplicationState.ACCEPTED, ApplicationEvent.RUN),
         ],
         "default",
     )
@@ -207,7 +207,7 @@ def test_reading_lists_in_order_gives_the_facts_in_order():
     """AP-96: states precede the allocation that follows from them; a freed room is told before who gets it."""
 
     def changed(state: ApplicationState) -> fact.ApplicationChanged:
-        return fact.ApplicationChanged(S, "app-1", "root.a", state, "runApplication")
+        return fact.ApplicationChanged(S, "app-1", "root.a", state, ApplicationEvent.RUN)
 
     starting, running = changed(ApplicationState.STARTING), changed(ApplicationState.RUNNING)
     facts = [starting, ALLOCATED, running, ALLOCATED, ALLOCATED, released(), released(key="t2"), ALLOCATED]

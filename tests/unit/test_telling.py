@@ -6,6 +6,7 @@ from ykactor.core.messages import facts as fact
 from ykactor.core.messages.asks import AllocationSpec, Ask
 from ykactor.core.messages.fact_order import in_order, told_with
 from ykactor.core.messages.kinds import Change, QueueLimit
+from ykactor.core.messages.states import ApplicationEvent
 
 ASK = Ask(AllocationSpec("t1", "app-1", {"vcore": 1}), 0, 1)  # type: ignore[arg-type]
 ALICE = fact.Payer("alice")
@@ -16,7 +17,7 @@ ALLOCATED = fact.Allocated(0, ASK, "root.a", "n1")  # type: ignore[arg-type]
 
 
 def changed(application_id: str, state: str) -> fact.ApplicationChanged:
-    return fact.ApplicationChanged(0, application_id, "root.a", state, "")  # type: ignore[arg-type]
+    return fact.ApplicationChanged(0, application_id, "root.a", state, ApplicationEvent.RUN)  # type: ignore[arg-type]
 
 
 def ordered(*facts: fact.Decision) -> list[fact.Decision]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -40,7 +41,7 @@ from ykactor.core.objects.exchange import Exchange
 from ykactor.core.partition.partition import PartitionCore, refusal_in
 from ykactor.core.partition.reload import objection
 from ykactor.core.planner.plan import Budget
-from ykactor.core.state import wakeups
+from ykactor.core.state import moving, wakeups
 from ykactor.core.turn.phases import Ingest, Phase, Publish, Turn
 from ykactor.core.turn.scheduler import SchedulerCore
 from ykactor.core.turn.turn import Cycle, TurnResult, turn
@@ -157,7 +158,7 @@ class PartitionActor:
 
     def _next_ns(self) -> int | None:
         """When to go on if no command comes."""
-        due_ns = self.core.timetable.next_ns()
+        due_ns = self.core.timers.next_ns()
         aged_ns = wakeups.next_ns(self.scheduler_core.state, self._cycled_ns) if self._wakes and not self._manual else None
         if aged_ns is None:
             return due_ns
@@ -184,7 +185,7 @@ class PartitionActor:
 
     async def _ring(self) -> None:
         """Let the timers that are due fire."""
-        due_ns = self.core.timetable.next_ns()
+        due_ns = self.core.timers.next_ns()
         now_ns = self._clock.now_ns()
         if due_ns is not None and due_ns <= now_ns:
             await self._observe(now_ns, self.core.fire(now_ns))
@@ -235,7 +236,8 @@ class PartitionActor:
                 done(self.core.name)
             case Administer(request, done):
                 now_ns = self._clock.now_ns()
-                facts = await self._observe(now_ns, self.core.administer(now_ns, request, self.scheduler_core.state))
+                objections = partial(moving.objection, self.scheduler_core.state)
+                facts = await self._observe(now_ns, self.core.administer(now_ns, request, objections))
                 done(self.core.name, refusal_in(facts))
             case TakeSnapshot(snapshot_id):
                 shown = partition_state(self.core, self.scheduler_core.state)

@@ -7,6 +7,7 @@ same decisions, in whatever order trio runs their tasks.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
@@ -17,6 +18,7 @@ from ykactor.core.objects.exchange import Exchange, Owner
 from ykactor.core.partition.partition import PartitionCore, refusal_in
 from ykactor.core.partition.reload import changeover, objection
 from ykactor.core.planner.plan import Budget
+from ykactor.core.state import moving
 from ykactor.core.turn.phases import Ingest, Phase, Publish
 from ykactor.core.turn.scheduler import SchedulerCore
 from ykactor.core.turn.turn import Cycle, TurnResult, turn
@@ -73,7 +75,7 @@ class DirectPartition:
 
     def advance(self, now_ns: int) -> None:
         """Let every timer up to now fire at its own time, each followed by scheduling."""
-        while (due_ns := self.core.timetable.next_ns()) is not None and due_ns <= now_ns:
+        while (due_ns := self.core.timers.next_ns()) is not None and due_ns <= now_ns:
             self.run_turn(due_ns, self.core.fire(due_ns))
             self.settle(due_ns)
 
@@ -83,7 +85,8 @@ class DirectPartition:
 
     def administer(self, now_ns: int, request: Administration) -> str:
         """End or move an application; returns why not, and then nothing has changed."""
-        return refusal_in(self.run_turn(now_ns, self.core.administer(now_ns, request, self.scheduler.state)).observed)
+        objections = partial(moving.objection, self.scheduler.state)
+        return refusal_in(self.run_turn(now_ns, self.core.administer(now_ns, request, objections)).observed)
 
     def settle(self, now_ns: int) -> None:
         """Schedule until nothing more can be decided."""

@@ -6,10 +6,29 @@ An ACL only ever lets somebody in: what an ancestor opened no descendant closes 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from enum import StrEnum
+from typing import NamedTuple
 
 from msgspec import Struct
 
 from ykactor.core.config.model import AccessList, QueueConfig
+
+
+class PrincipalKind(StrEnum):
+    """What a limit is for."""
+
+    USER = "user"
+    GROUP = "group"
+
+
+class Principal(NamedTuple):
+    """One user or one group; as text ``user alice`` or ``group dev``."""
+
+    kind: PrincipalKind
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"
 
 
 class UserGroups(Struct, frozen=True):

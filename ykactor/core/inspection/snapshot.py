@@ -41,7 +41,7 @@ def final_state(partition: PartitionCore, state: SchedulerState) -> dict[str, An
     queues = {path: _queue_state(partition, account) for path, account in state.tree.nodes.items()}
     applications = {
         ended.application_id: {"state": ended.state.value, "queueName": ended.queue}
-        for ended in [*partition.timetable.rejected.values(), *partition.timetable.ended.values()]
+        for ended in [*partition.timers.rejected.values(), *partition.timers.ended.values()]
     }
     for waiting in state.applications.values():
         applications[waiting.application_id] = {"state": waiting.state.value, "queueName": waiting.leaf.path}
@@ -131,7 +131,7 @@ def _preemption_state(state: SchedulerState) -> dict[str, Any]:
 def _limit_state(tracker: Tracker) -> dict[str, Any]:
     return {
         "queue": tracker.path,
-        "whose": tracker.whose,
+        "whose": str(tracker.whose),
         "max": tracker.limit,
         "allocated": _shown(tracker.allocated),
         "maxApplications": tracker.max_applications,

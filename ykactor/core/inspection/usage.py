@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from ykactor.core.config.access import Principal, PrincipalKind
 from ykactor.core.inspection.applications import _priority
 from ykactor.core.inspection.checks import differs, total_of
 from ykactor.core.messages.states import COUNTED_AS_RUNNING
@@ -119,11 +120,11 @@ def trackers(roster: Roster, state: SchedulerState) -> Iterator[str]:
         yield from differs(where, "the number of holders", tracker.holders_count, holders[tracker])
 
 
-def _tracker_names(leaf: QueueNode, waiting: WaitingApplication) -> Iterator[tuple[QueuePath, str]]:
+def _tracker_names(leaf: QueueNode, waiting: WaitingApplication) -> Iterator[tuple[QueuePath, Principal]]:
     for account in leaf.path_up:
         users = {user for limit in account.config.limits for user in limit.users}
         groups = {group for limit in account.config.limits for group in limit.groups}
         if users & {waiting.who.user, "*"}:
-            yield account.path, f"user {waiting.who.user}"
+            yield account.path, Principal(PrincipalKind.USER, waiting.who.user)
         if waiting.group is not None and waiting.group.group in groups:
-            yield account.path, f"group {waiting.group.group}"
+            yield account.path, Principal(PrincipalKind.GROUP, waiting.group.group)

@@ -94,7 +94,7 @@ def _step(facts: list[Decision], anchor: int) -> tuple[int, _Ranks]:
         return (end, _DEPARTURE) if is_departure else (anchor + 1, {})
     if type(first) is not Released:
         return min(anchor + 1, len(facts)), {}
-    if first.is_with_node():
+    if first.with_node:
         return _skip(facts, anchor + 1, *_DEPARTURE), _DEPARTURE
     end = _skip(facts, anchor + 1, UsageChanged, NodeUseChanged)
     end += end < len(facts) and type(facts[end]) is AskRemoved
@@ -110,7 +110,7 @@ def _own_changes(facts: list[Decision], position: int, anchor: int) -> int:
     first = facts[anchor]
     if not isinstance(first, Allocated | Released):
         return anchor
-    if type(first) is Released and first.is_with_node():
+    if type(first) is Released and first.with_node:
         return position
     while anchor > position and _application(facts[anchor - 1]) == first.ask.spec.application_id:
         anchor -= 1

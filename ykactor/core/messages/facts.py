@@ -7,9 +7,10 @@ cycles.
 
 from msgspec import Struct
 
+from ykactor.core.config.access import Principal
 from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.kinds import Change, Gate, QueueLimit, TerminationType
-from ykactor.core.messages.states import ApplicationState, QueueState
+from ykactor.core.messages.states import ApplicationEvent, ApplicationState, QueueState
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
 from ykactor.core.values.resources import Resource
 
@@ -94,12 +95,13 @@ class ApplicationRejected(Fact, frozen=True, gc=False):
 
 
 class ApplicationChanged(Fact, frozen=True, gc=False):
-    """An application entered ``state``; ``message`` is the event's wire name (AP-95)."""
+    """An application entered ``state`` by ``event``; ``why`` names the cause where there is more to say (AP-95)."""
 
     application_id: ApplicationID
     queue: QueuePath
     state: ApplicationState
-    message: str
+    event: ApplicationEvent
+    why: str = ""
 
 
 class ApplicationLeft(Fact, frozen=True, gc=False):
@@ -190,17 +192,19 @@ class Allocated(Fact, frozen=True, gc=False):
 
 
 class Released(Fact, frozen=True, gc=False):
-    """An allocation ended; ``termination_type`` is the SI's name, ``message`` the text for the resource manager."""
+    """An allocation ended.
+
+    Attributes:
+        message: for the resource manager; empty if it confirmed the end itself and is not notified again.
+        with_node: whether its node left; the resource manager sees STOPPED_BY_RM (SC-112).
+    """
 
     ask: Ask
     queue: QueuePath
     node_id: NodeID
     termination_type: TerminationType
     message: str
-
-    def is_with_node(self) -> bool:
-        """Whether its node left. It is told to the resource manager as STOPPED_BY_RM; only the message says it (SC-112)."""
-        return self.message == f"Node {self.node_id} Removed"
+    with_node: bool = False
 
 
 class NodeUseChanged(Fact, frozen=True, gc=False):
@@ -231,10 +235,10 @@ class GroupLinkChanged(Fact, frozen=True, gc=False):
 
 
 class LimitChanged(Fact, frozen=True, gc=False):
-    """A limit of ``whose`` (as of ``limits.Tracker``) holds in ``queue`` from now on (``change`` SET) or no more (REMOVE)."""
+    """A limit of a user or group holds in ``queue`` from now on (``change`` SET) or no more (REMOVE)."""
 
     queue: QueuePath
-    whose: str
+    principal: Principal
     change: Change
 
 
@@ -426,12 +430,12 @@ class QueueLimitChanged(Fact, frozen=True, gc=False):
 
 
 class ConfigurationChanged(Fact, frozen=True, gc=False):
-    """A configuration was ``accepted`` or ``rejected`` (``state``); ``reason`` holds every mistake, one per line.
+    """A configuration was accepted or rejected; ``reason`` holds every mistake, one per line.
 
     ``changes`` says what is different from now on, one sentence for each queue or setting.
     """
 
-    state: str
+    is_accepted: bool
     reason: str
     changes: tuple[str, ...] = ()
 

@@ -24,7 +24,7 @@ from ykactor.core.objects.gang import ON_COMPLETE
 from ykactor.core.objects.lifecycle import HAVE_STARTED, Timer, states_first
 from ykactor.core.objects.record import ApplicationRecord
 from ykactor.core.values import selector
-from ykactor.core.values.ids import AllocationKey, NodeID, QueuePath
+from ykactor.core.values.ids import AllocationKey, NodeID
 from ykactor.core.values.quantities import parse_uint64
 from ykactor.core.values.resources import strictly_positive
 from ykactor.core.values.times import S_NS
@@ -155,12 +155,15 @@ class Application(ApplicationRecord):
         self.asks.clear()
         return facts + self._cancel(asks, now_ns)
 
-    def end_allocation(self, now_ns: int, key: AllocationKey, termination_type: TerminationType, message: str) -> list[Decision]:
+    def end_allocation(
+        self, now_ns: int, key: AllocationKey, termination_type: TerminationType, message: str, *, with_node: bool = False
+    ) -> list[Decision]:
         """An allocation is over; the end of the last one completes the application (AP-41, AP-42)."""
         ask, node_id = self.allocations.pop(key)
         del self.began_ns[key]
         self.gang.released.discard(key)
-        facts = _ended(now_ns, ask, self.queue, node_id, termination_type, message)
+        released = Released(now_ns, ask, self.queue, node_id, termination_type, message, with_node)
+        facts = _with_ask(released)
         if ask.spec.placeholder:
             return states_first(facts + placeholders.ended(self, now_ns, ask, node_id, termination_type))
         self.real_count -= 1
@@ -174,7 +177,7 @@ class Application(ApplicationRecord):
             return placeholders.lose_replacement(self, now_ns, key)
         if placeholders.is_replaced_elsewhere(self, key):  # SC-114
             return self.end_allocation(now_ns, key, TerminationType.PLACEHOLDER_REPLACED, "")
-        return self.end_allocation(now_ns, key, TerminationType.STOPPED_BY_RM, message)
+        return self.end_allocation(now_ns, key, TerminationType.STOPPED_BY_RM, message, with_node=True)
 
     def _cancel(self, asks: list[Ask], now_ns: int) -> list[Decision]:
         facts: list[Decision] = []
@@ -205,7 +208,7 @@ class Application(ApplicationRecord):
     def _end(self, now_ns: int, message: str, *, is_removed: bool) -> list[Decision]:
         facts = placeholders.cancel_replacements(self, now_ns)
         for ask, node_id in self.allocations.values():
-            facts += _ended(now_ns, ask, self.queue, node_id, TerminationType.STOPPED_BY_RM, message)
+            facts += _with_ask(Released(now_ns, ask, self.queue, node_id, TerminationType.STOPPED_BY_RM, message))
         return facts + self.leave(now_ns, is_removed=is_removed)
 
     def terminate(self, now_ns: int) -> list[Decision]:
@@ -237,11 +240,10 @@ class Application(ApplicationRecord):
         return self.start_release(now_ns, [key], message, TerminationType.PREEMPTED_BY_SCHEDULER)
 
 
-def _ended(
-    now_ns: int, ask: Ask, queue: QueuePath, node_id: NodeID, termination_type: TerminationType, message: str
-) -> list[Decision]:
-    released = Released(now_ns, ask, queue, node_id, termination_type, message)
-    return [released, AskRemoved(now_ns, ask, queue, False, termination_type is TerminationType.TIMEOUT)]
+def _with_ask(released: Released) -> list[Decision]:
+    """The end of an allocation is the end of its ask too."""
+    timed_out = released.termination_type is TerminationType.TIMEOUT
+    return [released, AskRemoved(released.at_ns, released.ask, released.queue, False, timed_out)]
 
 
 def _refusal(spec: AllocationSpec) -> str:

@@ -80,16 +80,16 @@ class Lifecycle:
         self.armed = [(deadline_ns, timer) for timer, deadline_ns in self.timers.items()]
 
     def move(self, now_ns: int, event: ApplicationEvent, why: str = "") -> list[Decision]:
-        """Carry out ``event``; nothing happens where the table has no move (AP-30). ``why`` is told instead of its name."""
+        """Carry out ``event``; nothing happens where the table has no move (AP-30)."""
         entered = APPLICATION_MOVES.get((self.state, event))
-        return [] if entered is None else [self._enter(now_ns, entered, why or event.value)]
+        return [] if entered is None else [self._enter(now_ns, entered, event, why)]
 
-    def _enter(self, now_ns: int, state: ApplicationState, message: str) -> ApplicationChanged:
+    def _enter(self, now_ns: int, state: ApplicationState, event: ApplicationEvent, why: str = "") -> ApplicationChanged:
         self.state = state
         self.set_timer(Timer.STATE, now_ns + _STATE_TIMERS[state][0] if state in _STATE_TIMERS else None)
         if state in _STARTED and self.execution_timeout_ns and Timer.EXECUTION not in self.timers:
             self.set_timer(Timer.EXECUTION, now_ns + self.execution_timeout_ns)
-        return ApplicationChanged(now_ns, self.application_id, self.queue, state, message)
+        return ApplicationChanged(now_ns, self.application_id, self.queue, state, event, why)
 
     def set_timer(self, timer: Timer, deadline_ns: int | None) -> None:
         """Ring at ``deadline_ns``, or not at all."""
@@ -106,7 +106,7 @@ class Lifecycle:
     def run(self, now_ns: int) -> list[Decision]:
         """A real allocation was added (AP-36, AP-40)."""
         entered = after_allocation(self.state, stateaware=self.stateaware)
-        return [self._enter(now_ns, state, ApplicationEvent.RUN.value) for state in entered]
+        return [self._enter(now_ns, state, ApplicationEvent.RUN) for state in entered]
 
     def complete(self, now_ns: int) -> list[Decision]:
         """Complete unless it is on its way already: a second event would end Completing early."""

@@ -1,7 +1,4 @@
-"""The nodes of a partition: who gets which submission, and what they offer together.
-
-The ``Cluster`` routes; what a node does with it is the node's own affair (``nodes.NodeCore``).
-"""
+"""The nodes of a partition: which node gets which submission, and what all nodes offer together."""
 
 from __future__ import annotations
 
@@ -51,7 +48,7 @@ class Cluster:
         self._foreign: dict[AllocationKey, NodeID] = {}
 
     def route(self, now_ns: int, submission: Submission) -> list[Routed]:
-        """What a submission means for nodes; nodes that are added are in the set at once."""
+        """The commands or facts that follow from a submission; a new node is in the set at once."""
         match submission:
             case UpdateNode(node_id, NodeAction.CREATE | NodeAction.CREATE_DRAIN as action):
                 if node_id in self._nodes:
@@ -78,7 +75,7 @@ class Cluster:
         return []
 
     def _route_foreign(self, now_ns: int, spec: AllocationSpec) -> list[Routed]:
-        """A task that somebody else placed (SC-80 to SC-85)."""
+        """A foreign allocation (SC-81)."""
         key = spec.allocation_key
         if spec.node_id is None:
             reason = f"trying to add a foreign request (non-allocation) {key}"
@@ -104,12 +101,12 @@ class Cluster:
         )
 
     def take_out(self, node_id: NodeID) -> None:
-        """A node has left, and what others placed on it with it (SC-84)."""
+        """A node has left, and the foreign allocations on it (SC-84)."""
         for key in self._nodes.pop(node_id).foreign:
             del self._foreign[key]
 
-    def reckon_total(self, fact: Decision) -> list[Decision]:
-        """Root's max follows every change of capacity, and is told before the node's own news (EV-22)."""
+    def update_total(self, fact: Decision) -> list[Decision]:
+        """Root's max follows every change of capacity, and is reported before the node's own fact (EV-22)."""
         if not isinstance(fact, NodeAdded | NodeCapacityChanged | NodeRemoved):
             return [fact]
         before = self._capacities.pop(fact.node_id, {})

@@ -27,7 +27,7 @@ class EndedApplication(Struct):
     reason: str = ""
 
 
-class Timetable:
+class Timers:
     """Deadlines of one partition, Unix nanoseconds."""
 
     def __init__(self) -> None:

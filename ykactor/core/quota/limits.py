@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from ykactor.core.config.access import UserGroups
+from ykactor.core.config.access import Principal, PrincipalKind, UserGroups
 from ykactor.core.config.model import Limit
 from ykactor.core.values.ids import ApplicationID, QueuePath
 from ykactor.core.values.resources import Resource, add_to, subtract_from
@@ -52,7 +52,7 @@ class Tracker:
     """One user or group in one queue.
 
     Attributes:
-        whose: for people: ``user alice`` or ``group dev``.
+        whose: the user or group.
         limit, max_applications: as configured; None and 0 are "not limited".
         allocated: base units, of all applications that hold this tracker.
         applications: those that count: from their first allocation until nothing waits or runs any more (QU-74).
@@ -61,7 +61,7 @@ class Tracker:
 
     __slots__ = ("allocated", "applications", "holders_count", "limit", "max_applications", "path", "whose")
 
-    def __init__(self, path: QueuePath, whose: str, limit: Limit) -> None:
+    def __init__(self, path: QueuePath, whose: Principal, limit: Limit) -> None:
         self.path = path
         self.whose = whose
         self.limit = limit.max_resources
@@ -91,11 +91,19 @@ class Tracker:
 TrackerTuple = tuple[Tracker, ...]
 
 
+def _user(name: str) -> Principal:
+    return Principal(PrincipalKind.USER, name)
+
+
+def _group(name: str) -> Principal:
+    return Principal(PrincipalKind.GROUP, name)
+
+
 class Trackers:
     """The trackers of one partition that somebody holds (QU-66)."""
 
     def __init__(self) -> None:
-        self.held: dict[tuple[QueuePath, str], Tracker] = {}
+        self.held: dict[tuple[QueuePath, Principal], Tracker] = {}
 
     def hold(self, path_up: Iterable[QueueLimits], who: UserGroups, choice: GroupChoice | None) -> TrackerTuple:
         """The trackers of an application; equal for all applications of one leaf with equal user and choice.
@@ -114,12 +122,12 @@ class Trackers:
         for limits in path_up:
             limit = limits.of_user(who.user)
             if limit is not None:
-                trackers.append(self._find(limits.path, f"user {who.user}", limit))
+                trackers.append(self._find(limits.path, _user(who.user), limit))
             if choice is not None and choice.group in limits.groups:  # at every queue that names it (QU-71)
-                trackers.append(self._find(limits.path, f"group {choice.group}", limits.groups[choice.group]))
+                trackers.append(self._find(limits.path, _group(choice.group), limits.groups[choice.group]))
         return tuple(trackers)
 
-    def _find(self, path: QueuePath, whose: str, limit: Limit) -> Tracker:
+    def _find(self, path: QueuePath, whose: Principal, limit: Limit) -> Tracker:
         return self.held.get((path, whose)) or Tracker(path, whose, limit)
 
     def first_sights(self, path_up: Iterable[QueueLimits], user: str) -> list[QueuePath]:
@@ -127,7 +135,7 @@ class Trackers:
         return [
             limits.path
             for limits in path_up
-            if user not in limits.users and _OTHERS in limits.users and (limits.path, f"user {user}") not in self.held
+            if user not in limits.users and _OTHERS in limits.users and (limits.path, _user(user)) not in self.held
         ]
 
     def let_go(self, trackers: TrackerTuple) -> None:
@@ -161,12 +169,12 @@ def still_holds(path_up: Iterable[QueueLimits], choice: GroupChoice) -> bool:
 Terms = tuple[Resource | None, int]
 
 
-def in_force(every: Iterable[QueueLimits], trackers: Trackers) -> dict[tuple[QueuePath, str], Terms]:
+def in_force(every: Iterable[QueueLimits], trackers: Trackers) -> dict[tuple[QueuePath, Principal], Terms]:
     """Every limit by queue and ``Tracker.whose``: of who is named, and of users that count against that of everybody else."""
-    terms: dict[tuple[QueuePath, str], Terms] = {}
+    terms: dict[tuple[QueuePath, Principal], Terms] = {}
     for limits in every:
-        named = {f"user {user}": limit for user, limit in limits.users.items() if user != _OTHERS}
-        for whose, limit in (named | {f"group {group}": limit for group, limit in limits.groups.items()}).items():
+        named = {_user(user): limit for user, limit in limits.users.items() if user != _OTHERS}
+        for whose, limit in (named | {_group(group): limit for group, limit in limits.groups.items()}).items():
             terms[limits.path, whose] = limit.max_resources, limit.max_applications
     return {key: (tracker.limit, tracker.max_applications) for key, tracker in trackers.held.items()} | terms
 

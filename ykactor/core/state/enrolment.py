@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ykactor.core.config.access import Principal, PrincipalKind
 from ykactor.core.messages.facts import Decision, GroupLinkChanged, LimitChanged, Payer, UsageChanged
 from ykactor.core.messages.kinds import Change
 from ykactor.core.queueing.pending import WaitingApplication
@@ -87,7 +88,7 @@ def _link_changed(at_ns: int, application: WaitingApplication, group: GroupChoic
 def _first_sights(state: SchedulerState, at_ns: int, application: WaitingApplication) -> list[Decision]:
     user = application.who.user
     paths = state.trackers.first_sights(application.leaf.limits_up(), user)
-    return [LimitChanged(at_ns, path, f"user {user}", Change.SET) for path in paths]
+    return [LimitChanged(at_ns, path, Principal(PrincipalKind.USER, user), Change.SET) for path in paths]
 
 
 def _hold_trackers(state: SchedulerState, application: WaitingApplication) -> None:

@@ -7,13 +7,13 @@ says nothing. Facts about one ask are nearly all that a busy partition tells, so
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from ykactor.core.config.access import PrincipalKind
 from ykactor.core.messages import facts as fact
 from ykactor.core.messages.kinds import Change, QueueLimit, TerminationType
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.values.resources import Resource, text
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.preemptions import preemption_entry, preemption_text
-from ykactor.wire.si.responses import told
 
 #: Longer messages are cut, the last three characters being dots (EV-68).
 EVENT_MESSAGE_MAX = 1024
@@ -35,6 +35,7 @@ _RELEASE_DETAILS = {
     TerminationType.TIMEOUT: "ALLOC_TIMEOUT",
     TerminationType.PLACEHOLDER_REPLACED: "ALLOC_REPLACED",
 }
+_PRINCIPAL_DETAILS = {PrincipalKind.USER: "UG_USER_LIMIT", PrincipalKind.GROUP: "UG_GROUP_LIMIT"}
 _LIMIT_DETAILS = {QueueLimit.MAX: "QUEUE_MAX", QueueLimit.GUARANTEED: "QUEUE_GUARANTEED"}
 
 
@@ -125,7 +126,7 @@ def _allocated(it: fact.Allocated, partition: str, first: int) -> list[si.EventR
 
 
 def _released(it: fact.Released, partition: str, first: int) -> list[si.EventRecord]:
-    detail = "ALLOC_NODEREMOVED" if it.is_with_node() else _RELEASE_DETAILS.get(it.termination_type, "ALLOC_NODEREMOVED")
+    detail = "ALLOC_NODEREMOVED" if it.with_node else _RELEASE_DETAILS.get(it.termination_type, "ALLOC_NODEREMOVED")
     return [_of_application(it, partition, first, "REMOVE", detail)]
 
 
@@ -205,8 +206,7 @@ def _application_rejected(it: fact.ApplicationRejected) -> list[_Event]:
 
 
 def _application_changed(it: fact.ApplicationChanged) -> list[_Event]:
-    detail, message = _STATE_DETAILS[it.state], told(it.message)
-    return [_Event("APP", it.application_id, "SET", detail, message=message, queue=it.queue)]
+    return [_Event("APP", it.application_id, "SET", _STATE_DETAILS[it.state], message=it.why, queue=it.queue)]
 
 
 def _application_left(it: fact.ApplicationLeft) -> list[_Event]:
@@ -241,8 +241,8 @@ def _group_link_changed(it: fact.GroupLinkChanged) -> list[_Event]:
 
 
 def _limit_changed(it: fact.LimitChanged) -> list[_Event]:
-    kind, _, name = it.whose.partition(" ")
-    return [_Event("USERGROUP", name, it.change, f"UG_{kind.upper()}_LIMIT", it.queue, queue=it.queue)]
+    detail = _PRINCIPAL_DETAILS[it.principal.kind]
+    return [_Event("USERGROUP", it.principal.name, it.change, detail, it.queue, queue=it.queue)]
 
 
 def _runnable_changed(it: fact.RunnableChanged) -> list[_Event]:
@@ -286,7 +286,7 @@ def _quota_preempted(it: fact.QuotaPreempted) -> list[_Event]:
 def _configuration_changed(it: fact.ConfigurationChanged) -> list[_Event]:
     """The SI defines QUEUE_CONFIG but has no row for it; it is the root's event here."""
     detail = it.reason or "; ".join(it.changes)
-    message = f"configuration {it.state}" + (f": {detail}" if detail else "")
+    message = f"configuration {'accepted' if it.is_accepted else 'rejected'}" + (f": {detail}" if detail else "")
     return [_Event("QUEUE", "root", "SET", "QUEUE_CONFIG", message=message, queue="root")]
 
 

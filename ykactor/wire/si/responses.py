@@ -13,24 +13,6 @@ from ykactor.core.messages import facts as fact
 from ykactor.core.messages.asks import Ask
 from ykactor.wire.si import messages as si
 
-#: What an application's ``message`` holds when nothing else was to be said about a change (AP-95).
-_TRANSITIONS = frozenset(
-    {
-        "runApplication",
-        "rejectApplication",
-        "completeApplication",
-        "failApplication",
-        "expireApplication",
-        "resumeApplication",
-    }
-)
-
-
-def told(message: str) -> str:
-    """The information text of a state change; empty when ``message`` is only the transition's name."""
-    return "" if message in _TRANSITIONS else message
-
-
 # ---- the decision log
 
 Line = dict[str, object]
@@ -84,16 +66,21 @@ def _released_line(it: fact.Released | fact.ReleaseStarted) -> Line:
     return {**_allocation_line("released", it.ask, it.queue, it.node_id or ""), "terminationType": it.termination_type}
 
 
+def _configuration_line(it: fact.ConfigurationChanged) -> Line:
+    state = "accepted" if it.is_accepted else "rejected"
+    return {"decision": "configuration", "state": state, "reason": it.reason}
+
+
 _LINES: dict[type, Callable[[Any], Line]] = {
     fact.NodeAdded: lambda it: _node_line(it.node_id, "accepted"),
     fact.NodeRejected: lambda it: _node_line(it.node_id, "rejected", it.reason),
     fact.ApplicationAdded: lambda it: _application_line(it.application_id, "New"),
     fact.ApplicationRejected: lambda it: _application_line(it.application_id, "Rejected", it.reason),
-    fact.ApplicationChanged: lambda it: _application_line(it.application_id, it.state, told(it.message)),
+    fact.ApplicationChanged: lambda it: _application_line(it.application_id, it.state, it.why),
     fact.Allocated: lambda it: _allocation_line("allocated", it.ask, it.queue, it.node_id),
     fact.ReleaseStarted: _released_line,
     fact.AllocationRejected: _rejected_line,
-    fact.ConfigurationChanged: lambda it: {"decision": "configuration", "state": it.state, "reason": it.reason},
+    fact.ConfigurationChanged: _configuration_line,
 }
 
 
@@ -146,7 +133,7 @@ def _updated(it: fact.ApplicationChanged, partition: str) -> si.UpdatedApplicati
         application_id=it.application_id,
         state=it.state,
         state_transition_timestamp=it.at_ns,
-        message=it.message,
+        message=it.why or it.event,
     )
 
 

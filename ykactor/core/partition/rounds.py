@@ -1,0 +1,235 @@
+"""Rounds: which submissions are handled together, and how the owners handle them.
+
+Neighbours in the input that different owners can handle at the same time are sent out together, and the replies are put back
+into the order of the input. Leaves take asks, releases and applications in one round, because none of these looks at a node;
+the changes that they cause on nodes follow in a second exchange. What concerns several owners (a node that leaves, a
+configuration) is handled alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TypeGuard
+
+from msgspec import Struct
+
+from ykactor.core.messages.asks import Ask
+from ykactor.core.messages.facts import (
+    Allocated,
+    AllocationRejected,
+    AllocationResized,
+    ApplicationChanged,
+    ApplicationLeft,
+    ApplicationRejected,
+    Decision,
+    PlaceGivenUp,
+    Released,
+)
+from ykactor.core.messages.kinds import NodeAction
+from ykactor.core.messages.states import ApplicationState
+from ykactor.core.messages.submissions import (
+    AddApplication,
+    AnswerPredicate,
+    ForgetPredicates,
+    ReleaseAllocations,
+    RemoveApplication,
+    SetAnswering,
+    Submission,
+    SubmitAllocation,
+    UpdateNode,
+)
+from ykactor.core.objects.commands import ChangeAllocations, Entry, SubmitBatch
+from ykactor.core.objects.exchange import Exchange, Send, send
+from ykactor.core.objects.leaf import LeafCore
+from ykactor.core.objects.registry import Roster
+from ykactor.core.partition.cluster import Cluster
+from ykactor.core.partition.timers import EndedApplication, Timers
+from ykactor.core.placement.admission import Admission
+from ykactor.core.placement.users import Users
+from ykactor.core.values.ids import ApplicationID, NodeID, PartitionName
+
+#: Work that returns what became true, in order.
+Round = Exchange[list[Decision]]
+
+LeafSubmission = SubmitAllocation | ReleaseAllocations | AddApplication | RemoveApplication
+NodeSubmission = UpdateNode | SubmitAllocation | ReleaseAllocations | AnswerPredicate | ForgetPredicates | SetAnswering
+
+
+class ForLeaves(Struct):
+    """Submissions that leaves handle."""
+
+    submissions: list[LeafSubmission]
+
+
+class ForNodes(Struct):
+    """Submissions that nodes handle, or the scheduler because of a node."""
+
+    submissions: list[NodeSubmission]
+
+
+def _is_for_leaf(submission: Submission) -> TypeGuard[LeafSubmission]:
+    if isinstance(submission, SubmitAllocation):
+        return not (submission.spec.tags and "foreign" in submission.spec.tags)
+    if isinstance(submission, ReleaseAllocations):
+        return bool(submission.application_id)
+    return isinstance(submission, AddApplication | RemoveApplication)
+
+
+def _is_for_nodes(submission: Submission) -> TypeGuard[NodeSubmission]:
+    if isinstance(submission, UpdateNode):
+        return submission.action is not NodeAction.DECOMISSION
+    return isinstance(submission, NodeSubmission)
+
+
+def in_rounds(submissions: Iterable[Submission]) -> Iterator[ForLeaves | ForNodes | Submission]:
+    """Divide the input into rounds, in order; a submission that is handled alone comes as it is."""
+    current: ForLeaves | ForNodes | None = None
+    for submission in submissions:
+        if _is_for_leaf(submission):
+            if not isinstance(current, ForLeaves):
+                if current is not None:
+                    yield current
+                current = ForLeaves([])
+            current.submissions.append(submission)
+        elif _is_for_nodes(submission):
+            if not isinstance(current, ForNodes):
+                if current is not None:
+                    yield current
+                current = ForNodes([])
+            current.submissions.append(submission)
+        else:
+            if current is not None:
+                yield current
+            current = None
+            yield submission
+    if current is not None:
+        yield current
+
+
+class Rounds:
+    """How leaves and nodes handle the submissions of one partition."""
+
+    def __init__(self, name: PartitionName, roster: Roster, cluster: Cluster, users: Users, timers: Timers) -> None:
+        self._name = name
+        self._roster = roster
+        self._cluster = cluster
+        self._users = users
+        self._timers = timers
+        self._arrivals = 0
+        self._last_arrival_ns = 0
+
+    def _stamp(self, now_ns: int) -> tuple[int, int]:
+        """The arrival time, always later than the one before whatever the resolution of the clock, and the arrival number."""
+        self._arrivals += 1
+        self._last_arrival_ns = max(now_ns, self._last_arrival_ns + 1)
+        return self._last_arrival_ns, self._arrivals
+
+    # ---- leaves: applications, asks, releases
+
+    def of_leaves(self, now_ns: int, submissions: Iterable[LeafSubmission]) -> Round:
+        """Let leaves handle submissions, and tell the nodes what begins and ends on them."""
+        positioned: dict[int, list[Decision]] = {}
+        batches: dict[LeafCore, list[Entry]] = {}
+        admission = Admission(self._name, self._roster, self._users)
+        for position, submission in enumerate(submissions):
+            who = None
+            routed: LeafCore | Decision | None
+            if isinstance(submission, AddApplication):
+                admitted = admission.admit(now_ns, submission)
+                if isinstance(admitted, ApplicationRejected):
+                    routed = self._keep_rejected(submission, admitted)
+                else:
+                    routed, who, positioned[position] = admitted
+            else:
+                routed = self._route(now_ns, submission)
+            if isinstance(routed, LeafCore):
+                batches.setdefault(routed, []).append(Entry(position, submission, *self._stamp(now_ns), who))
+            elif routed is not None:
+                positioned[position] = [routed]
+        preparations = admission.sends()
+        if preparations:
+            yield from send(preparations)
+        replies = yield from send([(leaf, SubmitBatch(now_ns, entries)) for leaf, entries in batches.items()])
+        for reply in replies:
+            for position, caused in reply:
+                positioned.setdefault(position, []).extend(caused)
+        facts = [fact for position in sorted(positioned) for fact in positioned[position]]
+        yield from self.change_nodes(facts)
+        self.keep_ended(facts)
+        return facts
+
+    def _route(
+        self, now_ns: int, submission: SubmitAllocation | ReleaseAllocations | RemoveApplication
+    ) -> LeafCore | Decision | None:
+        """The leaf that handles a submission, or the refusal, or None for what is silently ignored (AP-131, AP-132)."""
+        applications = self._roster.applications
+        match submission:
+            case SubmitAllocation(spec):
+                if spec.application_id not in applications:  # AP-103
+                    reason = f"failed to find application {spec.application_id}"
+                elif spec.node_id is not None and spec.node_id not in self._roster.nodes:  # AP-104
+                    reason = f"failed to find node {spec.node_id}"
+                else:
+                    return self._roster.leaf_of(spec.application_id)
+                return AllocationRejected(now_ns, spec.allocation_key, spec.application_id, reason)
+            case ReleaseAllocations(application_id):
+                return self._roster.leaf_of(application_id) if application_id in applications else None
+            case RemoveApplication(application_id):
+                if application_id not in applications:
+                    return None  # AP-83
+                return self._roster.leaf(applications.pop(application_id))
+
+    def _keep_rejected(self, spec: AddApplication, rejected: ApplicationRejected) -> ApplicationRejected:
+        """Refused applications stay visible for a while (AP-22)."""
+        application_id, at_ns, reason = spec.application_id, rejected.at_ns, rejected.reason
+        ended = EndedApplication(application_id, spec.queue_name, ApplicationState.REJECTED, at_ns, reason)
+        self._timers.note_rejected(ended)
+        return rejected
+
+    def change_nodes(self, facts: list[Decision]) -> Exchange[None]:
+        """Tell the nodes which allocations began and ended on them according to the leaves."""
+        changes: dict[NodeID, list[tuple[bool, Ask]]] = {}
+        for fact in facts:
+            if type(fact) is Released or type(fact) is PlaceGivenUp:
+                changes.setdefault(fact.node_id, []).append((False, fact.ask))
+            elif type(fact) is Allocated:
+                changes.setdefault(fact.node_id, []).append((True, fact.ask))
+            elif type(fact) is AllocationResized:
+                changes.setdefault(fact.node_id, []).extend([(False, fact.before), (True, fact.after)])
+        if changes:
+            nodes = self._roster.nodes
+            yield from send([(nodes[node_id], ChangeAllocations(batch)) for node_id, batch in changes.items()])
+
+    def keep_ended(self, facts: list[Decision]) -> None:
+        """Applications that ended leave the roster and stay visible for a while (AP-70, AP-71)."""
+        states: dict[ApplicationID, ApplicationState] = {}
+        for fact in facts:
+            if type(fact) is ApplicationChanged:
+                states[fact.application_id] = fact.state
+            elif type(fact) is ApplicationLeft and not fact.is_removed:
+                path = self._roster.applications.get(fact.application_id)
+                # the leaf still has it if it is a new application with the same id
+                if path is not None and fact.application_id not in self._roster.leaf(path).applications:
+                    del self._roster.applications[fact.application_id]
+                state = states[fact.application_id]
+                self._timers.note_ended(EndedApplication(fact.application_id, fact.queue, state, fact.at_ns))
+
+    # ---- nodes
+
+    def of_nodes(self, now_ns: int, submissions: Iterable[NodeSubmission]) -> Round:
+        """Let nodes handle submissions; the total of the partition follows their capacities."""
+        sends: list[Send[list[Decision]]] = []
+        order: list[Decision | int] = []  # a fact, or the position of a reply
+        for submission in submissions:
+            for routed in self._cluster.route(now_ns, submission):
+                if isinstance(routed, tuple):
+                    order.append(len(sends))
+                    sends.append(routed)
+                else:
+                    order.append(routed)
+        replies = yield from send(sends)
+        facts: list[Decision] = []
+        for item in order:
+            for fact in replies[item] if isinstance(item, int) else [item]:
+                facts += self._cluster.update_total(fact)
+        return facts

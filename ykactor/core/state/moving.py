@@ -1,0 +1,58 @@
+"""Why an application may not move to another leaf as far as the scheduler knows: quotas and limits that it would exceed there."""
+
+from __future__ import annotations
+
+from ykactor.core.messages.states import COUNTED_AS_RUNNING
+from ykactor.core.queueing.pending import WaitingApplication
+from ykactor.core.quota.ledger import QueueUsage
+from ykactor.core.quota.limits import keep_group
+from ykactor.core.state.state import SchedulerState
+from ykactor.core.values.ids import ApplicationID, QueuePath
+from ykactor.core.values.resources import Resource
+
+
+def objection(state: SchedulerState, application_id: ApplicationID, path: QueuePath) -> str:
+    """Why the application may not move to the leaf at ``path``, or ""."""
+    application, target = state.applications[application_id], state.tree.nodes[path]
+    return _quota_objection(application.leaf, target, application) or _limit_objection(state, target, application)
+
+
+def _quota_objection(leaf: QueueUsage, target: QueueUsage, application: WaitingApplication) -> str:
+    """Running slots and ``max`` of the queues that it does not count in yet (QU-31, QU-52)."""
+    needs_slot = application.state in COUNTED_AS_RUNNING or application.holds_slot
+    for queue in target.path_up:
+        if queue in leaf.path_up:
+            break
+        limit = queue.config.max_applications
+        if needs_slot and limit and len(queue.running) + len(queue.accepted) + 1 > limit:
+            return f"queue {queue.path} has no room for one more running application"
+        lacking = _lacking(queue.max, queue.allocated, application.allocated)
+        if lacking:
+            return f"queue {queue.path} has not enough {lacking} left for what the application uses"
+    return ""
+
+
+def _lacking(limit: Resource | None, used: Resource, more: Resource) -> str:
+    """A resource type of which there is not enough, or ""."""
+    for name, quantity in more.items():
+        if limit is not None and quantity and name in limit and used.get(name, 0) + quantity > limit[name]:
+            return name
+    return ""
+
+
+def _limit_objection(state: SchedulerState, target: QueueUsage, application: WaitingApplication) -> str:
+    """The limits of its user and group that it does not count against yet (QU-64, QU-73)."""
+    if not application.enrolled:
+        return ""
+    limits_up = target.limits_up()
+    group = keep_group(limits_up, application.who, application.group)
+    for tracker in state.trackers.find(limits_up, application.who, group):
+        if tracker in application.trackers:
+            continue
+        where = f"the limit of {tracker.whose} in {tracker.path}"
+        if application.counted and tracker.lacks_slot(application.application_id):
+            return f"{where} has no room for one more application"
+        lacking = tracker.shortage(tuple(application.allocated.items()))
+        if lacking is not None:
+            return f"{where} has not enough {lacking} left for what the application uses"
+    return ""
