@@ -17,7 +17,7 @@ from ykactor.actors.feed import Batch, EventFilter, FeedActor, Missed, Subscript
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.outbox import OutboxReader, OutboxRegistry
 from ykactor.actors.partition import PartitionActor
-from ykactor.core.messages.facts import Decision
+from ykactor.core.messages.facts import Fact
 from ykactor.core.values.ids import PartitionName
 from ykactor.wire import queuefile
 from ykactor.wire.si import codec, requests
@@ -118,7 +118,7 @@ class Rig:
         self.events.reset()
         self.responses.reset()
 
-    def _deliver(self, partition: PartitionName, facts: list[Decision]) -> None:
+    def _deliver(self, partition: PartitionName, facts: list[Fact]) -> None:
         self._outboxes.deliver(responses(facts, partition))
 
     async def _follow(self, subscription: Subscription) -> None:

@@ -12,7 +12,7 @@ from msgspec import structs
 from world import S_NS, World
 
 from ykactor.core.messages.asks import AllocationSpec
-from ykactor.core.messages.facts import Decision, Preempted, ReleaseStarted
+from ykactor.core.messages.facts import Fact, Preempted, ReleaseStarted
 from ykactor.core.messages.kinds import TerminationType
 from ykactor.core.messages.submissions import ReleaseAllocations, Submission, SubmitAllocation
 
@@ -74,7 +74,7 @@ class ReplicaSets:
             self._owed = [(at_ns, said) for at_ns, said in self._owed if at_ns > now_ns]
             self.world.direct.intake(now_ns, [submission for said in due for submission in said])
 
-    def _hear(self, facts: list[Decision]) -> None:
+    def _hear(self, facts: list[Fact]) -> None:
         self._heard += len(facts)
         for it in facts:
             if isinstance(it, Preempted):

@@ -219,7 +219,7 @@ def told(instant: Instant) -> list[Submission]:
 # ---- what it hears
 
 
-def spoken(it: fact.Decision) -> str | None:
+def spoken(it: fact.Fact) -> str | None:
     """One decision in a few words; None for facts that are not decisions."""
     match it:
         case fact.NodeAdded():
@@ -273,7 +273,7 @@ class World:
         confirms: bool = True,
         reserves: bool = True,
     ) -> None:
-        self.facts: list[fact.Decision] = []
+        self.facts: list[fact.Fact] = []
         self._heard = 0
         self.now_ns = 0
         budget = Budget(placements_max, work_max)

@@ -17,10 +17,10 @@ from ykactor.wire.si.codec import ProtocolError
 from ykactor.wire.si.events import events
 from ykactor.wire.si.responses import responses
 
-Script = Callable[[messages.Submission], list[decisions.Decision]]
+Script = Callable[[messages.Submission], list[decisions.Fact]]
 
 
-def accept_all(submission: messages.Submission) -> list[decisions.Decision]:
+def accept_all(submission: messages.Submission) -> list[decisions.Fact]:
     """The default script: everything is accepted and runs on n1 at once."""
     match submission:
         case messages.UpdateNode(node_id):
@@ -95,7 +95,7 @@ class FakeDaemon:
         self.stopping = trio.Event()
         self.stopped = trio.Event()
 
-    def _deliver(self, partition: str, facts: list[decisions.Decision]) -> None:
+    def _deliver(self, partition: str, facts: list[decisions.Fact]) -> None:
         self.outboxes.deliver(responses(facts, partition))
 
     def now_ns(self) -> int:

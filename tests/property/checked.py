@@ -11,7 +11,7 @@ from reference import Reference
 
 from ykactor.core.config.model import PartitionConfig
 from ykactor.core.inspection.invariants import violations
-from ykactor.core.messages.facts import Allocated, Decision, Reserved, Unreserved
+from ykactor.core.messages.facts import Allocated, Fact, Reserved, Unreserved
 from ykactor.core.messages.planned import Cancellation, Planned, Replacement
 from ykactor.core.messages.submissions import Submission
 from ykactor.core.objects.commands import PlaceBatch, Placed, SettleBatch
@@ -50,7 +50,7 @@ class World(DirectPartition):
         confirms: bool = True,
         reserves: bool = True,
     ) -> None:
-        self.facts: list[Decision] = []
+        self.facts: list[Fact] = []
         self.compare, self.strict_max = compare, strict_max
         #: Now, and when the last cycle was.
         self.now_ns = self.cycled_ns = 0
@@ -120,7 +120,7 @@ class NaivePlan:
 
     work, look_ns = 0, None
 
-    def __init__(self, decided: list[Decision]) -> None:
+    def __init__(self, decided: list[Fact]) -> None:
         self.decided = decided
         self.at_rest = not decided
 
@@ -147,7 +147,7 @@ class NaiveScheduler:
                 return plan.decided  # type: ignore[attr-defined]
         return set()
 
-    def _observe(self, facts: list[Decision]) -> list[Decision]:
+    def _observe(self, facts: list[Fact]) -> list[Fact]:
         """The facts, then the reservations that end by them."""
         keeping = self.world.reference.keeping
         before = dict(keeping.kept)
@@ -159,13 +159,13 @@ class NaiveScheduler:
         reference = self.world.reference
         reference.hear(self.world.facts)
         reference.keeping.check()
-        decided: list[Decision] = []
+        decided: list[Fact] = []
         for event in reference.next_step(now_ns, self.world.facts):
             decided += yield from self.carry_out(now_ns, event)
         reference.follow(decided)
         return NaivePlan(decided)
 
-    def carry_out(self, now_ns: int, event: Event) -> Exchange[list[Decision]]:
+    def carry_out(self, now_ns: int, event: Event) -> Exchange[list[Fact]]:
         word, application_id, key, node_id = event
         roster = self.world.core.roster
         leaf = roster.leaf_of(application_id)
@@ -187,7 +187,7 @@ class NaiveScheduler:
                 return [Reserved(now_ns, ask, leaf.path, node_id)]
         return [Unreserved(now_ns, ask, leaf.path, node_id)]
 
-    def settle(self, now_ns: int, leaf: LeafCore, planned: Planned) -> Exchange[list[Decision]]:
+    def settle(self, now_ns: int, leaf: LeafCore, planned: Planned) -> Exchange[list[Fact]]:
         (changes,) = yield from send([(leaf, SettleBatch(now_ns, [(0, planned)]))])
         return dict(changes).get(0, [])
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from world import app, ask, configure, limit, node, queue, release, remove, tree
 
-from ykactor.core.messages.facts import Decision, ReleaseStarted
+from ykactor.core.messages.facts import Fact, ReleaseStarted
 from ykactor.core.messages.submissions import Submission
 
 S_NS = 10**9
@@ -78,7 +78,7 @@ class ResourceManager:
         actions = self.rng.choices(self._actions, self._weights, k=self.rng.randint(1, 4))
         return [action() for action in actions]
 
-    def hear(self, facts: list[Decision]) -> None:
+    def hear(self, facts: list[Fact]) -> None:
         for it in facts:
             if isinstance(it, ReleaseStarted) and it.node_id is not None:
                 self.told.append((it.ask.spec.application_id, it.ask.spec.allocation_key, it.termination_type))

@@ -19,7 +19,7 @@ from ykactor.core.messages.facts import (
     AskAdded,
     AskRemoved,
     AskResized,
-    Decision,
+    Fact,
     NodeAdded,
     NodeCapacityChanged,
     NodeRemoved,
@@ -57,12 +57,12 @@ def fits(available: Amounts, wanted: Amounts) -> bool:
     return all(quantity <= max(0, available.get(name, 0)) for name, quantity in wanted.items())
 
 
-def events(facts: list[Decision]) -> list[Event]:
+def events(facts: list[Fact]) -> list[Event]:
     """What a cycle has decided."""
     return [(word, *name, node_id) for word, name, node_id in map(in_words, facts) if word]
 
 
-def in_words(fact: Decision) -> tuple[str, Name, NodeID]:
+def in_words(fact: Fact) -> tuple[str, Name, NodeID]:
     match fact:
         case Allocated(_, ask, _, node_id):
             return "allocated", name_of(ask), node_id
@@ -97,12 +97,12 @@ class Keeping:
         #: How often reservations were made and ended in which way.
         self.ways: Counter[str] = Counter()
 
-    def hear(self, facts: list[Decision]) -> None:
+    def hear(self, facts: list[Fact]) -> None:
         for place in range(self.heard, len(facts)):
             self.hear_one(facts[place], facts[place:])
         self.heard = len(facts)
 
-    def follow(self, decided: list[Decision]) -> None:
+    def follow(self, decided: list[Fact]) -> None:
         """A cycle has decided this, and it will be heard next."""
         for fact in decided:
             match fact:
@@ -116,7 +116,7 @@ class Keeping:
             self.hear_one(fact, decided)
         self.heard += len(decided)
 
-    def hear_one(self, fact: Decision, facts: list[Decision]) -> None:
+    def hear_one(self, fact: Fact, facts: list[Fact]) -> None:
         match fact:
             case ApplicationChanged(_, application_id, _, state):
                 self.enter(application_id, state)
@@ -146,7 +146,7 @@ class Keeping:
             case Unreserved(_, ask, _, node_id):
                 assert self.told.pop(name_of(ask)) == node_id
 
-    def hear_of_node(self, fact: Decision, facts: list[Decision]) -> None:
+    def hear_of_node(self, fact: Fact, facts: list[Fact]) -> None:
         match fact:
             case NodeAdded(_, node_id, capacity):
                 self.capacity[node_id] = capacity

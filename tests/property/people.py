@@ -6,7 +6,7 @@ from queuetree import Amounts, Queue, total, usage
 
 from ykactor.core.config.model import Limit
 from ykactor.core.messages.asks import Ask
-from ykactor.core.messages.facts import Allocated, ApplicationAdded, AskAdded, AskRemoved, Decision, Released
+from ykactor.core.messages.facts import Allocated, ApplicationAdded, AskAdded, AskRemoved, Fact, Released
 from ykactor.core.objects.application import Application
 from ykactor.core.values.ids import AllocationKey, ApplicationID, QueuePath
 
@@ -27,7 +27,7 @@ class People:
         #: The group, if any, and the queue where it was found (QU-70).
         self.groups: dict[int, tuple[str, QueuePath] | None] = {}
 
-    def hear(self, facts: list[Decision]) -> None:
+    def hear(self, facts: list[Fact]) -> None:
         for fact in facts[self.heard :]:
             match fact:
                 case ApplicationAdded(_, application_id, _, user, _, number, _, groups):

@@ -16,7 +16,7 @@ from ykactor.core.messages.facts import (
     Allocated,
     AskRemoved,
     AskResized,
-    Decision,
+    Fact,
     Preempted,
     Released,
     ReleaseStarted,
@@ -55,7 +55,7 @@ class Watch:
         self.all_contests: list[Contest] = []
         self.reserved: dict[AskID, Reserved] = {}
 
-    def hear(self, facts: Iterable[Decision]) -> None:
+    def hear(self, facts: Iterable[Fact]) -> None:
         for it in facts:
             match it:
                 case ReleaseStarted(ask=ask):

@@ -17,7 +17,7 @@ from queuetree import STATE, Amounts, Queue, priority_of, real_usage, strictly_p
 
 from ykactor.core.config.model import NodeSortPolicy
 from ykactor.core.messages.asks import AllocationSpec, Ask
-from ykactor.core.messages.facts import Decision
+from ykactor.core.messages.facts import Fact
 from ykactor.core.objects.application import Application
 from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.node import NodeCore
@@ -35,7 +35,7 @@ class Reference:
         #: What the last answer was about.
         self.ways: Counter[str] = Counter()
 
-    def next_step(self, now_ns: int, facts: list[Decision]) -> list[Event]:
+    def next_step(self, now_ns: int, facts: list[Fact]) -> list[Event]:
         """What one scheduling step decides (PR-25, SC-10); empty when there is nothing to do.
 
         Args:
@@ -60,11 +60,11 @@ class Reference:
         """When there may be something to do although nothing comes (SC-5)."""
         return self.keeping.next_instant(after_ns, self.asks())
 
-    def hear(self, facts: list[Decision]) -> None:
+    def hear(self, facts: list[Fact]) -> None:
         self.people.hear(facts)
         self.keeping.hear(facts)
 
-    def follow(self, facts: list[Decision]) -> None:
+    def follow(self, facts: list[Fact]) -> None:
         """A cycle has decided this."""
         self.keeping.follow(facts)
         self.keeping.ways += self.ways

@@ -18,7 +18,7 @@ from ykactor.core.messages.facts import (
     AskAdded,
     AskRemoved,
     AskResized,
-    Decision,
+    Fact,
     Released,
     ReleaseStarted,
 )
@@ -62,7 +62,7 @@ class Watch:
         #: The placeholder that has just gone, and who was to take its place.
         self.gone: tuple[Ask, str | None] | None = None
 
-    def see(self, facts: list[Decision]) -> None:
+    def see(self, facts: list[Fact]) -> None:
         for it in facts:
             match it:
                 case ReleaseStarted(termination_type=termination_type, message=message, ask=ask) if termination_type == REPLACED:
@@ -106,13 +106,13 @@ class Session:
     def __init__(self, seed: int, budget: Budget = LARGE, *, confirms: bool = False, is_modest: bool = False) -> None:
         self.manager = ResourceManager(seed, is_modest=is_modest)
         self.watch = Watch()
-        self.facts: list[Decision] = []
+        self.facts: list[Fact] = []
         self.said: list[tuple[int, list[Submission]]] = []
         self.is_modest = is_modest
         self.partition = DirectPartition(load(self.manager.text), budget, self._hear, self._check, confirms=confirms)
         self.say(self.manager.opening())
 
-    def _hear(self, facts: list[Decision]) -> None:
+    def _hear(self, facts: list[Fact]) -> None:
         self.facts += facts
         self.manager.hear(facts)
         self.watch.see(facts)

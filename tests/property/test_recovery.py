@@ -19,7 +19,7 @@ from world import configure, foreign, queue, reset, tree
 from ykactor.core.inspection.invariants import violations
 from ykactor.core.inspection.snapshot import partition_state
 from ykactor.core.messages.asks import AllocationSpec
-from ykactor.core.messages.facts import Decision
+from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.kinds import NodeAction, TerminationType
 from ykactor.core.messages.submissions import AddApplication, ReleaseAllocations, Submission, SubmitAllocation, UpdateNode
 from ykactor.core.values.resources import pruned
@@ -157,13 +157,13 @@ def rank(submission: Submission) -> int:
     return 3
 
 
-def _gangs(seed: int) -> tuple[DirectPartition, list[Decision], int]:
+def _gangs(seed: int) -> tuple[DirectPartition, list[Fact], int]:
     """A partition after some turmoil, its facts to come, and the time."""
     session = Session(seed).play(random.Random(seed).randint(5, 40))
     return session.partition, session.facts, session.manager.now_ns
 
 
-def _mixture(seed: int) -> tuple[DirectPartition, list[Decision], int]:
+def _mixture(seed: int) -> tuple[DirectPartition, list[Fact], int]:
     """The same with queues that come and go, limits, priorities and required nodes."""
     history = draw_history(seed)
     world = World(history.config, confirms=False)

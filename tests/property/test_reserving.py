@@ -9,7 +9,7 @@ from checked import ONE_BY_ONE, NaiveWorld, World, check_history
 from fragments import draw_fragments
 from world import app, ask, configure, limit, load, node, queue, release, remove, tree
 
-from ykactor.core.messages.facts import Allocated, Decision, Reserved, Unreserved
+from ykactor.core.messages.facts import Allocated, Fact, Reserved, Unreserved
 from ykactor.core.messages.submissions import Submission
 
 SEEDS = range(150)
@@ -65,7 +65,7 @@ def test_the_histories_get_everywhere() -> None:
 # ---- stories, for the scheduler and for the reference itself
 
 
-def told(fact: Decision) -> str:
+def told(fact: Fact) -> str:
     match fact:
         case Allocated(_, ask, _, node_id):
             return f"{ask.spec.allocation_key} on {node_id}"

@@ -14,7 +14,7 @@ import pytest
 from ykactor.core.config.model import PartitionConfig
 from ykactor.core.inspection.invariants import violations
 from ykactor.core.inspection.snapshot import final_state
-from ykactor.core.messages.facts import ApplicationRejected, Decision
+from ykactor.core.messages.facts import ApplicationRejected, Fact
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.planner.plan import Budget
 from ykactor.core.turn.scheduler import SchedulerCore
@@ -68,7 +68,7 @@ def compare() -> ModuleType:
 def simulate(path: Path) -> tuple[list[dict[str, object]], dict[str, object]]:
     """The decisions of one scenario and its final state; the invariants hold after every step."""
     story = scenario.load(path)
-    facts: list[Decision] = []
+    facts: list[Fact] = []
     turned_away: dict[str, dict[str, str]] = {}
 
     def check(core: PartitionCore, scheduler: SchedulerCore) -> None:

@@ -4,7 +4,7 @@ import pytest
 from world import RELEASED, app, ask, node, queue, release, remove, spoken, tree, world
 
 from ykactor.core.messages.asks import AllocationSpec
-from ykactor.core.messages.facts import AllocationResized, AskAdded, AskRemoved, AskResized, Decision, Released
+from ykactor.core.messages.facts import AllocationResized, AskAdded, AskRemoved, AskResized, Fact, Released
 from ykactor.core.messages.states import ApplicationEvent, ApplicationState
 from ykactor.core.messages.submissions import AddApplication
 from ykactor.core.objects.application import Application, created_ns
@@ -21,7 +21,7 @@ def entry(key: str = "t1", on: str | None = None, priority: int = 0, **resource:
     return AllocationSpec(key, "app-1", resource or {"vcore": 1}, priority, on)  # type: ignore[arg-type]
 
 
-def said(facts: list[Decision]) -> list[str]:
+def said(facts: list[Fact]) -> list[str]:
     return [line for fact in facts if (line := spoken(fact)) is not None]
 
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 from world import app, ask, configure, foreign, move, node, queue, release, terminate, tree, world
 
 from ykactor.core.config.model import QueueConfig
-from ykactor.core.messages.facts import Decision, Fact
+from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.submissions import RemovePartition
 from ykactor.core.objects.commands import Adopt, Command, Decommission, NodeCommand, QueueCommand, TakeOver
 from ykactor.core.objects.exchange import Owner
@@ -29,7 +29,7 @@ def promised(command: type) -> Any:
 
 def fits(value: object, kind: Any) -> bool:
     """Whether a value is of a type, down to the elements of lists and tuples."""
-    if kind == Decision:
+    if kind == Fact:
         return isinstance(value, Fact)
     if get_origin(kind) is list:
         return isinstance(value, list) and all(fits(element, *get_args(kind)) for element in value)

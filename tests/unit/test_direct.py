@@ -5,7 +5,7 @@ from collections.abc import Generator
 import pytest
 from world import S_NS, app, ask, configure, load, node, queue, release, tree, world
 
-from ykactor.core.messages.facts import Decision
+from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.kinds import NodeAction
 from ykactor.core.messages.submissions import UpdateNode
 from ykactor.core.partition.partition import PartitionCore
@@ -71,7 +71,7 @@ def test_two_timers_in_one_wait() -> None:
 @pytest.mark.parametrize("placements_max", [1, 3, 1000])
 def test_steps_are_seen(placements_max: int) -> None:
     """``publish`` gets the facts of each step, ``after_step`` is called between steps; a budget only makes more of them."""
-    published: list[list[Decision]] = []
+    published: list[list[Fact]] = []
     steps: list[int] = []
 
     def look(_: PartitionCore, scheduler: SchedulerCore) -> None:

@@ -19,7 +19,7 @@ def released(kind: str = "STOPPED_BY_RM", message: str = "m", *, with_node: bool
     return fact.Released(2 * S, ASK, "root.a", "n1", TerminationType(kind), message, with_node)
 
 
-def rows(decision: fact.Decision) -> list[tuple[object, ...]]:
+def rows(decision: fact.Fact) -> list[tuple[object, ...]]:
     """Type, object, change, detail, reference, message, resource of a fact's records."""
     return [
         (

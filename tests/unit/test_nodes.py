@@ -4,7 +4,7 @@ import pytest
 from world import app, ask, foreign, node, queue, release, tree, world
 
 from ykactor.core.messages.asks import AllocationSpec, Ask
-from ykactor.core.messages.facts import Decision, ForeignChanged, NodeAdded, NodeCapacityChanged, NodeSchedulable
+from ykactor.core.messages.facts import Fact, ForeignChanged, NodeAdded, NodeCapacityChanged, NodeSchedulable
 from ykactor.core.objects.commands import (
     ChangeAllocations,
     Decommission,
@@ -121,7 +121,7 @@ def test_reported_facts_are_never_refused() -> None:
 def test_foreign_allocations() -> None:
     """They take room and nothing else; the same key again changes it by the difference (SC-81, SC-82, SC-86)."""
     it = core(vcore=10)
-    told: list[Decision] = []
+    told: list[Fact] = []
     for command in (
         placed_by_others("f1", vcore=6),
         placed_by_others("f1", vcore=6),

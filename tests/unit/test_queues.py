@@ -5,7 +5,7 @@ from world import S_NS, app, ask, configure, load, node, queue, release, tree, w
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import QueueConfig
 from ykactor.core.messages.asks import AllocationSpec
-from ykactor.core.messages.facts import Allocated, ApplicationChanged, Decision
+from ykactor.core.messages.facts import Allocated, ApplicationChanged, Fact
 from ykactor.core.messages.kinds import TerminationType
 from ykactor.core.messages.states import QueueState
 from ykactor.core.messages.submissions import AddApplication, ReleaseAllocations, RemoveApplication, SubmitAllocation
@@ -41,7 +41,7 @@ def running(key: str, name: str) -> SubmitAllocation:
     return SubmitAllocation(AllocationSpec(AllocationKey(key), ApplicationID(name), {"vcore": 1}, node_id=NodeID("n1")))
 
 
-def states(facts: list[Decision]) -> list[str]:
+def states(facts: list[Fact]) -> list[str]:
     return [f"{fact.application_id} {fact.state}" for fact in facts if isinstance(fact, ApplicationChanged)]
 
 

@@ -5,7 +5,7 @@ import trio
 from partitiontexts import several
 from world import queue, spoken
 
-from ykactor.core.messages.facts import Decision
+from ykactor.core.messages.facts import Fact
 from ykactor.sim.simulator import Outcome, simulate, simulate_directly
 from ykactor.wire.scenario import Scenario, TimedRequest
 from ykactor.wire.si import messages as si
@@ -54,7 +54,7 @@ def play(scenario: Scenario) -> Outcome:
     return expected
 
 
-def heard(facts: list[Decision], after_s: float) -> list[tuple[float, str]]:
+def heard(facts: list[Fact], after_s: float) -> list[tuple[float, str]]:
     return [(fact.at_ns / 1e9, line) for fact in facts if fact.at_ns >= after_s * 1e9 and (line := spoken(fact)) is not None]
 
 

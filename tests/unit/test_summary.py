@@ -9,7 +9,7 @@ from ykactor.core.messages.facts import (
     AllocationResized,
     AskAdded,
     AskRemoved,
-    Decision,
+    Fact,
     NodeAdded,
     NodeCapacityChanged,
     NodeRemoved,
@@ -28,23 +28,23 @@ def ask(key: str, vcore: int = 1000) -> Ask:
     return Ask(spec, created_ns=0, arrival=0)
 
 
-def waits(at_s: int, key: str) -> Decision:
+def waits(at_s: int, key: str) -> Fact:
     return AskAdded(at_s * S, ask(key), QUEUE)
 
 
-def placed(at_s: int, key: str, vcore: int = 1000) -> Decision:
+def placed(at_s: int, key: str, vcore: int = 1000) -> Fact:
     return Allocated(at_s * S, ask(key, vcore), QUEUE, NODE)
 
 
-def released(at_s: int, key: str, vcore: int = 1000) -> Decision:
+def released(at_s: int, key: str, vcore: int = 1000) -> Fact:
     return Released(at_s * S, ask(key, vcore), QUEUE, NODE, "STOPPED_BY_RM", "")
 
 
-def node(at_s: int, vcore: int, name: str = "n1") -> Decision:
+def node(at_s: int, vcore: int, name: str = "n1") -> Fact:
     return NodeAdded(at_s * S, NodeID(name), {"vcore": vcore}, True, {})
 
 
-def summary_of(*facts: Decision) -> Summary:
+def summary_of(*facts: Fact) -> Summary:
     summary = Summary()
     for fact in facts:
         summary.observe(fact)

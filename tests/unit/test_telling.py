@@ -20,7 +20,7 @@ def changed(application_id: str, state: str) -> fact.ApplicationChanged:
     return fact.ApplicationChanged(0, application_id, "root.a", state, ApplicationEvent.RUN)  # type: ignore[arg-type]
 
 
-def ordered(*facts: fact.Decision) -> list[fact.Decision]:
+def ordered(*facts: fact.Fact) -> list[fact.Fact]:
     return [each for some in in_order(list(facts)) for each in some]
 
 

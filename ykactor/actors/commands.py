@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from ykactor.actors.ballot import Ballot
 from ykactor.core.config.model import PartitionConfig
-from ykactor.core.messages.facts import Decision
+from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.submissions import Administration, Submission
 from ykactor.core.values.ids import PartitionName
 
@@ -83,7 +83,7 @@ class Publication(Struct, frozen=True):
     """The facts of one cycle or one chunk of input, in order."""
 
     partition: PartitionName
-    facts: list[Decision]
+    facts: list[Fact]
 
 
 class PartitionSnapshot(Struct, frozen=True):

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from ykactor.actors.commands import FeedCommand, PartitionCommand, PartitionSnapshot, Publication, TakeSnapshot
 from ykactor.actors.mailbox import Mailbox
-from ykactor.core.messages.facts import Decision
+from ykactor.core.messages.facts import Fact
 from ykactor.core.values.ids import PartitionName
 
 #: Commands that the feed takes at once ...
@@ -52,7 +52,7 @@ class EventRecordLike(Protocol):
 
 
 #: Makes the events of one fact; the integer is the sequence number of the first.
-Render = Callable[[Decision, PartitionName, int], Sequence[EventRecordLike]]
+Render = Callable[[Fact, PartitionName, int], Sequence[EventRecordLike]]
 Encode = Callable[[Any], bytes]
 
 
@@ -162,7 +162,7 @@ class FeedActor:
         self,
         render: Render,
         partitions: Mapping[PartitionName, Mailbox[PartitionCommand]],
-        deliver: Callable[[PartitionName, list[Decision]], None],
+        deliver: Callable[[PartitionName, list[Fact]], None],
         ring_max: int = 100_000,
         inbox_max: int = 1024,
     ) -> None:

@@ -35,7 +35,7 @@ from ykactor.actors.owners import IN_FLIGHT_MAX, Owners, Replies
 from ykactor.actors.scheduler import SchedulerActor
 from ykactor.core.config.model import PartitionConfig
 from ykactor.core.inspection.snapshot import partition_state
-from ykactor.core.messages.facts import Decision
+from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.submissions import ApplyConfig, RemovePartition, Reset, Submission
 from ykactor.core.objects.exchange import Exchange
 from ykactor.core.partition.partition import PartitionCore, refusal_in
@@ -205,7 +205,7 @@ class PartitionActor:
             if intake.done is not None:
                 intake.done(self.core.name)
 
-    async def _observe(self, now_ns: int, taken_in: Exchange[list[Decision]]) -> list[Decision]:
+    async def _observe(self, now_ns: int, taken_in: Exchange[list[Fact]]) -> list[Fact]:
         outcome = await self._drive(turn(self.core, now_ns, taken_in, confirms=self._confirms))
         if outcome.observed:
             self._at_rest = False

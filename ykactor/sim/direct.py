@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
-from ykactor.core.messages.facts import Decision
+from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.submissions import Administration, ApplyConfig, RemovePartition, Submission
 from ykactor.core.objects.commands import Command
 from ykactor.core.objects.exchange import Exchange, Owner
@@ -52,7 +52,7 @@ class DirectPartition:
         self,
         config: PartitionConfig,
         budget: Budget,
-        publish: Callable[[list[Decision]], None],
+        publish: Callable[[list[Fact]], None],
         after_step: Callable[[PartitionCore, SchedulerCore], None] | None = None,
         now_ns: int = 0,
         *,
@@ -104,7 +104,7 @@ class DirectPartition:
         return outcome.cycle, outcome.has_confirmed
 
     def run_turn(
-        self, now_ns: int, taken_in: Exchange[list[Decision]] | None = None, budget: Budget | None = None
+        self, now_ns: int, taken_in: Exchange[list[Fact]] | None = None, budget: Budget | None = None
     ) -> TurnResult:
         """One turn; see ``core.turn``."""
         steps = turn(self.core, now_ns, taken_in, budget, confirms=self._confirms)

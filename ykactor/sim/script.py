@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from ykactor.core.config.model import SchedulerConfig
-from ykactor.core.messages.facts import Decision
+from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.submissions import Administration, RefuseConfig, Submission
 from ykactor.core.values.ids import PartitionName
 from ykactor.wire import queuefile
@@ -97,7 +97,7 @@ def _add_step(instant: Instant, request: si.WorkRequest) -> None:
             raise ProtocolError("UNSUPPORTED", f"a simulation cannot carry out {type(request).__name__}", "type")
 
 
-def addressed(work: Work, known: list[PartitionName], at_ns: int) -> tuple[Work, list[Decision]]:
+def addressed(work: Work, known: list[PartitionName], at_ns: int) -> tuple[Work, list[Fact]]:
     """The work under the names of the partitions that run, and the refusals of what was sent to others.
 
     What is for any partition goes to the first.
@@ -105,7 +105,7 @@ def addressed(work: Work, known: list[PartitionName], at_ns: int) -> tuple[Work,
     routed = requests.addressed(work, known)
     if ANY_PARTITION in routed:
         routed.setdefault(known[0], []).extend(routed.pop(ANY_PARTITION))
-    facts: list[Decision] = []
+    facts: list[Fact] = []
     for name in [name for name in routed if name not in known]:
         for submission in routed.pop(name):
             refusal = requests.unknown_partition(submission, name, at_ns)

@@ -20,7 +20,7 @@ from ykactor.actors.partition import CYCLE_BUDGET, PartitionActor
 from ykactor.actors.partitions import Partitions
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
 from ykactor.core.inspection.snapshot import final_state, waiting_asks
-from ykactor.core.messages.facts import ApplicationRejected, Decision
+from ykactor.core.messages.facts import ApplicationRejected, Fact
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.messages.submissions import RefuseConfig
 from ykactor.core.partition.partition import PartitionCore
@@ -49,7 +49,7 @@ class Outcome(Struct):
         end_ns: the time of the last instant.
     """
 
-    facts: list[Decision]
+    facts: list[Fact]
     final: dict[str, Any]
     waiting: list[tuple[str, str, str]]
     refused: list[str]
@@ -60,12 +60,12 @@ class _Record:
     """Collects what partitions publish from the first instant on; the first configuration is not news."""
 
     def __init__(self) -> None:
-        self.facts: dict[PartitionName, list[Decision]] = {}
+        self.facts: dict[PartitionName, list[Fact]] = {}
         self.refused: list[str] = []
         self.turned_away: dict[str, dict[str, str]] = {}
         self.is_open = False
 
-    def add(self, name: PartitionName, facts: list[Decision]) -> None:
+    def add(self, name: PartitionName, facts: list[Fact]) -> None:
         if self.is_open:
             self.facts.setdefault(name, []).extend(facts)
 

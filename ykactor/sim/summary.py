@@ -19,7 +19,7 @@ from ykactor.core.messages.facts import (
     ApplicationRejected,
     AskAdded,
     AskRemoved,
-    Decision,
+    Fact,
     NodeAdded,
     NodeCapacityChanged,
     NodeRemoved,
@@ -155,7 +155,7 @@ class Summary:
         #: 8 bytes for each placed ask: percentiles need them all.
         self._waits_ns: dict[QueuePath, array[int]] = {}
 
-    def observe(self, fact: Decision) -> None:
+    def observe(self, fact: Fact) -> None:
         """Take note of the next fact. O(resource types)."""
         match fact:
             case AskAdded():

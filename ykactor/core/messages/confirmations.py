@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ykactor.core.messages.facts import Decision, ReleaseStarted
+from ykactor.core.messages.facts import Fact, ReleaseStarted
 from ykactor.core.messages.submissions import ReleaseAllocations, Submission
 
 
-def confirmations(facts: Iterable[Decision]) -> list[Submission]:
+def confirmations(facts: Iterable[Fact]) -> list[Submission]:
     """What a resource manager sends back that does at once as it is told; placeholders that never ran need no answer."""
     return [
         ReleaseAllocations(fact.ask.spec.application_id, fact.ask.spec.allocation_key, fact.termination_type)

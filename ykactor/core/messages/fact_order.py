@@ -17,7 +17,7 @@ from ykactor.core.messages.facts import (
     ApplicationLeft,
     AskRemoved,
     AskReturned,
-    Decision,
+    Fact,
     GroupLinkChanged,
     NodeRemoved,
     NodeUseChanged,
@@ -48,7 +48,7 @@ _DEPARTURE: _Ranks = {
 }  # fmt: skip
 
 
-def told_with(changes: list[Decision], allocated: Allocated) -> list[Decision]:
+def told_with(changes: list[Fact], allocated: Allocated) -> list[Fact]:
     """A placement among what it causes, state changes before it (AP-96), with what follows from it as facts of their own."""
     states = [fact for fact in changes if type(fact) is ApplicationChanged]
     rest = [fact for fact in changes if type(fact) is not ApplicationChanged]
@@ -59,9 +59,9 @@ def told_with(changes: list[Decision], allocated: Allocated) -> list[Decision]:
     return [NodeUseChanged(at_ns, ask, queue, node_id, _ADD), *states, usage, alone, *rest]
 
 
-def in_order(facts: list[Decision]) -> Iterator[list[Decision]]:
+def in_order(facts: list[Fact]) -> Iterator[list[Fact]]:
     """The facts, some at a time, those of each step in the order in which they are told; what is in no step keeps its place."""
-    ordered: list[Decision] = []
+    ordered: list[Fact] = []
     position = 0
     while position < len(facts):
         anchor = _skip(facts, position, ApplicationChanged)
@@ -76,14 +76,14 @@ def in_order(facts: list[Decision]) -> Iterator[list[Decision]]:
     yield ordered
 
 
-def _skip(facts: list[Decision], position: int, *kinds: type) -> int:
+def _skip(facts: list[Fact], position: int, *kinds: type) -> int:
     """Where the facts of these kinds end that begin at ``position``."""
     while position < len(facts) and type(facts[position]) in kinds:
         position += 1
     return position
 
 
-def _step(facts: list[Decision], anchor: int) -> tuple[int, _Ranks]:
+def _step(facts: list[Fact], anchor: int) -> tuple[int, _Ranks]:
     """Where the step ends of which the fact at ``anchor`` is the first but for state changes, and its order; {} if it is none."""
     first = facts[anchor] if anchor < len(facts) else None
     if type(first) is Allocated:
@@ -105,7 +105,7 @@ def _step(facts: list[Decision], anchor: int) -> tuple[int, _Ranks]:
     return end, _RELEASE
 
 
-def _own_changes(facts: list[Decision], position: int, anchor: int) -> int:
+def _own_changes(facts: list[Fact], position: int, anchor: int) -> int:
     """Where the state changes begin that belong to the step: those of its application, or all that a node's end causes."""
     first = facts[anchor]
     if not isinstance(first, Allocated | Released):
@@ -117,5 +117,5 @@ def _own_changes(facts: list[Decision], position: int, anchor: int) -> int:
     return anchor
 
 
-def _application(fact: Decision) -> ApplicationID | None:
+def _application(fact: Fact) -> ApplicationID | None:
     return fact.application_id if type(fact) is ApplicationChanged else None

@@ -22,13 +22,13 @@ class Payer(Struct, frozen=True, gc=False):
     group: str = ""
 
 
-class Fact(Struct, frozen=True, gc=False):
+class BaseFact(Struct, frozen=True, gc=False):
     """The common part. ``at_ns`` is Unix time in nanoseconds."""
 
     at_ns: int
 
 
-class NodeAdded(Fact, frozen=True, gc=False):
+class NodeAdded(BaseFact, frozen=True, gc=False):
     """A CREATE or CREATE_DRAIN was accepted."""
 
     node_id: NodeID
@@ -37,34 +37,34 @@ class NodeAdded(Fact, frozen=True, gc=False):
     attributes: dict[str, str]
 
 
-class NodeRejected(Fact, frozen=True, gc=False):
+class NodeRejected(BaseFact, frozen=True, gc=False):
     """A CREATE or CREATE_DRAIN was refused; nothing changed (SC-102)."""
 
     node_id: NodeID
     reason: str
 
 
-class NodeRemoved(Fact, frozen=True, gc=False):
+class NodeRemoved(BaseFact, frozen=True, gc=False):
     """The node and everything on it is gone (SC-112)."""
 
     node_id: NodeID
 
 
-class NodeSchedulable(Fact, frozen=True, gc=False):
+class NodeSchedulable(BaseFact, frozen=True, gc=False):
     """The schedulable flag changed."""
 
     node_id: NodeID
     schedulable: bool
 
 
-class NodeCapacityChanged(Fact, frozen=True, gc=False):
+class NodeCapacityChanged(BaseFact, frozen=True, gc=False):
     """The capacity changed (SC-103)."""
 
     node_id: NodeID
     capacity: Resource
 
 
-class ForeignChanged(Fact, frozen=True, gc=False):
+class ForeignChanged(BaseFact, frozen=True, gc=False):
     """A foreign allocation came (``change`` ADD), went (REMOVE) or was resized (SET); ``occupied`` is the node's new total."""
 
     node_id: NodeID
@@ -74,7 +74,7 @@ class ForeignChanged(Fact, frozen=True, gc=False):
     occupied: Resource
 
 
-class ApplicationAdded(Fact, frozen=True, gc=False):
+class ApplicationAdded(BaseFact, frozen=True, gc=False):
     """An application entered its leaf in state New (AP-21); see ``applications.Application`` for what decides its order."""
 
     application_id: ApplicationID
@@ -87,14 +87,14 @@ class ApplicationAdded(Fact, frozen=True, gc=False):
     placeholder_ask: Resource = {}
 
 
-class ApplicationRejected(Fact, frozen=True, gc=False):
+class ApplicationRejected(BaseFact, frozen=True, gc=False):
     """An application was refused (AP-22)."""
 
     application_id: ApplicationID
     reason: str
 
 
-class ApplicationChanged(Fact, frozen=True, gc=False):
+class ApplicationChanged(BaseFact, frozen=True, gc=False):
     """An application entered ``state`` by ``event``; ``why`` names the cause where there is more to say (AP-95)."""
 
     application_id: ApplicationID
@@ -104,7 +104,7 @@ class ApplicationChanged(Fact, frozen=True, gc=False):
     why: str = ""
 
 
-class ApplicationLeft(Fact, frozen=True, gc=False):
+class ApplicationLeft(BaseFact, frozen=True, gc=False):
     """An application is no longer in its queue: it ended (AP-70), or the resource manager removed it (AP-80)."""
 
     application_id: ApplicationID
@@ -112,7 +112,7 @@ class ApplicationLeft(Fact, frozen=True, gc=False):
     is_removed: bool = False
 
 
-class ApplicationMoved(Fact, frozen=True, gc=False):
+class ApplicationMoved(BaseFact, frozen=True, gc=False):
     """An application is in another leaf, with all that it runs and waits for; what is told of it later names ``to_queue``."""
 
     application_id: ApplicationID
@@ -120,21 +120,21 @@ class ApplicationMoved(Fact, frozen=True, gc=False):
     to_queue: QueuePath
 
 
-class RequestRefused(Fact, frozen=True, gc=False):
+class RequestRefused(BaseFact, frozen=True, gc=False):
     """An administrator's request was refused; nothing changed."""
 
     application_id: ApplicationID
     reason: str
 
 
-class AskAdded(Fact, frozen=True, gc=False):
+class AskAdded(BaseFact, frozen=True, gc=False):
     """An ask waits in ``queue`` (AP-108)."""
 
     ask: Ask
     queue: QueuePath
 
 
-class AskRemoved(Fact, frozen=True, gc=False):
+class AskRemoved(BaseFact, frozen=True, gc=False):
     """An ask record is gone: cancelled while ``pending`` or about to take a placeholder's place, or its allocation ended (EV-10).
 
     ``timed_out``: by a placeholder or execution timeout.
@@ -146,14 +146,14 @@ class AskRemoved(Fact, frozen=True, gc=False):
     timed_out: bool = False
 
 
-class AskReturned(Fact, frozen=True, gc=False):
+class AskReturned(BaseFact, frozen=True, gc=False):
     """A real ask that was to take a placeholder's place waits again (GA-36, SC-115)."""
 
     ask: Ask
     queue: QueuePath
 
 
-class TaskGroupChanged(Fact, frozen=True, gc=False):
+class TaskGroupChanged(BaseFact, frozen=True, gc=False):
     """Whether the real asks of a task group wait for placeholders (``is_open``) or are ordinary ones (GA-13)."""
 
     application_id: ApplicationID
@@ -161,7 +161,7 @@ class TaskGroupChanged(Fact, frozen=True, gc=False):
     is_open: bool
 
 
-class AskResized(Fact, frozen=True, gc=False):
+class AskResized(BaseFact, frozen=True, gc=False):
     """A waiting ask wants another amount from now on; its place in the order is kept (AP-110)."""
 
     before: Ask
@@ -169,7 +169,7 @@ class AskResized(Fact, frozen=True, gc=False):
     queue: QueuePath
 
 
-class AllocationResized(Fact, frozen=True, gc=False):
+class AllocationResized(BaseFact, frozen=True, gc=False):
     """A running allocation has another size from now on (AP-111)."""
 
     before: Ask
@@ -178,7 +178,7 @@ class AllocationResized(Fact, frozen=True, gc=False):
     node_id: NodeID
 
 
-class Allocated(Fact, frozen=True, gc=False):
+class Allocated(BaseFact, frozen=True, gc=False):
     """An ask was placed, or an allocation that came with a node was accepted (``recovered``).
 
     With ``payer`` it also tells the ``NodeUseChanged`` and the ``UsageChanged`` that go with it, in the order of EV-30.
@@ -191,7 +191,7 @@ class Allocated(Fact, frozen=True, gc=False):
     payer: Payer | None = None
 
 
-class Released(Fact, frozen=True, gc=False):
+class Released(BaseFact, frozen=True, gc=False):
     """An allocation ended.
 
     Attributes:
@@ -207,7 +207,7 @@ class Released(Fact, frozen=True, gc=False):
     with_node: bool = False
 
 
-class NodeUseChanged(Fact, frozen=True, gc=False):
+class NodeUseChanged(BaseFact, frozen=True, gc=False):
     """An allocation was put on its node (``change`` ADD) or taken off (REMOVE)."""
 
     ask: Ask
@@ -216,7 +216,7 @@ class NodeUseChanged(Fact, frozen=True, gc=False):
     change: Change
 
 
-class UsageChanged(Fact, frozen=True, gc=False):
+class UsageChanged(BaseFact, frozen=True, gc=False):
     """A user, and the group that the application counts against, use more (``change`` ADD) or less (REMOVE) in a leaf (EV-28)."""
 
     payer: Payer
@@ -225,7 +225,7 @@ class UsageChanged(Fact, frozen=True, gc=False):
     resource: Resource
 
 
-class GroupLinkChanged(Fact, frozen=True, gc=False):
+class GroupLinkChanged(BaseFact, frozen=True, gc=False):
     """An application counts against a group from now on (``change`` SET) or no more (REMOVE)."""
 
     application_id: ApplicationID
@@ -234,7 +234,7 @@ class GroupLinkChanged(Fact, frozen=True, gc=False):
     change: Change
 
 
-class LimitChanged(Fact, frozen=True, gc=False):
+class LimitChanged(BaseFact, frozen=True, gc=False):
     """A limit of a user or group holds in ``queue`` from now on (``change`` SET) or no more (REMOVE)."""
 
     queue: QueuePath
@@ -242,7 +242,7 @@ class LimitChanged(Fact, frozen=True, gc=False):
     change: Change
 
 
-class RunnableChanged(Fact, frozen=True, gc=False):
+class RunnableChanged(BaseFact, frozen=True, gc=False):
     """An application is held back, or no more, by ``maxapplications`` (``gate`` QUEUE) or by limits (QUOTA) (EV-12)."""
 
     application_id: ApplicationID
@@ -251,7 +251,7 @@ class RunnableChanged(Fact, frozen=True, gc=False):
     can_run: bool
 
 
-class ReleaseStarted(Fact, frozen=True, gc=False):
+class ReleaseStarted(BaseFact, frozen=True, gc=False):
     """The resource manager is asked to end an allocation; nothing changes before it confirms (AP-133).
 
     ``node_id`` is None for a placeholder that was never placed; that one is gone at once.
@@ -264,7 +264,7 @@ class ReleaseStarted(Fact, frozen=True, gc=False):
     message: str
 
 
-class AskRemark(Fact, frozen=True, gc=False):
+class AskRemark(BaseFact, frozen=True, gc=False):
     """Something that the owner of an ask or allocation wants to know, in a sentence (EV-71).
 
     ``resource`` is what it is about if that is not the ask's own.
@@ -276,7 +276,7 @@ class AskRemark(Fact, frozen=True, gc=False):
     resource: Resource | None = None
 
 
-class PredicatesAsked(Fact, frozen=True, gc=False):
+class PredicatesAsked(BaseFact, frozen=True, gc=False):
     """The resource manager is asked where asks of a class may run; ``ask`` is an example of them (SC-120)."""
 
     predicate: str
@@ -285,7 +285,7 @@ class PredicatesAsked(Fact, frozen=True, gc=False):
     allocate: bool
 
 
-class PredicateAnswered(Fact, frozen=True, gc=False):
+class PredicateAnswered(BaseFact, frozen=True, gc=False):
     """The resource manager has said, asked or not, whether asks of a class may run on a node (``error`` is empty)."""
 
     predicate: str
@@ -294,24 +294,24 @@ class PredicateAnswered(Fact, frozen=True, gc=False):
     error: str
 
 
-class PredicatesForgotten(Fact, frozen=True, gc=False):
+class PredicatesForgotten(BaseFact, frozen=True, gc=False):
     """The resource manager takes back what it has said about a class on a node; each of them may be "" for all."""
 
     predicate: str
     node_id: str
 
 
-class AnswererChanged(Fact, frozen=True, gc=False):
+class AnswererChanged(BaseFact, frozen=True, gc=False):
     """A resource manager that answers such questions is connected from now on, or none is."""
 
     is_there: bool
 
 
-class LookAgain(Fact, frozen=True, gc=False):
+class LookAgain(BaseFact, frozen=True, gc=False):
     """A time has come for which the scheduler has waited: an answer is overdue, or a question may be asked again."""
 
 
-class PlaceGivenUp(Fact, frozen=True, gc=False):
+class PlaceGivenUp(BaseFact, frozen=True, gc=False):
     """A task that waited for its placeholder to go has left the other node on which its place was kept.
 
     What becomes of it follows: it runs there now, waits again, or is gone.
@@ -321,7 +321,7 @@ class PlaceGivenUp(Fact, frozen=True, gc=False):
     node_id: NodeID
 
 
-class Reserved(Fact, frozen=True, gc=False):
+class Reserved(BaseFact, frozen=True, gc=False):
     """A node is kept for an ask that fits on no node now (SC-54), or for one that requires it (SC-76)."""
 
     ask: Ask
@@ -329,7 +329,7 @@ class Reserved(Fact, frozen=True, gc=False):
     node_id: NodeID
 
 
-class Unreserved(Fact, frozen=True, gc=False):
+class Unreserved(BaseFact, frozen=True, gc=False):
     """The node is kept for this ask no more (SC-151)."""
 
     ask: Ask
@@ -337,7 +337,7 @@ class Unreserved(Fact, frozen=True, gc=False):
     node_id: NodeID
 
 
-class Preempted(Fact, frozen=True, gc=False):
+class Preempted(BaseFact, frozen=True, gc=False):
     """Others are told to go for an ask: the entry of this decision in the ledger of preemptions.
 
     Attributes:
@@ -360,7 +360,7 @@ class Preempted(Fact, frozen=True, gc=False):
     work_lost: Resource
 
 
-class QuotaPreempted(Fact, frozen=True, gc=False):
+class QuotaPreempted(BaseFact, frozen=True, gc=False):
     """Tasks were told to go because their queue uses more than its max, or there are some and none of them fits (PE-89).
 
     Attributes:
@@ -377,7 +377,7 @@ class QuotaPreempted(Fact, frozen=True, gc=False):
     max: Resource
 
 
-class PreemptionRefused(Fact, frozen=True, gc=False):
+class PreemptionRefused(BaseFact, frozen=True, gc=False):
     """Victims were found for an ask and may not go, because preemption would go round in circles (``why``; see ``loops``)."""
 
     ask: Ask
@@ -385,7 +385,7 @@ class PreemptionRefused(Fact, frozen=True, gc=False):
     why: str
 
 
-class AllocationRejected(Fact, frozen=True, gc=False):
+class AllocationRejected(BaseFact, frozen=True, gc=False):
     """An ask or allocation was refused (AP-100, AP-103 to AP-107)."""
 
     allocation_key: AllocationKey
@@ -393,35 +393,35 @@ class AllocationRejected(Fact, frozen=True, gc=False):
     reason: str
 
 
-class QueueAdded(Fact, frozen=True, gc=False):
+class QueueAdded(BaseFact, frozen=True, gc=False):
     """A queue exists from now on: of the configuration, or created by placement (not ``managed``)."""
 
     queue: QueuePath
     managed: bool = True
 
 
-class QueueRemoved(Fact, frozen=True, gc=False):
+class QueueRemoved(BaseFact, frozen=True, gc=False):
     """A drained or dynamic queue that was empty is gone (QU-96)."""
 
     queue: QueuePath
     managed: bool = True
 
 
-class QueueStateChanged(Fact, frozen=True, gc=False):
+class QueueStateChanged(BaseFact, frozen=True, gc=False):
     """A queue became Active or Draining."""
 
     queue: QueuePath
     state: QueueState
 
 
-class QueueTypeChanged(Fact, frozen=True, gc=False):
+class QueueTypeChanged(BaseFact, frozen=True, gc=False):
     """A leaf became a parent or the reverse."""
 
     queue: QueuePath
     is_leaf: bool
 
 
-class QueueLimitChanged(Fact, frozen=True, gc=False):
+class QueueLimitChanged(BaseFact, frozen=True, gc=False):
     """A queue's ``max`` or ``guaranteed`` (named by ``limit``) is now ``resource``; None is "not set"."""
 
     queue: QueuePath
@@ -429,7 +429,7 @@ class QueueLimitChanged(Fact, frozen=True, gc=False):
     resource: Resource | None
 
 
-class ConfigurationChanged(Fact, frozen=True, gc=False):
+class ConfigurationChanged(BaseFact, frozen=True, gc=False):
     """A configuration was accepted or rejected; ``reason`` holds every mistake, one per line.
 
     ``changes`` says what is different from now on, one sentence for each queue or setting.
@@ -440,7 +440,7 @@ class ConfigurationChanged(Fact, frozen=True, gc=False):
     changes: tuple[str, ...] = ()
 
 
-Decision = (
+Fact = (
     NodeAdded
     | NodeRejected
     | NodeRemoved

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from itertools import chain, islice
 
 from ykactor.core.messages.asks import PREDICATE_TAG, Ask, AskID, Shape, ask_id
-from ykactor.core.messages.facts import AskRemark, Decision, PredicatesAsked
+from ykactor.core.messages.facts import AskRemark, Fact, PredicatesAsked
 from ykactor.core.nodes.index import NodeIndex
 from ykactor.core.values.ids import NodeID, QueuePath
 from ykactor.core.values.times import S_NS
@@ -32,13 +32,13 @@ class Inquiry:
     """
 
     def __init__(self, nodes: NodeIndex) -> None:
-        self.asked: list[Decision] = []
+        self.asked: list[Fact] = []
         self._nodes = nodes
         self._predicates = nodes.predicates
         #: When a remark was made about an ask, the oldest first.
         self._remarked: dict[AskID, int] = {}
 
-    def take(self) -> list[Decision]:
+    def take(self) -> list[Fact]:
         """What was asked since this was last called."""
         taken, self.asked = self.asked, []
         return taken

@@ -14,7 +14,7 @@ from ykactor.core.messages.facts import (
     AskAdded,
     AskRemoved,
     AskResized,
-    Decision,
+    Fact,
     Released,
 )
 from ykactor.core.messages.kinds import TerminationType
@@ -44,7 +44,7 @@ class Application(ApplicationRecord):
 
     __slots__ = ()
 
-    def fire_timer(self, now_ns: int, timer: Timer) -> list[Decision]:
+    def fire_timer(self, now_ns: int, timer: Timer) -> list[Fact]:
         """A timer has expired (AP-43, AP-44, AP-46)."""
         self.set_timer(timer, None)
         match timer:
@@ -59,7 +59,7 @@ class Application(ApplicationRecord):
 
     # ---- asks and allocations
 
-    def submit(self, now_ns: int, spec: AllocationSpec, arrival_ns: int, arrival: int) -> list[Decision]:
+    def submit(self, now_ns: int, spec: AllocationSpec, arrival_ns: int, arrival: int) -> list[Fact]:
         """Take an entry of ``AllocationRequest.allocations`` (AP-105 to AP-114)."""
         refusal = _refusal(spec)
         if refusal:
@@ -83,14 +83,14 @@ class Application(ApplicationRecord):
         facts.append(AskAdded(now_ns, ask, self.queue))
         return facts
 
-    def _update_ask(self, now_ns: int, spec: AllocationSpec) -> list[Decision]:
+    def _update_ask(self, now_ns: int, spec: AllocationSpec) -> list[Fact]:
         """A pending ask has another size (AP-110), or the resource manager has placed it itself (AP-112)."""
         facts = self._resize_ask(now_ns, spec)
         if spec.node_id is not None:
             facts += self.allocate(now_ns, self.asks[spec.allocation_key], spec.node_id, recovered=True)
         return facts
 
-    def _update_replacement(self, now_ns: int, placeholder: AllocationKey, spec: AllocationSpec) -> list[Decision]:
+    def _update_replacement(self, now_ns: int, placeholder: AllocationKey, spec: AllocationSpec) -> list[Fact]:
         """The same for a real ask that waits for its placeholder to end."""
         if spec.node_id is None:
             return placeholders.resize_replacement(self, now_ns, placeholder, spec.resource)
@@ -98,7 +98,7 @@ class Application(ApplicationRecord):
         facts = placeholders.withdraw(self, now_ns, placeholder)
         return facts + self.allocate(now_ns, real, spec.node_id, recovered=True)
 
-    def _resize_ask(self, now_ns: int, spec: AllocationSpec) -> list[Decision]:
+    def _resize_ask(self, now_ns: int, spec: AllocationSpec) -> list[Fact]:
         before = self.asks[spec.allocation_key]
         if spec.resource == before.spec.resource:
             return []  # AP-114
@@ -106,7 +106,7 @@ class Application(ApplicationRecord):
         self.asks[spec.allocation_key] = after
         return [AskResized(now_ns, before, after, self.queue)]
 
-    def _resize_allocation(self, now_ns: int, spec: AllocationSpec) -> list[Decision]:
+    def _resize_allocation(self, now_ns: int, spec: AllocationSpec) -> list[Fact]:
         before, node_id = self.allocations[spec.allocation_key]
         if spec.resource == before.spec.resource:
             return []  # AP-113, AP-114
@@ -116,14 +116,14 @@ class Application(ApplicationRecord):
             self.gang.resize(before.spec.resource, spec.resource)
         return [AllocationResized(now_ns, before, after, self.queue, node_id)]
 
-    def allocate(self, now_ns: int, ask: Ask, node_id: NodeID, *, recovered: bool) -> list[Decision]:
+    def allocate(self, now_ns: int, ask: Ask, node_id: NodeID, *, recovered: bool) -> list[Fact]:
         """An ask becomes an allocation (AP-130)."""
-        facts: list[Decision] = [Allocated(now_ns, ask, self.queue, node_id, recovered)]
+        facts: list[Fact] = [Allocated(now_ns, ask, self.queue, node_id, recovered)]
         if self.state is ApplicationState.NEW:  # AP-35
             facts += self.move(now_ns, ApplicationEvent.RUN)
         return states_first(facts + self.settle(now_ns, ask, node_id))
 
-    def settle(self, now_ns: int, ask: Ask, node_id: NodeID) -> list[Decision]:
+    def settle(self, now_ns: int, ask: Ask, node_id: NodeID) -> list[Fact]:
         """Record a placement. Returns only what it causes: state changes, and the release of a placement that comes too late."""
         self.asks.pop(ask.spec.allocation_key, None)
         self.allocations[ask.spec.allocation_key] = ask, node_id
@@ -136,7 +136,7 @@ class Application(ApplicationRecord):
             facts = self.run(now_ns)
         return facts + self.release_if_late(now_ns, ask.spec)
 
-    def release(self, now_ns: int, key: AllocationKey, termination_type: TerminationType) -> list[Decision]:
+    def release(self, now_ns: int, key: AllocationKey, termination_type: TerminationType) -> list[Fact]:
         """End one allocation or cancel one ask; an unknown key is ignored (AP-131)."""
         if key in self.asks:
             return self._cancel([self.asks.pop(key)], now_ns)
@@ -146,7 +146,7 @@ class Application(ApplicationRecord):
             return self.end_allocation(now_ns, key, TerminationType.STOPPED_BY_RM, "allocation remove as per RM request")
         return self.end_allocation(now_ns, key, termination_type, "")
 
-    def release_all(self, now_ns: int, termination_type: TerminationType) -> list[Decision]:
+    def release_all(self, now_ns: int, termination_type: TerminationType) -> list[Fact]:
         """End all allocations, then cancel all asks, also those that wait for their placeholder."""
         facts = placeholders.cancel_replacements(self, now_ns)
         for key in list(self.allocations):
@@ -157,7 +157,7 @@ class Application(ApplicationRecord):
 
     def end_allocation(
         self, now_ns: int, key: AllocationKey, termination_type: TerminationType, message: str, *, with_node: bool = False
-    ) -> list[Decision]:
+    ) -> list[Fact]:
         """An allocation is over; the end of the last one completes the application (AP-41, AP-42)."""
         ask, node_id = self.allocations.pop(key)
         del self.began_ns[key]
@@ -171,7 +171,7 @@ class Application(ApplicationRecord):
             facts += self.complete(now_ns)
         return states_first(facts + self.after_failing(now_ns))
 
-    def lose(self, now_ns: int, key: AllocationKey, message: str) -> list[Decision]:
+    def lose(self, now_ns: int, key: AllocationKey, message: str) -> list[Fact]:
         """The node of an allocation has left (SC-112), or the node on which a real ask waits for its placeholder."""
         if key not in self.allocations:
             return placeholders.lose_replacement(self, now_ns, key)
@@ -179,8 +179,8 @@ class Application(ApplicationRecord):
             return self.end_allocation(now_ns, key, TerminationType.PLACEHOLDER_REPLACED, "")
         return self.end_allocation(now_ns, key, TerminationType.STOPPED_BY_RM, message, with_node=True)
 
-    def _cancel(self, asks: list[Ask], now_ns: int) -> list[Decision]:
-        facts: list[Decision] = []
+    def _cancel(self, asks: list[Ask], now_ns: int) -> list[Fact]:
+        facts: list[Fact] = []
         for ask in asks:
             if ask.spec.placeholder:
                 facts += placeholders.drop_pending(self, now_ns, ask)
@@ -191,37 +191,37 @@ class Application(ApplicationRecord):
 
     # ---- the end
 
-    def remove(self, now_ns: int) -> list[Decision]:
+    def remove(self, now_ns: int) -> list[Fact]:
         """The resource manager removes the application: Completing, Completed, then everything ends (AP-80, AP-81)."""
-        facts: list[Decision] = []
+        facts: list[Fact] = []
         if self.state in (ApplicationState.ACCEPTED, *HAVE_STARTED):
             facts = self.complete(now_ns)
             facts += self.move(now_ns, ApplicationEvent.COMPLETE)
         return facts + self._end(now_ns, f"Application {self.application_id} Removed", is_removed=True)
 
-    def fail(self, now_ns: int, why: str, message: str) -> list[Decision]:
+    def fail(self, now_ns: int, why: str, message: str) -> list[Fact]:
         """Failing because of ``why`` (AP-95), Failed, then everything ends, with ``message`` for each allocation."""
         facts = self.move(now_ns, ApplicationEvent.FAIL, why)
         facts += self.move(now_ns, ApplicationEvent.FAIL)
         return facts + self._end(now_ns, message, is_removed=False)
 
-    def _end(self, now_ns: int, message: str, *, is_removed: bool) -> list[Decision]:
+    def _end(self, now_ns: int, message: str, *, is_removed: bool) -> list[Fact]:
         facts = placeholders.cancel_replacements(self, now_ns)
         for ask, node_id in self.allocations.values():
             facts += _with_ask(Released(now_ns, ask, self.queue, node_id, TerminationType.STOPPED_BY_RM, message))
         return facts + self.leave(now_ns, is_removed=is_removed)
 
-    def terminate(self, now_ns: int) -> list[Decision]:
+    def terminate(self, now_ns: int) -> list[Fact]:
         """An administrator ends the application, which must not be failing already."""
         return self._wind_up(now_ns, "Terminated", "releasing allocations on application termination")
 
-    def _execution_timeout(self, now_ns: int) -> list[Decision]:
+    def _execution_timeout(self, now_ns: int) -> list[Fact]:
         """The application has used up its execution time (AP-62)."""
         if self.state not in HAVE_STARTED:
             return []
         return self._wind_up(now_ns, "ExecutionTimeout", "releasing allocations on application execution timeout")
 
-    def _wind_up(self, now_ns: int, why: str, message: str) -> list[Decision]:
+    def _wind_up(self, now_ns: int, why: str, message: str) -> list[Fact]:
         """Failing because of ``why``: asks are dropped, allocations released; Failed when the last one is gone (AP-47)."""
         self.set_timer(Timer.PLACEHOLDERS, None)
         self.ending = message
@@ -235,12 +235,12 @@ class Application(ApplicationRecord):
         facts += self.start_release(now_ns, list(self.allocations), message)
         return facts + self.after_failing(now_ns)
 
-    def preempt(self, now_ns: int, key: AllocationKey, message: str) -> list[Decision]:
+    def preempt(self, now_ns: int, key: AllocationKey, message: str) -> list[Fact]:
         """Release a victim of preemption (PE-93)."""
         return self.start_release(now_ns, [key], message, TerminationType.PREEMPTED_BY_SCHEDULER)
 
 
-def _with_ask(released: Released) -> list[Decision]:
+def _with_ask(released: Released) -> list[Fact]:
     """The end of an allocation is the end of its ask too."""
     timed_out = released.termination_type is TerminationType.TIMEOUT
     return [released, AskRemoved(released.at_ns, released.ask, released.queue, False, timed_out)]

@@ -7,7 +7,7 @@ from msgspec import Struct
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import QueueConfig
 from ykactor.core.messages.asks import AllocationSpec, Ask
-from ykactor.core.messages.facts import Decision
+from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.planned import Planned
 from ykactor.core.messages.states import QueueState
 from ykactor.core.messages.submissions import AddApplication, ReleaseAllocations, RemoveApplication, SubmitAllocation
@@ -18,9 +18,9 @@ from ykactor.core.values.resources import Resource
 R_co = TypeVar("R_co", covariant=True)
 
 #: By position in a batch or plan: what an entry caused, in order.
-Positioned = list[tuple[int, list[Decision]]]
+Positioned = list[tuple[int, list[Fact]]]
 #: By (deadline, arrival number of the application): what each expired timer caused, in order.
-Expired = list[tuple[tuple[int, int], list[Decision]]]
+Expired = list[tuple[tuple[int, int], list[Fact]]]
 
 
 class Command(Struct, Generic[R_co], frozen=True):
@@ -66,7 +66,7 @@ class SettleBatch(QueueCommand[Positioned], frozen=True, gc=False):
     decisions: list[tuple[int, Planned]]
 
 
-class EndAllocations(QueueCommand[list[Decision]], frozen=True, gc=False):
+class EndAllocations(QueueCommand[list[Fact]], frozen=True, gc=False):
     """End these allocations, and the places of real asks that wait for a placeholder, with their node (SC-112)."""
 
     now_ns: int
@@ -74,7 +74,7 @@ class EndAllocations(QueueCommand[list[Decision]], frozen=True, gc=False):
     message: str
 
 
-class FailAll(QueueCommand[list[Decision]], frozen=True, gc=False):
+class FailAll(QueueCommand[list[Fact]], frozen=True, gc=False):
     """Let every application fail because of ``why``; its allocations end with ``message``."""
 
     now_ns: int
@@ -82,7 +82,7 @@ class FailAll(QueueCommand[list[Decision]], frozen=True, gc=False):
     message: str
 
 
-class Terminate(QueueCommand[list[Decision]], frozen=True, gc=False):
+class Terminate(QueueCommand[list[Fact]], frozen=True, gc=False):
     """Let an application fail because an administrator ends it."""
 
     now_ns: int
@@ -162,34 +162,34 @@ class ChangeAllocations(NodeCommand[None], frozen=True, gc=False):
     changes: list[tuple[bool, Ask]]
 
 
-class Register(NodeCommand[list[Decision]], frozen=True, gc=False):
+class Register(NodeCommand[list[Fact]], frozen=True, gc=False):
     """Report the new node. The first command a node gets."""
 
     now_ns: int
 
 
-class SetCapacity(NodeCommand[list[Decision]], frozen=True, gc=False):
+class SetCapacity(NodeCommand[list[Fact]], frozen=True, gc=False):
     """Change the capacity (SC-103)."""
 
     now_ns: int
     capacity: Resource
 
 
-class SetSchedulable(NodeCommand[list[Decision]], frozen=True, gc=False):
+class SetSchedulable(NodeCommand[list[Fact]], frozen=True, gc=False):
     """Set the schedulable flag (SC-110)."""
 
     now_ns: int
     schedulable: bool
 
 
-class PlaceForeign(NodeCommand[list[Decision]], frozen=True, gc=False):
+class PlaceForeign(NodeCommand[list[Fact]], frozen=True, gc=False):
     """A foreign allocation uses resources here (SC-81); the same key again replaces it (SC-82)."""
 
     now_ns: int
     spec: AllocationSpec
 
 
-class ReleaseForeign(NodeCommand[list[Decision]], frozen=True, gc=False):
+class ReleaseForeign(NodeCommand[list[Fact]], frozen=True, gc=False):
     """A foreign allocation ended."""
 
     now_ns: int

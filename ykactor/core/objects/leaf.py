@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import QueueConfig
-from ykactor.core.messages.facts import Allocated, AllocationRejected, ApplicationAdded, Decision
+from ykactor.core.messages.facts import Allocated, AllocationRejected, ApplicationAdded, Fact
 from ykactor.core.messages.planned import Cancellation, Eviction, Planned, Replacement
 from ykactor.core.messages.states import QueueState
 from ykactor.core.messages.submissions import AddApplication, ReleaseAllocations, RemoveApplication, SubmitAllocation
@@ -115,7 +115,7 @@ class LeafCore:
 
     def _add_application(
         self, now_ns: int, spec: AddApplication, who: UserGroups, arrival_ns: int, arrival: int
-    ) -> Decision:
+    ) -> Fact:
         application = Application(spec, self.path, arrival_ns, arrival)
         self.applications[spec.application_id] = application
         return ApplicationAdded(
@@ -130,7 +130,7 @@ class LeafCore:
             application.gang.total,
         )
 
-    def _on_application(self, now_ns: int, entry: Entry) -> list[Decision]:
+    def _on_application(self, now_ns: int, entry: Entry) -> list[Fact]:
         submission = entry.submission
         name = submission.spec.application_id if isinstance(submission, SubmitAllocation) else submission.application_id
         if name not in self.applications:  # it ended earlier in this batch
@@ -170,20 +170,20 @@ class LeafCore:
                 self._arm(application)
         return reply
 
-    def on_end_allocations(self, command: EndAllocations) -> list[Decision]:
-        facts: list[Decision] = []
+    def on_end_allocations(self, command: EndAllocations) -> list[Fact]:
+        facts: list[Fact] = []
         for application_id, key in command.keys:
             application = self.applications[application_id]
             facts += application.lose(command.now_ns, key, command.message)
             self._keep_or_drop(application)
         return states_first(facts)  # so that the releases are not split into several messages
 
-    def on_fail_all(self, command: FailAll) -> list[Decision]:
+    def on_fail_all(self, command: FailAll) -> list[Fact]:
         failing = list(self.applications.values())
         self.applications.clear()
         return [fact for application in failing for fact in application.fail(command.now_ns, command.why, command.message)]
 
-    def on_terminate(self, now_ns: int, application: Application) -> list[Decision]:
+    def on_terminate(self, now_ns: int, application: Application) -> list[Fact]:
         facts = application.terminate(now_ns)
         self._keep_or_drop(application)
         return facts
@@ -204,7 +204,7 @@ class LeafCore:
         return reply
 
 
-def _too_late(now_ns: int, submission: object) -> list[Decision]:
+def _too_late(now_ns: int, submission: object) -> list[Fact]:
     """The refusal of a submission for an application that has just ended (AP-103)."""
     if type(submission) is not SubmitAllocation:
         return []
@@ -213,7 +213,7 @@ def _too_late(now_ns: int, submission: object) -> list[Decision]:
     return [AllocationRejected(now_ns, spec.allocation_key, spec.application_id, reason)]
 
 
-def _settle(application: Application, now_ns: int, decision: Planned) -> list[Decision]:
+def _settle(application: Application, now_ns: int, decision: Planned) -> list[Fact]:
     match decision:
         case Allocated():
             return application.settle(now_ns, decision.ask, decision.node_id)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from ykactor.core.messages.facts import ApplicationChanged, Decision
+from ykactor.core.messages.facts import ApplicationChanged, Fact
 from ykactor.core.messages.states import (
     APPLICATION_MOVES,
     COMPLETING_TIMEOUT_NS,
@@ -46,7 +46,7 @@ def is_stateaware(tags: dict[str, str]) -> bool:
     )
 
 
-def states_first(facts: list[Decision]) -> list[Decision]:
+def states_first(facts: list[Fact]) -> list[Fact]:
     """The facts of one step, with the state changes before what follows from them (AP-96)."""
     return sorted(facts, key=lambda fact: type(fact) is not ApplicationChanged)
 
@@ -79,7 +79,7 @@ class Lifecycle:
         self.queue = queue
         self.armed = [(deadline_ns, timer) for timer, deadline_ns in self.timers.items()]
 
-    def move(self, now_ns: int, event: ApplicationEvent, why: str = "") -> list[Decision]:
+    def move(self, now_ns: int, event: ApplicationEvent, why: str = "") -> list[Fact]:
         """Carry out ``event``; nothing happens where the table has no move (AP-30)."""
         entered = APPLICATION_MOVES.get((self.state, event))
         return [] if entered is None else [self._enter(now_ns, entered, event, why)]
@@ -99,16 +99,16 @@ class Lifecycle:
             self.timers[timer] = deadline_ns
             self.armed.append((deadline_ns, timer))
 
-    def move_on(self, now_ns: int) -> list[Decision]:
+    def move_on(self, now_ns: int) -> list[Fact]:
         """The state has lasted as long as it may (AP-43)."""
         return self.move(now_ns, _STATE_TIMERS[self.state][1])
 
-    def run(self, now_ns: int) -> list[Decision]:
+    def run(self, now_ns: int) -> list[Fact]:
         """A real allocation was added (AP-36, AP-40)."""
         entered = after_allocation(self.state, stateaware=self.stateaware)
         return [self._enter(now_ns, state, ApplicationEvent.RUN) for state in entered]
 
-    def complete(self, now_ns: int) -> list[Decision]:
+    def complete(self, now_ns: int) -> list[Fact]:
         """Complete unless it is on its way already: a second event would end Completing early."""
         return [] if self.state is ApplicationState.COMPLETING else self.move(now_ns, ApplicationEvent.COMPLETE)
 

@@ -7,7 +7,7 @@ scheduler (``PlaceBatch``); each is validated as a whole before anything changes
 from typing import Any, TypeVar
 
 from ykactor.core.messages.asks import AllocationSpec, Ask, AskID, ask_id
-from ykactor.core.messages.facts import Decision, ForeignChanged, NodeAdded, NodeCapacityChanged, NodeSchedulable
+from ykactor.core.messages.facts import Fact, ForeignChanged, NodeAdded, NodeCapacityChanged, NodeSchedulable
 from ykactor.core.messages.kinds import Change
 from ykactor.core.objects.commands import (
     ChangeAllocations,
@@ -75,7 +75,7 @@ class NodeCore:
                 raise TypeError(f"{command} is not for a node")
         return None
 
-    def on_register(self, now_ns: int) -> list[Decision]:
+    def on_register(self, now_ns: int) -> list[Fact]:
         """The flag first, then the node itself (EV-22)."""
         return [
             NodeSchedulable(now_ns, self.node_id, self.schedulable),
@@ -115,7 +115,7 @@ class NodeCore:
                 add_to(self.available, ask.spec.resource)
         self.revision += 1
 
-    def on_set_capacity(self, command: SetCapacity) -> list[Decision]:
+    def on_set_capacity(self, command: SetCapacity) -> list[Fact]:
         capacity = positive(command.capacity)
         if capacity == self.capacity:
             return []
@@ -123,14 +123,14 @@ class NodeCore:
         self._reckon_available()
         return [NodeCapacityChanged(command.now_ns, self.node_id, capacity)]
 
-    def on_set_schedulable(self, command: SetSchedulable) -> list[Decision]:
+    def on_set_schedulable(self, command: SetSchedulable) -> list[Fact]:
         if command.schedulable == self.schedulable:
             return []  # SC-111
         self.schedulable = command.schedulable
         self.revision += 1
         return [NodeSchedulable(command.now_ns, self.node_id, command.schedulable)]
 
-    def on_place_foreign(self, command: PlaceForeign) -> list[Decision]:
+    def on_place_foreign(self, command: PlaceForeign) -> list[Fact]:
         spec = command.spec
         before = self.foreign.get(spec.allocation_key)
         if before is not None and before.resource == spec.resource:
@@ -143,7 +143,7 @@ class NodeCore:
         change = Change.ADD if before is None else Change.SET
         return [self._foreign_changed(command.now_ns, spec, change)]
 
-    def on_release_foreign(self, command: ReleaseForeign) -> list[Decision]:
+    def on_release_foreign(self, command: ReleaseForeign) -> list[Fact]:
         spec = self.foreign.pop(command.allocation_key)
         subtract_from(self.occupied, spec.resource)
         self._reckon_available()

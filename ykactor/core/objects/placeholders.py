@@ -10,7 +10,7 @@ from ykactor.core.messages.facts import (
     Allocated,
     AskRemoved,
     AskReturned,
-    Decision,
+    Fact,
     PlaceGivenUp,
     ReleaseStarted,
     TaskGroupChanged,
@@ -26,7 +26,7 @@ from ykactor.core.values.resources import Resource, fits
 # ---- before they are replaced
 
 
-def add(application: ApplicationRecord, now_ns: int, ask: Ask) -> list[Decision]:
+def add(application: ApplicationRecord, now_ns: int, ask: Ask) -> list[Fact]:
     """A placeholder is new, pending or running: real asks of its task group wait for it from now on (GA-13)."""
     name = ask.spec.task_group_name
     was_open = application.gang.is_open(name)
@@ -34,7 +34,7 @@ def add(application: ApplicationRecord, now_ns: int, ask: Ask) -> list[Decision]
     return [] if was_open else [TaskGroupChanged(now_ns, application.application_id, name, is_open=True)]
 
 
-def allocated(application: ApplicationRecord, now_ns: int, ask: Ask) -> list[Decision]:
+def allocated(application: ApplicationRecord, now_ns: int, ask: Ask) -> list[Fact]:
     """A placeholder was allocated: the gang may be complete (AP-38), and its timeout runs from the first one on (GA-40)."""
     gang = application.gang
     gang.placeholder_allocated(ask.spec.resource)
@@ -50,7 +50,7 @@ def allocated(application: ApplicationRecord, now_ns: int, ask: Ask) -> list[Dec
 
 def start_replacement(
     application: ApplicationRecord, now_ns: int, ask: Ask, placeholder: AllocationKey, node_id: NodeID
-) -> list[Decision]:
+) -> list[Fact]:
     """A real ask will replace a placeholder when the end of the placeholder is confirmed (GA-76, GA-77)."""
     del application.asks[ask.spec.allocation_key]
     replaced, placeholder_node_id = application.allocations[placeholder]
@@ -66,31 +66,31 @@ def is_replaced_elsewhere(application: ApplicationRecord, placeholder: Allocatio
     return placeholder in replacing and replacing[placeholder][1] != application.allocations[placeholder][1]
 
 
-def withdraw(application: ApplicationRecord, now_ns: int, placeholder: AllocationKey) -> list[Decision]:
+def withdraw(application: ApplicationRecord, now_ns: int, placeholder: AllocationKey) -> list[Fact]:
     """Nothing replaces the placeholder any more; a place on another node becomes free."""
     was_elsewhere = is_replaced_elsewhere(application, placeholder)
     real, node_id = application.gang.replacing.pop(placeholder)
     return [PlaceGivenUp(now_ns, real, node_id)] if was_elsewhere else []
 
 
-def cancel_replacement(application: ApplicationRecord, now_ns: int, key: AllocationKey) -> list[Decision]:
+def cancel_replacement(application: ApplicationRecord, now_ns: int, key: AllocationKey) -> list[Fact]:
     """The real ask ``key`` is cancelled while it waits for its placeholder, whose end is still expected (AP-125)."""
     placeholder = application.gang.placeholder_of(key)
     return [] if placeholder is None else _cancel_replacement_of(application, now_ns, placeholder)
 
 
-def _cancel_replacement_of(application: ApplicationRecord, now_ns: int, placeholder: AllocationKey) -> list[Decision]:
+def _cancel_replacement_of(application: ApplicationRecord, now_ns: int, placeholder: AllocationKey) -> list[Fact]:
     real, _ = application.gang.replacing[placeholder]
     return [*withdraw(application, now_ns, placeholder), AskRemoved(now_ns, real, application.queue, False)]
 
 
-def cancel_replacements(application: ApplicationRecord, now_ns: int) -> list[Decision]:
+def cancel_replacements(application: ApplicationRecord, now_ns: int) -> list[Fact]:
     """Cancel every real ask that waits for its placeholder."""
     waited_for = list(application.gang.replacing)
     return [fact for placeholder in waited_for for fact in _cancel_replacement_of(application, now_ns, placeholder)]
 
 
-def lose_replacement(application: ApplicationRecord, now_ns: int, key: AllocationKey) -> list[Decision]:
+def lose_replacement(application: ApplicationRecord, now_ns: int, key: AllocationKey) -> list[Fact]:
     """The node has left on which the real ask ``key`` had its place; its placeholder is on another node (SC-115)."""
     placeholder = application.gang.placeholder_of(key)
     assert placeholder is not None
@@ -100,7 +100,7 @@ def lose_replacement(application: ApplicationRecord, now_ns: int, key: Allocatio
 
 def resize_replacement(
     application: ApplicationRecord, now_ns: int, placeholder: AllocationKey, resource: Resource
-) -> list[Decision]:
+) -> list[Fact]:
     """The real ask that waits for this placeholder has another size (AP-110)."""
     before, node_id = application.gang.replacing[placeholder]
     if resource == before.spec.resource:
@@ -112,7 +112,7 @@ def resize_replacement(
     return []
 
 
-def release_too_small(application: ApplicationRecord, now_ns: int, placeholder: AllocationKey) -> list[Decision]:
+def release_too_small(application: ApplicationRecord, now_ns: int, placeholder: AllocationKey) -> list[Fact]:
     """A placeholder is smaller than the real ask that should replace it (GA-75)."""
     return application.start_release(now_ns, [placeholder], "cancel placeholder: resource incompatible")
 
@@ -122,12 +122,12 @@ def release_too_small(application: ApplicationRecord, now_ns: int, placeholder: 
 
 def ended(
     application: ApplicationRecord, now_ns: int, placeholder: Ask, node_id: NodeID, termination_type: TerminationType
-) -> list[Decision]:
+) -> list[Fact]:
     """A placeholder's allocation is over: a real ask replaces it (GA-30), or it ended in another way (GA-78)."""
     application.placeholder_count -= 1
     real, real_node_id = application.gang.replacing.pop(placeholder.spec.allocation_key, (None, node_id))
     group = application.gang.groups[placeholder.spec.task_group_name]
-    facts: list[Decision] = []
+    facts: list[Fact] = []
     if real is not None and real_node_id != node_id:
         facts = [PlaceGivenUp(now_ns, real, real_node_id)]
     is_replaced = termination_type is TerminationType.PLACEHOLDER_REPLACED
@@ -144,7 +144,7 @@ def ended(
     return facts + _after_last(application, now_ns)
 
 
-def _replace(application: ApplicationRecord, now_ns: int, real: Ask, node_id: NodeID) -> list[Decision]:
+def _replace(application: ApplicationRecord, now_ns: int, real: Ask, node_id: NodeID) -> list[Fact]:
     """GA-31; the first real allocation of a gang that is complete does not change the state (AP-37)."""
     is_first = not application.real_count
     application.allocations[real.spec.allocation_key] = real, node_id
@@ -155,7 +155,7 @@ def _replace(application: ApplicationRecord, now_ns: int, real: Ask, node_id: No
     return [*changes, allocation, *application.release_if_late(now_ns, real.spec)]
 
 
-def _return_ask(application: ApplicationRecord, now_ns: int, real: Ask) -> list[Decision]:
+def _return_ask(application: ApplicationRecord, now_ns: int, real: Ask) -> list[Fact]:
     """A real ask that was to replace a placeholder is pending again, as if it were new (AP-34)."""
     application.asks[real.spec.allocation_key] = real
     is_completing = application.state is ApplicationState.COMPLETING
@@ -163,7 +163,7 @@ def _return_ask(application: ApplicationRecord, now_ns: int, real: Ask) -> list[
     return [*changes, AskReturned(now_ns, real, application.queue)]
 
 
-def _after_last(application: ApplicationRecord, now_ns: int) -> list[Decision]:
+def _after_last(application: ApplicationRecord, now_ns: int) -> list[Fact]:
     """What follows when no placeholder runs any more (AP-42)."""
     if application.placeholder_count:
         return []
@@ -177,7 +177,7 @@ def _after_last(application: ApplicationRecord, now_ns: int) -> list[Decision]:
     return [*application.move(now_ns, ApplicationEvent.COMPLETE), *application.leave_if_ended(now_ns)]
 
 
-def _resume(application: ApplicationRecord, now_ns: int) -> list[Decision]:
+def _resume(application: ApplicationRecord, now_ns: int) -> list[Fact]:
     """The application is an ordinary one from now on; real tasks that run already change its state (GA-49)."""
     facts = application.move(now_ns, ApplicationEvent.RUN)
     for _ in range(min(2, application.real_count)):
@@ -188,7 +188,7 @@ def _resume(application: ApplicationRecord, now_ns: int) -> list[Decision]:
 # ---- timeouts and releases
 
 
-def drop_pending(application: ApplicationRecord, now_ns: int, ask: Ask) -> list[Decision]:
+def drop_pending(application: ApplicationRecord, now_ns: int, ask: Ask) -> list[Fact]:
     """A pending placeholder was cancelled."""
     name = ask.spec.task_group_name
     group = application.gang.groups[name]
@@ -196,13 +196,13 @@ def drop_pending(application: ApplicationRecord, now_ns: int, ask: Ask) -> list[
     return [] if group.is_open() else [TaskGroupChanged(now_ns, application.application_id, name, is_open=False)]
 
 
-def release_all(application: ApplicationRecord, now_ns: int, message: str) -> list[Decision]:
+def release_all(application: ApplicationRecord, now_ns: int, message: str) -> list[Fact]:
     """Release every placeholder that runs."""
     keys = [key for key, (ask, _) in application.allocations.items() if ask.spec.placeholder]
     return application.start_release(now_ns, keys, message)
 
 
-def time_out(application: ApplicationRecord, now_ns: int) -> list[Decision]:
+def time_out(application: ApplicationRecord, now_ns: int) -> list[Fact]:
     """GA-42: a complete gang releases its unused placeholders; an incomplete one resumes without them (Soft) or fails (Hard)."""
     if application.state in HAVE_STARTED:
         return release_all(application, now_ns, ON_TIMEOUT)
@@ -220,7 +220,7 @@ def time_out(application: ApplicationRecord, now_ns: int) -> list[Decision]:
     return facts + _after_last(application, now_ns)
 
 
-def _time_out_pending(application: ApplicationRecord, now_ns: int, ask: Ask) -> list[Decision]:
+def _time_out_pending(application: ApplicationRecord, now_ns: int, ask: Ask) -> list[Fact]:
     """A pending ask is cancelled, and the resource manager is notified as of an allocation."""
     del application.asks[ask.spec.allocation_key]
     message = "releasing pending placeholders on placeholder timeout"

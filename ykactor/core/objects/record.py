@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ykactor.core.messages.asks import AllocationSpec, Ask
-from ykactor.core.messages.facts import ApplicationLeft, AskRemoved, Decision, ReleaseStarted
+from ykactor.core.messages.facts import ApplicationLeft, AskRemoved, Fact, ReleaseStarted
 from ykactor.core.messages.kinds import TerminationType
 from ykactor.core.messages.states import ApplicationEvent, ApplicationState
 from ykactor.core.messages.submissions import AddApplication
@@ -65,9 +65,9 @@ class ApplicationRecord(Lifecycle):
         keys: list[AllocationKey],
         message: str,
         termination_type: TerminationType = TerminationType.TIMEOUT,
-    ) -> list[Decision]:
+    ) -> list[Fact]:
         """Ask the resource manager to end these allocations; usage goes down when it confirms (AP-133)."""
-        facts: list[Decision] = []
+        facts: list[Fact] = []
         for key in keys:
             if key not in self.gang.released:
                 self.gang.released.add(key)
@@ -75,7 +75,7 @@ class ApplicationRecord(Lifecycle):
                 facts.append(ReleaseStarted(now_ns, ask, self.queue, node_id, termination_type, message))
         return facts
 
-    def release_if_late(self, now_ns: int, spec: AllocationSpec) -> list[Decision]:
+    def release_if_late(self, now_ns: int, spec: AllocationSpec) -> list[Fact]:
         """Release a new allocation at once if all allocations of its kind are being released already (AP-50, GA-47)."""
         if self.state is ApplicationState.FAILING or (spec.placeholder and self.state is ApplicationState.RESUMING):
             return self.start_release(now_ns, [spec.allocation_key], self.ending)
@@ -85,19 +85,19 @@ class ApplicationRecord(Lifecycle):
 
     # ---- the end
 
-    def after_failing(self, now_ns: int) -> list[Decision]:
+    def after_failing(self, now_ns: int) -> list[Fact]:
         """A failing application has failed when its last allocation is gone (AP-47)."""
         if self.state is not ApplicationState.FAILING or self.allocations:
             return []
         return [*self.move(now_ns, ApplicationEvent.FAIL), *self.leave_if_ended(now_ns)]
 
-    def leave_if_ended(self, now_ns: int) -> list[Decision]:
+    def leave_if_ended(self, now_ns: int) -> list[Fact]:
         """Leave the queue in Completed and Failed (AP-70)."""
         return self.leave(now_ns) if self.has_ended() else []
 
-    def leave(self, now_ns: int, *, is_removed: bool = False) -> list[Decision]:
+    def leave(self, now_ns: int, *, is_removed: bool = False) -> list[Fact]:
         """Drop the remaining asks and leave the queue (AP-70)."""
-        facts: list[Decision] = [AskRemoved(now_ns, ask, self.queue, True) for ask in self.asks.values()]
+        facts: list[Fact] = [AskRemoved(now_ns, ask, self.queue, True) for ask in self.asks.values()]
         self.asks.clear()
         facts.append(ApplicationLeft(now_ns, self.application_id, self.queue, is_removed))
         return facts

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ykactor.core.config.access import UserGroups, may_administer
-from ykactor.core.messages.facts import ApplicationMoved, Decision
+from ykactor.core.messages.facts import ApplicationMoved, Fact
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.messages.submissions import Administration, MoveApplication
 from ykactor.core.objects.application import Application
@@ -85,7 +85,7 @@ def _gang_objection(roster: Roster, target: LeafCore, application: Application) 
     return gang_objection(application.application_id, application.gang.total if is_coming else {}, path_up)
 
 
-def move(roster: Roster, now_ns: int, application_id: ApplicationID, path: QueuePath) -> Exchange[list[Decision]]:
+def move(roster: Roster, now_ns: int, application_id: ApplicationID, path: QueuePath) -> Exchange[list[Fact]]:
     """Move an application from its leaf to another one; ``refusal_of`` must have had no objection."""
     leaf = roster.leaf_of(application_id)
     (application,) = yield from send([(leaf, GiveAway(application_id))])

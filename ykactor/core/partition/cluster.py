@@ -6,7 +6,7 @@ from ykactor.core.messages.asks import NEGATIVE_RESOURCES, AllocationSpec
 from ykactor.core.messages.facts import (
     AllocationRejected,
     AnswererChanged,
-    Decision,
+    Fact,
     NodeAdded,
     NodeCapacityChanged,
     NodeRejected,
@@ -33,7 +33,7 @@ from ykactor.core.values.resources import Resource, add_to, saturated, subtract_
 _ROOT = QueuePath("root")
 
 #: A command for a node, or the fact if no node is concerned.
-Routed = tuple[NodeCore, NodeCommand[list[Decision]]] | Decision
+Routed = tuple[NodeCore, NodeCommand[list[Fact]]] | Fact
 
 
 class Cluster:
@@ -105,7 +105,7 @@ class Cluster:
         for key in self._nodes.pop(node_id).foreign:
             del self._foreign[key]
 
-    def update_total(self, fact: Decision) -> list[Decision]:
+    def update_total(self, fact: Fact) -> list[Fact]:
         """Root's max follows every change of capacity, and is reported before the node's own fact (EV-22)."""
         if not isinstance(fact, NodeAdded | NodeCapacityChanged | NodeRemoved):
             return [fact]

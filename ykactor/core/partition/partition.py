@@ -20,7 +20,7 @@ from ykactor.core.messages.facts import (
     ApplicationLeft,
     ApplicationMoved,
     ConfigurationChanged,
-    Decision,
+    Fact,
     LookAgain,
     NodeRemoved,
     QueueRemoved,
@@ -52,7 +52,7 @@ from ykactor.core.placement.users import Users
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
 
 
-def refusal_in(facts: list[Decision]) -> str:
+def refusal_in(facts: list[Fact]) -> str:
     """Why an administrator's request was refused, or "" if these facts are what it caused."""
     return next((fact.reason for fact in facts if type(fact) is RequestRefused), "")
 
@@ -72,7 +72,7 @@ class PartitionCore:
 
     def ingest(self, now_ns: int, submissions: Iterable[Submission]) -> Round:
         """Handle submissions in order. Returns what became true, in order."""
-        facts: list[Decision] = []
+        facts: list[Fact] = []
         for part in in_rounds(submissions):
             if isinstance(part, ForLeaves):
                 facts += yield from self._rounds.of_leaves(now_ns, part.submissions)
@@ -197,7 +197,7 @@ class PartitionCore:
 
     def fire(self, now_ns: int) -> Round:
         """Fire every timer that is due, in the order of their deadlines, then clean up."""
-        facts: list[Decision] = []
+        facts: list[Fact] = []
         leaves = [self.roster.queues.get(path) for path in self.timers.due_leaves(now_ns)]
         replies = yield from send([(leaf, FireTimers(now_ns)) for leaf in leaves if isinstance(leaf, LeafCore)])
         expired = [timer for reply in replies for timer in reply]
@@ -218,7 +218,7 @@ class PartitionCore:
         self.note(facts)
         return facts
 
-    def note(self, facts: list[Decision]) -> None:
+    def note(self, facts: list[Fact]) -> None:
         """Look through facts, own and the scheduler's, for what sets a timer."""
         for fact in facts:
             if type(fact) is ApplicationChanged or (type(fact) is Allocated and fact.ask.spec.placeholder):

@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 
 from ykactor.core.config.diff import queue_changes
 from ykactor.core.config.model import PartitionConfig, QueueConfig, SchedulerConfig
-from ykactor.core.messages.facts import Decision, QueueAdded, QueueStateChanged, QueueTypeChanged
+from ykactor.core.messages.facts import Fact, QueueAdded, QueueStateChanged, QueueTypeChanged
 from ykactor.core.messages.states import QUEUE_MOVES, QueueEvent, QueueState
 from ykactor.core.objects.commands import Adopt, Close, Configure
 from ykactor.core.objects.exchange import Exchange, Send
@@ -81,7 +81,7 @@ class Reload(Struct):
 
     queues: dict[QueuePath, QueueCore]
     sends: list[Send[None]]
-    facts: list[Decision]
+    facts: list[Fact]
     changes: list[str]
 
 

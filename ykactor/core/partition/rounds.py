@@ -21,7 +21,7 @@ from ykactor.core.messages.facts import (
     ApplicationChanged,
     ApplicationLeft,
     ApplicationRejected,
-    Decision,
+    Fact,
     PlaceGivenUp,
     Released,
 )
@@ -49,7 +49,7 @@ from ykactor.core.placement.users import Users
 from ykactor.core.values.ids import ApplicationID, NodeID, PartitionName
 
 #: Work that returns what became true, in order.
-Round = Exchange[list[Decision]]
+Round = Exchange[list[Fact]]
 
 LeafSubmission = SubmitAllocation | ReleaseAllocations | AddApplication | RemoveApplication
 NodeSubmission = UpdateNode | SubmitAllocation | ReleaseAllocations | AnswerPredicate | ForgetPredicates | SetAnswering
@@ -128,12 +128,12 @@ class Rounds:
 
     def of_leaves(self, now_ns: int, submissions: Iterable[LeafSubmission]) -> Round:
         """Let leaves handle submissions, and tell the nodes what begins and ends on them."""
-        positioned: dict[int, list[Decision]] = {}
+        positioned: dict[int, list[Fact]] = {}
         batches: dict[LeafCore, list[Entry]] = {}
         admission = Admission(self._name, self._roster, self._users)
         for position, submission in enumerate(submissions):
             who = None
-            routed: LeafCore | Decision | None
+            routed: LeafCore | Fact | None
             if isinstance(submission, AddApplication):
                 admitted = admission.admit(now_ns, submission)
                 if isinstance(admitted, ApplicationRejected):
@@ -160,7 +160,7 @@ class Rounds:
 
     def _route(
         self, now_ns: int, submission: SubmitAllocation | ReleaseAllocations | RemoveApplication
-    ) -> LeafCore | Decision | None:
+    ) -> LeafCore | Fact | None:
         """The leaf that handles a submission, or the refusal, or None for what is silently ignored (AP-131, AP-132)."""
         applications = self._roster.applications
         match submission:
@@ -186,7 +186,7 @@ class Rounds:
         self._timers.note_rejected(ended)
         return rejected
 
-    def change_nodes(self, facts: list[Decision]) -> Exchange[None]:
+    def change_nodes(self, facts: list[Fact]) -> Exchange[None]:
         """Tell the nodes which allocations began and ended on them according to the leaves."""
         changes: dict[NodeID, list[tuple[bool, Ask]]] = {}
         for fact in facts:
@@ -200,7 +200,7 @@ class Rounds:
             nodes = self._roster.nodes
             yield from send([(nodes[node_id], ChangeAllocations(batch)) for node_id, batch in changes.items()])
 
-    def keep_ended(self, facts: list[Decision]) -> None:
+    def keep_ended(self, facts: list[Fact]) -> None:
         """Applications that ended leave the roster and stay visible for a while (AP-70, AP-71)."""
         states: dict[ApplicationID, ApplicationState] = {}
         for fact in facts:
@@ -218,8 +218,8 @@ class Rounds:
 
     def of_nodes(self, now_ns: int, submissions: Iterable[NodeSubmission]) -> Round:
         """Let nodes handle submissions; the total of the partition follows their capacities."""
-        sends: list[Send[list[Decision]]] = []
-        order: list[Decision | int] = []  # a fact, or the position of a reply
+        sends: list[Send[list[Fact]]] = []
+        order: list[Fact | int] = []  # a fact, or the position of a reply
         for submission in submissions:
             for routed in self._cluster.route(now_ns, submission):
                 if isinstance(routed, tuple):
@@ -228,7 +228,7 @@ class Rounds:
                 else:
                     order.append(routed)
         replies = yield from send(sends)
-        facts: list[Decision] = []
+        facts: list[Fact] = []
         for item in order:
             for fact in replies[item] if isinstance(item, int) else [item]:
                 facts += self._cluster.update_total(fact)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import QueueConfig
-from ykactor.core.messages.facts import ApplicationRejected, Decision, QueueAdded
+from ykactor.core.messages.facts import ApplicationRejected, Fact, QueueAdded
 from ykactor.core.messages.states import QueueState
 from ykactor.core.messages.submissions import AddApplication
 from ykactor.core.objects.commands import Adopt, Configure
@@ -47,7 +47,7 @@ class Admission:
         self._adopted: dict[ParentCore, list[QueuePath]] = {}
         self._quotas: dict[LeafCore, QueueConfig] = {}
 
-    def admit(self, now_ns: int, spec: AddApplication) -> tuple[LeafCore, UserGroups, list[Decision]] | ApplicationRejected:
+    def admit(self, now_ns: int, spec: AddApplication) -> tuple[LeafCore, UserGroups, list[Fact]] | ApplicationRejected:
         """The leaf of a new application, who it runs as, and the news of queues created for it; or why it is refused."""
         who = self._users.resolve(now_ns, spec)
         if isinstance(who, str):
@@ -55,7 +55,7 @@ class Admission:
         placed = self._place(spec, who)
         if isinstance(placed, str):
             return ApplicationRejected(now_ns, spec.application_id, placed)
-        facts: list[Decision] = []
+        facts: list[Fact] = []
         leaf = self._create(now_ns, placed.path, spec.tags, facts) if placed.creates else self._roster.leaf(placed.path)
         self._set_quotas(now_ns, leaf, spec.tags, facts)
         self._roster.applications[spec.application_id] = leaf.path
@@ -85,7 +85,7 @@ class Admission:
         paths = [QueuePath(".".join(names[:count])) for count in range(2, len(names))]
         return config, [self._roster.queues[path] for path in paths if path in self._roster.queues]
 
-    def _create(self, now_ns: int, path: QueuePath, tags: dict[str, str], facts: list[Decision]) -> LeafCore:
+    def _create(self, now_ns: int, path: QueuePath, tags: dict[str, str], facts: list[Fact]) -> LeafCore:
         """The leaf at ``path`` and every queue that is missing above it (QU-10)."""
         for config in missing(self._roster.queues, path):
             above = self._roster.queues[QueuePath(config.path.rpartition(".")[0])]
@@ -97,7 +97,7 @@ class Admission:
             facts += limit_changes(None, settings, now_ns)
         return self._roster.leaf(path)
 
-    def _set_quotas(self, now_ns: int, leaf: LeafCore, tags: dict[str, str], facts: list[Decision]) -> None:
+    def _set_quotas(self, now_ns: int, leaf: LeafCore, tags: dict[str, str], facts: list[Fact]) -> None:
         """Every application may bring quotas for its dynamic leaf, the last one wins (QU-100)."""
         before = self._quotas.get(leaf, leaf.config)
         after = with_quotas(before, tags)

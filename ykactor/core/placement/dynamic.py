@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 
 from ykactor.core.config.model import ChildTemplate, QueueConfig
 from ykactor.core.config.properties import PREEMPTION_POLICY, SORT_POLICY, SORT_PRIORITY, interpret
-from ykactor.core.messages.facts import Decision, QueueLimitChanged
+from ykactor.core.messages.facts import Fact, QueueLimitChanged
 from ykactor.core.messages.kinds import QueueLimit
 from ykactor.core.objects.registry import QueueCore
 from ykactor.core.placement.rules import RECOVERY_QUEUE, tag_value
@@ -101,9 +101,9 @@ def _quota(text: str | None) -> Resource | None:
     return resource if legal else None
 
 
-def limit_changes(before: QueueConfig | None, after: QueueConfig, now_ns: int) -> list[Decision]:
+def limit_changes(before: QueueConfig | None, after: QueueConfig, now_ns: int) -> list[Fact]:
     """The news of other limits; a queue that was not there had none."""
-    facts: list[Decision] = []
+    facts: list[Fact] = []
     for limit in QueueLimit:
         old = None if before is None else getattr(before, limit)
         new = getattr(after, limit)

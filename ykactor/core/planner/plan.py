@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from ykactor.core.messages.facts import Decision
+from ykactor.core.messages.facts import Fact
 from ykactor.core.planner.orders import Order
 from ykactor.core.state.state import SchedulerState
 
@@ -44,7 +44,7 @@ class Plan:
     def __init__(self, state: SchedulerState, now_ns: int, budget: Budget) -> None:
         self.now_ns = now_ns
         self.orders: list[Order] = []
-        self.facts: list[tuple[int, Decision]] = []
+        self.facts: list[tuple[int, Fact]] = []
         self.at_rest = False
         self.look_ns: int | None = None
         self.work = 0
@@ -69,7 +69,7 @@ class Plan:
         order.apply(self._state)
         self.orders.append(order)
 
-    def report(self, *facts: Decision) -> None:
+    def report(self, *facts: Fact) -> None:
         """Add facts behind what was decided so far."""
         position = len(self.orders)
         self.facts += [(position, fact) for fact in facts]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ykactor.core.messages.asks import Ask, Shape, ask_id, shape_of
-from ykactor.core.messages.facts import AskRemark, Decision, Preempted, PreemptionRefused
+from ykactor.core.messages.facts import AskRemark, Fact, Preempted, PreemptionRefused
 from ykactor.core.messages.planned import Eviction
 from ykactor.core.nodes.index import IndexedNode
 from ykactor.core.nodes.reservations import RESERVATION_MAX_NS, Reservation
@@ -173,7 +173,7 @@ class Preemptor:
         """PE-93: victims are told to go, the node is kept for the ask; whoever had it before has it no more (PE-50 to PE-52)."""
         state, leaf, node = self._state, self._state.leaf_of(application), found.node
         plan.report(self._entry(plan.now_ns, leaf, ask, node.node_id, why, found.victims, needs, search.rejected))
-        given_up: list[Decision] = []
+        given_up: list[Fact] = []
         for reservation in state.reservations.on(node.node_id):
             if reservation.ask is not ask:
                 given_up.append(state.unreserve(plan.now_ns, reservation))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ykactor.core.messages.fact_order import told_with
-from ykactor.core.messages.facts import ApplicationChanged, Decision
+from ykactor.core.messages.facts import ApplicationChanged, Fact
 from ykactor.core.messages.planned import Planned
 from ykactor.core.messages.states import COUNTED_AS_RUNNING
 from ykactor.core.nodes.index import IndexedNode
@@ -15,14 +15,14 @@ from ykactor.core.planner.plan import Plan
 from ykactor.core.state.state import SchedulerState
 
 
-def settle(state: SchedulerState, plan: Plan, refused: set[IndexedNode]) -> Exchange[list[Decision]]:
+def settle(state: SchedulerState, plan: Plan, refused: set[IndexedNode]) -> Exchange[list[Fact]]:
     """One batch for each leaf; returns all facts in plan order, state changes before the allocation (AP-96)."""
     batches: dict[LeafCore, list[tuple[int, Planned]]] = {}
     for position, order in enumerate(plan.orders):
         if order.node not in refused:
             batches.setdefault(state.registry.leaf(order.leaf.path), []).append((position, order.planned))
     replies = yield from send([(leaf, SettleBatch(plan.now_ns, batch)) for leaf, batch in batches.items()])
-    changes: dict[int, list[Decision]] = {}
+    changes: dict[int, list[Fact]] = {}
     for reply in replies:
         changes.update(reply)
     facts = _in_plan_order(plan, refused, changes)
@@ -31,7 +31,7 @@ def settle(state: SchedulerState, plan: Plan, refused: set[IndexedNode]) -> Exch
     return facts
 
 
-def _adopt_states(state: SchedulerState, facts: list[Decision]) -> None:
+def _adopt_states(state: SchedulerState, facts: list[Fact]) -> None:
     """Take the leaf's word for the states that the plan predicted; they differ only behind a refusal."""
     for fact in facts:
         if type(fact) is ApplicationChanged:
@@ -44,9 +44,9 @@ def _adopt_states(state: SchedulerState, facts: list[Decision]) -> None:
                 state.requeue(application)
 
 
-def _in_plan_order(plan: Plan, refused: set[IndexedNode], changes: dict[int, list[Decision]]) -> list[Decision]:
+def _in_plan_order(plan: Plan, refused: set[IndexedNode], changes: dict[int, list[Fact]]) -> list[Fact]:
     """What was reported and what came of the orders, as the plan has them one after the other."""
-    facts: list[Decision] = []
+    facts: list[Fact] = []
     reported = iter([*plan.facts, (len(plan.orders) + 1, None)])
     at, fact = next(reported)
     for position, order in enumerate(plan.orders):
@@ -61,7 +61,7 @@ def _in_plan_order(plan: Plan, refused: set[IndexedNode], changes: dict[int, lis
     return facts
 
 
-def _outcome(order: Order, changes: list[Decision]) -> list[Decision]:
+def _outcome(order: Order, changes: list[Fact]) -> list[Fact]:
     if type(order) is not Placement:
         return changes
     return told_with(changes, order.planned) if changes else [order.planned]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ykactor.core.config.access import Principal, PrincipalKind
-from ykactor.core.messages.facts import Decision, GroupLinkChanged, LimitChanged, Payer, UsageChanged
+from ykactor.core.messages.facts import Fact, GroupLinkChanged, LimitChanged, Payer, UsageChanged
 from ykactor.core.messages.kinds import Change
 from ykactor.core.queueing.pending import WaitingApplication
 from ykactor.core.quota.ledger import QueueUsage
@@ -12,7 +12,7 @@ from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.resources import Resource, saturated
 
 
-def enrol(state: SchedulerState, at_ns: int, application: WaitingApplication) -> list[Decision]:
+def enrol(state: SchedulerState, at_ns: int, application: WaitingApplication) -> list[Fact]:
     """Count the application from its first ask or allocation on (QU-70)."""
     if not (application.asks or application.allocated):
         return []
@@ -25,7 +25,7 @@ def enrol(state: SchedulerState, at_ns: int, application: WaitingApplication) ->
     return facts
 
 
-def leave(state: SchedulerState, at_ns: int, application: WaitingApplication) -> list[Decision]:
+def leave(state: SchedulerState, at_ns: int, application: WaitingApplication) -> list[Fact]:
     """The application counts against nothing any more."""
     facts = _link_changed(at_ns, application, application.group, Change.REMOVE)
     if application.counted:
@@ -34,7 +34,7 @@ def leave(state: SchedulerState, at_ns: int, application: WaitingApplication) ->
     return facts
 
 
-def move(state: SchedulerState, at_ns: int, application: WaitingApplication, old: QueueUsage) -> list[Decision]:
+def move(state: SchedulerState, at_ns: int, application: WaitingApplication, old: QueueUsage) -> list[Fact]:
     """The application has come from the leaf ``old``: its limits are those of the new path."""
     leaf = application.leaf
     facts = usage_changed(at_ns, application.payer, old, Change.REMOVE, application.allocated)
@@ -47,9 +47,9 @@ def move(state: SchedulerState, at_ns: int, application: WaitingApplication, old
     return facts + usage_changed(at_ns, application.payer, leaf, Change.ADD, application.allocated)
 
 
-def renew(state: SchedulerState, at_ns: int, application: WaitingApplication) -> list[Decision]:
+def renew(state: SchedulerState, at_ns: int, application: WaitingApplication) -> list[Fact]:
     """Other limits hold: count what runs against them; the group stays as long as its queue limits it (QU-76, QU-77)."""
-    facts: list[Decision] = []
+    facts: list[Fact] = []
     if application.enrolled:
         limits_up = application.leaf.limits_up()
         if application.group is not None and not still_holds(limits_up, application.group):
@@ -63,14 +63,14 @@ def renew(state: SchedulerState, at_ns: int, application: WaitingApplication) ->
     return facts
 
 
-def usage_changed(at_ns: int, payer: Payer, leaf: QueueUsage, change: Change, resource: Resource) -> list[Decision]:
+def usage_changed(at_ns: int, payer: Payer, leaf: QueueUsage, change: Change, resource: Resource) -> list[Fact]:
     """That a user and its group use more or less; empty where nobody is charged."""
     if resource and (payer.user or payer.group):
         return [UsageChanged(at_ns, payer, leaf.path, change, saturated(resource))]
     return []
 
 
-def _change_group(at_ns: int, application: WaitingApplication, group: GroupChoice | None) -> list[Decision]:
+def _change_group(at_ns: int, application: WaitingApplication, group: GroupChoice | None) -> list[Fact]:
     """The application counts against this group from now on, which may be the one that it had."""
     before = application.group
     application.choose(group)
@@ -79,13 +79,13 @@ def _change_group(at_ns: int, application: WaitingApplication, group: GroupChoic
     return _link_changed(at_ns, application, before, Change.REMOVE) + _link_changed(at_ns, application, group, Change.SET)
 
 
-def _link_changed(at_ns: int, application: WaitingApplication, group: GroupChoice | None, change: Change) -> list[Decision]:
+def _link_changed(at_ns: int, application: WaitingApplication, group: GroupChoice | None, change: Change) -> list[Fact]:
     if group is None:
         return []
     return [GroupLinkChanged(at_ns, application.application_id, application.leaf.path, group.group, change)]
 
 
-def _first_sights(state: SchedulerState, at_ns: int, application: WaitingApplication) -> list[Decision]:
+def _first_sights(state: SchedulerState, at_ns: int, application: WaitingApplication) -> list[Fact]:
     user = application.who.user
     paths = state.trackers.first_sights(application.leaf.limits_up(), user)
     return [LimitChanged(at_ns, path, Principal(PrincipalKind.USER, user), Change.SET) for path in paths]

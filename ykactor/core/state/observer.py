@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 
 from ykactor.core.messages.fact_order import in_order
-from ykactor.core.messages.facts import AskAdded, ConfigurationChanged, Decision, NodeRemoved
+from ykactor.core.messages.facts import AskAdded, ConfigurationChanged, Fact, NodeRemoved
 from ykactor.core.preemption.cycles import OUTSIDE
 from ykactor.core.state import allocation_facts, application_facts, ask_facts, enrolment, node_facts, reconfigure
 from ykactor.core.state.state import SchedulerState
@@ -36,9 +36,9 @@ class Observer:
             **reconfigure.HANDLERS,
         }
 
-    def observe(self, facts: list[Decision]) -> Generator[None, None, list[Decision]]:
+    def observe(self, facts: list[Fact]) -> Generator[None, None, list[Fact]]:
         """Take in what happened, in order; returns it with its consequences."""
-        state, work, observed = self._state, self._work, list[Decision]()
+        state, work, observed = self._state, self._work, list[Fact]()
         work.is_out_of_order = False
         for start in range(0, len(facts), BREATH):
             for fact in facts[start : start + BREATH]:
@@ -60,13 +60,13 @@ class Observer:
             yield
         if not work.is_out_of_order:
             return observed
-        ordered: list[Decision] = []
+        ordered: list[Fact] = []
         for some in in_order(observed):
             ordered += some
             yield
         return ordered
 
-    def _observe(self, fact: Decision) -> None:
+    def _observe(self, fact: Fact) -> None:
         if type(fact) in OUTSIDE:
             self._state.preemptions.loops.reset()
         handler = self._handlers.get(type(fact))

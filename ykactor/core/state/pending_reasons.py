@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from itertools import islice
 
 from ykactor.core.messages.asks import Ask
-from ykactor.core.messages.facts import AskRemark, Decision, RunnableChanged
+from ykactor.core.messages.facts import AskRemark, Fact, RunnableChanged
 from ykactor.core.messages.kinds import Gate
 from ykactor.core.queueing.equivalence import AskQueue
 from ykactor.core.queueing.notified import HELD_BY_LIMIT, HELD_BY_QUEUE, OVER_LIMIT, OVER_QUOTA, Told
@@ -145,9 +145,9 @@ class Remarks:
 
     # ---- telling
 
-    def fits(self, now_ns: int, leaf: QueueNode, application: WaitingApplication, ask: Ask) -> list[Decision]:
+    def fits(self, now_ns: int, leaf: QueueNode, application: WaitingApplication, ask: Ask) -> list[Fact]:
         """The walk came to this ask, and quotas have room for it: it is about to be placed or to have a node kept for it."""
-        facts: list[Decision] = []
+        facts: list[Fact] = []
         if application.held:
             _tell_held(now_ns, leaf, application, 0, facts)
         queue = application.asks[ask.spec.allocation_key][1]
@@ -158,7 +158,7 @@ class Remarks:
                 facts += _remarks(now_ns, leaf, application, queue, before, 0, [ask])
         return facts
 
-    def tell(self, now_ns: int) -> list[Decision]:
+    def tell(self, now_ns: int) -> list[Fact]:
         """What has changed for those who wait, up to about ``REMARKS_MAX`` facts; to be called when nothing can be placed.
 
         There may be more as long as this is true.
@@ -168,7 +168,7 @@ class Remarks:
             if line is None:
                 break
             self._look_again(line)
-        facts: list[Decision] = []
+        facts: list[Fact] = []
         for application, leaf in list(self._news.items()):
             self._tell(now_ns, leaf, application, facts)
             if len(facts) >= REMARKS_MAX:
@@ -176,7 +176,7 @@ class Remarks:
             del self._news[application]
         return facts
 
-    def _tell(self, now_ns: int, leaf: QueueNode, application: WaitingApplication, facts: list[Decision]) -> None:
+    def _tell(self, now_ns: int, leaf: QueueNode, application: WaitingApplication, facts: list[Fact]) -> None:
         for queue in application.queues.values():  # all first: what holds for the application is in each of its lines
             if queue.line is not None and self._is_old(queue.line):
                 self._look_again(queue.line)
@@ -201,7 +201,7 @@ def _may_worsen(leaf: QueueNode, line: AskClass) -> bool:
     return bool(slots_needed) and answer & _HELD != _HELD and (any(slots) or any(limits))
 
 
-def _tell_held(now_ns: int, leaf: QueueNode, application: WaitingApplication, held: int, facts: list[Decision]) -> None:
+def _tell_held(now_ns: int, leaf: QueueNode, application: WaitingApplication, held: int, facts: list[Fact]) -> None:
     changed, application.held = application.held ^ held, held
     for gate, name in _GATES.items():
         if changed & gate:
@@ -209,7 +209,7 @@ def _tell_held(now_ns: int, leaf: QueueNode, application: WaitingApplication, he
 
 
 def _tell_asks(
-    now_ns: int, leaf: QueueNode, application: WaitingApplication, queue: AskQueue, answer: int, facts: list[Decision]
+    now_ns: int, leaf: QueueNode, application: WaitingApplication, queue: AskQueue, answer: int, facts: list[Fact]
 ) -> None:
     if queue.told is None:
         if not answer:
@@ -228,7 +228,7 @@ def _tell_asks(
 
 def _remarks(
     now_ns: int, leaf: QueueNode, application: WaitingApplication, queue: AskQueue, before: int, after: int, asks: Iterable[Ask]
-) -> list[Decision]:
+) -> list[Fact]:
     """What has changed for these asks of ``queue``, which were told ``before``: limits of users and groups first (QU-39)."""
     endings = []
     if (before ^ after) & OVER_LIMIT:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ykactor.core.messages.facts import Decision
+from ykactor.core.messages.facts import Fact
 from ykactor.core.queueing.pending import WaitingApplication
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.state.state import SchedulerState
@@ -25,7 +25,7 @@ class Worklist:
     """
 
     def __init__(self) -> None:
-        self.consequences: list[Decision] = []
+        self.consequences: list[Fact] = []
         self.applications: dict[WaitingApplication, None] = {}
         self.leaves: dict[QueueNode, None] = {}
         self.nodes: dict[NodeID, None] = {}
@@ -46,7 +46,7 @@ class Worklist:
         for name, quantity in resource.items():
             change[name] = change.get(name, 0) + sign * quantity
 
-    def take_consequences(self) -> list[Decision]:
+    def take_consequences(self) -> list[Fact]:
         """What followed since this was last called."""
         taken, self.consequences = self.consequences, []
         return taken

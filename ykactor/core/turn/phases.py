@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from ykactor.core.messages.facts import Decision
+from ykactor.core.messages.facts import Fact
 from ykactor.core.nodes.index import IndexedNode
 from ykactor.core.objects.exchange import Exchange
 from ykactor.core.planner.plan import Budget, Plan
@@ -28,13 +28,13 @@ R = TypeVar("R")
 class Ingest(Struct, frozen=True):
     """Let the partition take in input, or fire its timers."""
 
-    input: Exchange[list[Decision]]
+    input: Exchange[list[Fact]]
 
 
 class Observe(Struct, frozen=True):
     """Let the scheduler observe what the owners reported."""
 
-    facts: list[Decision]
+    facts: list[Fact]
 
 
 class MakePlan(Struct, frozen=True):
@@ -60,7 +60,7 @@ class Settle(Struct, frozen=True):
 class Publish(Struct, frozen=True):
     """Tell the world, in this order."""
 
-    facts: list[Decision]
+    facts: list[Fact]
 
 
 #: What the scheduler's task is asked for.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ykactor.core.messages.facts import Decision
+from ykactor.core.messages.facts import Fact
 from ykactor.core.objects.exchange import Exchange
 from ykactor.core.objects.registry import Roster
 from ykactor.core.planner.commit import commit
@@ -40,12 +40,12 @@ class SchedulerCore:
             case Settle(plan, refused):
                 return (yield from settle(self.state, plan, refused))
 
-    def _observe(self, facts: list[Decision]) -> Exchange[list[Decision]]:
+    def _observe(self, facts: list[Fact]) -> Exchange[list[Fact]]:
         observing = self._observer.observe(facts)
         while True:
             try:
                 next(observing)
             except StopIteration as stop:
-                observed: list[Decision] = stop.value
+                observed: list[Fact] = stop.value
                 return observed
             yield []  # other tasks have a turn

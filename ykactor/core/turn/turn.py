@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from ykactor.core.messages.confirmations import confirmations
-from ykactor.core.messages.facts import Decision
+from ykactor.core.messages.facts import Fact
 from ykactor.core.objects.exchange import Exchange
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.planner.plan import Budget, Plan
@@ -25,7 +25,7 @@ class Cycle(Struct):
         work: units of work spent (see ``plan.Budget``).
     """
 
-    facts: list[Decision]
+    facts: list[Fact]
     at_rest: bool
     is_full: bool
     work: int
@@ -40,7 +40,7 @@ class TurnResult(Struct):
         has_confirmed: releases were confirmed after the cycle: there may be more to decide.
     """
 
-    observed: list[Decision]
+    observed: list[Fact]
     cycle: Cycle | None = None
     has_confirmed: bool = False
 
@@ -48,7 +48,7 @@ class TurnResult(Struct):
 def turn(
     partition: PartitionCore,
     now_ns: int,
-    taken_in: Exchange[list[Decision]] | None = None,
+    taken_in: Exchange[list[Fact]] | None = None,
     budget: Budget | None = None,
     *,
     confirms: bool = False,
@@ -62,7 +62,7 @@ def turn(
         budget: of the cycle.
         confirms: releases that the scheduler starts are confirmed at once (simulation).
     """
-    observed: list[Decision] = []
+    observed: list[Fact] = []
     if taken_in is not None:
         observed = yield from _take_in(partition, now_ns, taken_in, confirms=confirms)
     if budget is None:
@@ -73,9 +73,9 @@ def turn(
 
 
 def _take_in(
-    partition: PartitionCore, now_ns: int, taken_in: Exchange[list[Decision]], *, confirms: bool
-) -> Turn[list[Decision]]:
-    facts: list[Decision] = yield Ingest(taken_in)
+    partition: PartitionCore, now_ns: int, taken_in: Exchange[list[Fact]], *, confirms: bool
+) -> Turn[list[Fact]]:
+    facts: list[Fact] = yield Ingest(taken_in)
     if facts:
         facts = yield Observe(facts)
         yield Publish(facts)
@@ -83,7 +83,7 @@ def _take_in(
     return facts
 
 
-def _confirm(partition: PartitionCore, now_ns: int, facts: list[Decision]) -> Turn[bool]:
+def _confirm(partition: PartitionCore, now_ns: int, facts: list[Fact]) -> Turn[bool]:
     """Confirm the releases that were started; returns whether there were any."""
     confirmed = confirmations(facts)
     if confirmed:
@@ -98,7 +98,7 @@ def _cycle(partition: PartitionCore, now_ns: int, budget: Budget) -> Turn[Cycle]
     if not plan:
         return Cycle([], plan.at_rest, False, plan.work)
     refused = yield Commit(plan)
-    facts: list[Decision] = yield Settle(plan, refused)
+    facts: list[Fact] = yield Settle(plan, refused)
     partition.note(facts)
     if facts:
         yield Publish(facts)

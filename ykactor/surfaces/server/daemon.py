@@ -26,7 +26,7 @@ from ykactor.actors.partition import PartitionActor
 from ykactor.actors.partitions import Partitions
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
-from ykactor.core.messages.facts import Allocated, ConfigurationChanged, Decision, Preempted, PreemptionRefused
+from ykactor.core.messages.facts import Allocated, ConfigurationChanged, Fact, Preempted, PreemptionRefused
 from ykactor.core.messages.submissions import AddApplication, RefuseConfig, Submission
 from ykactor.core.objects.registry import Roster
 from ykactor.core.placement.users import NOBODY
@@ -92,7 +92,7 @@ class Daemon:
         """Unix time."""
         return self._clock.now_ns()
 
-    def _deliver(self, partition: PartitionName, facts: list[Decision]) -> None:
+    def _deliver(self, partition: PartitionName, facts: list[Fact]) -> None:
         if facts and type(facts[-1]) is ConfigurationChanged:
             log_changes(partition, facts[-1])
         if self.outboxes.current is not None:

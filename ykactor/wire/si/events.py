@@ -39,7 +39,7 @@ _PRINCIPAL_DETAILS = {PrincipalKind.USER: "UG_USER_LIMIT", PrincipalKind.GROUP: 
 _LIMIT_DETAILS = {QueueLimit.MAX: "QUEUE_MAX", QueueLimit.GUARANTEED: "QUEUE_GUARANTEED"}
 
 
-def events(decision: fact.Decision, partition: str, first_sequence: int) -> list[si.EventRecord]:
+def events(decision: fact.Fact, partition: str, first_sequence: int) -> list[si.EventRecord]:
     """The event records of one fact, numbered from ``first_sequence`` on (EV-69 to EV-74); often none.
 
     ``queue_name`` is the queue concerned where there is one: subscribers filter by it.

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from ykactor.core.config.access import UserGroups
 from ykactor.core.messages.asks import PREDICATE_CLASS_MAX, AllocationSpec
-from ykactor.core.messages.facts import AllocationRejected, ApplicationRejected, Decision, NodeRejected
+from ykactor.core.messages.facts import AllocationRejected, ApplicationRejected, Fact, NodeRejected
 from ykactor.core.messages.kinds import NodeAction, TerminationType
 from ykactor.core.messages.submissions import (
     AddApplication,
@@ -103,7 +103,7 @@ def administration(request: si.TerminateApplication | si.MoveApplication) -> tup
     return partition, MoveApplication(application_id, request.queue_name, who)
 
 
-def unknown_partition(submission: Submission, partition: PartitionName, at_ns: int) -> Decision | None:
+def unknown_partition(submission: Submission, partition: PartitionName, at_ns: int) -> Fact | None:
     """The refusal of a submission to a partition that does not exist; None where the SI answers nothing.
 
     Source:  AP-10, AP-100, AP-132, SC-153.

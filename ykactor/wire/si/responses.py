@@ -18,7 +18,7 @@ from ykactor.wire.si import messages as si
 Line = dict[str, object]
 
 
-def decision_lines(decision: fact.Decision) -> list[Line]:
+def decision_lines(decision: fact.Fact) -> list[Line]:
     """The lines of the decision log for one fact, ``at`` in seconds. Source: the table of decisions in the protocol."""
     if isinstance(decision, fact.Released) and decision.message:  # else it was told when it started
         return [{"at": decision.at_ns / 1e9, **_released_line(decision)}]
@@ -26,7 +26,7 @@ def decision_lines(decision: fact.Decision) -> list[Line]:
     return [] if build is None else [{"at": decision.at_ns / 1e9, **build(decision)}]
 
 
-def decision_log(facts: Iterable[fact.Decision]) -> bytes:
+def decision_log(facts: Iterable[fact.Fact]) -> bytes:
     """All lines as JSON Lines. Equal facts give equal bytes."""
     return _JSON.encode_lines([line for decision in facts for line in decision_lines(decision)])
 
@@ -89,7 +89,7 @@ _LINES: dict[type, Callable[[Any], Line]] = {
 PartitionResponse = si.NodeResponse | si.ApplicationResponse | si.AllocationResponse | si.PredicatesRequest
 
 
-def responses(facts: Iterable[fact.Decision], partition: str) -> list[PartitionResponse]:
+def responses(facts: Iterable[fact.Fact], partition: str) -> list[PartitionResponse]:
     """What the resource manager is told, without sequence numbers (AP-134).
 
     Reading the messages in order, and each message's lists in the order in which they are declared, gives the facts in
