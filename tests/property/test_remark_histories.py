@@ -7,7 +7,7 @@ from histories import draw_history
 from ykactor.core.planner.plan import Budget
 from ykactor.core.queueing.equivalence import AskQueue
 from ykactor.core.queueing.notified import HELD_BY_LIMIT, HELD_BY_QUEUE, OVER_LIMIT, OVER_QUOTA
-from ykactor.core.queueing.pending import WaitingApplication
+from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.quota import headroom
 from ykactor.core.quota.limits import Tracker
@@ -32,7 +32,7 @@ def test_what_was_told_last_is_true(seed: int, budget: Budget) -> None:
                     check(world, leaf, application, queue)
 
 
-def check(world: World, leaf: QueueNode, application: WaitingApplication, queue: AskQueue) -> None:
+def check(world: World, leaf: QueueNode, application: PendingApplication, queue: AskQueue) -> None:
     name = application.application_id
     held = 0
     if application.slots_needed():

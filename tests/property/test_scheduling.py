@@ -31,7 +31,7 @@ from ykactor.core.objects.commands import PlaceBatch, Placed, Refused
 from ykactor.core.objects.node import NodeCore
 from ykactor.core.partition import cluster as cluster_module
 from ykactor.core.planner.plan import Budget
-from ykactor.core.queueing.pending import WaitingApplication
+from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, PartitionName, QueuePath
 from ykactor.sim.generate import generate
@@ -327,7 +327,7 @@ def account(world: World) -> QueueNode:
     return world.scheduler.state.tree.nodes[QueuePath("root.a")]
 
 
-def waiting(world: World) -> WaitingApplication:
+def waiting(world: World) -> PendingApplication:
     return world.scheduler.state.applications[ApplicationID("app")]
 
 

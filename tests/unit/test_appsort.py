@@ -8,7 +8,7 @@ from ykactor.core.messages.asks import AllocationSpec, Ask
 from ykactor.core.messages.facts import ApplicationAdded
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.queueing.leaf_order import LeafOrder, usage_key
-from ykactor.core.queueing.pending import WaitingApplication
+from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.values.ids import QueuePath
 from ykactor.core.values.resources import Resource
@@ -126,7 +126,7 @@ def chosen(states: str, *, enabled: bool = False, priorities: str = "") -> str:
     numbers = [int(it) for it in priorities.split()] or [0] * 9
     for number, (state, priority) in enumerate(zip(states.split(), numbers, strict=False)):
         name = f"a{number}"
-        it = WaitingApplication(ApplicationAdded(0, name, "root.a", "", number, number), LEAF)  # type: ignore[arg-type]
+        it = PendingApplication(ApplicationAdded(0, name, "root.a", "", number, number), LEAF)  # type: ignore[arg-type]
         it.state = ApplicationState(state.rstrip("-"))
         if not state.endswith("-"):
             it.add(Ask(AllocationSpec("t", name, {"vcore": 1 + number}, priority), 10**9, number))  # type: ignore[arg-type]

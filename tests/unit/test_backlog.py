@@ -9,7 +9,7 @@ from ykactor.core.config.model import QueueConfig
 from ykactor.core.messages.asks import AllocationSpec, Ask, order_of, shape_of
 from ykactor.core.messages.facts import ApplicationAdded
 from ykactor.core.queueing.equivalence import RESERVES, AskQueue
-from ykactor.core.queueing.pending import WaitingApplication
+from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.values.ids import QueuePath
 
@@ -21,8 +21,8 @@ def waiting(key: str, arrival: int, priority: int = 0, created: int = 0, **resou
     return Ask(spec, created, arrival)
 
 
-def application(submission_ns: int = 100) -> WaitingApplication:
-    return WaitingApplication(ApplicationAdded(0, "app-1", "root.a", "", submission_ns, 1), LEAF)  # type: ignore[arg-type]
+def application(submission_ns: int = 100) -> PendingApplication:
+    return PendingApplication(ApplicationAdded(0, "app-1", "root.a", "", submission_ns, 1), LEAF)  # type: ignore[arg-type]
 
 
 def keys(asks: list[Ask]) -> str:

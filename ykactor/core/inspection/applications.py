@@ -11,7 +11,7 @@ from ykactor.core.messages.states import ApplicationState
 from ykactor.core.objects.application import Application
 from ykactor.core.objects.registry import Roster
 from ykactor.core.queueing.equivalence import HAS_NODE, RESERVES
-from ykactor.core.queueing.pending import WaitingApplication
+from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.priorities import Priority
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import AllocationKey
@@ -43,7 +43,7 @@ def _key(ask: Ask) -> AllocationKey:
     return ask.spec.allocation_key
 
 
-def _application(application: Application, waiting: WaitingApplication, fought_for: set[AllocationKey]) -> Iterator[str]:
+def _application(application: Application, waiting: PendingApplication, fought_for: set[AllocationKey]) -> Iterator[str]:
     """``fought_for``: its asks that others go for."""
     where = f"waiting application {application.application_id}"
     yield from differs(where, "the state", waiting.state, application.state)
@@ -84,7 +84,7 @@ def _application(application: Application, waiting: WaitingApplication, fought_f
     yield from differs(where, "the priority shown to the queue", waiting.shown_priority, _priority(application))
 
 
-def _gang(where: str, application: Application, waiting: WaitingApplication) -> Iterator[str]:
+def _gang(where: str, application: Application, waiting: PendingApplication) -> Iterator[str]:
     """Real asks of open groups wait for placeholders, in order; the placeholders to replace are those that nobody has ended."""
     running = application.allocations
     placeholders = {key: ask for key, (ask, _) in running.items() if ask.spec.placeholder}

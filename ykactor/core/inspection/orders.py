@@ -9,7 +9,7 @@ from ykactor.core.messages.states import ApplicationState
 from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.registry import Roster
 from ykactor.core.queueing.equivalence import LineKey
-from ykactor.core.queueing.pending import WaitingApplication
+from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.priorities import sort_rank
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.state.state import SchedulerState
@@ -40,7 +40,7 @@ def watched_classes(state: SchedulerState) -> Iterator[str]:
             yield f"account {leaf.path}: line {line.key} is watched, expected none that is over"
 
 
-def _leaf_order(account: QueueNode, applications: list[WaitingApplication]) -> Iterator[str]:
+def _leaf_order(account: QueueNode, applications: list[PendingApplication]) -> Iterator[str]:
     order = account.applications
     keys = {application: order.sort_key(application) for application in applications}
     if account.config.properties.sort_policy == "stateaware":  # one application at most of those that begin (PR-75)

@@ -15,7 +15,7 @@ from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.planner.explain import explain
 from ykactor.core.preemption.attempts import Contest
 from ykactor.core.queueing.equivalence import HAS_NODE, AskQueue
-from ykactor.core.queueing.pending import WaitingApplication
+from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.priorities import PRIORITY_MIN
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.quota.headroom import left_of
@@ -139,7 +139,7 @@ def _limit_state(tracker: Tracker) -> dict[str, Any]:
     }
 
 
-def _pending(state: SchedulerState, waiting: WaitingApplication) -> list[dict[str, Any]]:
+def _pending(state: SchedulerState, waiting: PendingApplication) -> list[dict[str, Any]]:
     pending: list[dict[str, Any]] = [
         {
             "reason": explain(waiting, queue, state.preemptions),
@@ -162,12 +162,12 @@ def _group_of(ask: Ask) -> tuple[str, str]:
     return ask.spec.task_group_name, ask.spec.tags.get(PREDICATE_TAG, "")
 
 
-def _held_asks(waiting: WaitingApplication) -> list[Ask]:
+def _held_asks(waiting: PendingApplication) -> list[Ask]:
     """Real asks that wait for placeholders, group by group."""
     return sorted(waiting.gang.held.items(), key=_group_of) if waiting.gang is not None else []
 
 
-def _reservations(state: SchedulerState, waiting: WaitingApplication) -> list[Reservation]:
+def _reservations(state: SchedulerState, waiting: PendingApplication) -> list[Reservation]:
     return [state.reservations.of(ask) for ask in waiting.reserving.values()]
 
 

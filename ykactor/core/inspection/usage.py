@@ -11,7 +11,7 @@ from ykactor.core.inspection.checks import differs, total_of
 from ykactor.core.messages.states import COUNTED_AS_RUNNING
 from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.registry import Roster
-from ykactor.core.queueing.pending import WaitingApplication
+from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.priorities import Priority, queue_priority
 from ykactor.core.queueing.tree import QueueNode, QueueTree
 from ykactor.core.quota.ledger import fair_share
@@ -120,7 +120,7 @@ def trackers(roster: Roster, state: SchedulerState) -> Iterator[str]:
         yield from differs(where, "the number of holders", tracker.holders_count, holders[tracker])
 
 
-def _tracker_names(leaf: QueueNode, waiting: WaitingApplication) -> Iterator[tuple[QueuePath, Principal]]:
+def _tracker_names(leaf: QueueNode, waiting: PendingApplication) -> Iterator[tuple[QueuePath, Principal]]:
     for account in leaf.path_up:
         users = {user for limit in account.config.limits for user in limit.users}
         groups = {group for limit in account.config.limits for group in limit.groups}

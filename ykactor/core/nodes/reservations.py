@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from ykactor.core.messages.asks import Ask, AskID, Shape, ask_id, shape_of
 from ykactor.core.nodes.index import IndexedNode, NodeIndex
-from ykactor.core.queueing.pending import WaitingApplication
+from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.values.ids import NodeID
 from ykactor.core.values.times import S_NS
 
@@ -24,7 +24,7 @@ class Reservation(Struct, frozen=True, gc=False):
     """A node that is kept for an ask since ``made_ns``."""
 
     ask: Ask
-    application: WaitingApplication
+    application: PendingApplication
     node: IndexedNode
     shape: Shape
     made_ns: int
@@ -64,7 +64,7 @@ class Reservations:
         """The reservations of a node, the oldest first."""
         return list(self._by_node.get(node_id, {}).values())
 
-    def add(self, now_ns: int, application: WaitingApplication, ask: Ask, node: IndexedNode) -> None:
+    def add(self, now_ns: int, application: PendingApplication, ask: Ask, node: IndexedNode) -> None:
         """Keep ``node`` for ``ask``, which must have no reservation."""
         reservation = Reservation(ask, application, node, shape_of(ask.spec), now_ns)
         self._put(reservation)

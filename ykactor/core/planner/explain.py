@@ -5,11 +5,11 @@ from __future__ import annotations
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.preemption.attempts import Preemptions
 from ykactor.core.queueing.equivalence import AskQueue
-from ykactor.core.queueing.pending import AskClass, WaitingApplication
+from ykactor.core.queueing.pending import AskClass, PendingApplication
 from ykactor.core.quota.limits import Tracker
 
 
-def explain(application: WaitingApplication, queue: AskQueue, preemptions: Preemptions) -> str:
+def explain(application: PendingApplication, queue: AskQueue, preemptions: Preemptions) -> str:
     """Why the asks of ``queue`` of ``application`` wait, in words and with present numbers, for people."""
     if application.backoff_ns:
         return "too many asks of the application fit nowhere: it is left alone for a while (application.unschedasks.backoff)"

@@ -13,7 +13,7 @@ from ykactor.core.messages.facts import Allocated
 from ykactor.core.messages.planned import Cancellation, Eviction, Replacement
 from ykactor.core.messages.states import COUNTED_AS_RUNNING, ApplicationState, after_allocation
 from ykactor.core.nodes.index import IndexedNode
-from ykactor.core.queueing.pending import WaitingApplication
+from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.task_groups import Holder
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.quota.ledger import QueueUsage
@@ -30,7 +30,7 @@ class Placement(Struct, gc=False):
 
     planned: Allocated
     leaf: QueueNode
-    application: WaitingApplication
+    application: PendingApplication
     node: IndexedNode
     is_first: bool
 
@@ -82,7 +82,7 @@ class Placement(Struct, gc=False):
         state.remarks.note(self.leaf, application)
 
 
-def placement(now_ns: int, leaf: QueueNode, application: WaitingApplication, ask: Ask, node: IndexedNode) -> Placement:
+def placement(now_ns: int, leaf: QueueNode, application: PendingApplication, ask: Ask, node: IndexedNode) -> Placement:
     """The order to run ``ask`` on ``node``."""
     allocated = Allocated(now_ns, ask, leaf.path, node.node_id, False, application.payer)
     return Placement(allocated, leaf, application, node, not application.counted)
@@ -98,7 +98,7 @@ class ReplacementOrder(Struct, gc=False):
 
     planned: Replacement
     leaf: QueueNode
-    application: WaitingApplication
+    application: PendingApplication
     holder: Holder
     node: IndexedNode | None = None
 
@@ -133,7 +133,7 @@ class CancellationOrder(Struct, gc=False):
 
     planned: Cancellation
     leaf: QueueNode
-    application: WaitingApplication
+    application: PendingApplication
     node: None = None
 
     def apply(self, _: SchedulerState) -> None:

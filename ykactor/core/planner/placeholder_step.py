@@ -12,7 +12,7 @@ from ykactor.core.nodes.index import IndexedNode
 from ykactor.core.nodes.inquiry import Inquiry
 from ykactor.core.planner.orders import CancellationOrder, ReplacementOrder
 from ykactor.core.planner.plan import Plan
-from ykactor.core.queueing.pending import WaitingApplication
+from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.task_groups import Holder
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.state.state import SchedulerState
@@ -49,7 +49,7 @@ class PlaceholderStep:
                 return
             self._state.pairs.set_aside(leaf, application)
 
-    def _in_order(self) -> Iterator[tuple[QueueNode, WaitingApplication]]:
+    def _in_order(self) -> Iterator[tuple[QueueNode, PendingApplication]]:
         """The applications with something to replace as the walk comes to them; most often only the first is looked at."""
         pairs = self._state.pairs.by_leaf
         for leaf in self._state.tree.in_order(list(pairs)) if pairs else ():
@@ -58,7 +58,7 @@ class PlaceholderStep:
             while waiting:
                 yield leaf, heappop(waiting)[1]
 
-    def _replace_in(self, plan: Plan, leaf: QueueNode, application: WaitingApplication) -> bool:
+    def _replace_in(self, plan: Plan, leaf: QueueNode, application: PendingApplication) -> bool:
         """GA-75 to GA-77: the first real ask that may run where a placeholder of its group does, or else the first that may not,
         on another node. Nothing is moved to another node while it is not known who may stay.
         """
@@ -90,7 +90,7 @@ class PlaceholderStep:
         return moving is not None and is_known and self._replace_elsewhere(plan, leaf, application, *moving)
 
     def _replace_elsewhere(
-        self, plan: Plan, leaf: QueueNode, application: WaitingApplication, ask: Ask, holder: Holder
+        self, plan: Plan, leaf: QueueNode, application: PendingApplication, ask: Ask, holder: Holder
     ) -> bool:
         shape = shape_of(ask.spec)
         node = self._find(shape)
@@ -116,7 +116,7 @@ class PlaceholderStep:
 def _replace(
     plan: Plan,
     leaf: QueueNode,
-    application: WaitingApplication,
+    application: PendingApplication,
     ask: Ask,
     holder: Holder,
     node: IndexedNode | None = None,

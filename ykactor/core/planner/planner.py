@@ -20,7 +20,7 @@ from ykactor.core.planner.quota_preemption_step import QuotaStep
 from ykactor.core.planner.reservation_step import ReservedStep
 from ykactor.core.planner.unschedulable_step import LastResorts
 from ykactor.core.queueing.equivalence import HAS_NODE, RESERVES, AskQueue
-from ykactor.core.queueing.pending import AskClass, WaitingApplication
+from ykactor.core.queueing.pending import AskClass, PendingApplication
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.quota.headroom import queue_shortage
 from ykactor.core.quota.limits import Tracker
@@ -145,7 +145,7 @@ class Planner:
                 return True
         return False
 
-    def _next_asks(self, application: WaitingApplication) -> tuple[AskQueue, AskClass]:
+    def _next_asks(self, application: PendingApplication) -> tuple[AskQueue, AskClass]:
         """The first asks of an application for which it is its turn in a class that is not parked; there must be some."""
         while True:
             queue = application.lineup.first(self._state.generation)
@@ -157,14 +157,14 @@ class Planner:
             application.lineup.park(queue)
 
     def _place(
-        self, plan: Plan, leaf: QueueNode, application: WaitingApplication, queue: AskQueue, node: IndexedNode
+        self, plan: Plan, leaf: QueueNode, application: PendingApplication, queue: AskQueue, node: IndexedNode
     ) -> None:
         ask = queue.first()
         if application.held or queue.told is not None:
             plan.report(*self._state.remarks.fits(plan.now_ns, leaf, application, ask))
         plan.decide(placement(plan.now_ns, leaf, application, ask, node))
 
-    def _backs_off(self, plan: Plan, leaf: QueueNode, application: WaitingApplication) -> bool:
+    def _backs_off(self, plan: Plan, leaf: QueueNode, application: PendingApplication) -> bool:
         """Leave the application alone from now on if too many of its asks fit nowhere (SC-38)."""
         properties = leaf.config.properties
         is_enough = bool(properties.backoff_count) and wakeups.has_enough(application, properties.backoff_count)
@@ -196,7 +196,7 @@ class Planner:
 
     # ---- asks that require their node
 
-    def _try_required(self, plan: Plan, leaf: QueueNode, application: WaitingApplication, queue: AskQueue) -> bool:
+    def _try_required(self, plan: Plan, leaf: QueueNode, application: PendingApplication, queue: AskQueue) -> bool:
         """An ask that must run on one node is placed there, or has it kept at once (SC-70 to SC-76)."""
         assert queue.required_node is not None
         assert queue.line is not None

@@ -26,7 +26,7 @@ from ykactor.core.preemption.victims import (
     lacking,
     pinned_order,
 )
-from ykactor.core.queueing.pending import WaitingApplication
+from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.state.state import SchedulerState
@@ -53,7 +53,7 @@ class Preemptor:
         self._hopeless: dict[tuple[QueueNode, Shape, int, IndexedNode | None], str] = {}
         self._stamp = (-1, -1, -1)
 
-    def attempt(self, plan: Plan, application: WaitingApplication, ask: Ask) -> str | None:
+    def attempt(self, plan: Plan, application: PendingApplication, ask: Ask) -> str | None:
         """Preempt others for an ask that has waited long enough; returns why not, or None if the plan has decided something.
 
         Raises:
@@ -163,7 +163,7 @@ class Preemptor:
     def _carry_out(
         self,
         plan: Plan,
-        application: WaitingApplication,
+        application: PendingApplication,
         ask: Ask,
         found: Solution,
         why: str,

@@ -16,7 +16,7 @@ from ykactor.core.planner.orders import placement
 from ykactor.core.planner.plan import Plan, PlanEnds
 from ykactor.core.planner.preemption_step import Preemptor
 from ykactor.core.preemption.laws import Needs
-from ykactor.core.queueing.pending import WaitingApplication
+from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.quota.headroom import queue_shortage
 from ykactor.core.quota.ledger import QueueUsage
@@ -25,7 +25,7 @@ from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.times import NEVER
 
 #: Reservations about which something can be decided, by leaf and application.
-Candidates = dict[QueueNode, dict[WaitingApplication, list[Reservation]]]
+Candidates = dict[QueueNode, dict[PendingApplication, list[Reservation]]]
 
 
 class ReservedStep:
@@ -120,7 +120,7 @@ class ReservedStep:
             key = application.leaf, application.trackers, reservation.shape[0], reservation.is_pinned()
             self._old.setdefault(key, []).append(reservation)
 
-    def _in_order(self, applications: Iterable[WaitingApplication]) -> list[WaitingApplication]:
+    def _in_order(self, applications: Iterable[PendingApplication]) -> list[PendingApplication]:
         standing = []
         for application in applications:
             if application.sort_key is None:
@@ -131,7 +131,7 @@ class ReservedStep:
 
     # ---- what becomes of them
 
-    def _serve(self, plan: Plan, application: WaitingApplication, reservations: list[Reservation]) -> bool:
+    def _serve(self, plan: Plan, application: PendingApplication, reservations: list[Reservation]) -> bool:
         """Reservations of one application, in ask order: first each on its own node, then the normal ones anywhere."""
         if application.slot_shortage() is not None:
             return False

@@ -15,7 +15,7 @@ from ykactor.core.nodes.reservations import RESERVATION_DELAY_NS
 from ykactor.core.planner.plan import Plan, PlanEnds
 from ykactor.core.planner.preemption_step import Preemptor
 from ykactor.core.queueing.equivalence import HAS_NODE, RESERVES, AskQueue
-from ykactor.core.queueing.pending import AskClass, WaitingApplication
+from ykactor.core.queueing.pending import AskClass, PendingApplication
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.times import MS_NS, NEVER
@@ -54,7 +54,7 @@ class LastResorts:
         """The walk begins anew at root."""
         self._attempts.clear()
 
-    def run(self, plan: Plan, application: WaitingApplication, queue: AskQueue, *, is_without_node: bool) -> bool:
+    def run(self, plan: Plan, application: PendingApplication, queue: AskQueue, *, is_without_node: bool) -> bool:
         """Do what can be done for the class of ``queue``, whose first is ``application``; returns whether anything was decided.
 
         Args:
@@ -140,7 +140,7 @@ class LastResorts:
             plan.report(*self._inquiry.take())
         return node if may_run else None
 
-    def _preempt(self, plan: Plan, leaf: QueueNode, application: WaitingApplication, ask: Ask) -> None:
+    def _preempt(self, plan: Plan, leaf: QueueNode, application: PendingApplication, ask: Ask) -> None:
         refusal = self._preemptor.attempt(plan, application, ask)
         self._attempts[leaf] = self._attempts.get(leaf, 0) + 1  # PE-16
         if refusal is None:

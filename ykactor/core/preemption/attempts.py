@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from ykactor.core.messages.asks import Ask, AskID, ask_id
 from ykactor.core.messages.facts import Preempted
 from ykactor.core.preemption.cycles import Loops
-from ykactor.core.queueing.pending import WaitingApplication
+from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.values.resources import Resource, add_to, subtract_from
 from ykactor.core.values.times import S_NS
@@ -32,7 +32,7 @@ class Contest(Struct):
     """
 
     ask: Ask
-    application: WaitingApplication
+    application: PendingApplication
     claim: Resource
     waits_for: dict[AskID, None]
     victims_count: int = 0
@@ -83,7 +83,7 @@ class Preemptions:
         #: The last attempt of asks that wait; of one that requires its node: the last in vain.
         self.attempts: dict[AskID, Attempt] = {}
 
-    def begin(self, leaf: QueueUsage, application: WaitingApplication, ask: Ask, claim: Resource) -> None:
+    def begin(self, leaf: QueueUsage, application: PendingApplication, ask: Ask, claim: Resource) -> None:
         """An ask has others go for it."""
         self.changes += 1
         self.by_ask[ask_id(ask)] = Contest(ask, application, claim, {})
@@ -135,7 +135,7 @@ class Preemptions:
                 contest.won_ns = at_ns
         return True
 
-    def move(self, leaf: QueueUsage, to_leaf: QueueUsage, application: WaitingApplication) -> None:
+    def move(self, leaf: QueueUsage, to_leaf: QueueUsage, application: PendingApplication) -> None:
         """What counts for an application in one leaf counts in another."""
         name = application.application_id
         amounts = [size for (owner, _), (size, _) in self.victims.items() if owner == name]

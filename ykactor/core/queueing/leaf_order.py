@@ -8,7 +8,7 @@ from ykactor.core.config.model import QueueConfig
 from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.queueing.equivalence import AskQueue, LineKey
-from ykactor.core.queueing.pending import AskClass, WaitingApplication
+from ykactor.core.queueing.pending import AskClass, PendingApplication
 from ykactor.core.queueing.priorities import sort_rank
 from ykactor.core.queueing.scheduling_queue import Lineup
 from ykactor.core.values.ids import ApplicationID
@@ -79,15 +79,15 @@ class LeafOrder:
         self._generation = 0
         #: Lines that are stuck in this generation, and asks that do not stand where the first of them has its place.
         self._stuck: list[AskClass] = []
-        self._set_back: list[tuple[WaitingApplication, AskQueue]] = []
-        self._kept_back: dict[ApplicationState, Ranking[WaitingApplication]] = {_STARTING: Ranking(), _ACCEPTED: Ranking()}
+        self._set_back: list[tuple[PendingApplication, AskQueue]] = []
+        self._kept_back: dict[ApplicationState, Ranking[PendingApplication]] = {_STARTING: Ranking(), _ACCEPTED: Ranking()}
         self._places: dict[ApplicationID, tuple[ApplicationState, SortKey]] = {}
         self._starting: set[ApplicationID] = set()
-        self._chosen: WaitingApplication | None = None
+        self._chosen: PendingApplication | None = None
 
     # ---- who is next
 
-    def first(self, generation: int) -> WaitingApplication | None:
+    def first(self, generation: int) -> PendingApplication | None:
         """The first application that stands in a line which is not parked; None if all are."""
         lineup = self._lineup
         if generation != self._generation:
@@ -104,7 +104,7 @@ class LeafOrder:
             lineup.put(line, line.head_key())
         return None
 
-    def standing(self) -> list[WaitingApplication]:
+    def standing(self) -> list[PendingApplication]:
         """Everybody who stands in a line."""
         return list(dict.fromkeys(application for line in self.lines.values() for application in line.places()))
 
@@ -127,7 +127,7 @@ class LeafOrder:
             self._lineup.put(line, line.head_key())
         return at_ns
 
-    def set_back(self, application: WaitingApplication, queue: AskQueue, key: SortKey) -> None:
+    def set_back(self, application: PendingApplication, queue: AskQueue, key: SortKey) -> None:
         """Of these asks of a stuck line it is the turn of the one at ``key``, behind others of the application."""
         application.lineup.put(queue, key)
         self._set_back.append((application, queue))
@@ -143,7 +143,7 @@ class LeafOrder:
 
     # ---- keeping the order
 
-    def sort_key(self, application: WaitingApplication) -> SortKey | None:
+    def sort_key(self, application: PendingApplication) -> SortKey | None:
         """The application's place by the policy; None when it has nothing pending (PR-29) or is failing (SC-25)."""
         priority = application.priorities.highest
         if priority is None or application.state is _FAILING:  # SC-25
@@ -155,7 +155,7 @@ class LeafOrder:
             return (rank, usage, age, arrival) if self._sorts_by_priority else (usage, rank, age, arrival)
         return (rank, age, arrival) if self._sorts_by_priority else (age, rank, arrival)
 
-    def update(self, application: WaitingApplication) -> None:
+    def update(self, application: PendingApplication) -> None:
         """Bring the places of ``application`` up to date with its asks, usage and state."""
         application.changed = application.used = False
         key = self.sort_key(application)
@@ -169,7 +169,7 @@ class LeafOrder:
             self._stand(application, None)
         self._choose()
 
-    def has_moved(self, application: WaitingApplication) -> bool:
+    def has_moved(self, application: PendingApplication) -> bool:
         """Whether something besides its priority may have changed where ``application`` stands."""
         return bool(
             application.changed
@@ -178,14 +178,14 @@ class LeafOrder:
             or application.opened
         )
 
-    def remove(self, application: WaitingApplication) -> None:
+    def remove(self, application: PendingApplication) -> None:
         """The application leaves the queue."""
         self._keep_back(application, None)
         self._starting.discard(application.application_id)
         self._stand(application, None)
         self._choose()
 
-    def _stand(self, application: WaitingApplication, key: SortKey | None) -> None:
+    def _stand(self, application: PendingApplication, key: SortKey | None) -> None:
         """Let the application stand with ``key`` in the lines of all its asks; None takes it out of them."""
         before, application.sort_key = application.sort_key, key
         for queue in application.closed:
@@ -208,7 +208,7 @@ class LeafOrder:
                     self._join(application, queue, wanted)
         application.opened.clear()
 
-    def _join(self, application: WaitingApplication, queue: AskQueue, slots_needed: int) -> None:
+    def _join(self, application: PendingApplication, queue: AskQueue, slots_needed: int) -> None:
         key = self.line_key(application, queue, slots_needed)
         known = self.lines.get(key)
         line = self._make_line(key) if known is None else known
@@ -223,11 +223,11 @@ class LeafOrder:
         line = self.lines[key] = AskClass(key, self._lines_made)
         return line
 
-    def line_key(self, application: WaitingApplication, queue: AskQueue, slots_needed: int) -> LineKey:
+    def line_key(self, application: PendingApplication, queue: AskQueue, slots_needed: int) -> LineKey:
         """Which line the asks of ``queue`` belong to."""
         return queue.key, slots_needed, application.trackers, application.application_id if self._backs_off else None
 
-    def _leave(self, application: WaitingApplication, queue: AskQueue) -> None:
+    def _leave(self, application: PendingApplication, queue: AskQueue) -> None:
         line, queue.line = queue.line, None
         application.lineup.put(queue, queue.first_key())
         if line is not None:
@@ -238,7 +238,7 @@ class LeafOrder:
 
     # ---- stateaware
 
-    def _keep_back(self, application: WaitingApplication, key: SortKey | None) -> None:
+    def _keep_back(self, application: PendingApplication, key: SortKey | None) -> None:
         old = self._places.pop(application.application_id, None)
         if old is not None:
             self._kept_back[old[0]].remove(old[1])

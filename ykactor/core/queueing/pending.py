@@ -24,7 +24,7 @@ from ykactor.core.values.resources import Resource, add_to, subtract_from, subtr
 from ykactor.core.values.sorted_list import SortKey
 
 
-class WaitingApplication:
+class PendingApplication:
     """What the scheduler keeps of one live application.
 
     Attributes:
@@ -298,8 +298,8 @@ class WaitingApplication:
         return subtracted(self.allocated, self.reserved)
 
     def __repr__(self) -> str:
-        return f"<WaitingApplication {self.application_id} {self.state}>"
+        return f"<PendingApplication {self.application_id} {self.state}>"
 
 
 #: Applications whose asks of one shape succeed or fail together.
-AskClass = Line[WaitingApplication]
+AskClass = Line[PendingApplication]

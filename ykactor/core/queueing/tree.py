@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from ykactor.core.config.model import QueueConfig
 from ykactor.core.queueing.leaf_order import LeafOrder
-from ykactor.core.queueing.pending import WaitingApplication
+from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.priorities import Priority, PriorityBag, queue_priority
 from ykactor.core.queueing.sibling_order import ChildOrder, ChildPlace, Effort
 from ykactor.core.quota.ledger import QueueUsage
@@ -153,13 +153,13 @@ class QueueTree:
 
     # ---- the walk
 
-    def leaf_of(self, application: WaitingApplication) -> QueueNode:
+    def leaf_of(self, application: PendingApplication) -> QueueNode:
         """The leaf of an application."""
         leaf = application.leaf
         assert isinstance(leaf, QueueNode)
         return leaf
 
-    def move(self, application: WaitingApplication, to_leaf: QueueNode) -> None:
+    def move(self, application: PendingApplication, to_leaf: QueueNode) -> None:
         """An application goes from its leaf to another one, where it has to be ordered anew."""
         leaf = self.leaf_of(application)
         leaf.applications.remove(application)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ykactor.core.messages.asks import Ask, ask_id
 from ykactor.core.messages.facts import Allocated, AllocationResized, NodeUseChanged, Released, ReleaseStarted
 from ykactor.core.messages.kinds import Change
-from ykactor.core.queueing.pending import WaitingApplication
+from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.state import ask_facts, enrolment, node_facts
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.state.worklist import Handler, Worklist
@@ -82,7 +82,7 @@ def _change_usage(
 def _report_change(
     work: Worklist,
     at_ns: int,
-    application: WaitingApplication,
+    application: PendingApplication,
     ended: Ask | None,
     begun: Ask | None,
     node_id: NodeID,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ykactor.core.messages.facts import ApplicationAdded, ApplicationChanged, ApplicationLeft, ApplicationMoved
 from ykactor.core.messages.states import COUNTED_AS_RUNNING, ApplicationState
-from ykactor.core.queueing.pending import WaitingApplication
+from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.state import enrolment, reconfigure
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.state.worklist import Handler, Worklist
@@ -12,7 +12,7 @@ from ykactor.core.state.worklist import Handler, Worklist
 
 def application_added(state: SchedulerState, work: Worklist, fact: ApplicationAdded) -> None:
     """A new application is in its leaf."""
-    state.applications[fact.application_id] = WaitingApplication(fact, state.tree.nodes[fact.queue])
+    state.applications[fact.application_id] = PendingApplication(fact, state.tree.nodes[fact.queue])
     reconfigure.adopt_quotas(state, work, fact.queue)
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from ykactor.core.config.access import Principal, PrincipalKind
 from ykactor.core.messages.facts import Fact, GroupLinkChanged, LimitChanged, Payer, UsageChanged
 from ykactor.core.messages.kinds import Change
-from ykactor.core.queueing.pending import WaitingApplication
+from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.quota.limits import GroupChoice, choose_group, keep_group, still_holds
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.resources import Resource, saturated
 
 
-def enrol(state: SchedulerState, at_ns: int, application: WaitingApplication) -> list[Fact]:
+def enrol(state: SchedulerState, at_ns: int, application: PendingApplication) -> list[Fact]:
     """Count the application from its first ask or allocation on (QU-70)."""
     if not (application.asks or application.allocated):
         return []
@@ -25,7 +25,7 @@ def enrol(state: SchedulerState, at_ns: int, application: WaitingApplication) ->
     return facts
 
 
-def leave(state: SchedulerState, at_ns: int, application: WaitingApplication) -> list[Fact]:
+def leave(state: SchedulerState, at_ns: int, application: PendingApplication) -> list[Fact]:
     """The application counts against nothing any more."""
     facts = _link_changed(at_ns, application, application.group, Change.REMOVE)
     if application.counted:
@@ -34,7 +34,7 @@ def leave(state: SchedulerState, at_ns: int, application: WaitingApplication) ->
     return facts
 
 
-def move(state: SchedulerState, at_ns: int, application: WaitingApplication, old: QueueUsage) -> list[Fact]:
+def move(state: SchedulerState, at_ns: int, application: PendingApplication, old: QueueUsage) -> list[Fact]:
     """The application has come from the leaf ``old``: its limits are those of the new path."""
     leaf = application.leaf
     facts = usage_changed(at_ns, application.payer, old, Change.REMOVE, application.allocated)
@@ -47,7 +47,7 @@ def move(state: SchedulerState, at_ns: int, application: WaitingApplication, old
     return facts + usage_changed(at_ns, application.payer, leaf, Change.ADD, application.allocated)
 
 
-def renew(state: SchedulerState, at_ns: int, application: WaitingApplication) -> list[Fact]:
+def renew(state: SchedulerState, at_ns: int, application: PendingApplication) -> list[Fact]:
     """Other limits hold: count what runs against them; the group stays as long as its queue limits it (QU-76, QU-77)."""
     facts: list[Fact] = []
     if application.enrolled:
@@ -70,7 +70,7 @@ def usage_changed(at_ns: int, payer: Payer, leaf: QueueUsage, change: Change, re
     return []
 
 
-def _change_group(at_ns: int, application: WaitingApplication, group: GroupChoice | None) -> list[Fact]:
+def _change_group(at_ns: int, application: PendingApplication, group: GroupChoice | None) -> list[Fact]:
     """The application counts against this group from now on, which may be the one that it had."""
     before = application.group
     application.choose(group)
@@ -79,17 +79,17 @@ def _change_group(at_ns: int, application: WaitingApplication, group: GroupChoic
     return _link_changed(at_ns, application, before, Change.REMOVE) + _link_changed(at_ns, application, group, Change.SET)
 
 
-def _link_changed(at_ns: int, application: WaitingApplication, group: GroupChoice | None, change: Change) -> list[Fact]:
+def _link_changed(at_ns: int, application: PendingApplication, group: GroupChoice | None, change: Change) -> list[Fact]:
     if group is None:
         return []
     return [GroupLinkChanged(at_ns, application.application_id, application.leaf.path, group.group, change)]
 
 
-def _first_sights(state: SchedulerState, at_ns: int, application: WaitingApplication) -> list[Fact]:
+def _first_sights(state: SchedulerState, at_ns: int, application: PendingApplication) -> list[Fact]:
     user = application.who.user
     paths = state.trackers.first_sights(application.leaf.limits_up(), user)
     return [LimitChanged(at_ns, path, Principal(PrincipalKind.USER, user), Change.SET) for path in paths]
 
 
-def _hold_trackers(state: SchedulerState, application: WaitingApplication) -> None:
+def _hold_trackers(state: SchedulerState, application: PendingApplication) -> None:
     application.hold(state.trackers.hold(application.leaf.limits_up(), application.who, application.group))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.nodes.index import NodeIndex
-from ykactor.core.queueing.pending import WaitingApplication
+from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.tree import QueueNode
 
 
@@ -17,19 +17,19 @@ class GangPairs:
 
     def __init__(self, nodes: NodeIndex) -> None:
         self._nodes = nodes
-        self.by_leaf: dict[QueueNode, dict[WaitingApplication, None]] = {}
-        self.aside: dict[WaitingApplication, QueueNode] = {}
+        self.by_leaf: dict[QueueNode, dict[PendingApplication, None]] = {}
+        self.aside: dict[PendingApplication, QueueNode] = {}
         #: What ``_changes`` was when everything was offered last.
         self._recalled = 0, 0
 
-    def note(self, leaf: QueueNode, application: WaitingApplication) -> None:
+    def note(self, leaf: QueueNode, application: PendingApplication) -> None:
         """The asks or placeholders of an application have changed."""
         self.forget(leaf, application)
         gang = application.gang
         if gang is not None and gang.has_pair() and application.state is not ApplicationState.FAILING:
             self.by_leaf.setdefault(leaf, {})[application] = None
 
-    def forget(self, leaf: QueueNode, application: WaitingApplication) -> None:
+    def forget(self, leaf: QueueNode, application: PendingApplication) -> None:
         """The application has no pairs any more, or leaves the queue."""
         self.aside.pop(application, None)
         if leaf in self.by_leaf:
@@ -42,7 +42,7 @@ class GangPairs:
         self.by_leaf.clear()
         self.aside.clear()
 
-    def set_aside(self, leaf: QueueNode, application: WaitingApplication) -> None:
+    def set_aside(self, leaf: QueueNode, application: PendingApplication) -> None:
         """None of the pairs of an application can be joined until a node, an answer or the application changes."""
         if application in self.by_leaf.get(leaf, ()):
             self.forget(leaf, application)

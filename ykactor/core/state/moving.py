@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ykactor.core.messages.states import COUNTED_AS_RUNNING
-from ykactor.core.queueing.pending import WaitingApplication
+from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.quota.limits import keep_group
 from ykactor.core.state.state import SchedulerState
@@ -17,7 +17,7 @@ def objection(state: SchedulerState, application_id: ApplicationID, path: QueueP
     return _quota_objection(application.leaf, target, application) or _limit_objection(state, target, application)
 
 
-def _quota_objection(leaf: QueueUsage, target: QueueUsage, application: WaitingApplication) -> str:
+def _quota_objection(leaf: QueueUsage, target: QueueUsage, application: PendingApplication) -> str:
     """Running slots and ``max`` of the queues that it does not count in yet (QU-31, QU-52)."""
     needs_slot = application.state in COUNTED_AS_RUNNING or application.holds_slot
     for queue in target.path_up:
@@ -40,7 +40,7 @@ def _lacking(limit: Resource | None, used: Resource, more: Resource) -> str:
     return ""
 
 
-def _limit_objection(state: SchedulerState, target: QueueUsage, application: WaitingApplication) -> str:
+def _limit_objection(state: SchedulerState, target: QueueUsage, application: PendingApplication) -> str:
     """The limits of its user and group that it does not count against yet (QU-64, QU-73)."""
     if not application.enrolled:
         return ""

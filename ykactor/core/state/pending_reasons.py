@@ -16,7 +16,7 @@ from ykactor.core.messages.facts import AskRemark, Fact, RunnableChanged
 from ykactor.core.messages.kinds import Gate
 from ykactor.core.queueing.equivalence import AskQueue
 from ykactor.core.queueing.notified import HELD_BY_LIMIT, HELD_BY_QUEUE, OVER_LIMIT, OVER_QUOTA, Told
-from ykactor.core.queueing.pending import AskClass, WaitingApplication
+from ykactor.core.queueing.pending import AskClass, PendingApplication
 from ykactor.core.queueing.sibling_order import Effort
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.quota import headroom
@@ -45,7 +45,7 @@ class Remarks:
 
     def __init__(self, effort: Effort) -> None:
         self._effort = effort
-        self._news: dict[WaitingApplication, QueueNode] = {}
+        self._news: dict[PendingApplication, QueueNode] = {}
         #: Parked lines that others may hold back further by what they use; nobody tries them again for that.
         #: With the moment at which each was looked at last, and in the order of that.
         self._watched: OrderedDict[AskClass, tuple[QueueNode, int]] = OrderedDict()
@@ -63,11 +63,11 @@ class Remarks:
         """Something more is in use: that may hold back what did not have to wait for it until now."""
         self._usage_grew = True
 
-    def note(self, leaf: QueueNode, application: WaitingApplication) -> None:
+    def note(self, leaf: QueueNode, application: PendingApplication) -> None:
         """The application has asks that may be in a line which others were in before."""
         self._news[application] = leaf
 
-    def forget(self, application: WaitingApplication) -> None:
+    def forget(self, application: PendingApplication) -> None:
         """The application is gone, with all its asks."""
         self._news.pop(application, None)
 
@@ -145,7 +145,7 @@ class Remarks:
 
     # ---- telling
 
-    def fits(self, now_ns: int, leaf: QueueNode, application: WaitingApplication, ask: Ask) -> list[Fact]:
+    def fits(self, now_ns: int, leaf: QueueNode, application: PendingApplication, ask: Ask) -> list[Fact]:
         """The walk came to this ask, and quotas have room for it: it is about to be placed or to have a node kept for it."""
         facts: list[Fact] = []
         if application.held:
@@ -176,7 +176,7 @@ class Remarks:
             del self._news[application]
         return facts
 
-    def _tell(self, now_ns: int, leaf: QueueNode, application: WaitingApplication, facts: list[Fact]) -> None:
+    def _tell(self, now_ns: int, leaf: QueueNode, application: PendingApplication, facts: list[Fact]) -> None:
         for queue in application.queues.values():  # all first: what holds for the application is in each of its lines
             if queue.line is not None and self._is_old(queue.line):
                 self._look_again(queue.line)
@@ -201,7 +201,7 @@ def _may_worsen(leaf: QueueNode, line: AskClass) -> bool:
     return bool(slots_needed) and answer & _HELD != _HELD and (any(slots) or any(limits))
 
 
-def _tell_held(now_ns: int, leaf: QueueNode, application: WaitingApplication, held: int, facts: list[Fact]) -> None:
+def _tell_held(now_ns: int, leaf: QueueNode, application: PendingApplication, held: int, facts: list[Fact]) -> None:
     changed, application.held = application.held ^ held, held
     for gate, name in _GATES.items():
         if changed & gate:
@@ -209,7 +209,7 @@ def _tell_held(now_ns: int, leaf: QueueNode, application: WaitingApplication, he
 
 
 def _tell_asks(
-    now_ns: int, leaf: QueueNode, application: WaitingApplication, queue: AskQueue, answer: int, facts: list[Fact]
+    now_ns: int, leaf: QueueNode, application: PendingApplication, queue: AskQueue, answer: int, facts: list[Fact]
 ) -> None:
     if queue.told is None:
         if not answer:
@@ -227,7 +227,7 @@ def _tell_asks(
 
 
 def _remarks(
-    now_ns: int, leaf: QueueNode, application: WaitingApplication, queue: AskQueue, before: int, after: int, asks: Iterable[Ask]
+    now_ns: int, leaf: QueueNode, application: PendingApplication, queue: AskQueue, before: int, after: int, asks: Iterable[Ask]
 ) -> list[Fact]:
     """What has changed for these asks of ``queue``, which were told ``before``: limits of users and groups first (QU-39)."""
     endings = []

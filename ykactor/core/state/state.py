@@ -19,7 +19,7 @@ from ykactor.core.nodes.reservations import Reservation, Reservations
 from ykactor.core.objects.registry import Roster
 from ykactor.core.preemption.attempts import Preemptions
 from ykactor.core.preemption.quota_clocks import QuotaClocks
-from ykactor.core.queueing.pending import AskClass, WaitingApplication
+from ykactor.core.queueing.pending import AskClass, PendingApplication
 from ykactor.core.queueing.tree import QueueNode, QueueTree
 from ykactor.core.quota.ledger import Ledger, QueueUsage
 from ykactor.core.quota.limits import Trackers
@@ -56,7 +56,7 @@ class SchedulerState:
         self.ledger = Ledger()
         self.tree = QueueTree()
         self.nodes = NodeIndex(registry.config.node_sort_policy)
-        self.applications: dict[ApplicationID, WaitingApplication] = {}
+        self.applications: dict[ApplicationID, PendingApplication] = {}
         self.trackers = Trackers()
         self.reservations = Reservations(self.nodes)
         self.preemptions = Preemptions()
@@ -65,7 +65,7 @@ class SchedulerState:
         self.pairs = GangPairs(self.nodes)
         self.tasks = RunningTasks(registry, self.applications)
         self.generation = 0
-        self.backoffs: dict[WaitingApplication, int] = {}
+        self.backoffs: dict[PendingApplication, int] = {}
         self.next_eligible_ns: int | None = None
 
     def preempts(self) -> bool:
@@ -76,11 +76,11 @@ class SchedulerState:
         """Whether queues above their max have to release tasks at all."""
         return self.registry.config.preemption.quota_enabled
 
-    def leaf_of(self, application: WaitingApplication) -> QueueNode:
+    def leaf_of(self, application: PendingApplication) -> QueueNode:
         """The leaf of an application."""
         return self.tree.leaf_of(application)
 
-    def owner_of(self, ask: Ask) -> tuple[QueueNode, WaitingApplication]:
+    def owner_of(self, ask: Ask) -> tuple[QueueNode, PendingApplication]:
         """The leaf and the application of an ask."""
         application = self.applications[ask.spec.application_id]
         return self.tree.leaf_of(application), application
@@ -102,7 +102,7 @@ class SchedulerState:
 
     # ---- orders
 
-    def replace(self, application: WaitingApplication) -> bool:
+    def replace(self, application: PendingApplication) -> bool:
         """Bring the place of an application in its leaf up to date; returns whether its priority changed."""
         leaf = self.tree.leaf_of(application)
         if application.gang is not None:
@@ -117,7 +117,7 @@ class SchedulerState:
         application.shown_priority = priority
         return True
 
-    def requeue(self, application: WaitingApplication) -> None:
+    def requeue(self, application: PendingApplication) -> None:
         """Bring the places of an application and of all queues above it up to date at once: the planner looks at them next."""
         leaf = self.tree.leaf_of(application)
         if self.replace(application):
@@ -126,7 +126,7 @@ class SchedulerState:
 
     # ---- reservations and preemption
 
-    def reserve(self, now_ns: int, application: WaitingApplication, ask: Ask, node: IndexedNode) -> Reserved:
+    def reserve(self, now_ns: int, application: PendingApplication, ask: Ask, node: IndexedNode) -> Reserved:
         """Reserve ``node`` for a pending ask. No amount changes (SC-55), but its application has started (SC-24)."""
         application.reserve(ask, contends=self.may_still_preempt(ask))
         self.reservations.add(now_ns, application, ask, node)
@@ -164,7 +164,7 @@ class SchedulerState:
 
     # ---- placeholders
 
-    def place_placeholder(self, application: WaitingApplication, ask: Ask, node_id: NodeID) -> None:
+    def place_placeholder(self, application: PendingApplication, ask: Ask, node_id: NodeID) -> None:
         """A placeholder runs: it may be replaced, and holds a slot for its application (QU-54)."""
         assert application.gang is not None
         application.gang.place(ask, node_id)
@@ -172,7 +172,7 @@ class SchedulerState:
             application.gang.withdraw(ask.spec.allocation_key)
         self.hold_slot(application)
 
-    def hold_slot(self, application: WaitingApplication) -> None:
+    def hold_slot(self, application: PendingApplication) -> None:
         """An application that is still Accepted has something: the slot that it needs to run is held for it (QU-54)."""
         if application.state is ApplicationState.ACCEPTED and not application.holds_slot:
             application.holds_slot = application.changed = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from heapq import merge
 
 from ykactor.core.messages.asks import Ask, order_of
-from ykactor.core.queueing.pending import WaitingApplication
+from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.times import NEVER
 
@@ -41,21 +41,21 @@ def on_deadlines(state: SchedulerState, now_ns: int) -> None:
 # ---- back-off
 
 
-def back_off(state: SchedulerState, application: WaitingApplication, until_ns: int) -> None:
+def back_off(state: SchedulerState, application: PendingApplication, until_ns: int) -> None:
     """Leave an application alone; new asks do not change that (SC-38)."""
     application.backoff_ns = state.backoffs[application] = until_ns
     application.changed = True
     state.requeue(application)
 
 
-def _end_backoff(state: SchedulerState, application: WaitingApplication) -> None:
+def _end_backoff(state: SchedulerState, application: PendingApplication) -> None:
     del state.backoffs[application]
     application.backoff_ns, application.changed = 0, True
     state.requeue(application)
     state.tree.wake(state.leaf_of(application))
 
 
-def has_enough(application: WaitingApplication, count_max: int) -> bool:
+def has_enough(application: PendingApplication, count_max: int) -> bool:
     """Whether ``count_max`` of its asks fit nowhere, all of them before one that has not been looked at or is behind them."""
     count = 0
     for ask in merge(*application.queues.values(), key=order_of):
@@ -68,7 +68,7 @@ def has_enough(application: WaitingApplication, count_max: int) -> bool:
     return False
 
 
-def _fits_nowhere(application: WaitingApplication, ask: Ask) -> bool | None:
+def _fits_nowhere(application: PendingApplication, ask: Ask) -> bool | None:
     """Whether an ask in line counts; None when it is still to be looked at. Those that lack quota or require a node do not."""
     queue = application.asks[ask.spec.allocation_key][1]
     assert queue is not None

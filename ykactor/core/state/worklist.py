@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ykactor.core.messages.facts import Fact
-from ykactor.core.queueing.pending import WaitingApplication
+from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import NodeID
@@ -26,14 +26,14 @@ class Worklist:
 
     def __init__(self) -> None:
         self.consequences: list[Fact] = []
-        self.applications: dict[WaitingApplication, None] = {}
+        self.applications: dict[PendingApplication, None] = {}
         self.leaves: dict[QueueNode, None] = {}
         self.nodes: dict[NodeID, None] = {}
         self.pending: dict[QueueNode, Resource] = {}
         self.tree_changed = False
         self.is_out_of_order = False
 
-    def touch(self, leaf: QueueNode, application: WaitingApplication) -> None:
+    def touch(self, leaf: QueueNode, application: PendingApplication) -> None:
         """An application of ``leaf`` has changed."""
         self.applications[application] = None
         self.leaves[leaf] = None
