@@ -60,7 +60,7 @@ async def freed_node(cluster: FullCluster, rounds: int = 10) -> Samples:
 
 def _release_all(rig: Rig, node_id: str) -> si.AllocationRequest:
     """The release of everything that runs on the node."""
-    running_here = rig.partition.core.roster.nodes[NodeID(node_id)].allocations.values()
+    running_here = rig.partition.core.registry.nodes[NodeID(node_id)].allocations.values()
     releases = [
         si.AllocationRelease(
             application_id=ask.spec.application_id,
@@ -74,7 +74,7 @@ def _release_all(rig: Rig, node_id: str) -> si.AllocationRequest:
 
 def _check_full(rig: Rig) -> None:
     """No node has a vcore left: whatever could be placed was."""
-    for node in rig.partition.core.roster.nodes.values():
+    for node in rig.partition.core.registry.nodes.values():
         if node.allocated["vcore"] != NODE["vcore"]:
             raise RuntimeError(f"node {node.node_id} is not full: {node.allocated}")
 

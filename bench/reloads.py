@@ -67,4 +67,4 @@ async def _submit(daemon: Daemon, request: requests.PartitionRequest) -> None:
 
 
 def _placed(daemon: Daemon) -> int:
-    return sum(len(node.allocations) for node in daemon.roster(_DEFAULT).nodes.values())
+    return sum(len(node.allocations) for node in daemon.registry(_DEFAULT).nodes.values())

@@ -78,8 +78,8 @@ class Realm:
         """What could have changed, by identity where there is one."""
         return {
             name: (
-                id(actor.core.roster.config),
-                {path: (id(core), id(core.config), core.state) for path, core in actor.core.roster.queues.items()},
+                id(actor.core.registry.config),
+                {path: (id(core), id(core.config), core.state) for path, core in actor.core.registry.queues.items()},
                 partition_state(actor.core, actor.scheduler_core.state),
                 waiting_asks(actor.scheduler_core.state),
             )
@@ -160,7 +160,7 @@ async def test_all_agree_and_all_change(seed, autojump_clock):
         wider = [queue("a"), queue("b"), queue("c")]
         assert await it.partitions.switch(several_loaded(default=wider, gpu=wider, arm=wider)) == ""
         for name in THREE:
-            assert "root.c" in it[name].core.roster.queues
+            assert "root.c" in it[name].core.registry.queues
             (*_, news) = [fact for fact in it.facts(name) if isinstance(fact, ConfigurationChanged)]
             assert (news.is_accepted, news.changes) == (True, ("queue root.c: added",))
         await it.settle()
@@ -182,7 +182,7 @@ async def test_an_application_that_is_earlier_than_the_vote_counts(seed, autojum
             assert answers == []
             gpu.set()
         assert "root.a cannot become a parent" in answers[0]
-        assert all(actor.core.roster.queues["root.a"].config.children == () for actor in it.partitions.actors.values())
+        assert all(actor.core.registry.queues["root.a"].config.children == () for actor in it.partitions.actors.values())
         assert it.heard("gpu")[1:] == ["gpu-late accepted", "first New"]
 
 
@@ -212,7 +212,7 @@ async def test_nothing_happens_between_vote_and_switch(seed, autojump_clock, gpu
         news = [line for line in map(spoken, it.facts("default")[told:]) if line]
         if gpu_objects:  # the leaf is still one: the application is in
             assert news[:2] == ["late New", "late Accepted"]
-            assert it["default"].core.roster.applications["late"] == "root.a"
+            assert it["default"].core.registry.applications["late"] == "root.a"
         else:
             assert news[0] == "configuration accepted"
             assert news[1].startswith("late Rejected: ")
@@ -303,7 +303,7 @@ async def test_a_closed_partition_leaves_nobody_waiting(seed, autojump_clock, cl
         for name in set(THREE) - {closed}:
             await it.send(name, node("n2", vcore=1000))
             assert it.heard(name)[-2:] == ["n2 accepted", f"{name}-t2 on n2"]
-            assert "root.a.child" not in it[name].core.roster.queues
+            assert "root.a.child" not in it[name].core.registry.queues
         it.partitions.close()
         with trio.fail_after(1):
             await it.partitions.finished()
@@ -327,7 +327,7 @@ async def test_closed_during_the_vote(seed, autojump_clock):
             with trio.fail_after(1):
                 await it.partitions.finished()
         assert answers == [""]
-        assert all("root.a.child" in actor.core.roster.queues for actor in it.partitions.actors.values())
+        assert all("root.a.child" in actor.core.registry.queues for actor in it.partitions.actors.values())
 
 
 async def test_partition_that_comes_while_all_stop(seed, autojump_clock):
@@ -357,7 +357,7 @@ async def test_a_cancelled_switch_changes_nothing(seed, autojump_clock):
         gpu.set()
         await it.settle()
         for name in TWO:
-            assert "root.a.child" not in it[name].core.roster.queues
+            assert "root.a.child" not in it[name].core.registry.queues
         assert await it.partitions.switch(several_loaded(default=SPLIT, gpu=SPLIT)) == ""
 
 
@@ -386,9 +386,9 @@ async def test_names_are_compared_without_case(seed, autojump_clock, name, other
         assert await it.partitions.switch(several_loaded(**{"default": LEAVES, other: [*LEAVES, queue("c")]})) == ""
         assert list(it.partitions.inboxes) == ["default", name]
         assert it[name] is actor
-        assert actor.core.roster.config.name == name
-        assert {"root.c", "root.b"} < set(actor.core.roster.queues)
-        assert set(actor.core.roster.nodes) == {"n1"}
+        assert actor.core.registry.config.name == name
+        assert {"root.c", "root.b"} < set(actor.core.registry.queues)
+        assert set(actor.core.registry.nodes) == {"n1"}
         await it.settle()
 
 
@@ -414,7 +414,7 @@ async def test_a_removed_partition_ends_with_all_it_runs(seed, autojump_clock):
         ]
         assert [fact.node_id for fact in news if isinstance(fact, NodeRemoved)] == ["n1"]
         assert [fact.queue for fact in news if isinstance(fact, QueueRemoved)] == ["root.b", "root.a", "root"]
-        assert (gpu.core.roster.applications, gpu.core.roster.nodes, gpu.core.roster.queues) == ({}, {}, {})
+        assert (gpu.core.registry.applications, gpu.core.registry.nodes, gpu.core.registry.queues) == ({}, {}, {})
         await trio.testing.wait_all_tasks_blocked()
         # the partition, its scheduler, three queues and a node
         assert tasks - trio.lowlevel.current_statistics().tasks_living == 6

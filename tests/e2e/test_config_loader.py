@@ -203,8 +203,8 @@ async def test_a_process_that_does_not_work_changes_nothing(monkeypatch: pytest.
     body = BROKEN[how]
     async with daemon_here() as daemon:
         running = daemon.config
-        roster = daemon.roster(next(iter(daemon.partitions)))
-        config, queues = roster.config, dict(roster.queues)
+        registry = daemon.registry(next(iter(daemon.partitions)))
+        config, queues = registry.config, dict(registry.queues)
         with monkeypatch.context() as patch:
             patch.setattr(sys, "executable", str(tmp_path / "none") if body is None else program(tmp_path / "python", body))
             with pytest.raises(ProtocolError) as caught:
@@ -212,11 +212,11 @@ async def test_a_process_that_does_not_work_changes_nothing(monkeypatch: pytest.
             assert (caught.value.code, caught.value.path) == ("UNAVAILABLE", "config")
             assert caught.value.message.startswith("the configuration could not be read in a process of its own: ")
             assert daemon.config is running
-            assert roster.config is config
-            assert roster.queues == queues
+            assert registry.config is config
+            assert registry.queues == queues
             await daemon.apply_config(tree(queue("a"), queue("c")), "")
         assert await daemon.apply_config(large, "") == queuefile.load(large).checksum
-        assert set(roster.queues) == {"root", "root.a", "root.b", "root.c"}
+        assert set(registry.queues) == {"root", "root.a", "root.b", "root.c"}
 
 
 async def test_what_is_raised(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -273,7 +273,7 @@ async def test_whoever_goes_away_leaves_no_half_of_a_change() -> None:
             leaf = "root.a" if daemon.config.text == old else "root.b"
             assert list(daemon.partitions) == [partition.name for partition in daemon.config.partitions]
             for name in daemon.partitions:
-                assert daemon.roster(name).queues[QueuePath(leaf)].state is QueueState.ACTIVE
+                assert daemon.registry(name).queues[QueuePath(leaf)].state is QueueState.ACTIVE
 
 
 async def test_a_partition_that_breaks_while_it_changes() -> None:

@@ -167,14 +167,14 @@ class NaiveScheduler:
 
     def carry_out(self, now_ns: int, event: Event) -> Exchange[list[Fact]]:
         word, application_id, key, node_id = event
-        roster = self.world.core.roster
-        leaf = roster.leaf_of(application_id)
+        registry = self.world.core.registry
+        leaf = registry.leaf_of(application_id)
         application = leaf.applications[application_id]
         ask = application.asks[key] if key in application.asks else application.allocations[key][0]
         match word.split():
             case ["allocated"]:
                 fact = Allocated(now_ns, ask, leaf.path, node_id)
-                node = roster.nodes[node_id]
+                node = registry.nodes[node_id]
                 (reply,) = yield from send([(node, PlaceBatch(node.revision, [ask]))])
                 assert isinstance(reply, Placed), reply
                 return [*(yield from self.settle(now_ns, leaf, fact)), fact]

@@ -132,22 +132,22 @@ class State:
     """A partition at one moment, before anything of a plan is carried out."""
 
     def __init__(self, partition: PartitionCore, watch: Watch, now_ns: int) -> None:
-        roster = partition.roster
+        registry = partition.registry
         self.now_ns = now_ns
-        self.enabled = roster.config.preemption.enabled
-        self.queues: dict[str, QueueConfig] = {path: queue.config for path, queue in roster.queues.items()}
+        self.enabled = registry.config.preemption.enabled
+        self.queues: dict[str, QueueConfig] = {path: queue.config for path, queue in registry.queues.items()}
         self.leaving, self.reserved = set(watch.leaving), dict(watch.reserved)
         self.contests = set(watch.contests)
         self.running: list[Task] = []
         self.waiting: dict[AskID, Task] = {}
-        for leaf in roster.queues.values():
+        for leaf in registry.queues.values():
             if isinstance(leaf, LeafCore):
                 for application in leaf.applications.values():
                     self.running += [Task(ask, leaf.path, node_id) for ask, node_id in application.allocations.values()]
                     self.waiting |= {ask_id(ask): Task(ask, leaf.path, "") for ask in application.asks.values()}
-        self.capacity = {node_id: dict(node.capacity) for node_id, node in roster.nodes.items()}
-        self.schedulable = {node_id for node_id, node in roster.nodes.items() if node.schedulable}
-        self.occupied = {node_id: [spec.resource for spec in node.foreign.values()] for node_id, node in roster.nodes.items()}
+        self.capacity = {node_id: dict(node.capacity) for node_id, node in registry.nodes.items()}
+        self.schedulable = {node_id for node_id, node in registry.nodes.items() if node.schedulable}
+        self.occupied = {node_id: [spec.resource for spec in node.foreign.values()] for node_id, node in registry.nodes.items()}
         self._use: dict[tuple[str, str], int] = {}
         for task in self.running:
             if task.id not in watch.preempting:

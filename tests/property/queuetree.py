@@ -34,7 +34,7 @@ class Queue:
     """
 
     def __init__(self, partition: PartitionCore, path: QueuePath, parent: Queue | None, slots: set[ApplicationID]) -> None:
-        core = partition.roster.queues[path]
+        core = partition.registry.queues[path]
         self.path, self.parent, self.config = path, parent, core.config
         self.max: Amounts | None = core.config.max
         self.is_leaf = isinstance(core, LeafCore)

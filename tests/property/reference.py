@@ -44,14 +44,14 @@ class Reference:
         """
         self.ways = Counter()
         self.hear(facts)
-        roster = self.partition.roster
-        nodes = list(roster.nodes.values())
+        registry = self.partition.registry
+        nodes = list(registry.nodes.values())
         root = Queue(self.partition, QueuePath("root"), None, self.keeping.slots)
         root.max = total(node.capacity for node in nodes)  # QU-30
         self.people.choose_groups(root)
         if not any(quantity > 0 for quantity in root.max.values()):
             return []  # PR-26
-        step = Step(now_ns, nodes, roster.config.node_sort_policy, self.people, self.keeping)
+        step = Step(now_ns, nodes, registry.config.node_sort_policy, self.people, self.keeping)
         found = step.decide(root)
         self.ways = step.ways
         return found
@@ -71,7 +71,7 @@ class Reference:
 
     def asks(self) -> dict[Name, Ask]:
         """All that wait."""
-        leaves = [queue for queue in self.partition.roster.queues.values() if isinstance(queue, LeafCore)]
+        leaves = [queue for queue in self.partition.registry.queues.values() if isinstance(queue, LeafCore)]
         applications = [application for leaf in leaves for application in leaf.applications.values()]
         return {name_of(ask): ask for application in applications for ask in application.asks.values()}
 

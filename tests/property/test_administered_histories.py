@@ -27,7 +27,7 @@ class Administered(World):
         for batch in batches:
             self.intake(batch.at_ns, batch.submissions)
             for _ in range(rng.choice((0, 0, 1, 2))):
-                self.ask_for(batch.at_ns, draw_request(rng, list(self.core.roster.queues)))
+                self.ask_for(batch.at_ns, draw_request(rng, list(self.core.registry.queues)))
                 if rng.random() < 0.5:
                     self.settle(batch.at_ns)
             self.settle(batch.at_ns)

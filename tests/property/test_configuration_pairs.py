@@ -22,12 +22,12 @@ LATER_NS = 25 * S_NS
 
 def everything(world: World) -> dict[str, object]:
     """All that a refused configuration must leave alone."""
-    roster, state = world.core.roster, world.scheduler.state
+    registry, state = world.core.registry, world.scheduler.state
     return {
         "state": partition_state(world.core, state),
-        "configuration": roster.config,
-        "queues": {path: (id(queue), queue.config, queue.state) for path, queue in roster.queues.items()},
-        "applications": dict(roster.applications),
+        "configuration": registry.config,
+        "queues": {path: (id(queue), queue.config, queue.state) for path, queue in registry.queues.items()},
+        "applications": dict(registry.applications),
         "accounts": {path: (id(account), account.config) for path, account in state.tree.nodes.items()},
         "trackers": {key: (id(it), it.holders_count, list(it.applications)) for key, it in state.trackers.held.items()},
         "cleaning": world.core.timers.cleaning_ns,
@@ -36,14 +36,14 @@ def everything(world: World) -> dict[str, object]:
 
 def is_refused(world: World, config: PartitionConfig) -> bool:
     """CF-61: a leaf with applications is to be a parent."""
-    running = world.core.roster.queues
+    running = world.core.registry.queues
     leaves = {path for path, queue in running.items() if isinstance(queue, LeafCore) and queue.applications}
     return any(queue.is_parent and queue.path in leaves for queue in walk(config.root))
 
 
 def running(world: World) -> dict[tuple[ApplicationID, AllocationKey], NodeID]:
     """Everything that runs, and where."""
-    leaves = [queue for queue in world.core.roster.queues.values() if isinstance(queue, LeafCore)]
+    leaves = [queue for queue in world.core.registry.queues.values() if isinstance(queue, LeafCore)]
     return {
         (application.application_id, key): node_id
         for leaf in leaves
@@ -55,7 +55,7 @@ def running(world: World) -> dict[tuple[ApplicationID, AllocationKey], NodeID]:
 def apply(world: World, at_ns: int, config: PartitionConfig) -> bool:
     """Whether ``config`` is in force now, in every part; else nothing has changed."""
     world.advance(at_ns)
-    before, queues, what_ran, told = everything(world), dict(world.core.roster.queues), running(world), len(world.facts)
+    before, queues, what_ran, told = everything(world), dict(world.core.registry.queues), running(world), len(world.facts)
     settings = {path: (queue.config, queue.state) for path, queue in queues.items()}
     refused = is_refused(world, config)
     world.play([Batch(at_ns, [ApplyConfig(config)])])
@@ -72,7 +72,7 @@ def apply(world: World, at_ns: int, config: PartitionConfig) -> bool:
     assert_in_force(world, config)
     wanted = {queue.path for queue in walk(config.root)}
     for path in settings.keys() - wanted:
-        left, (old_config, old_state) = world.core.roster.queues[path], settings[path]
+        left, (old_config, old_state) = world.core.registry.queues[path], settings[path]
         assert left is queues[path]
         assert left.config == old_config, "it keeps its settings"
         assert left.state is (QueueState.DRAINING if old_config.managed else old_state)
@@ -81,10 +81,10 @@ def apply(world: World, at_ns: int, config: PartitionConfig) -> bool:
 
 def assert_in_force(world: World, config: PartitionConfig) -> None:
     """Every queue of the text is there, Active, and has exactly its settings; so have the ledger and the partition."""
-    roster, accounts = world.core.roster, world.scheduler.state.tree.nodes
-    assert roster.config == config
+    registry, accounts = world.core.registry, world.scheduler.state.tree.nodes
+    assert registry.config == config
     for wanted in walk(config.root):
-        queue, account = roster.queues[wanted.path], accounts[wanted.path]
+        queue, account = registry.queues[wanted.path], accounts[wanted.path]
         assert (queue.config, queue.state) == (wanted, QueueState.ACTIVE)
         assert account.config == wanted
         assert queue.config.managed
@@ -110,19 +110,19 @@ def test_any_configuration_after_any_other(seed: int) -> None:
         in_force = change.old
     world.play(change.under_old_again)
     at_ns = change.under_old_again[-1].at_ns
-    world.play([Batch(at_ns, [RemoveApplication(name) for name in world.core.roster.applications])])
+    world.play([Batch(at_ns, [RemoveApplication(name) for name in world.core.registry.applications])])
     apply(world, at_ns, change.old)
     world.play([Batch(at_ns + LATER_NS, [])])
     assert_is_the_tree_of(world, change.old.root)
 
 
 def assert_is_the_tree_of(world: World, root: QueueConfig) -> None:
-    """Nothing is left of other configurations and of dynamic queues, in the roster and in the ledger."""
-    roster, state = world.core.roster, world.scheduler.state
+    """Nothing is left of other configurations and of dynamic queues, in the registry and in the ledger."""
+    registry, state = world.core.registry, world.scheduler.state
     expected = list(walk(root))
-    assert list(roster.queues) == list(state.tree.nodes) == [queue.path for queue in expected]
+    assert list(registry.queues) == list(state.tree.nodes) == [queue.path for queue in expected]
     for wanted in expected:
-        queue, account = roster.queues[wanted.path], state.tree.nodes[wanted.path]
+        queue, account = registry.queues[wanted.path], state.tree.nodes[wanted.path]
         assert (queue.config, queue.state) == (wanted, QueueState.ACTIVE)
         assert isinstance(queue, ParentCore) is wanted.is_parent
         if isinstance(queue, ParentCore):

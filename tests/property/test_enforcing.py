@@ -127,7 +127,7 @@ def test_nothing_is_left_that_fits() -> None:
         it.given(app("app-1"), *(ask(f"t{number}", "app-1", vcore=size) for number, size in enumerate(sizes)))
         it.given(configure(tree(queue("a", **properties), preemption=on)))
         it.wait(1)
-        application = it.direct.core.roster.leaf_of("app-1").applications["app-1"]  # type: ignore[index,arg-type]
+        application = it.direct.core.registry.leaf_of("app-1").applications["app-1"]  # type: ignore[index,arg-type]
         running = [task.spec.resource["vcore"] for task, _ in application.allocations.values()]
         assert sum(running) >= limit
         assert not running or sum(running) == limit or sum(running) - min(running) < limit

@@ -154,7 +154,7 @@ def _holds_space(application: Application, key: str) -> bool:
 
 
 def live(core: PartitionCore) -> list[Application]:
-    leaves = [queue for queue in core.roster.queues.values() if isinstance(queue, LeafCore)]
+    leaves = [queue for queue in core.registry.queues.values() if isinstance(queue, LeafCore)]
     return [application for leaf in leaves for application in leaf.applications.values()]
 
 
@@ -214,12 +214,12 @@ def test_removal_in_the_middle(seed: int) -> None:
 
 
 def assert_empty(session: Session) -> None:
-    roster, state = session.partition.core.roster, session.partition.scheduler.state
-    assert roster.applications == {}
+    registry, state = session.partition.core.registry, session.partition.scheduler.state
+    assert registry.applications == {}
     assert state.applications == {}
     assert state.pairs.by_leaf == {}
     assert state.trackers.held == {}
-    for node_core in roster.nodes.values():
+    for node_core in registry.nodes.values():
         assert not any(node_core.allocated.values())
     for account in state.tree.nodes.values():
         assert not any([*account.allocated.values(), *account.pending.values()])

@@ -127,7 +127,7 @@ def cluster_of(partition: DirectPartition, rng: random.Random) -> list[Submissio
     """What there is to report: nodes, applications, what runs and what waits."""
     core, waiting = partition.core, partition.scheduler.state.applications
     said: list[Submission] = []
-    for node_id, node in core.roster.nodes.items():
+    for node_id, node in core.registry.nodes.items():
         said.append(UpdateNode(node_id, NodeAction.CREATE if node.schedulable else NodeAction.CREATE_DRAIN, dict(node.capacity)))
         said += [foreign(f"foreign-{node_id}", node_id, vcore=1)] if rng.random() < 0.3 else []
     for application in live(core):
@@ -188,7 +188,7 @@ class Recovery:
         self.partition.intake(self.now_ns, [reset()])
         self._heard = len(self._facts)
         assert partition_state(self.partition.core, self.partition.scheduler.state)["applications"] == {}
-        assert self.partition.core.roster.nodes == {}
+        assert self.partition.core.registry.nodes == {}
         assert violations(self.partition.core, self.partition.scheduler) == []
 
     def say(self, submissions: list[Submission]) -> None:
@@ -245,10 +245,10 @@ def check_books(it: Recovery) -> None:
         for key, (ask, node_id) in application.allocations.items()
     } == {task: books.runs[task] for task in books.told}
     assert {(application.application_id, key) for application in applications for key in application.asks} == set(books.waits)
-    nodes: dict[str, Counter[str]] = {node_id: Counter() for node_id in core.roster.nodes}
-    queues: dict[str, Counter[str]] = {path: Counter() for path in core.roster.queues}
+    nodes: dict[str, Counter[str]] = {node_id: Counter() for node_id in core.registry.nodes}
+    queues: dict[str, Counter[str]] = {path: Counter() for path in core.registry.queues}
     strangers = {key: node_id for (name, key), (node_id, _) in books.runs.items() if not name}
-    assert {key: node_id for node_id, node in core.roster.nodes.items() for key in node.foreign} == strangers
+    assert {key: node_id for node_id, node in core.registry.nodes.items() for key in node.foreign} == strangers
     for name, key in books.told:
         node_id, resource = books.runs[name, key]
         nodes[node_id].update(resource)
@@ -256,7 +256,7 @@ def check_books(it: Recovery) -> None:
         while path:
             queues[path].update(resource)
             path = path.rpartition(".")[0]
-    assert {node_id: pruned(node.allocated) for node_id, node in core.roster.nodes.items()} == pruned_all(nodes)
+    assert {node_id: pruned(node.allocated) for node_id, node in core.registry.nodes.items()} == pruned_all(nodes)
     accounts = scheduler.state.tree.nodes
     assert {path: pruned(account.allocated) for path, account in accounts.items()} == pruned_all(queues)
 

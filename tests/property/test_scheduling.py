@@ -249,7 +249,7 @@ def test_an_expired_application_is_not_its_successor() -> None:
     world.tell(node("n", vcore=4), application("app", "a"), ask("k1", "app", vcore=1))
     world.tell(release("k1", "app"), at_s=1)
     world.tell(application("app", "a"), ask("k2", "app", vcore=1), at_s=60)
-    assert world.core.roster.leaf(QueuePath("root.a")).applications[ApplicationID("app")].state is ApplicationState.STARTING
+    assert world.core.registry.leaf(QueuePath("root.a")).applications[ApplicationID("app")].state is ApplicationState.STARTING
     world.tell(ask("k3", "app", vcore=1), at_s=60 + TERMINAL_TIMEOUT_NS / S_NS)
     assert world.placed() == ["k1", "k2", "k3"]
 
@@ -320,7 +320,7 @@ def test_one_sibling_empties_what_another_one_fills() -> None:
 
 
 def leaf_truth(world: World) -> Application:
-    return world.core.roster.leaf(QueuePath("root.a")).applications[ApplicationID("app")]
+    return world.core.registry.leaf(QueuePath("root.a")).applications[ApplicationID("app")]
 
 
 def account(world: World) -> QueueNode:
@@ -332,7 +332,7 @@ def waiting(world: World) -> PendingApplication:
 
 
 def core(world: World) -> NodeCore:
-    return world.core.roster.nodes[NodeID("n")]
+    return world.core.registry.nodes[NodeID("n")]
 
 
 def indexed(world: World) -> IndexedNode:
@@ -365,7 +365,7 @@ DAMAGES: list[tuple[str, Callable[[World], object]]] = [
     ("not on its node n", lambda world: core(world).allocations.clear()),
     ("waits and runs", run_what_waits),
     ("which does not know it", lambda world: leaf_truth(world).allocations.clear()),
-    ("partition: the leaf of each", lambda world: world.core.roster.applications.clear()),
+    ("partition: the leaf of each", lambda world: world.core.registry.applications.clear()),
     ("node n: allocated", lambda world: core(world).allocated.clear()),
     ("node n: occupied", lambda world: core(world).occupied.update(vcore=1)),
     ("node n: allocated + occupied + available", lambda world: core(world).available.update(vcore=3)),
@@ -373,7 +373,7 @@ DAMAGES: list[tuple[str, Callable[[World], object]]] = [
     ("indexed node n: schedulable", lambda world: setattr(indexed(world), "schedulable", False)),
     ("indexed node n: revision", lambda world: setattr(indexed(world), "revision", 99)),
     ("indexed node n: score", lambda world: setattr(indexed(world), "score", 0.9)),
-    ("node index: the set of nodes", lambda world: world.core.roster.nodes.clear()),
+    ("node index: the set of nodes", lambda world: world.core.registry.nodes.clear()),
 ]
 
 

@@ -253,7 +253,7 @@ def test_termination_of_a_gang() -> None:
     it = room(2, confirms=False)
     it.given(gang(timeout_s=60), *three())
     assert it.administer(terminate("gang")) == ""
-    group = it.direct.core.roster.leaf_of("gang").applications["gang"].gang.groups["g"]  # type: ignore[arg-type]
+    group = it.direct.core.registry.leaf_of("gang").applications["gang"].gang.groups["g"]  # type: ignore[arg-type]
     assert (group.count, group.timed_out) == (3, 1)  # the one that waited has ended
     told = "TIMEOUT (releasing allocations on application termination)"
     it.expect("gang Failing", f"p1 releasing {told}", f"p2 releasing {told}")

@@ -124,7 +124,7 @@ def test_the_resolver_stays() -> None:
     for _ in range(2):
         it.send(configure(tree(queue("a"), usergroupresolver={"type": "os"})))
         assert told(it) == ["usergroupresolver changed: ignored until the partition starts anew"]
-    assert it.direct.core.roster.config.user_group_resolver == ""
+    assert it.direct.core.registry.config.user_group_resolver == ""
 
 
 def test_refused_configurations_change_nothing() -> None:

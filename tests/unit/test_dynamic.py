@@ -14,7 +14,7 @@ FORCED = {"application__create__force": "true"}
 
 def settings(it: World, path: str) -> QueueConfig:
     """The settings that the queue at ``path`` has."""
-    return it.direct.core.roster.queues[QueuePath(path)].config
+    return it.direct.core.registry.queues[QueuePath(path)].config
 
 
 def created(*queues: dict[str, object], path: str, **root: object) -> QueueConfig:

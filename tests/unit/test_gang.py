@@ -335,7 +335,7 @@ def test_placeholders_that_end_otherwise(termination_type: str) -> None:
     it.given(real("t1", group="b"))
     it.send(release("p1", "gang", termination_type), release("p3", "gang", termination_type))
     assert it.placed() == ["t1"]
-    group = it.direct.core.roster.leaf_of("gang").applications["gang"].gang.groups["a"]  # type: ignore[arg-type,index]
+    group = it.direct.core.registry.leaf_of("gang").applications["gang"].gang.groups["a"]  # type: ignore[arg-type,index]
     assert (group.count, group.replaced, group.timed_out) == (2, 0, 1)
 
 
@@ -389,7 +389,7 @@ def test_recovered_real_tasks_of_a_group() -> None:
     it.given(gang(2), holder("p1", on="n1"))
     it.send(ask("t1", "gang", group="g", vcore=1, on="n1"))
     it.expect("gang Starting", "t1 on n1")
-    group = it.direct.core.roster.leaf_of("gang").applications["gang"].gang.groups["g"]  # type: ignore[arg-type,index]
+    group = it.direct.core.registry.leaf_of("gang").applications["gang"].gang.groups["g"]  # type: ignore[arg-type,index]
     assert (group.count, group.replaced, group.timed_out) == (1, 0, 0)
 
 

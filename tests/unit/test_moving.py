@@ -108,11 +108,11 @@ def test_all_of_it_moves():
     """Running and waiting, usage, slots and priorities are those of the new leaf; age, arrival and state stay (AP-136)."""
     it = two()
     it.given(app("app-1"), ask("t1", "app-1", vcore=10), ask("t2", "app-1", priority=7, vcore=999))
-    before = it.direct.core.roster.leaf_of("app-1").applications["app-1"]
+    before = it.direct.core.registry.leaf_of("app-1").applications["app-1"]
     kept = before.state, before.submission_ns, before.arrival
     assert it.administer(move("app-1", "b")) == ""
     it.expect("app-1 moved to root.b")
-    after = it.direct.core.roster.leaf_of("app-1").applications["app-1"]
+    after = it.direct.core.registry.leaf_of("app-1").applications["app-1"]
     assert (after.state, after.submission_ns, after.arrival) == kept
     assert it.queue("root.a")["allocated"] == it.queue("root.a")["pending"] == {}
     assert (it.queue("root.b")["allocated"], it.queue("root.b")["pending"]) == ({"vcore": 10}, {"vcore": 999})

@@ -14,7 +14,7 @@ from ykactor.core.messages.states import QueueState
 from ykactor.core.messages.submissions import AddApplication
 from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.parent import ParentCore
-from ykactor.core.objects.registry import Roster
+from ykactor.core.objects.registry import Registry
 from ykactor.core.placement.placement import NO_MATCH, Placed, is_forced, place
 from ykactor.core.placement.rules import Mistake, NoMatch, admits, evaluate, tag_value
 from ykactor.core.values.ids import ApplicationID, PartitionName, QueuePath
@@ -35,13 +35,13 @@ def acl(text: str) -> AccessList:
     )
 
 
-def roster(*queues: str, rules: tuple[PlacementRule, ...] = (), **acls: str) -> Roster:
+def registry(*queues: str, rules: tuple[PlacementRule, ...] = (), **acls: str) -> Registry:
     """Root and ``queues``: parents end in ``/``, ``!`` says draining. ACLs by last name, everybody's on root if not told."""
     acls.setdefault("root", "*")
     told = [line.rstrip("!") for line in ("root/", *queues)]
     draining = {line.rstrip("/!") for line in queues if line.endswith("!")}
     config = PartitionConfig(PartitionName("default"), QueueConfig(QueuePath("root"), is_parent=True), placement_rules=rules)
-    it = Roster(config)
+    it = Registry(config)
     for line in told:
         path = QueuePath(line.rstrip("/"))
         submit = acl(acls.get(path.rpartition(".")[2], ""))
@@ -95,7 +95,7 @@ def deny(users: tuple[str, ...] = (), groups: tuple[str, ...] = ()) -> Placement
     return PlacementFilter(False, names(*users), names(*groups))
 
 
-def where(it: Roster, application: AddApplication, by: UserGroups | None = None) -> str:
+def where(it: Registry, application: AddApplication, by: UserGroups | None = None) -> str:
     """The path, with ``+`` if it is to be created; ``rejected`` with the text of PL-40, ``error`` for a mistake."""
     placed = place(it, application, by or who(application.user))
     if isinstance(placed, Placed):
@@ -193,7 +193,7 @@ LABELS = tag("label1", parent=tag("label2"))
 )  # fmt: skip
 def test_name_building(asked: PlacementRule, application: AddApplication, queues: list[str], result: object) -> None:
     """What one rule makes of its value, before anybody asks whether the queue is usable (PL-20 to PL-29, PL-55)."""
-    outcome = evaluate(asked, roster(*queues), application, who(application.user))
+    outcome = evaluate(asked, registry(*queues), application, who(application.user))
     assert (outcome if isinstance(outcome, str) else type(outcome)) == result
 
 
@@ -231,14 +231,14 @@ def test_name_building(asked: PlacementRule, application: AddApplication, queues
 )
 def test_names(asked: PlacementRule, application: AddApplication, result: object) -> None:
     """Dots, case, legality, what counts as qualified, and the recovery queue (PL-23 to PL-35)."""
-    outcome = evaluate(asked, roster(), application, who(application.user))
+    outcome = evaluate(asked, registry(), application, who(application.user))
     assert (outcome if isinstance(outcome, str) else type(outcome)) == result
 
 
 def test_order_within_a_rule() -> None:
     """Value, filter, legality, parent: an illegal name is an error whatever the parent says (PL-54)."""
     nowhere = fixed("nowhere")
-    it = roster()
+    it = registry()
     assert isinstance(evaluate(provided(parent=nowhere), it, submission("a!"), who()), Mistake)
     assert isinstance(evaluate(provided(only=deny(), parent=nowhere), it, submission("a!"), who()), NoMatch)
     assert isinstance(evaluate(provided(create=True, parent=nowhere), it, submission("a"), who()), NoMatch)
@@ -246,7 +246,7 @@ def test_order_within_a_rule() -> None:
 
 def test_create_is_everybodys_own() -> None:
     """Each rule asks its own flag of its own result (PL-20)."""
-    it = roster("root.p/")
+    it = registry("root.p/")
     assert isinstance(evaluate(fixed("q", parent=fixed("new", create=True)), it, submission(), who()), NoMatch)
     assert isinstance(evaluate(fixed("q", parent=fixed("p")), it, submission(), who()), NoMatch)
     assert evaluate(fixed("q", create=True, parent=fixed("p")), it, submission(), who()) == "root.p.q"
@@ -254,7 +254,7 @@ def test_create_is_everybodys_own() -> None:
 
 def test_a_qualified_value_skips_the_parent() -> None:
     """Filter and mistakes of the parent included (PL-26); the rule's own filter still counts."""
-    it = roster("root.a")
+    it = registry("root.a")
     never = user(only=deny())
     assert evaluate(provided(parent=never), it, submission("root.a"), who("bob$")) == "root.a"
     assert isinstance(evaluate(provided(only=deny(), parent=never), it, submission("root.a"), who()), NoMatch)
@@ -263,16 +263,16 @@ def test_a_qualified_value_skips_the_parent() -> None:
 def test_parents_nest() -> None:
     """The innermost parent is nearest to root (PL-21); a parent that does not match takes all rules with it (PL-22)."""
     three = fixed("c", create=True, parent=fixed("b", create=True, parent=user(create=True)))
-    assert evaluate(three, roster(), submission(), who("eve")) == "root.eve.b.c"
-    outcome = evaluate(tag("t", parent=fixed("b", parent=user())), roster(), submission(tags={"t": "x"}), who("eve"))
+    assert evaluate(three, registry(), submission(), who("eve")) == "root.eve.b.c"
+    outcome = evaluate(tag("t", parent=fixed("b", parent=user())), registry(), submission(tags={"t": "x"}), who("eve"))
     assert outcome == NoMatch("parent fixed b: parent user: queue root.eve does not exist")
 
 
 def test_parent_that_is_root() -> None:
     """A parent's result without ``root.`` gets one, also ``root``; an existing leaf root.root is an error (PL-23, PL-24)."""
     below_root = fixed("q", create=True, parent=fixed("root"))
-    assert isinstance(evaluate(below_root, roster("root.root"), submission(), who()), Mistake)
-    assert evaluate(below_root, roster("root.root/"), submission(), who()) == "root.root.q"
+    assert isinstance(evaluate(below_root, registry("root.root"), submission(), who()), Mistake)
+    assert evaluate(below_root, registry("root.root/"), submission(), who()) == "root.root.q"
 
 
 # ---- the list of rules, and which result is usable
@@ -296,7 +296,7 @@ def test_parent_that_is_root() -> None:
 )
 def test_no_rules(name: str, path: str) -> None:
     """Without rules the application must name an existing leaf (PL-2)."""
-    it = roster("root.a/", "root.a.b", "root.user_dot_name", "root.default", default="")
+    it = registry("root.a/", "root.a.b", "root.user_dot_name", "root.default", default="")
     it.queues[QueuePath("root.default")].state = QueueState.ACTIVE if name == "default" else QueueState.DRAINING
     assert where(it, submission(name)) == path
 
@@ -324,15 +324,15 @@ def test_default_queue(name: str, tags: dict[str, str], submitter: str, without:
     rules = (provided(), tag("namespace", create=True))
     queues = ["root.provided", "root.parent/", "root.acldeny"]
     application = submission(name, tags, submitter)
-    assert where(roster(*queues, rules=rules, root="any-user", provided="*", acldeny=" "), application) == without
-    with_it = roster(*queues, "root.default", rules=rules, root="any-user", provided="*", acldeny=" ", default="*")
+    assert where(registry(*queues, rules=rules, root="any-user", provided="*", acldeny=" "), application) == without
+    with_it = registry(*queues, "root.default", rules=rules, root="any-user", provided="*", acldeny=" ", default="*")
     assert where(with_it, application) == with_default
 
 
 @pytest.mark.parametrize("default", [[], ["root.default/"], ["root.default!"], ["root.default"]])
 def test_the_default_queue_is_checked_like_any_other(default: list[str]) -> None:
     """It is never created, must be a leaf, open, and let the user in (PL-42)."""
-    assert where(roster(*default, root="eve"), submission("nowhere")) == "rejected"
+    assert where(registry(*default, root="eve"), submission("nowhere")) == "rejected"
 
 
 @pytest.mark.parametrize(
@@ -350,28 +350,28 @@ def test_chain_with_filters(by: UserGroups, namespace: str, path: str) -> None:
         tag("namespace", create=True, parent=fixed("root.namespaces", only=allow(("john",)))),
         fixed("root.default"),
     )
-    it = roster("root.namespaces/", "root.newapp/", "root.default", rules=rules)
+    it = registry("root.namespaces/", "root.newapp/", "root.default", rules=rules)
     assert where(it, submission("", {"namespace": namespace}, by.user), by) == path
 
 
 def test_access_moves_on_to_the_next_rule() -> None:
     """Who may not submit to a rule's queue is for the next rule; a new queue needs access to its ancestor (PL-38, PL-39)."""
     rules = (fixed("root.production"), user(create=True))
-    it = roster("root.production", rules=rules, root="", production="john,bob")
+    it = registry("root.production", rules=rules, root="", production="john,bob")
     assert where(it, submission(user="john")) == "root.production"
     assert where(it, submission(user="mary")) == "rejected"
     below_open = (fixed("root.production"), user(create=True, parent=fixed("home")))
-    it = roster("root.production", "root.home/", rules=below_open, root="", production="john,bob", home="*")
+    it = registry("root.production", "root.home/", rules=below_open, root="", production="john,bob", home="*")
     assert where(it, submission(user="mary")) == "root.home.mary+"
-    it = roster("root.production", rules=rules, root="*", production="john,bob")
+    it = registry("root.production", rules=rules, root="*", production="john,bob")
     assert where(it, submission(user="mary")) == "root.production"  # an open root opens all (QU-82)
 
 
 def test_draining_moves_on_to_the_next_rule() -> None:
     """A draining queue takes nobody new, nor does a queue below one (PL-38, CF-83)."""
     rules = (provided(), fixed("root.b"))
-    assert where(roster("root.a!", "root.b", rules=rules), submission("root.a")) == "root.b"
-    assert where(roster("root.a/!", "root.a.x/", "root.a.x.y", "root.b", rules=rules), submission("root.a.x.y")) == "root.b"
+    assert where(registry("root.a!", "root.b", rules=rules), submission("root.a")) == "root.b"
+    assert where(registry("root.a/!", "root.a.x/", "root.a.x.y", "root.b", rules=rules), submission("root.a.x.y")) == "root.b"
 
 
 @pytest.mark.parametrize(
@@ -390,12 +390,12 @@ def test_draining_moves_on_to_the_next_rule() -> None:
 )
 def test_creation(queues: list[str], path: str) -> None:
     """The nearest existing ancestor must be an open parent all the way up (PL-39, QU-8, QU-10, QU-11)."""
-    assert where(roster(*queues, rules=(provided(create=True),)), submission("root.P.x.Y")) == path
+    assert where(registry(*queues, rules=(provided(create=True),)), submission("root.P.x.Y")) == path
 
 
 def test_creation_asks_the_nearest_ancestor_for_access() -> None:
     """Access to an ancestor is enough, access to a queue elsewhere is not (PL-39, QU-81)."""
-    it = roster("root.p/", "root.p.q/", "root.o/", rules=(provided(create=True),), root="", p="bob")
+    it = registry("root.p/", "root.p.q/", "root.o/", rules=(provided(create=True),), root="", p="bob")
     assert where(it, submission("root.p.q.new")) == "root.p.q.new+"
     assert where(it, submission("root.o.new")) == "rejected"
 
@@ -403,20 +403,20 @@ def test_creation_asks_the_nearest_ancestor_for_access() -> None:
 def test_the_recovery_name_is_not_for_new_queues() -> None:
     """No level of a new path may have the name, wherever it is (QU-10); a configured queue deeper down may (CF-28)."""
     rules = (provided(create=True),)
-    assert where(roster("root.a/", rules=rules), submission("root.a.@recovery@")) == "rejected"
-    assert where(roster("root.a/", rules=rules), submission("root.a.@recovery@.b")) == "rejected"
-    assert where(roster("root.a/", "root.a.@recovery@", rules=rules), submission("root.a.@recovery@")) == "root.a.@recovery@"
+    assert where(registry("root.a/", rules=rules), submission("root.a.@recovery@")) == "rejected"
+    assert where(registry("root.a/", rules=rules), submission("root.a.@recovery@.b")) == "rejected"
+    assert where(registry("root.a/", "root.a.@recovery@", rules=rules), submission("root.a.@recovery@")) == "root.a.@recovery@"
 
 
 def test_a_very_deep_path_is_answered_at_once() -> None:
     """The search for the nearest ancestor looks at what exists, not at every level of what was submitted."""
     deep = "root" + ".a" * 200_000
-    assert where(roster("root.a", rules=(provided(create=True),)), submission(deep)) == "rejected"
+    assert where(registry("root.a", rules=(provided(create=True),)), submission(deep)) == "rejected"
 
 
 def test_created_paths_are_bounded() -> None:
     """A rule creates queues down to 64 levels below root (PL-56)."""
-    it = roster(rules=(provided(create=True),))
+    it = registry(rules=(provided(create=True),))
     assert where(it, submission("root" + ".a" * 64)) == "root" + ".a" * 64 + "+"
     assert where(it, submission("root" + ".a" * 65)) == "rejected"
 
@@ -439,9 +439,9 @@ def test_not_forced(tags: dict[str, str]) -> None:
 
 def test_recovery_queue() -> None:
     """For forced applications only, without a check; a rule never leads there (PL-31, PL-37, QU-13)."""
-    it = roster("root.@recovery@!", root="")
+    it = registry("root.@recovery@!", root="")
     assert where(it, submission("nowhere", FORCED)) == "root.@recovery@"
-    it = roster("root.@recovery@", "root.default", root="*")
+    it = registry("root.@recovery@", "root.default", root="*")
     assert where(it, submission("root.@recovery@", FORCED)) == "root.@recovery@"
     assert where(it, submission("root.@recovery@")) == "root.default"
     assert where(it, submission("nowhere", FORCED)) == "root.@recovery@"  # never the default queue
@@ -449,7 +449,7 @@ def test_recovery_queue() -> None:
 
 def test_a_mistake_ends_the_search() -> None:
     """No further rule, no default queue, no recovery (PL-5, PL-41)."""
-    it = roster("root.b", "root.default", rules=(provided(), fixed("root.b")))
+    it = registry("root.b", "root.default", rules=(provided(), fixed("root.b")))
     assert where(it, submission("a!")) == "error"
     assert where(it, submission("a!", FORCED)) == "error"
     assert where(it, submission("a")) == "root.b"
@@ -457,7 +457,7 @@ def test_a_mistake_ends_the_search() -> None:
 
 def test_the_first_usable_rule_decides() -> None:
     """In configuration order, and ``provided`` sees the name as submitted (PL-1, PL-36)."""
-    it = roster("root.a", "root.b", rules=(fixed("missing"), user(), provided(), fixed("root.b")))
+    it = registry("root.a", "root.b", rules=(fixed("missing"), user(), provided(), fixed("root.b")))
     assert where(it, submission("root.a")) == "root.a"
     assert where(it, submission()) == "root.b"
 
@@ -476,7 +476,7 @@ def test_reasons() -> None:
         fixed("root.leaf.x", create=True),
         fixed("root.drains"),
     )
-    it = roster("root.p/", "root.closed", "root.leaf", "root.drains!", rules=rules, root="", drains="*", leaf="*")
+    it = registry("root.p/", "root.closed", "root.leaf", "root.drains!", rules=rules, root="", drains="*", leaf="*")
     assert place(it, submission("x"), who()) == (
         "application rejected: no placement rule matched (provided: queue root.x does not exist; "
         "tag namespace: the application has no such tag; user: user bob may not submit to root.p; "
@@ -484,7 +484,7 @@ def test_reasons() -> None:
         "fixed root.leaf.x: queue root.leaf is a leaf, it cannot have queue root.leaf.x below it; "
         "fixed root.drains: queue root.drains is draining; root.default: does not exist)"
     )
-    assert place(roster("root.default/"), submission(), who()) == (
+    assert place(registry("root.default/"), submission(), who()) == (
         "application rejected: no placement rule matched "
         "(provided: the application names no queue; root.default: queue root.default is a parent)"
     )
@@ -502,7 +502,7 @@ def test_reasons() -> None:
 )
 def test_mistakes(asked: PlacementRule, application: AddApplication, text: str) -> None:
     """An error names what is wrong and the rule that found it, on one line of readable length."""
-    placed = place(roster("root.leaf", rules=(asked,)), application, who(application.user))
+    placed = place(registry("root.leaf", rules=(asked,)), application, who(application.user))
     assert placed == f"application rejected: {text}"
 
 
@@ -543,7 +543,7 @@ def test_whatever_the_names(
     """A reason on one line, or a place that the partition can use as it is; the same again; and nobody was changed."""
     told = [each for each in QUEUES if each in queues and not ("p." in each and "root.p/" not in queues)]
     told = [each for each in told if not ("d." in each and "root.d/!" not in queues)]
-    it = roster(*told, rules=tuple(rules), root=open_to, p="eve.x")
+    it = registry(*told, rules=tuple(rules), root=open_to, p="eve.x")
     application = submission(name, tags | FORCED if forced else tags, submitter)
     by = UserGroups(submitter, ("ops", "dev"))
     before = [(path, queue_core.state, queue_core.config) for path, queue_core in it.queues.items()]

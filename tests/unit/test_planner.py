@@ -25,7 +25,7 @@ def test_one_allocation_a_step() -> None:
     running: list[int] = []
 
     def look(core: PartitionCore, _: SchedulerCore) -> None:
-        running.append(sum(len(it.allocations) for it in core.roster.nodes.values()))
+        running.append(sum(len(it.allocations) for it in core.registry.nodes.values()))
 
     it = world(tree(queue("a")), placements_max=1, after_step=look)
     it.given(app("app-1"), ask("t1", "app-1", vcore=1), ask("t2", "app-1", vcore=1))

@@ -31,7 +31,7 @@ def waiting(*asks: int) -> World:
 
 
 def core(it: World, name: str) -> NodeCore:
-    return it.direct.core.roster.nodes[NodeID(name)]
+    return it.direct.core.registry.nodes[NodeID(name)]
 
 
 def cycle(it: World) -> Cycle:
@@ -60,7 +60,7 @@ def test_one_batch_for_each_owner() -> None:
     """Commit sends one batch to each node touched, settle one to each leaf; then nothing is unconfirmed."""
     it = waiting(3, 3)
     sent: list[str] = []
-    for owner in (core(it, "n1"), core(it, "n2"), it.direct.core.roster.leaf(QueuePath("root.a"))):
+    for owner in (core(it, "n1"), core(it, "n2"), it.direct.core.registry.leaf(QueuePath("root.a"))):
         watch(owner, sent)
     result = cycle(it)
     assert sent == ["PlaceBatch to n1", "PlaceBatch to n2", "SettleBatch to root.a"]
@@ -100,7 +100,7 @@ def test_states_follow_the_leaf() -> None:
     core(it, "n1").handle(SetCapacity(0, {"vcore": 2}))
     cycle(it)
     assert it.state_of("app-1") == "Starting"
-    assert it.direct.core.roster.leaf_of("app-1").applications["app-1"].state == "Starting"  # type: ignore[arg-type,index]
+    assert it.direct.core.registry.leaf_of("app-1").applications["app-1"].state == "Starting"  # type: ignore[arg-type,index]
     assert it.queue("root.a")["runningApplications"] == 1
 
 

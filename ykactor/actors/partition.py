@@ -98,7 +98,7 @@ class PartitionActor:
         on_cycle: Callable[[PartitionName, int, Cycle], None] | None = None,
     ) -> None:
         self.core = PartitionCore(config)
-        self.scheduler_core = SchedulerCore(self.core.roster, reserves=reserves)
+        self.scheduler_core = SchedulerCore(self.core.registry, reserves=reserves)
         self.inbox: Mailbox[PartitionCommand] = Mailbox(f"partition {config.name}", INBOX_MAX)
         self.cycles = 0
         self.busy = False
@@ -231,7 +231,7 @@ class PartitionActor:
     async def _answer(self, command: PartitionCommand) -> None:
         match command:
             case SwitchConfig(config, ballot, done):
-                if await ballot.vote(self.core.name, "" if command.afresh else objection(self.core.roster, config)):
+                if await ballot.vote(self.core.name, "" if command.afresh else objection(self.core.registry, config)):
                     await self._intake([Reset(), ApplyConfig(config)] if command.afresh else [ApplyConfig(config)])
                 done(self.core.name)
             case Administer(request, done):

@@ -60,7 +60,7 @@ class DirectPartition:
         reserves: bool = True,
     ) -> None:
         self.core = PartitionCore(config)
-        self.scheduler = SchedulerCore(self.core.roster, reserves=reserves)
+        self.scheduler = SchedulerCore(self.core.registry, reserves=reserves)
         self._budget = budget
         self._publish = publish
         self._after_step = after_step
@@ -138,7 +138,7 @@ class DirectPartitions:
     def switch(self, now_ns: int, config: SchedulerConfig) -> str:
         """Put another configuration into force; answers why not, and then nothing has changed."""
         change = changeover(self.partitions, config)
-        objections = [objection(self.partitions[name].core.roster, partition) for name, partition in change.kept.items()]
+        objections = [objection(self.partitions[name].core.registry, partition) for name, partition in change.kept.items()]
         if any(objections):
             return "\n".join(filter(None, objections))
         for name, partition in change.kept.items():

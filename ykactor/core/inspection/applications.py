@@ -9,7 +9,7 @@ from ykactor.core.inspection.nodes import may_still_preempt
 from ykactor.core.messages.asks import Ask, order_of, shape_of
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.objects.application import Application
-from ykactor.core.objects.registry import Roster
+from ykactor.core.objects.registry import Registry
 from ykactor.core.queueing.equivalence import HAS_NODE, RESERVES
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.priorities import Priority
@@ -20,7 +20,7 @@ from ykactor.core.values.resources import pruned
 _FAILING = ApplicationState.FAILING
 
 
-def applications(roster: Roster, state: SchedulerState) -> Iterator[str]:
+def applications(registry: Registry, state: SchedulerState) -> Iterator[str]:
     """Every live application waits in the index with exactly its asks; those with a pair of ask and placeholder are known."""
     pairs = {it for it in state.applications.values() if it.gang is not None and it.gang.has_pair() and it.state is not _FAILING}
     known = {it for applications in state.pairs.by_leaf.values() for it in applications} | state.pairs.aside.keys()
@@ -28,9 +28,9 @@ def applications(roster: Roster, state: SchedulerState) -> Iterator[str]:
     for account in state.tree.nodes.values():
         keeping = sorted(it.application_id for it in state.applications.values() if it.holds_slot and account in it.leaf.path_up)
         yield from differs(f"account {account.path}", "who keeps a slot", sorted(account.accepted), keeping)
-    expected = sorted(roster.applications)
+    expected = sorted(registry.applications)
     yield from differs("application index", "the set of applications", sorted(state.applications), expected)
-    for leaf in leaves_of(roster):
+    for leaf in leaves_of(registry):
         for application_id, application in leaf.applications.items():
             if application_id in state.applications:
                 waiting = state.applications[application_id]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ykactor.core.objects.leaf import LeafCore
-from ykactor.core.objects.registry import Roster
+from ykactor.core.objects.registry import Registry
 from ykactor.core.values.resources import Resource, add_to, pruned
 
 
@@ -23,6 +23,6 @@ def total_of(resources: Iterable[Resource]) -> Resource:
     return pruned(total)
 
 
-def leaves_of(roster: Roster) -> list[LeafCore]:
+def leaves_of(registry: Registry) -> list[LeafCore]:
     """All leaves."""
-    return [queue for queue in roster.queues.values() if isinstance(queue, LeafCore)]
+    return [queue for queue in registry.queues.values() if isinstance(queue, LeafCore)]

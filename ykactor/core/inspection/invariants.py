@@ -21,19 +21,19 @@ def violations(partition: PartitionCore, scheduler: SchedulerCore, *, strict_max
     Cost:   O(all asks, allocations and nodes).
     Source: SC-131.
     """
-    roster, state = partition.roster, scheduler.state
+    registry, state = partition.registry, scheduler.state
     return [
-        *objects.membership(roster),
-        *objects.allocations(roster),
-        *objects.node_amounts(roster),
-        *nodes.node_index(roster, state.nodes),
+        *objects.membership(registry),
+        *objects.allocations(registry),
+        *objects.node_amounts(registry),
+        *nodes.node_index(registry, state.nodes),
         *nodes.reservations(state),
-        *preemption.preemptions(roster, state),
-        *applications.applications(roster, state),
-        *usage.tree(roster, state),
-        *usage.usage(roster, state.tree, strict_max=strict_max),
-        *usage.trackers(roster, state),
-        *orders.orders(roster, state),
+        *preemption.preemptions(registry, state),
+        *applications.applications(registry, state),
+        *usage.tree(registry, state),
+        *usage.usage(registry, state.tree, strict_max=strict_max),
+        *usage.trackers(registry, state),
+        *orders.orders(registry, state),
         *orders.watched_classes(state),
         *preemption.quota_clocks(state),
     ]

@@ -10,18 +10,18 @@ from ykactor.core.messages.asks import Ask, ask_id, shape_of
 from ykactor.core.nodes.index import NodeIndex
 from ykactor.core.nodes.reservations import Reservation
 from ykactor.core.objects.node import NodeCore
-from ykactor.core.objects.registry import Roster
+from ykactor.core.objects.registry import Registry
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import NodeID
 from ykactor.core.values.resources import pruned
 
 
-def node_index(roster: Roster, index: NodeIndex) -> Iterator[str]:
+def node_index(registry: Registry, index: NodeIndex) -> Iterator[str]:
     """The index is the nodes as they are, in the order of PR-62."""
-    yield from differs("node index", "the set of nodes", sorted(index.nodes), sorted(roster.nodes))
-    policy = roster.config.node_sort_policy
+    yield from differs("node index", "the set of nodes", sorted(index.nodes), sorted(registry.nodes))
+    policy = registry.config.node_sort_policy
     expected = []
-    for node_id, core in roster.nodes.items():
+    for node_id, core in registry.nodes.items():
         node = index.nodes.get(node_id)
         if node is None:
             continue

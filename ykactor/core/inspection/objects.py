@@ -7,31 +7,31 @@ from collections.abc import Iterator
 from ykactor.core.inspection.checks import differs, leaves_of, total_of
 from ykactor.core.messages.asks import AskID, ask_id
 from ykactor.core.objects.parent import ParentCore
-from ykactor.core.objects.registry import Roster
+from ykactor.core.objects.registry import Registry
 from ykactor.core.values.ids import ApplicationID, NodeID, QueuePath
 from ykactor.core.values.resources import pruned
 
 
-def membership(roster: Roster) -> Iterator[str]:
-    """Every application is in one leaf, the one that the roster names; every parent knows its children."""
+def membership(registry: Registry) -> Iterator[str]:
+    """Every application is in one leaf, the one that the registry names; every parent knows its children."""
     found: dict[ApplicationID, QueuePath] = {}
-    for leaf in leaves_of(roster):
+    for leaf in leaves_of(registry):
         for application_id in leaf.applications:
             if application_id in found:
                 yield f"application {application_id}: is in {leaf.path} and in {found[application_id]}, expected one queue"
             found[application_id] = leaf.path
-    yield from differs("partition", "the leaf of each application", roster.applications, found)
-    for path, queue in roster.queues.items():
-        children = {other for other in roster.queues if other.rpartition(".")[0] == path}
+    yield from differs("partition", "the leaf of each application", registry.applications, found)
+    for path, queue in registry.queues.items():
+        children = {other for other in registry.queues if other.rpartition(".")[0] == path}
         known = set(queue.children) if isinstance(queue, ParentCore) else set()
         yield from differs(f"queue {path}", "the child set", sorted(known), sorted(children))
 
 
-def allocations(roster: Roster) -> Iterator[str]:
+def allocations(registry: Registry) -> Iterator[str]:
     """Nothing runs twice, nothing runs that its application does not know, and nothing waits that runs."""
     places: dict[AskID, NodeID] = {}
     foreign: dict[str, NodeID] = {}
-    for node_id, node in roster.nodes.items():
+    for node_id, node in registry.nodes.items():
         for where in node.allocations:
             if where in places:
                 yield f"allocation {where[1]} of {where[0]}: runs on {node_id} and on {places[where]}, expected one node"
@@ -40,12 +40,12 @@ def allocations(roster: Roster) -> Iterator[str]:
             if key in foreign:
                 yield f"foreign allocation {key}: is on {node_id} and on {foreign[key]}, expected one node"
             foreign[key] = node_id
-    for leaf in leaves_of(roster):
+    for leaf in leaves_of(registry):
         for application in leaf.applications.values():
             for key in application.asks.keys() & application.allocations.keys():
                 yield f"ask {key} of {application.application_id}: waits and runs, expected one of them"
             for ask, node_id in application.allocations.values():
-                on_node = roster.nodes[node_id].allocations.get(ask_id(ask)) if node_id in roster.nodes else None
+                on_node = registry.nodes[node_id].allocations.get(ask_id(ask)) if node_id in registry.nodes else None
                 if places.pop(ask_id(ask), None) != node_id or on_node is not ask:
                     yield f"allocation {ask.spec.allocation_key} of {application.application_id}: not on its node {node_id}"
             for placeholder, (real, node_id) in application.gang.replacing.items():  # SC-131: it has its place on another node
@@ -55,9 +55,9 @@ def allocations(roster: Roster) -> Iterator[str]:
         yield f"node {node_id}: runs {key} of {application_id}, which does not know it"
 
 
-def node_amounts(roster: Roster) -> Iterator[str]:
+def node_amounts(registry: Registry) -> Iterator[str]:
     """capacity = allocated + occupied + available, per type, on every node."""
-    for node in roster.nodes.values():
+    for node in registry.nodes.values():
         where, running, foreign = f"node {node.node_id}", node.allocations.values(), node.foreign.values()
         yield from differs(where, "allocated", pruned(node.allocated), total_of(ask.spec.resource for ask in running))
         yield from differs(where, "occupied", pruned(node.occupied), total_of(spec.resource for spec in foreign))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ykactor.core.inspection.checks import differs
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.objects.leaf import LeafCore
-from ykactor.core.objects.registry import Roster
+from ykactor.core.objects.registry import Registry
 from ykactor.core.queueing.equivalence import LineKey
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.priorities import sort_rank
@@ -18,7 +18,7 @@ from ykactor.core.values.ids import ApplicationID
 _BEGINNING = frozenset({ApplicationState.ACCEPTED, ApplicationState.STARTING})
 
 
-def orders(roster: Roster, state: SchedulerState) -> Iterator[str]:
+def orders(registry: Registry, state: SchedulerState) -> Iterator[str]:
     """Children and applications have the places that their keys give them; whoever has nothing pending has none (PR-29)."""
     for path, account in state.tree.nodes.items():
         if account.parent is not None:
@@ -27,7 +27,7 @@ def orders(roster: Roster, state: SchedulerState) -> Iterator[str]:
             yield from differs(f"account {path}", "the place", place.group_key, None if account.priority is None else key)
             if account.priority is not None:
                 yield from differs(f"account {path}", "the pending resource of its place", dict(place.vector), account.pending)
-        leaf = roster.queues.get(path)
+        leaf = registry.queues.get(path)
         if isinstance(leaf, LeafCore):
             there = [name for name in leaf.applications if name in state.applications]
             yield from _leaf_order(account, [state.applications[name] for name in there])

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 from ykactor.core.inspection.checks import differs
 from ykactor.core.messages.asks import shape_of
-from ykactor.core.objects.registry import Roster
+from ykactor.core.objects.registry import Registry
 from ykactor.core.preemption.quota_clocks import gives_back
 from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.resources import Resource, add_to, pruned
 
 
-def preemptions(roster: Roster, state: SchedulerState) -> Iterator[str]:
+def preemptions(registry: Registry, state: SchedulerState) -> Iterator[str]:
     """Victims run and were told to go; whoever they go for waits and has a node; queues count the sum (PE-93)."""
     books, applications = state.preemptions, state.applications
     preempting: dict[QueueUsage, Resource] = {account: {} for account in state.tree.nodes.values()}
@@ -21,7 +21,7 @@ def preemptions(roster: Roster, state: SchedulerState) -> Iterator[str]:
     for (application_id, key), (size, _) in books.victims.items():
         where = f"victim {key} of {application_id}"
         leaf = applications[application_id].leaf
-        truth = roster.leaf(leaf.path).applications[application_id]
+        truth = registry.leaf(leaf.path).applications[application_id]
         if key not in truth.allocations or key not in truth.gang.released:
             yield f"{where}: does not run, or was not told to go"
         else:

@@ -52,7 +52,7 @@ def final_state(partition: PartitionCore, state: SchedulerState) -> dict[str, An
             "schedulable": node.schedulable,
             "occupied": _shown(node.occupied),
         }
-        for node_id, node in sorted(partition.roster.nodes.items())
+        for node_id, node in sorted(partition.registry.nodes.items())
     }
     return {"queues": queues, "applications": dict(sorted(applications.items())), "nodes": nodes}
 
@@ -62,7 +62,7 @@ def _queue_state(partition: PartitionCore, account: QueueNode) -> dict[str, Any]
         "allocated": _shown(account.allocated),
         "pending": _shown(account.pending),
         "priority": PRIORITY_MIN if account.priority is None else account.priority,
-        "state": partition.roster.queues[account.path].state.value,
+        "state": partition.registry.queues[account.path].state.value,
     }
 
 
@@ -89,7 +89,7 @@ def partition_state(partition: PartitionCore, state: SchedulerState) -> dict[str
     if state.enforces_quotas():
         for account, start_ns in state.clocks.starts.items():
             shown["queues"][account.path]["quotaPreemptionStartTime"] = start_ns
-    for node_id, node in partition.roster.nodes.items():
+    for node_id, node in partition.registry.nodes.items():
         shown["nodes"][node_id] |= {
             "capacity": node.capacity,
             "available": saturated(node.available),

@@ -10,7 +10,7 @@ from ykactor.core.inspection.applications import _priority
 from ykactor.core.inspection.checks import differs, total_of
 from ykactor.core.messages.states import COUNTED_AS_RUNNING
 from ykactor.core.objects.leaf import LeafCore
-from ykactor.core.objects.registry import Roster
+from ykactor.core.objects.registry import Registry
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.priorities import Priority, queue_priority
 from ykactor.core.queueing.tree import QueueNode, QueueTree
@@ -21,16 +21,16 @@ from ykactor.core.values.ids import ApplicationID, QueuePath
 from ykactor.core.values.resources import QUANTITY_MAX, Resource, pruned, saturated
 
 
-def tree(roster: Roster, state: SchedulerState) -> Iterator[str]:
+def tree(registry: Registry, state: SchedulerState) -> Iterator[str]:
     """One account for each queue, with its settings; root's max is what the nodes offer (QU-30)."""
     tree = state.tree
-    yield from differs("ledger", "the set of accounts", list(tree.nodes), list(roster.queues))
+    yield from differs("ledger", "the set of accounts", list(tree.nodes), list(registry.queues))
     yield from differs("ledger", "the number of unconfirmed charges", len(state.ledger.unconfirmed), 0)
-    total = total_of(node.capacity for node in roster.nodes.values())
+    total = total_of(node.capacity for node in registry.nodes.values())
     offered = total if any(quantity > 0 for quantity in total.values()) else None
     yield from differs("ledger", "the cluster's total", tree.root_max, offered and saturated(offered))
     for path, account in tree.nodes.items():
-        queue = roster.queues.get(path)
+        queue = registry.queues.get(path)
         if queue is not None:
             limit = queue.config.max if account.parent else tree.root_max
             yield from differs(f"account {path}", "is_leaf", account.is_leaf, isinstance(queue, LeafCore))
@@ -38,7 +38,7 @@ def tree(roster: Roster, state: SchedulerState) -> Iterator[str]:
             yield from differs(f"account {path}", "max", account.max, limit)
 
 
-def usage(roster: Roster, tree: QueueTree, *, strict_max: bool) -> Iterator[str]:
+def usage(registry: Registry, tree: QueueTree, *, strict_max: bool) -> Iterator[str]:
     """Usage, slots, priority and share of each queue, reckoned from its applications or its children."""
     fair_max: dict[QueuePath, Resource] = {}
     below: dict[QueueNode, list[QueueNode]] = {}
@@ -50,7 +50,7 @@ def usage(roster: Roster, tree: QueueTree, *, strict_max: bool) -> Iterator[str]
         fair_max[path] = {**(fair_max[account.parent.path] if account.parent else {}), **own}
     for path, account in tree.nodes.items():
         where = f"account {path}"
-        queue = roster.queues.get(path)
+        queue = registry.queues.get(path)
         if isinstance(queue, LeafCore):
             yield from _leaf_usage(where, account, queue)
         else:
@@ -93,14 +93,14 @@ def _compare(
     yield from differs(where, "the priority", account.priority, queue_priority(raw, account.config.properties))
 
 
-def trackers(roster: Roster, state: SchedulerState) -> Iterator[str]:
+def trackers(registry: Registry, state: SchedulerState) -> Iterator[str]:
     """Every application holds the trackers that the limits on its path give it, and they hold the sum of what it uses."""
     used: dict[Tracker, list[Resource]] = {tracker: [] for tracker in state.trackers.held.values()}
     counted: dict[Tracker, set[ApplicationID]] = {tracker: set() for tracker in used}
     holders: Counter[Tracker] = Counter()
     for waiting in state.applications.values():
         account = state.leaf_of(waiting)
-        application = roster.leaf(account.path).applications[waiting.application_id]
+        application = registry.leaf(account.path).applications[waiting.application_id]
         where = f"waiting application {waiting.application_id}"
         names = set(_tracker_names(account, waiting)) if waiting.enrolled else set()
         yield from differs(where, "what it counts against", {(it.path, it.whose) for it in waiting.trackers}, names)

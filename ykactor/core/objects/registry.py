@@ -16,7 +16,7 @@ QueueCore = LeafCore | ParentCore
 Core = QueueCore | NodeCore
 
 
-class Roster:
+class Registry:
     """The members of one partition."""
 
     def __init__(self, config: PartitionConfig) -> None:

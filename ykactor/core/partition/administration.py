@@ -16,7 +16,7 @@ from ykactor.core.objects.application import Application
 from ykactor.core.objects.commands import GiveAway, TakeOver
 from ykactor.core.objects.exchange import Exchange, send
 from ykactor.core.objects.leaf import LeafCore
-from ykactor.core.objects.registry import Roster
+from ykactor.core.objects.registry import Registry
 from ykactor.core.placement.admission import gang_objection
 from ykactor.core.placement.placement import closure
 from ykactor.core.placement.rules import RECOVERY_QUEUE, brief
@@ -28,23 +28,23 @@ Objections = Callable[[ApplicationID, QueuePath], str]
 _BEFORE_GANG = frozenset({ApplicationState.NEW, ApplicationState.ACCEPTED})
 
 
-def refusal_of(roster: Roster, objections: Objections, request: Administration, who: UserGroups | None) -> str:
+def refusal_of(registry: Registry, objections: Objections, request: Administration, who: UserGroups | None) -> str:
     """Why the request cannot be carried out, or "". ``who`` is None for the resource manager, which may do all."""
-    if request.application_id not in roster.applications:
+    if request.application_id not in registry.applications:
         return f"failed to find application {brief(request.application_id)}"
-    leaf = roster.leaf_of(request.application_id)
-    why = _forbidden(roster, leaf.path, who)
+    leaf = registry.leaf_of(request.application_id)
+    why = _forbidden(registry, leaf.path, who)
     if why:
         return why
     if isinstance(request, MoveApplication):
-        return _move_objection(roster, objections, leaf, request, who)
+        return _move_objection(registry, objections, leaf, request, who)
     is_failing = leaf.applications[request.application_id].state is ApplicationState.FAILING
     return f"application {request.application_id} is failing already" if is_failing else ""
 
 
-def _forbidden(roster: Roster, path: QueuePath, who: UserGroups | None) -> str:
+def _forbidden(registry: Registry, path: QueuePath, who: UserGroups | None) -> str:
     """Only the resource manager administers the recovery queue (QU-13)."""
-    if who is None or (path != RECOVERY_QUEUE and may_administer([queue.config for queue in roster.lineage(path)], who)):
+    if who is None or (path != RECOVERY_QUEUE and may_administer([queue.config for queue in registry.lineage(path)], who)):
         return ""
     return f"user {brief(who.user)} may not administer {brief(path)}"
 
@@ -56,10 +56,10 @@ def target_of(request: MoveApplication) -> QueuePath:
 
 
 def _move_objection(
-    roster: Roster, objections: Objections, leaf: LeafCore, request: MoveApplication, who: UserGroups | None
+    registry: Registry, objections: Objections, leaf: LeafCore, request: MoveApplication, who: UserGroups | None
 ) -> str:
     path = target_of(request)
-    target = roster.queues.get(path)
+    target = registry.queues.get(path)
     if target is None:
         return f"queue {brief(path)} does not exist"
     if not isinstance(target, LeafCore):
@@ -69,26 +69,26 @@ def _move_objection(
     if path == RECOVERY_QUEUE:
         return f"queue {brief(path)} takes no applications that are moved"
     return (
-        _forbidden(roster, path, who)
-        or closure(roster.lineage(path))
-        or _gang_objection(roster, target, leaf.applications[request.application_id])
+        _forbidden(registry, path, who)
+        or closure(registry.lineage(path))
+        or _gang_objection(registry, target, leaf.applications[request.application_id])
         or objections(request.application_id, path)
     )
 
 
-def _gang_objection(roster: Roster, target: LeafCore, application: Application) -> str:
+def _gang_objection(registry: Registry, target: LeafCore, application: Application) -> str:
     """The conditions for a new gang apply as long as placeholders may still come or run (AP-18, AP-19)."""
     is_coming = bool(application.gang.total) and application.state in _BEFORE_GANG
     if not (is_coming or application.placeholder_count):
         return ""
-    path_up = [queue.config for queue in roster.lineage(target.path)]
+    path_up = [queue.config for queue in registry.lineage(target.path)]
     return gang_objection(application.application_id, application.gang.total if is_coming else {}, path_up)
 
 
-def move(roster: Roster, now_ns: int, application_id: ApplicationID, path: QueuePath) -> Exchange[list[Fact]]:
+def move(registry: Registry, now_ns: int, application_id: ApplicationID, path: QueuePath) -> Exchange[list[Fact]]:
     """Move an application from its leaf to another one; ``refusal_of`` must have had no objection."""
-    leaf = roster.leaf_of(application_id)
+    leaf = registry.leaf_of(application_id)
     (application,) = yield from send([(leaf, GiveAway(application_id))])
-    yield from send([(roster.leaf(path), TakeOver(application))])
-    roster.applications[application_id] = path
+    yield from send([(registry.leaf(path), TakeOver(application))])
+    registry.applications[application_id] = path
     return [ApplicationMoved(now_ns, application_id, leaf.path, path)]

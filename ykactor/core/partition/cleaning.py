@@ -7,7 +7,7 @@ from ykactor.core.messages.states import QueueState
 from ykactor.core.objects.commands import Close, Disown
 from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.parent import ParentCore
-from ykactor.core.objects.registry import QueueCore, Roster
+from ykactor.core.objects.registry import QueueCore, Registry
 from ykactor.core.partition.reload import Reload
 from ykactor.core.values.ids import QueuePath
 
@@ -27,13 +27,13 @@ def _becomes_leaf(queue: QueueCore) -> bool:
     return isinstance(queue, ParentCore) and not queue.config.is_parent
 
 
-def cleaning(roster: Roster, now_ns: int) -> Reload:
+def cleaning(registry: Registry, now_ns: int) -> Reload:
     """What removes the queues that are due, children before parents, so that an empty chain goes at once (QU-96)."""
-    reload = Reload(dict(roster.queues), [], [], [])
-    due = [path for path, queue in roster.queues.items() if is_due(queue)]
+    reload = Reload(dict(registry.queues), [], [], [])
+    due = [path for path, queue in registry.queues.items() if is_due(queue)]
     disowned: dict[ParentCore, list[QueuePath]] = {}
     while due:
-        queue = roster.queues[due.pop()]
+        queue = registry.queues[due.pop()]
         reload.sends.append((queue, Close()))
         if not _goes(queue):
             reload.queues[queue.path] = LeafCore(queue.config)
@@ -41,7 +41,7 @@ def cleaning(roster: Roster, now_ns: int) -> Reload:
             continue
         del reload.queues[queue.path]
         reload.facts.append(QueueRemoved(now_ns, queue.path, queue.config.managed))
-        parent = roster.queues[QueuePath(queue.path.rpartition(".")[0])]
+        parent = registry.queues[QueuePath(queue.path.rpartition(".")[0])]
         assert isinstance(parent, ParentCore)
         disowned.setdefault(parent, []).append(queue.path)
         if len(disowned[parent]) == len(parent.children) and (_goes(parent) or _becomes_leaf(parent)):

@@ -1,6 +1,6 @@
 """The partition: it orders the input, gives each submission to its owner, and fires the timers.
 
-Owns the order of input and the sets of queues, nodes and applications (the ``Roster``). ``ingest``, ``administer`` and ``fire``
+Owns the order of input and the sets of queues, nodes and applications (the ``Registry``). ``ingest``, ``administer`` and ``fire``
 are generators (see ``objects.exchange``): they yield commands for owners and return facts. How ordinary submissions are
 handled is in ``rounds``; who may enter in ``placement.admission``; which queues there are in ``reload`` and ``cleaning``; what
 the nodes offer together in ``cluster``.
@@ -41,7 +41,7 @@ from ykactor.core.messages.submissions import (
 from ykactor.core.objects.commands import Close, Decommission, EndAllocations, FailAll, FireTimers, SetSchedulable, Terminate
 from ykactor.core.objects.exchange import send
 from ykactor.core.objects.leaf import LeafCore
-from ykactor.core.objects.registry import Roster
+from ykactor.core.objects.registry import Registry
 from ykactor.core.partition.administration import Objections, move, refusal_of, target_of
 from ykactor.core.partition.cleaning import cleaning, is_due
 from ykactor.core.partition.cluster import Cluster
@@ -62,11 +62,11 @@ class PartitionCore:
 
     def __init__(self, config: PartitionConfig) -> None:
         self.name = config.name
-        self.roster = Roster(config)
+        self.registry = Registry(config)
         self.timers = Timers()
-        self._cluster = Cluster(self.name, self.roster.nodes)
+        self._cluster = Cluster(self.name, self.registry.nodes)
         self._users = Users()
-        self._rounds = Rounds(self.name, self.roster, self._cluster, self._users, self.timers)
+        self._rounds = Rounds(self.name, self.registry, self._cluster, self._users, self.timers)
 
     # ---- input
 
@@ -86,7 +86,7 @@ class PartitionCore:
     def _alone(self, now_ns: int, submission: Submission) -> Round:
         match submission:
             case UpdateNode(node_id):
-                if node_id not in self.roster.nodes:
+                if node_id not in self.registry.nodes:
                     return []
                 return (yield from self._decommission(now_ns, node_id))
             case ApplyConfig(config):
@@ -101,12 +101,12 @@ class PartitionCore:
 
     def _decommission(self, now_ns: int, node_id: NodeID) -> Round:
         """The node leaves, and what ran on it ends (SC-112)."""
-        core = self.roster.nodes[node_id]
+        core = self.registry.nodes[node_id]
         (facts,) = yield from send([(core, SetSchedulable(now_ns, False))])
         (asks,) = yield from send([(core, Decommission())])
         orphans: dict[LeafCore, list[tuple[ApplicationID, AllocationKey]]] = {}
         for ask in asks:
-            leaf = self.roster.leaf_of(ask.spec.application_id)
+            leaf = self.registry.leaf_of(ask.spec.application_id)
             orphans.setdefault(leaf, []).append((ask.spec.application_id, ask.spec.allocation_key))
         self._cluster.take_out(node_id)
         *root_max, removed = self._cluster.update_total(NodeRemoved(now_ns, node_id))
@@ -121,8 +121,8 @@ class PartitionCore:
 
     def _reset(self, now_ns: int) -> Round:
         """A new registration: applications first, so that nodes leave empty; dynamic queues are cleaned up next (SC-141)."""
-        facts = yield from self._rounds.of_leaves(now_ns, [RemoveApplication(name) for name in self.roster.applications])
-        for node_id in list(self.roster.nodes):
+        facts = yield from self._rounds.of_leaves(now_ns, [RemoveApplication(name) for name in self.registry.applications])
+        for node_id in list(self.registry.nodes):
             facts += yield from self._decommission(now_ns, node_id)
         self.timers.cleaning_ns = now_ns
         self.timers.forget_ended()
@@ -137,13 +137,13 @@ class PartitionCore:
         """
         name = request.application_id
         who = None if request.who is None else self._users.administrator(now_ns, request.who)
-        refusal = refusal_of(self.roster, objections, request, who)
+        refusal = refusal_of(self.registry, objections, request, who)
         if refusal:
             return [RequestRefused(now_ns, name, refusal)]
         if isinstance(request, MoveApplication):
-            facts = yield from move(self.roster, now_ns, name, target_of(request))
+            facts = yield from move(self.registry, now_ns, name, target_of(request))
         else:
-            (facts,) = yield from send([(self.roster.leaf_of(name), Terminate(now_ns, name))])
+            (facts,) = yield from send([(self.registry.leaf_of(name), Terminate(now_ns, name))])
             self._rounds.keep_ended(facts)
         self.note(facts)
         return facts
@@ -152,15 +152,15 @@ class PartitionCore:
 
     def _apply_config(self, now_ns: int, config: PartitionConfig) -> Round:
         """Switch to another queue tree between two decisions, or change nothing (CF-58, CF-59)."""
-        refusal = objection(self.roster, config)
+        refusal = objection(self.registry, config)
         if refusal:
             return [ConfigurationChanged(now_ns, False, refusal)]
-        reload = yield from difference(self.roster, config, now_ns)
-        before = self.roster.config
+        reload = yield from difference(self.registry, config, now_ns)
+        before = self.registry.config
         changes = (*partition_changes(before, config), *reload.changes)
         # chosen once for each partition (CF-79)
-        self.roster.config = structs.replace(config, user_group_resolver=before.user_group_resolver)
-        self.roster.queues = reload.queues
+        self.registry.config = structs.replace(config, user_group_resolver=before.user_group_resolver)
+        self.registry.queues = reload.queues
         yield from send(reload.sends)
         if any(is_due(queue) for queue in reload.queues.values()):
             self._arm_cleaner(now_ns)
@@ -173,23 +173,23 @@ class PartitionCore:
 
     def _clean_queues(self, now_ns: int) -> Round:
         self.timers.cleaning_ns = None
-        reload = cleaning(self.roster, now_ns)
-        self.roster.queues = reload.queues
+        reload = cleaning(self.registry, now_ns)
+        self.registry.queues = reload.queues
         yield from send(reload.sends)
         return reload.facts
 
     def _remove(self, now_ns: int) -> Round:
         """The partition leaves the configuration: its applications fail, its nodes and queues go (CF-56)."""
-        leaves = [queue for queue in self.roster.queues.values() if isinstance(queue, LeafCore)]
+        leaves = [queue for queue in self.registry.queues.values() if isinstance(queue, LeafCore)]
         failure = FailAll(now_ns, "PartitionRemoved", f"Partition {self.name} Removed")
         replies = yield from send([(leaf, failure) for leaf in leaves])
         facts = [fact for reply in replies for fact in reply]
         yield from self._rounds.change_nodes(facts)
         self._rounds.keep_ended(facts)
-        for node_id in list(self.roster.nodes):
+        for node_id in list(self.registry.nodes):
             facts += yield from self._decommission(now_ns, node_id)
-        closing = list(self.roster.queues.values())[::-1]
-        self.roster.queues = {}
+        closing = list(self.registry.queues.values())[::-1]
+        self.registry.queues = {}
         yield from send([(queue, Close()) for queue in closing])
         return [*facts, *(QueueRemoved(now_ns, queue.path, queue.config.managed) for queue in closing)]
 
@@ -198,7 +198,7 @@ class PartitionCore:
     def fire(self, now_ns: int) -> Round:
         """Fire every timer that is due, in the order of their deadlines, then clean up."""
         facts: list[Fact] = []
-        leaves = [self.roster.queues.get(path) for path in self.timers.due_leaves(now_ns)]
+        leaves = [self.registry.queues.get(path) for path in self.timers.due_leaves(now_ns)]
         replies = yield from send([(leaf, FireTimers(now_ns)) for leaf in leaves if isinstance(leaf, LeafCore)])
         expired = [timer for reply in replies for timer in reply]
         for _, caused in sorted(expired, key=lambda timer: timer[0]):
@@ -222,12 +222,12 @@ class PartitionCore:
         """Look through facts, own and the scheduler's, for what sets a timer."""
         for fact in facts:
             if type(fact) is ApplicationChanged or (type(fact) is Allocated and fact.ask.spec.placeholder):
-                queue = self.roster.queues.get(fact.queue)
+                queue = self.registry.queues.get(fact.queue)
                 if isinstance(queue, LeafCore):
                     self.timers.note_leaf(queue.path, queue.deadline_ns)
             elif type(fact) is ApplicationLeft or type(fact) is ApplicationMoved:
                 if type(fact) is ApplicationMoved:
-                    self.timers.note_leaf(fact.to_queue, self.roster.leaf(fact.to_queue).deadline_ns)
-                queue = self.roster.queues.get(fact.queue)
+                    self.timers.note_leaf(fact.to_queue, self.registry.leaf(fact.to_queue).deadline_ns)
+                queue = self.registry.queues.get(fact.queue)
                 if queue is not None and is_due(queue):
                     self._arm_cleaner(fact.at_ns)

@@ -17,7 +17,7 @@ from ykactor.core.objects.commands import Adopt, Close, Configure
 from ykactor.core.objects.exchange import Exchange, Send
 from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.parent import ParentCore
-from ykactor.core.objects.registry import QueueCore, Roster
+from ykactor.core.objects.registry import QueueCore, Registry
 from ykactor.core.placement.dynamic import limit_changes
 from ykactor.core.values.ids import PartitionName, QueuePath
 
@@ -57,10 +57,10 @@ def walk(config: QueueConfig) -> Iterator[QueueConfig]:
         yield from walk(child)
 
 
-def objection(roster: Roster, config: PartitionConfig) -> str:
+def objection(registry: Registry, config: PartitionConfig) -> str:
     """Why the running tree cannot become ``config``, or "": a leaf with applications cannot be a parent (CF-61)."""
     for queue in walk(config.root):
-        running = roster.queues.get(queue.path)
+        running = registry.queues.get(queue.path)
         if queue.is_parent and isinstance(running, LeafCore) and running.applications:
             return (
                 f"queue {queue.path} cannot become a parent: it is a leaf with {len(running.applications)} applications; "
@@ -73,7 +73,7 @@ class Reload(Struct):
     """The steps to another tree.
 
     Attributes:
-        queues: the roster as it will be.
+        queues: the registry as it will be.
         sends: what to tell the queues.
         facts: what becomes true.
         changes: the same for people.
@@ -85,16 +85,16 @@ class Reload(Struct):
     changes: list[str]
 
 
-def difference(roster: Roster, config: PartitionConfig, now_ns: int) -> Exchange[Reload]:
+def difference(registry: Registry, config: PartitionConfig, now_ns: int) -> Exchange[Reload]:
     """The steps from the running tree to ``config``, to which ``objection`` must have had none; nothing is touched."""
     reload = Reload({}, [], [], [])
     for number, wanted in enumerate(walk(config.root), 1):
-        _keep_or_add(roster, wanted, reload, now_ns)
+        _keep_or_add(registry, wanted, reload, now_ns)
         if number % BREATH == 0:
             yield []
-    for path in sorted(roster.queues):
+    for path in sorted(registry.queues):
         if path not in reload.queues:
-            _drain(roster.queues[path], reload, now_ns)
+            _drain(registry.queues[path], reload, now_ns)
     reload.sends += _adoptions(reload.queues)
     return reload
 
@@ -109,8 +109,8 @@ def _adoptions(queues: dict[QueuePath, QueueCore]) -> list[Send[None]]:
     return [(parent, Adopt(tuple(children))) for parent, children in adopted.items()]
 
 
-def _keep_or_add(roster: Roster, wanted: QueueConfig, reload: Reload, now_ns: int) -> None:
-    queue = roster.queues.get(wanted.path)
+def _keep_or_add(registry: Registry, wanted: QueueConfig, reload: Reload, now_ns: int) -> None:
+    queue = registry.queues.get(wanted.path)
     if queue is None:
         reload.facts.append(QueueAdded(now_ns, wanted.path))
         reload.changes.append(f"queue {wanted.path}: added")

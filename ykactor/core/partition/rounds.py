@@ -41,7 +41,7 @@ from ykactor.core.messages.submissions import (
 from ykactor.core.objects.commands import ChangeAllocations, Entry, SubmitBatch
 from ykactor.core.objects.exchange import Exchange, Send, send
 from ykactor.core.objects.leaf import LeafCore
-from ykactor.core.objects.registry import Roster
+from ykactor.core.objects.registry import Registry
 from ykactor.core.partition.cluster import Cluster
 from ykactor.core.partition.timers import EndedApplication, Timers
 from ykactor.core.placement.admission import Admission
@@ -109,9 +109,9 @@ def in_rounds(submissions: Iterable[Submission]) -> Iterator[ForLeaves | ForNode
 class Rounds:
     """How leaves and nodes handle the submissions of one partition."""
 
-    def __init__(self, name: PartitionName, roster: Roster, cluster: Cluster, users: Users, timers: Timers) -> None:
+    def __init__(self, name: PartitionName, registry: Registry, cluster: Cluster, users: Users, timers: Timers) -> None:
         self._name = name
-        self._roster = roster
+        self._registry = registry
         self._cluster = cluster
         self._users = users
         self._timers = timers
@@ -130,7 +130,7 @@ class Rounds:
         """Let leaves handle submissions, and tell the nodes what begins and ends on them."""
         positioned: dict[int, list[Fact]] = {}
         batches: dict[LeafCore, list[Entry]] = {}
-        admission = Admission(self._name, self._roster, self._users)
+        admission = Admission(self._name, self._registry, self._users)
         for position, submission in enumerate(submissions):
             who = None
             routed: LeafCore | Fact | None
@@ -162,22 +162,22 @@ class Rounds:
         self, now_ns: int, submission: SubmitAllocation | ReleaseAllocations | RemoveApplication
     ) -> LeafCore | Fact | None:
         """The leaf that handles a submission, or the refusal, or None for what is silently ignored (AP-131, AP-132)."""
-        applications = self._roster.applications
+        applications = self._registry.applications
         match submission:
             case SubmitAllocation(spec):
                 if spec.application_id not in applications:  # AP-103
                     reason = f"failed to find application {spec.application_id}"
-                elif spec.node_id is not None and spec.node_id not in self._roster.nodes:  # AP-104
+                elif spec.node_id is not None and spec.node_id not in self._registry.nodes:  # AP-104
                     reason = f"failed to find node {spec.node_id}"
                 else:
-                    return self._roster.leaf_of(spec.application_id)
+                    return self._registry.leaf_of(spec.application_id)
                 return AllocationRejected(now_ns, spec.allocation_key, spec.application_id, reason)
             case ReleaseAllocations(application_id):
-                return self._roster.leaf_of(application_id) if application_id in applications else None
+                return self._registry.leaf_of(application_id) if application_id in applications else None
             case RemoveApplication(application_id):
                 if application_id not in applications:
                     return None  # AP-83
-                return self._roster.leaf(applications.pop(application_id))
+                return self._registry.leaf(applications.pop(application_id))
 
     def _keep_rejected(self, spec: AddApplication, rejected: ApplicationRejected) -> ApplicationRejected:
         """Refused applications stay visible for a while (AP-22)."""
@@ -197,20 +197,20 @@ class Rounds:
             elif type(fact) is AllocationResized:
                 changes.setdefault(fact.node_id, []).extend([(False, fact.before), (True, fact.after)])
         if changes:
-            nodes = self._roster.nodes
+            nodes = self._registry.nodes
             yield from send([(nodes[node_id], ChangeAllocations(batch)) for node_id, batch in changes.items()])
 
     def keep_ended(self, facts: list[Fact]) -> None:
-        """Applications that ended leave the roster and stay visible for a while (AP-70, AP-71)."""
+        """Applications that ended leave the registry and stay visible for a while (AP-70, AP-71)."""
         states: dict[ApplicationID, ApplicationState] = {}
         for fact in facts:
             if type(fact) is ApplicationChanged:
                 states[fact.application_id] = fact.state
             elif type(fact) is ApplicationLeft and not fact.is_removed:
-                path = self._roster.applications.get(fact.application_id)
+                path = self._registry.applications.get(fact.application_id)
                 # the leaf still has it if it is a new application with the same id
-                if path is not None and fact.application_id not in self._roster.leaf(path).applications:
-                    del self._roster.applications[fact.application_id]
+                if path is not None and fact.application_id not in self._registry.leaf(path).applications:
+                    del self._registry.applications[fact.application_id]
                 state = states[fact.application_id]
                 self._timers.note_ended(EndedApplication(fact.application_id, fact.queue, state, fact.at_ns))
 

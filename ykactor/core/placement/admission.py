@@ -1,6 +1,6 @@
 """How an application gets into a partition: its user, its queue, and what is created for it (AP-18 to AP-24, PL-45).
 
-One ``Admission`` serves one round of submissions. It adds to the roster at once, so that the next application of the round
+One ``Admission`` serves one round of submissions. It adds to the registry at once, so that the next application of the round
 finds the queue that this one created, and gathers what the owners have to be told before they get the applications (QU-98).
 """
 
@@ -15,7 +15,7 @@ from ykactor.core.objects.commands import Adopt, Configure
 from ykactor.core.objects.exchange import Send
 from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.parent import ParentCore
-from ykactor.core.objects.registry import QueueCore, Roster
+from ykactor.core.objects.registry import QueueCore, Registry
 from ykactor.core.placement.dynamic import limit_changes, missing, with_quotas
 from ykactor.core.placement.placement import Placed, place
 from ykactor.core.placement.users import Users
@@ -40,9 +40,9 @@ def gang_objection(application_id: ApplicationID, wanted: Resource, path_up: lis
 class Admission:
     """Applications of one round."""
 
-    def __init__(self, partition: PartitionName, roster: Roster, users: Users) -> None:
+    def __init__(self, partition: PartitionName, registry: Registry, users: Users) -> None:
         self._partition = partition
-        self._roster = roster
+        self._registry = registry
         self._users = users
         self._adopted: dict[ParentCore, list[QueuePath]] = {}
         self._quotas: dict[LeafCore, QueueConfig] = {}
@@ -56,15 +56,15 @@ class Admission:
         if isinstance(placed, str):
             return ApplicationRejected(now_ns, spec.application_id, placed)
         facts: list[Fact] = []
-        leaf = self._create(now_ns, placed.path, spec.tags, facts) if placed.creates else self._roster.leaf(placed.path)
+        leaf = self._create(now_ns, placed.path, spec.tags, facts) if placed.creates else self._registry.leaf(placed.path)
         self._set_quotas(now_ns, leaf, spec.tags, facts)
-        self._roster.applications[spec.application_id] = leaf.path
+        self._registry.applications[spec.application_id] = leaf.path
         return leaf, who, facts
 
     def _place(self, spec: AddApplication, who: UserGroups) -> Placed | str:
-        if spec.application_id in self._roster.applications:
+        if spec.application_id in self._registry.applications:
             return f"adding application {spec.application_id} to partition {self._partition}, but application already existed"
-        placed = place(self._roster, spec, who)
+        placed = place(self._registry, spec, who)
         if isinstance(placed, str):
             return f"failed to place application {spec.application_id}: {placed}"
         return (self._gang_objection(spec, placed) if strictly_positive(spec.placeholder_ask) else "") or placed
@@ -77,25 +77,25 @@ class Admission:
     def _settings_at(self, placed: Placed, tags: dict[str, str]) -> tuple[QueueConfig, list[QueueCore]]:
         """The settings that the leaf will have, and the queues above it that are there and are not root."""
         if placed.creates:
-            config = with_quotas(missing(self._roster.queues, placed.path)[-1], tags)
+            config = with_quotas(missing(self._registry.queues, placed.path)[-1], tags)
         else:
-            leaf = self._roster.leaf(placed.path)
+            leaf = self._registry.leaf(placed.path)
             config = with_quotas(self._quotas.get(leaf, leaf.config), tags)
         names = placed.path.split(".")
         paths = [QueuePath(".".join(names[:count])) for count in range(2, len(names))]
-        return config, [self._roster.queues[path] for path in paths if path in self._roster.queues]
+        return config, [self._registry.queues[path] for path in paths if path in self._registry.queues]
 
     def _create(self, now_ns: int, path: QueuePath, tags: dict[str, str], facts: list[Fact]) -> LeafCore:
         """The leaf at ``path`` and every queue that is missing above it (QU-10)."""
-        for config in missing(self._roster.queues, path):
-            above = self._roster.queues[QueuePath(config.path.rpartition(".")[0])]
+        for config in missing(self._registry.queues, path):
+            above = self._registry.queues[QueuePath(config.path.rpartition(".")[0])]
             assert isinstance(above, ParentCore), "placement lets nothing be created below a leaf"
             self._adopted.setdefault(above, []).append(config.path)
             settings = config if config.is_parent else with_quotas(config, tags)
-            self._roster.queues[config.path] = ParentCore(settings) if config.is_parent else LeafCore(settings)
+            self._registry.queues[config.path] = ParentCore(settings) if config.is_parent else LeafCore(settings)
             facts.append(QueueAdded(now_ns, config.path, managed=False))
             facts += limit_changes(None, settings, now_ns)
-        return self._roster.leaf(path)
+        return self._registry.leaf(path)
 
     def _set_quotas(self, now_ns: int, leaf: LeafCore, tags: dict[str, str], facts: list[Fact]) -> None:
         """Every application may bring quotas for its dynamic leaf, the last one wins (QU-100)."""

@@ -14,7 +14,7 @@ from ykactor.core.messages.states import QueueState
 from ykactor.core.messages.submissions import AddApplication
 from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.parent import ParentCore
-from ykactor.core.objects.registry import QueueCore, Roster
+from ykactor.core.objects.registry import QueueCore, Registry
 from ykactor.core.placement.rules import RECOVERY_NAME, RECOVERY_QUEUE, ROOT_QUEUE, Mistake, brief, evaluate, label, tag_value
 from ykactor.core.values.ids import QueuePath
 from ykactor.core.values.quantities import is_true
@@ -48,7 +48,7 @@ def is_forced(tags: dict[str, str]) -> bool:
     return is_true(tag_value(tags, _FORCED_TAG))
 
 
-def place(roster: Roster, application: AddApplication, who: UserGroups) -> Placed | str:
+def place(registry: Registry, application: AddApplication, who: UserGroups) -> Placed | str:
     """The queue for a new application, or why there is none.
 
     The first rule whose queue is usable decides (PL-1); a mistake ends the search, also for forced applications (PL-5).
@@ -60,33 +60,33 @@ def place(roster: Roster, application: AddApplication, who: UserGroups) -> Place
     Source:  PL-1 to PL-5, PL-37 to PL-42.
     """
     tried = []
-    for rule in roster.config.placement_rules or IMPLICIT_RULES:
-        outcome = evaluate(rule, roster, application, who)
+    for rule in registry.config.placement_rules or IMPLICIT_RULES:
+        outcome = evaluate(rule, registry, application, who)
         if isinstance(outcome, Mistake):
             return f"application rejected: {outcome.why}"
         if isinstance(outcome, str):
-            why = _obstacle(roster, outcome, who)
+            why = _obstacle(registry, outcome, who)
             if not why:
-                return Placed(outcome, outcome not in roster.queues)
+                return Placed(outcome, outcome not in registry.queues)
         else:
             why = outcome.why
         tried.append(f"{label(rule)}: {why}")
     if is_forced(application.tags):
-        return Placed(RECOVERY_QUEUE, RECOVERY_QUEUE not in roster.queues)  # unchecked (PL-37)
-    why = _obstacle(roster, DEFAULT_QUEUE, who) if DEFAULT_QUEUE in roster.queues else "does not exist"
+        return Placed(RECOVERY_QUEUE, RECOVERY_QUEUE not in registry.queues)  # unchecked (PL-37)
+    why = _obstacle(registry, DEFAULT_QUEUE, who) if DEFAULT_QUEUE in registry.queues else "does not exist"
     if not why:
         return Placed(DEFAULT_QUEUE, creates=False)
     tried.append(f"{DEFAULT_QUEUE}: {why}")
     return f"{NO_MATCH} ({'; '.join(tried)})"
 
 
-def _obstacle(roster: Roster, path: QueuePath, who: UserGroups) -> str:
+def _obstacle(registry: Registry, path: QueuePath, who: UserGroups) -> str:
     """Why ``who`` may not submit to the queue at ``path``, or to one created there; "" if nothing is in the way.
 
     What counts for a queue that is missing is its nearest existing ancestor (PL-38, PL-39, QU-11).
     """
-    nearest = path if path in roster.queues else _nearest(roster, path)
-    queue = roster.queues[nearest]
+    nearest = path if path in registry.queues else _nearest(registry, path)
+    queue = registry.queues[nearest]
     if nearest != path:
         if isinstance(queue, LeafCore):
             return f"queue {brief(nearest)} is a leaf, it cannot have queue {brief(path)} below it"
@@ -96,7 +96,7 @@ def _obstacle(roster: Roster, path: QueuePath, who: UserGroups) -> str:
             return f"queue {brief(path)} may not be created, the name {RECOVERY_NAME} is reserved"  # QU-10
     elif not isinstance(queue, LeafCore):
         return f"queue {brief(path)} is a parent"
-    lineage = roster.lineage(nearest)
+    lineage = registry.lineage(nearest)
     if not may_submit([each.config for each in lineage], who):
         return f"user {brief(who.user)} may not submit to {brief(nearest)}"
     return closure(lineage)
@@ -112,12 +112,12 @@ def closure(lineage: list[QueueCore]) -> str:
     return ""
 
 
-def _nearest(roster: Roster, path: QueuePath) -> QueuePath:
+def _nearest(registry: Registry, path: QueuePath) -> QueuePath:
     """The deepest queue that exists above the missing ``path``. Searched from root: a submitted path may be very deep."""
     nearest = ROOT_QUEUE
     while True:
         below = path.find(".", len(nearest) + 1)
         longer = QueuePath(path[:below])
-        if below < 0 or longer not in roster.queues:
+        if below < 0 or longer not in registry.queues:
             return nearest
         nearest = longer

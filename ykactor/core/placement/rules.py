@@ -15,7 +15,7 @@ from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import NameFilter, PlacementFilter, PlacementRule
 from ykactor.core.messages.submissions import AddApplication
 from ykactor.core.objects.leaf import LeafCore
-from ykactor.core.objects.registry import Roster
+from ykactor.core.objects.registry import Registry
 from ykactor.core.values.ids import QueuePath
 from ykactor.core.values.quantities import is_queue_name, shown
 
@@ -44,7 +44,7 @@ class Mistake(Struct, frozen=True, gc=False):
 Outcome = QueuePath | NoMatch | Mistake
 
 
-def evaluate(rule: PlacementRule, roster: Roster, application: AddApplication, who: UserGroups) -> Outcome:
+def evaluate(rule: PlacementRule, registry: Registry, application: AddApplication, who: UserGroups) -> Outcome:
     """The path that ``rule`` gives: of a queue that exists or, if the rule says ``create``, of one that may not.
 
     The order of PL-54: value, filter, legality of the name, parent, existence. So an illegal name is a mistake
@@ -59,14 +59,14 @@ def evaluate(rule: PlacementRule, roster: Roster, application: AddApplication, w
     if name is None:
         return Mistake(f"illegal queue name {shown(value)} (rule {label(rule)})")
     if not (name.startswith("root.") or (name == ROOT_QUEUE and rule.name == "fixed")):  # PL-26, PL-33, PL-35
-        above = _parent_path(rule.parent, roster, application, who)
+        above = _parent_path(rule.parent, registry, application, who)
         if not isinstance(above, str):
             return above
         name = f"{above}.{name}"
     path = QueuePath(name)
     if path == RECOVERY_QUEUE or path.startswith(RECOVERY_QUEUE + "."):
         return NoMatch(f"queue {RECOVERY_QUEUE} is not for rules to choose")
-    if not rule.create and path not in roster.queues:
+    if not rule.create and path not in registry.queues:
         return NoMatch(f"queue {brief(path)} does not exist")
     return path
 
@@ -146,17 +146,17 @@ def _queue_name(rule: PlacementRule, value: str) -> str | None:
     return name.lower() if is_queue_name(name) else None
 
 
-def _parent_path(rule: PlacementRule | None, roster: Roster, application: AddApplication, who: UserGroups) -> Outcome:
+def _parent_path(rule: PlacementRule | None, registry: Registry, application: AddApplication, who: UserGroups) -> Outcome:
     """The queue below which an unqualified name goes: what the parent rule gives, root without one (PL-21 to PL-25)."""
     if rule is None:
         return ROOT_QUEUE
-    path = evaluate(rule, roster, application, who)
+    path = evaluate(rule, registry, application, who)
     if isinstance(path, NoMatch):
         return NoMatch(f"parent {label(rule)}: {path.why}")
     if isinstance(path, Mistake):
         return path
     if path == ROOT_QUEUE:
         path = QueuePath("root.root")  # unqualified, like every parent without "root." (PL-23)
-    if isinstance(roster.queues.get(path), LeafCore):
+    if isinstance(registry.queues.get(path), LeafCore):
         return Mistake(f"queue {brief(path)} is a leaf and cannot be a parent (rule {label(rule)})")
     return path

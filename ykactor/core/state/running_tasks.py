@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from ykactor.core.messages.asks import Ask, shape_of
 from ykactor.core.objects.application import Application
 from ykactor.core.objects.node import NodeCore
-from ykactor.core.objects.registry import Roster
+from ykactor.core.objects.registry import Registry
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.values.ids import ApplicationID, NodeID
@@ -19,7 +19,7 @@ from ykactor.core.values.ids import ApplicationID, NodeID
 class RunningTasks:
     """A read-only view of nodes and leaves."""
 
-    def __init__(self, registry: Roster, applications: Mapping[ApplicationID, PendingApplication]) -> None:
+    def __init__(self, registry: Registry, applications: Mapping[ApplicationID, PendingApplication]) -> None:
         self._registry = registry
         self._applications = applications
 

@@ -16,7 +16,7 @@ from ykactor.core.messages.facts import Reserved, Unreserved
 from ykactor.core.messages.states import WINDING_UP, ApplicationState
 from ykactor.core.nodes.index import IndexedNode, NodeIndex
 from ykactor.core.nodes.reservations import Reservation, Reservations
-from ykactor.core.objects.registry import Roster
+from ykactor.core.objects.registry import Registry
 from ykactor.core.preemption.attempts import Preemptions
 from ykactor.core.preemption.quota_clocks import QuotaClocks
 from ykactor.core.queueing.pending import AskClass, PendingApplication
@@ -50,7 +50,7 @@ class SchedulerState:
             failed to find a node.
     """
 
-    def __init__(self, registry: Roster, *, reserves: bool = True) -> None:
+    def __init__(self, registry: Registry, *, reserves: bool = True) -> None:
         self.registry = registry
         self.reserves = reserves
         self.ledger = Ledger()

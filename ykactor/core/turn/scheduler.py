@@ -6,7 +6,7 @@ from typing import Any
 
 from ykactor.core.messages.facts import Fact
 from ykactor.core.objects.exchange import Exchange
-from ykactor.core.objects.registry import Roster
+from ykactor.core.objects.registry import Registry
 from ykactor.core.planner.commit import commit
 from ykactor.core.planner.planner import Planner
 from ykactor.core.planner.settle import settle
@@ -23,7 +23,7 @@ class SchedulerCore:
         reserves: whether asks reserve nodes (SC-50).
     """
 
-    def __init__(self, registry: Roster, *, reserves: bool = True) -> None:
+    def __init__(self, registry: Registry, *, reserves: bool = True) -> None:
         self.state = SchedulerState(registry, reserves=reserves)
         self.planner = Planner(self.state)
         self._observer = Observer(self.state)

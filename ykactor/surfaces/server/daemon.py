@@ -28,7 +28,7 @@ from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
 from ykactor.core.messages.facts import Allocated, ConfigurationChanged, Fact, Preempted, PreemptionRefused
 from ykactor.core.messages.submissions import AddApplication, RefuseConfig, Submission
-from ykactor.core.objects.registry import Roster
+from ykactor.core.objects.registry import Registry
 from ykactor.core.placement.users import NOBODY
 from ykactor.core.turn.turn import Cycle
 from ykactor.core.values.ids import PartitionName
@@ -111,13 +111,13 @@ class Daemon:
         with suppress(trio.ClosedResourceError):  # we are stopping, or just that partition goes
             await self._submit({next(iter(self.partitions)): [RefuseConfig(reason)]})
 
-    def roster(self, partition: PartitionName) -> Roster:
+    def registry(self, partition: PartitionName) -> Registry:
         """Who is there in a partition; to be read only."""
-        return self._partitions.actors[partition].core.roster
+        return self._partitions.actors[partition].core.registry
 
     async def with_groups(self, partition: PartitionName, submissions: list[Submission]) -> list[Submission]:
         """Look up the groups of users who come without (``Gateway.with_groups``)."""
-        if self.roster(partition).config.user_group_resolver != "os":
+        if self.registry(partition).config.user_group_resolver != "os":
             return submissions
         return [await self._with_groups(it) if type(it) is AddApplication else it for it in submissions]
 
@@ -131,7 +131,7 @@ class Daemon:
 
     async def with_own_groups(self, partition: PartitionName, who: UserGroups) -> UserGroups:
         """Look up the groups of an administrator who comes without (``Gateway.with_own_groups``)."""
-        if who.groups or self.roster(partition).config.user_group_resolver != "os":
+        if who.groups or self.registry(partition).config.user_group_resolver != "os":
             return who
         return UserGroups(who.user, await self._groups.groups_of(who.user) or NOBODY.groups)
 
@@ -207,9 +207,9 @@ class Daemon:
         return not any(actor.busy or actor.inbox.statistics().current_buffer_used for actor in self._partitions.actors.values())
 
     def _status(self) -> str:
-        rosters = [self.roster(name) for name in self.partitions]
-        queues = sum(len(roster.queues) for roster in rosters)
-        nodes = sum(len(roster.nodes) for roster in rosters)
+        rosters = [self.registry(name) for name in self.partitions]
+        queues = sum(len(registry.queues) for registry in rosters)
+        nodes = sum(len(registry.nodes) for registry in rosters)
         counts = [actor.scheduler_core.state.preemptions.counts for actor in self._partitions.actors.values()]
         evictions = sum(it.evictions for it in counts)
         preempted = f", {sum(it.preemptions for it in counts)} preemptions of {evictions} allocations" if evictions else ""

@@ -120,7 +120,7 @@ class Reloading:
         actors = self._partitions.actors
         for name in sorted(before ^ set(actors)):
             log_event(log, logging.INFO, "partition_added" if name in actors else "partition_removed", partition=name)
-        queues = sum(len(actor.core.roster.queues) for actor in actors.values())
+        queues = sum(len(actor.core.registry.queues) for actor in actors.values())
         log_event(log, logging.INFO, "config_applied", source=source, checksum=config.checksum, queues=queues)
         for warning in config.warnings:
             log_event(log, logging.WARNING, "config_value_replaced", reason=warning)
