@@ -10,7 +10,7 @@ from ykactor.core.queueing.notified import Told
 from ykactor.core.quota.headroom import Shortage
 from ykactor.core.quota.limits import TrackerTuple
 from ykactor.core.values.ids import ApplicationID
-from ykactor.core.values.sorted_list import Ranking, SortKey
+from ykactor.core.values.sorted_list import SortedList, SortKey
 from ykactor.core.values.times import NEVER
 
 #: What asks can do for themselves where nothing has room for them: reserve a node; that or preempt; preempt only, for they have a
@@ -22,7 +22,7 @@ RESERVES, PREEMPTS, HAS_NODE = range(3)
 QueueKey = tuple[Shape, int]
 
 
-class AskQueue(Ranking[Ask]):
+class AskQueue(SortedList[Ask]):
     """The waiting asks of one application that have one shape and can do the same for themselves, in order."""
 
     __slots__ = ("key", "line", "needs", "parked", "predicate", "required_node", "selector", "shape", "sort_key", "told")
@@ -102,7 +102,7 @@ class Line(Generic[M]):
     def __init__(self, key: LineKey, number: int) -> None:
         self.key = key
         self.number = number
-        self._order: Ranking[M] = Ranking()
+        self._order: SortedList[M] = SortedList()
         self._places: dict[M, SortKey] = {}
         self.sort_key: SortKey | None = None
         self.parked = self.stuck = False

@@ -13,7 +13,7 @@ from ykactor.core.queueing.priorities import sort_rank
 from ykactor.core.queueing.scheduling_queue import Lineup
 from ykactor.core.values.ids import ApplicationID
 from ykactor.core.values.resources import Resource
-from ykactor.core.values.sorted_list import Ranking, SortKey
+from ykactor.core.values.sorted_list import SortedList, SortKey
 
 _STARTING, _ACCEPTED, _FAILING = ApplicationState.STARTING, ApplicationState.ACCEPTED, ApplicationState.FAILING
 
@@ -80,7 +80,7 @@ class LeafOrder:
         #: Lines that are stuck in this generation, and asks that do not stand where the first of them has its place.
         self._stuck: list[AskClass] = []
         self._set_back: list[tuple[PendingApplication, AskQueue]] = []
-        self._kept_back: dict[ApplicationState, Ranking[PendingApplication]] = {_STARTING: Ranking(), _ACCEPTED: Ranking()}
+        self._kept_back: dict[ApplicationState, SortedList[PendingApplication]] = {_STARTING: SortedList(), _ACCEPTED: SortedList()}
         self._places: dict[ApplicationID, tuple[ApplicationState, SortKey]] = {}
         self._starting: set[ApplicationID] = set()
         self._chosen: PendingApplication | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Generic, Protocol, TypeVar
 
-from ykactor.core.values.sorted_list import Ranking, SortKey
+from ykactor.core.values.sorted_list import SortedList, SortKey
 
 
 class Candidate(Protocol):
@@ -25,7 +25,7 @@ class Lineup(Generic[C]):
     __slots__ = ("_generation", "_parked", "_ready")
 
     def __init__(self) -> None:
-        self._ready: Ranking[C] = Ranking()
+        self._ready: SortedList[C] = SortedList()
         self._parked: dict[C, None] = {}
         self._generation = 0
 

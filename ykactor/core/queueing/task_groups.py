@@ -10,7 +10,7 @@ from collections import Counter
 from ykactor.core.messages.asks import Ask
 from ykactor.core.values.ids import AllocationKey, NodeID
 from ykactor.core.values.resources import Resource, add_to, subtract_from
-from ykactor.core.values.sorted_list import Ranking, SortKey
+from ykactor.core.values.sorted_list import SortedList, SortKey
 
 Holder = tuple[Ask, NodeID]
 
@@ -32,9 +32,9 @@ class WaitingGang:
         self.total = total
         self.secured: Resource = {}
         self.open_groups: set[str] = set()
-        self.held: Ranking[Ask] = Ranking()
+        self.held: SortedList[Ask] = SortedList()
         self._held_counts: Counter[str] = Counter()
-        self.free: dict[str, Ranking[Holder]] = {}
+        self.free: dict[str, SortedList[Holder]] = {}
         self._places: dict[AllocationKey, tuple[str, SortKey]] = {}
         self.is_over = False
 
@@ -56,7 +56,7 @@ class WaitingGang:
     def offer(self, ask: Ask, node_id: NodeID) -> None:
         """A placeholder that runs may be replaced."""
         group, key = ask.spec.task_group_name, (ask.created_ns, ask.spec.allocation_key)
-        self.free.setdefault(group, Ranking()).add(key, (ask, node_id))
+        self.free.setdefault(group, SortedList()).add(key, (ask, node_id))
         self._places[ask.spec.allocation_key] = group, key
 
     def resize(self, before: Ask, after: Ask) -> None:

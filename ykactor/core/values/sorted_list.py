@@ -12,7 +12,7 @@ SortKey = tuple[Any, ...]
 T = TypeVar("T")
 
 
-class Ranking(Generic[T]):
+class SortedList(Generic[T]):
     """Items in the order of their keys.
 
     Adding and removing are a bisection and a memory move of pointers (a few us among 100,000), except at the front, where
