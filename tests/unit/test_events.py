@@ -12,7 +12,7 @@ from ykactor.wire.si.events import events
 S = 10**9
 SPEC = AllocationSpec("t1", "app-1", {"vcore": 1000}, priority=3, tags={"k": "v"}, allow_preempt_other=True)
 ASK = Ask(SPEC, created_ns=0, arrival=1)
-ALLOCATED = fact.Allocated(S, ASK, "root.a", "n1", payer=fact.Payer("alice"))
+ALLOCATED = fact.Allocated(S, ASK, "root.a", "n1", charged_to=fact.ChargedTo("alice"))
 
 
 def released(kind: str = "STOPPED_BY_RM", message: str = "m", *, with_node: bool = False) -> fact.Released:
@@ -107,7 +107,7 @@ NODE_ALLOC_REMOVE = ("NODE", "n1", "REMOVE", "NODE_ALLOC", "t1", "", RES)
             ],
         ),
         (
-            fact.Allocated(S, ASK, "root.a", "n1", payer=fact.Payer("alice", "dev")),
+            fact.Allocated(S, ASK, "root.a", "n1", charged_to=fact.ChargedTo("alice", "dev")),
             [
                 NODE_ALLOC_ADD,
                 ("USERGROUP", "alice", "ADD", "UG_USER_RESOURCE", "root.a", "", RES),
@@ -118,7 +118,7 @@ NODE_ALLOC_REMOVE = ("NODE", "n1", "REMOVE", "NODE_ALLOC", "t1", "", RES)
         (fact.Allocated(S, ASK, "root.a", "n1"), [("APP", "app-1", "ADD", "APP_ALLOC", "t1", "", RES)]),
         (fact.NodeUseChanged(S, ASK, "root.a", "n1", Change.REMOVE), [NODE_ALLOC_REMOVE]),
         (
-            fact.UsageChanged(S, fact.Payer("", "dev"), "root.a", Change.REMOVE, RES),
+            fact.UsageChanged(S, fact.ChargedTo("", "dev"), "root.a", Change.REMOVE, RES),
             [("USERGROUP", "dev", "REMOVE", "UG_GROUP_RESOURCE", "root.a", "", RES)],
         ),
         (

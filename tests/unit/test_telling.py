@@ -9,7 +9,7 @@ from ykactor.core.messages.kinds import Change, QueueLimit
 from ykactor.core.messages.states import ApplicationEvent
 
 ASK = Ask(AllocationSpec("t1", "app-1", {"vcore": 1}), 0, 1)  # type: ignore[arg-type]
-ALICE = fact.Payer("alice")
+ALICE = fact.ChargedTo("alice")
 OTHER = fact.NodeSchedulable(0, "n1", True)  # type: ignore[arg-type]
 USED = fact.NodeUseChanged(0, ASK, "root.a", "n1", Change.ADD)  # type: ignore[arg-type]
 CHARGED = fact.UsageChanged(0, ALICE, "root.a", Change.ADD, {"vcore": 1})  # type: ignore[arg-type]
@@ -47,7 +47,7 @@ def test_long_lists_come_in_parts() -> None:
 
 def test_a_placement_with_its_consequences() -> None:
     """State changes stand before the allocation, whatever else it causes behind it (AP-96)."""
-    placed = fact.Allocated(0, ASK, "root.a", "n1", payer=ALICE)  # type: ignore[arg-type]
+    placed = fact.Allocated(0, ASK, "root.a", "n1", charged_to=ALICE)  # type: ignore[arg-type]
     own = changed("app-1", "Starting")
     late = fact.ReleaseStarted(0, ASK, "root.a", "n1", "TIMEOUT", "m")  # type: ignore[arg-type]
     assert told_with([own, late], placed) == [USED, own, CHARGED, ALLOCATED, late]

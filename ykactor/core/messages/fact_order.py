@@ -53,9 +53,9 @@ def told_with(changes: list[Fact], allocated: Allocated) -> list[Fact]:
     states = [fact for fact in changes if type(fact) is ApplicationChanged]
     rest = [fact for fact in changes if type(fact) is not ApplicationChanged]
     at_ns, ask, queue, node_id = allocated.at_ns, allocated.ask, allocated.queue, allocated.node_id
-    assert allocated.payer is not None
-    usage = UsageChanged(at_ns, allocated.payer, queue, _ADD, ask.spec.resource)
-    alone = structs.replace(allocated, payer=None)
+    assert allocated.charged_to is not None
+    usage = UsageChanged(at_ns, allocated.charged_to, queue, _ADD, ask.spec.resource)
+    alone = structs.replace(allocated, charged_to=None)
     return [NodeUseChanged(at_ns, ask, queue, node_id, _ADD), *states, usage, alone, *rest]
 
 

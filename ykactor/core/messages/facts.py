@@ -15,7 +15,7 @@ from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueueP
 from ykactor.core.values.resources import Resource
 
 
-class Payer(Struct, frozen=True, gc=False):
+class ChargedTo(Struct, frozen=True, gc=False):
     """Who is charged for what an application uses; a name that is empty is nobody's (QU-67)."""
 
     user: str
@@ -181,14 +181,14 @@ class AllocationResized(BaseFact, frozen=True, gc=False):
 class Allocated(BaseFact, frozen=True, gc=False):
     """An ask was placed, or an allocation that came with a node was accepted (``recovered``).
 
-    With ``payer`` it also tells the ``NodeUseChanged`` and the ``UsageChanged`` that go with it, in the order of EV-30.
+    With ``charged_to`` it also tells the ``NodeUseChanged`` and the ``UsageChanged`` that go with it, in the order of EV-30.
     """
 
     ask: Ask
     queue: QueuePath
     node_id: NodeID
     recovered: bool = False
-    payer: Payer | None = None
+    charged_to: ChargedTo | None = None
 
 
 class Released(BaseFact, frozen=True, gc=False):
@@ -219,7 +219,7 @@ class NodeUseChanged(BaseFact, frozen=True, gc=False):
 class UsageChanged(BaseFact, frozen=True, gc=False):
     """A user, and the group that the application counts against, use more (``change`` ADD) or less (REMOVE) in a leaf (EV-28)."""
 
-    payer: Payer
+    charged_to: ChargedTo
     queue: QueuePath
     change: Change
     resource: Resource

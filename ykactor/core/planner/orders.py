@@ -84,7 +84,7 @@ class Placement(Struct, gc=False):
 
 def placement(now_ns: int, leaf: QueueNode, application: PendingApplication, ask: Ask, node: IndexedNode) -> Placement:
     """The order to run ``ask`` on ``node``."""
-    allocated = Allocated(now_ns, ask, leaf.path, node.node_id, False, application.payer)
+    allocated = Allocated(now_ns, ask, leaf.path, node.node_id, False, application.charged_to)
     return Placement(allocated, leaf, application, node, not application.counted)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ykactor.core.config.access import UserGroups
 from ykactor.core.messages.asks import Ask, Shape, order_of, shape_of
-from ykactor.core.messages.facts import ApplicationAdded, Payer
+from ykactor.core.messages.facts import ApplicationAdded, ChargedTo
 from ykactor.core.messages.states import COUNTED_AS_RUNNING, ApplicationState
 from ykactor.core.queueing.equivalence import HAS_NODE, PREEMPTS, RESERVES, AskQueue, Line, QueueKey
 from ykactor.core.queueing.priorities import Priority, PriorityBag
@@ -39,7 +39,7 @@ class PendingApplication:
         in_lines: the ``slots_needed`` of these lines; None while it is in no line.
         backoff_ns: until when it is left alone (SC-38); 0 while it is not.
         enrolled: whether it holds its ``trackers`` yet (see ``limits``), which it does from its first ask or allocation on.
-        group: what it counts against beside its user; None is no group. ``payer`` has both.
+        group: what it counts against beside its user; None is no group. ``charged_to`` has both.
         counted: whether its trackers count it as an application (QU-74).
         gang: its task groups; None while it has none.
         held: what keeps it from starting, as far as it was told (``told.HELD_BY_QUEUE``, ``HELD_BY_LIMIT``).
@@ -66,7 +66,7 @@ class PendingApplication:
         "leaf",
         "lineup",
         "opened",
-        "payer",
+        "charged_to",
         "priorities",
         "queues",
         "reserved",
@@ -87,7 +87,7 @@ class PendingApplication:
         self.arrival = fact.arrival
         self.stateaware = fact.stateaware
         self.who = UserGroups(fact.user, fact.groups)
-        self.payer = Payer(fact.user)
+        self.charged_to = ChargedTo(fact.user)
         self.submission_ns = fact.submission_ns
         self.state = ApplicationState.NEW
         self.allocated: Resource = {}
@@ -227,7 +227,7 @@ class PendingApplication:
     def choose(self, group: GroupChoice | None) -> None:
         """Count against this group; its trackers are another matter."""
         self.group = group
-        self.payer = Payer(self.who.user, group.group if group is not None else "")
+        self.charged_to = ChargedTo(self.who.user, group.group if group is not None else "")
 
     def hold(self, trackers: TrackerTuple) -> None:
         """Count against these trackers from now on, with what runs already."""

@@ -88,17 +88,17 @@ def _report_change(
     node_id: NodeID,
 ) -> None:
     """What follows for node and user; a resize leaves the node's allocations as they are."""
-    leaf, payer, consequences = application.leaf, application.payer, work.consequences
+    leaf, charged_to, consequences = application.leaf, application.charged_to, work.consequences
     if ended is None or begun is None:
         work.is_out_of_order = True
         either, change = (ended, Change.REMOVE) if ended else (begun, Change.ADD)
         assert either is not None
         consequences.append(NodeUseChanged(at_ns, either, leaf.path, node_id, change))
-        consequences += enrolment.usage_changed(at_ns, payer, leaf, change, either.spec.resource)
+        consequences += enrolment.usage_changed(at_ns, charged_to, leaf, change, either.spec.resource)
     else:
         before, after = ended.spec.resource, begun.spec.resource
-        consequences += enrolment.usage_changed(at_ns, payer, leaf, Change.ADD, positive(subtracted(after, before)))
-        consequences += enrolment.usage_changed(at_ns, payer, leaf, Change.REMOVE, positive(subtracted(before, after)))
+        consequences += enrolment.usage_changed(at_ns, charged_to, leaf, Change.ADD, positive(subtracted(after, before)))
+        consequences += enrolment.usage_changed(at_ns, charged_to, leaf, Change.REMOVE, positive(subtracted(before, after)))
 
 
 #: By type of fact.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ykactor.core.config.access import Principal, PrincipalKind
-from ykactor.core.messages.facts import Fact, GroupLinkChanged, LimitChanged, Payer, UsageChanged
+from ykactor.core.messages.facts import ChargedTo, Fact, GroupLinkChanged, LimitChanged, UsageChanged
 from ykactor.core.messages.kinds import Change
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.quota.ledger import QueueUsage
@@ -19,7 +19,7 @@ def enrol(state: SchedulerState, at_ns: int, application: PendingApplication) ->
     leaf = application.leaf
     application.choose(choose_group(leaf.limits_up(), application.who))
     facts = _link_changed(at_ns, application, application.group, Change.SET)
-    facts += usage_changed(at_ns, Payer("", application.payer.group), leaf, Change.ADD, application.allocated)
+    facts += usage_changed(at_ns, ChargedTo("", application.charged_to.group), leaf, Change.ADD, application.allocated)
     facts += _first_sights(state, at_ns, application)
     _hold_trackers(state, application)
     return facts
@@ -37,14 +37,14 @@ def leave(state: SchedulerState, at_ns: int, application: PendingApplication) ->
 def move(state: SchedulerState, at_ns: int, application: PendingApplication, old: QueueUsage) -> list[Fact]:
     """The application has come from the leaf ``old``: its limits are those of the new path."""
     leaf = application.leaf
-    facts = usage_changed(at_ns, application.payer, old, Change.REMOVE, application.allocated)
+    facts = usage_changed(at_ns, application.charged_to, old, Change.REMOVE, application.allocated)
     if application.enrolled:
         state.trackers.let_go(application.trackers)
         application.let_go()
         facts += _change_group(at_ns, application, keep_group(leaf.limits_up(), application.who, application.group))
         facts += _first_sights(state, at_ns, application)
         _hold_trackers(state, application)
-    return facts + usage_changed(at_ns, application.payer, leaf, Change.ADD, application.allocated)
+    return facts + usage_changed(at_ns, application.charged_to, leaf, Change.ADD, application.allocated)
 
 
 def renew(state: SchedulerState, at_ns: int, application: PendingApplication) -> list[Fact]:
@@ -53,20 +53,20 @@ def renew(state: SchedulerState, at_ns: int, application: PendingApplication) ->
     if application.enrolled:
         limits_up = application.leaf.limits_up()
         if application.group is not None and not still_holds(limits_up, application.group):
-            before = application.payer.group
+            before = application.charged_to.group
             facts += _change_group(at_ns, application, choose_group(limits_up, application.who))
-            if application.payer.group != before:  # what runs counts against the other group (QU-77)
-                leaf, after = application.leaf, application.payer.group
-                facts += usage_changed(at_ns, Payer("", before), leaf, Change.REMOVE, application.allocated)
-                facts += usage_changed(at_ns, Payer("", after), leaf, Change.ADD, application.allocated)
+            if application.charged_to.group != before:  # what runs counts against the other group (QU-77)
+                leaf, after = application.leaf, application.charged_to.group
+                facts += usage_changed(at_ns, ChargedTo("", before), leaf, Change.REMOVE, application.allocated)
+                facts += usage_changed(at_ns, ChargedTo("", after), leaf, Change.ADD, application.allocated)
         _hold_trackers(state, application)
     return facts
 
 
-def usage_changed(at_ns: int, payer: Payer, leaf: QueueUsage, change: Change, resource: Resource) -> list[Fact]:
+def usage_changed(at_ns: int, charged_to: ChargedTo, leaf: QueueUsage, change: Change, resource: Resource) -> list[Fact]:
     """That a user and its group use more or less; empty where nobody is charged."""
-    if resource and (payer.user or payer.group):
-        return [UsageChanged(at_ns, payer, leaf.path, change, saturated(resource))]
+    if resource and (charged_to.user or charged_to.group):
+        return [UsageChanged(at_ns, charged_to, leaf.path, change, saturated(resource))]
     return []
 
 

@@ -92,17 +92,17 @@ def _of_node(it: fact.Allocated | fact.NodeUseChanged, partition: str, sequence:
     )
 
 
-def _of_payer(
-    it: fact.Allocated | fact.UsageChanged, partition: str, first: int, payer: fact.Payer, change: str, resource: Resource
+def _of_charged(
+    it: fact.Allocated | fact.UsageChanged, partition: str, first: int, charged_to: fact.ChargedTo, change: str, resource: Resource
 ) -> list[si.EventRecord]:
     """The user uses more or less, and the group if the application counts against one."""
     at_ns, queue, detail = it.at_ns, it.queue, "UG_USER_RESOURCE"
     records = []
-    if payer.user:
-        records = [si.EventRecord(first, "USERGROUP", payer.user, change, detail, at_ns, queue, "", partition, queue, resource)]
-    if payer.group:
+    if charged_to.user:
+        records = [si.EventRecord(first, "USERGROUP", charged_to.user, change, detail, at_ns, queue, "", partition, queue, resource)]
+    if charged_to.group:
         detail, last = "UG_GROUP_RESOURCE", first + len(records)
-        records += [si.EventRecord(last, "USERGROUP", payer.group, change, detail, at_ns, queue, "", partition, queue, resource)]
+        records += [si.EventRecord(last, "USERGROUP", charged_to.group, change, detail, at_ns, queue, "", partition, queue, resource)]
     return records
 
 
@@ -115,12 +115,12 @@ def _ask_removed(it: fact.AskRemoved, partition: str, first: int) -> list[si.Eve
 
 
 def _allocated(it: fact.Allocated, partition: str, first: int) -> list[si.EventRecord]:
-    """With its payer, all that a placement changes; else it follows what was told of node and user already."""
-    payer = it.payer
-    if payer is None:
+    """With its charged_to, all that a placement changes; else it follows what was told of node and user already."""
+    charged_to = it.charged_to
+    if charged_to is None:
         return [_of_application(it, partition, first, "ADD", "APP_ALLOC")]
     records = [_of_node(it, partition, first, "ADD")]
-    records += _of_payer(it, partition, first + 1, payer, "ADD", it.ask.spec.resource)
+    records += _of_charged(it, partition, first + 1, charged_to, "ADD", it.ask.spec.resource)
     records.append(_of_application(it, partition, first + len(records), "ADD", "APP_ALLOC"))
     return records
 
@@ -135,7 +135,7 @@ def _node_use_changed(it: fact.NodeUseChanged, partition: str, first: int) -> li
 
 
 def _usage_changed(it: fact.UsageChanged, partition: str, first: int) -> list[si.EventRecord]:
-    return _of_payer(it, partition, first, it.payer, it.change, it.resource)
+    return _of_charged(it, partition, first, it.charged_to, it.change, it.resource)
 
 
 _ASK_EVENTS: dict[type, Callable[[Any, str, int], list[si.EventRecord]]] = {
