@@ -9,7 +9,7 @@ from ykactor.core.inspection.invariants import violations
 from ykactor.core.messages.asks import AllocationSpec
 from ykactor.core.messages.facts import Preempted, PreemptionRefused
 from ykactor.core.messages.submissions import Submission, SubmitAllocation
-from ykactor.core.preemption.cycles import TAKEN_MAX, Loops
+from ykactor.core.preemption.cycles import TAKEN_MAX, CycleGuard
 from ykactor.core.values.ids import QueuePath
 
 PROD, TEST = QueuePath("root.prod"), QueuePath("root.test")
@@ -31,8 +31,8 @@ def starving():
     return it
 
 
-def loops_of(it) -> Loops:
-    return it.direct.scheduler.state.preemptions.loops
+def loops_of(it) -> CycleGuard:
+    return it.direct.scheduler.state.preemptions.cycle_guard
 
 
 def told(it, kind: type) -> list:
@@ -41,24 +41,24 @@ def told(it, kind: type) -> list:
 
 def test_taking_back_is_refused() -> None:
     """What a leaf had to give of a type it may not take back from the one that got it; others may, and other types."""
-    loops = Loops()
-    loops.note(TEST, PROD, ["vcore"])
-    assert "would take vcore back from root.prod" in loops.objection(PROD, TEST, ["memory", "vcore"])
-    assert loops.objection(TEST, PROD, ["vcore"]) == ""
-    assert loops.objection(PROD, TEST, ["memory"]) == ""
-    assert loops.objection(PROD, QueuePath("root.dev"), ["vcore"]) == ""
-    loops.reset()
-    assert loops.objection(PROD, TEST, ["vcore"]) == ""
+    cycle_guard = CycleGuard()
+    cycle_guard.note(TEST, PROD, ["vcore"])
+    assert "would take vcore back from root.prod" in cycle_guard.objection(PROD, TEST, ["memory", "vcore"])
+    assert cycle_guard.objection(TEST, PROD, ["vcore"]) == ""
+    assert cycle_guard.objection(PROD, TEST, ["memory"]) == ""
+    assert cycle_guard.objection(PROD, QueuePath("root.dev"), ["vcore"]) == ""
+    cycle_guard.reset()
+    assert cycle_guard.objection(PROD, TEST, ["vcore"]) == ""
 
 
 def test_memory_is_bounded() -> None:
     """However many queues take from each other, so many exchanges are remembered: the newest."""
-    loops = Loops()
+    cycle_guard = CycleGuard()
     names = [QueuePath(f"root.q{n}") for n in range(TAKEN_MAX + 3)]
     for victim, preemptor in pairwise(names):
-        loops.note(victim, preemptor, ["vcore"])
-    assert loops.objection(names[1], names[0], ["vcore"]) == ""
-    assert loops.objection(names[-1], names[-2], ["vcore"]) != ""
+        cycle_guard.note(victim, preemptor, ["vcore"])
+    assert cycle_guard.objection(names[1], names[0], ["vcore"]) == ""
+    assert cycle_guard.objection(names[-1], names[-2], ["vcore"]) != ""
 
 
 def test_the_book_refuses_with_a_reason() -> None:

@@ -91,7 +91,7 @@ class Preemptor:
 
     def _note_exchange(self, leaf: QueueNode, victims: list[Victim], lacking: list[str]) -> str:
         """Note what the queue takes of what it has too little of; returns why it may not, and then nothing is noted."""
-        cycles = self._state.preemptions.loops
+        cycles = self._state.preemptions.cycle_guard
         for victim in victims:
             if objection := cycles.objection(victim.leaf.path, leaf.path, _used(victim.task, lacking)):
                 return objection
@@ -127,7 +127,7 @@ class Preemptor:
         victims = [victim for victim in found if victim.task in chosen]
         plan.report(self._entry(plan.now_ns, leaf, ask, node.node_id, "it requires this node", victims, wanted, []))
         self._state.preemptions.begin(leaf, application, ask, {})
-        self._state.preemptions.loops.reset()
+        self._state.preemptions.cycle_guard.reset()
         _evict(plan, leaf, ask, victims, f"preempting allocations to free up resources to run daemon set ask: {_key(ask)}")
 
     def _remark(self, plan: Plan, leaf: QueueNode, ask: Ask, node_id: NodeID) -> None:

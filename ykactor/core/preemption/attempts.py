@@ -12,7 +12,7 @@ from msgspec import Struct, field
 
 from ykactor.core.messages.asks import Ask, AskID, ask_id
 from ykactor.core.messages.facts import Preempted
-from ykactor.core.preemption.cycles import Loops
+from ykactor.core.preemption.cycles import CycleGuard
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.values.resources import Resource, add_to, subtract_from
@@ -79,7 +79,7 @@ class Preemptions:
         #: One more whenever what queues will use has changed by a contest or a victim.
         self.changes = 0
         self.counts = Counts()
-        self.loops = Loops()
+        self.cycle_guard = CycleGuard()
         #: The last attempt of asks that wait; of one that requires its node: the last in vain.
         self.attempts: dict[AskID, Attempt] = {}
 
@@ -123,7 +123,7 @@ class Preemptions:
         """A task has gone; answers whether it had been told to. If not, that is a change from outside."""
         found = self.victims.pop(ask_id(task), None)
         if found is None:
-            self.loops.reset()
+            self.cycle_guard.reset()
             return False
         size, identity = found
         for queue in leaf.path_up:

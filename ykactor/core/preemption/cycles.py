@@ -55,7 +55,7 @@ OUTSIDE = frozenset(
 TAKEN_MAX = 10_000
 
 
-class Loops:
+class CycleGuard:
     """What leaves have taken from leaves in the present epoch, by type."""
 
     def __init__(self) -> None:

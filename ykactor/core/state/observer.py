@@ -68,7 +68,7 @@ class Observer:
 
     def _observe(self, fact: Fact) -> None:
         if type(fact) in OUTSIDE:
-            self._state.preemptions.loops.reset()
+            self._state.preemptions.cycle_guard.reset()
         handler = self._handlers.get(type(fact))
         if handler is not None:
             handler(self._state, self._work, fact)

@@ -26,7 +26,7 @@ BREATH = 1000
 
 def configuration_changed(state: SchedulerState, work: Worklist, fact: ConfigurationChanged) -> Iterator[None]:
     """At once, before the next fact: what follows may be about new queues."""
-    state.preemptions.loops.reset()
+    state.preemptions.cycle_guard.reset()
     if fact.is_accepted:
         yield from _apply(state, work, fact.at_ns)
 
