@@ -58,9 +58,9 @@ def _application(application: Application, waiting: PendingApplication, fought_f
         queued += len(asks)
         if any((ask.spec.allocation_key in waiting.reserving) is not (kind == HAS_NODE) for ask in asks):
             yield f"{where}: asks with a node and without stand in one line, expected kind {kind}"
-        contests = [ask for ask in asks if kind != RESERVES and not ask.spec.allow_preempt_other]
-        if contests:
-            yield f"{where}: {len(contests)} asks stand with those that may preempt, expected none"
+        attempts = [ask for ask in asks if kind != RESERVES and not ask.spec.allow_preempt_other]
+        if attempts:
+            yield f"{where}: {len(attempts)} asks stand with those that may preempt, expected none"
         if [shape_of(ask.spec) for ask in asks] != [shape] * len(asks):
             yield f"{where}: asks of several shapes wait in one line, expected {shape}"
         if queue.told is not None:

@@ -28,19 +28,19 @@ def preemptions(registry: Registry, state: SchedulerState) -> Iterator[str]:
             yield from differs(where, "the size", size, truth.allocations[key][0].spec.resource)
         for queue in leaf.path_up:
             add_to(preempting[queue], size)
-    for identity, contest in books.by_ask.items():
-        where = f"contest of {identity}"
+    for identity, attempt in books.by_ask.items():
+        where = f"attempt of {identity}"
         application = applications[identity[0]]
         leaf = application.leaf
-        yield from differs(where, "the application", contest.application, application)
-        yield from differs(where, "the ask", application.reserving.get(identity[1]), contest.ask)
-        yield from differs(where, "whether it is won", contest.won_ns is not None, not contest.waits_for)
-        for victim in contest.waits_for:
+        yield from differs(where, "the application", attempt.application, application)
+        yield from differs(where, "the ask", application.reserving.get(identity[1]), attempt.ask)
+        yield from differs(where, "whether it is won", attempt.won_ns is not None, not attempt.waits_for)
+        for victim in attempt.waits_for:
             if victim not in books.victims or books.victims[victim][1] != identity:
                 yield f"{where}: waits for {victim}, which has gone or goes for somebody else"
-        pinned = shape_of(contest.ask.spec)[1] is not None
-        claim = {} if pinned else {name: amount for name, amount in contest.ask.spec.resource.items() if amount > 0}
-        yield from differs(where, "the claim", contest.claim, claim)
+        pinned = shape_of(attempt.ask.spec)[1] is not None
+        claim = {} if pinned else {name: amount for name, amount in attempt.ask.spec.resource.items() if amount > 0}
+        yield from differs(where, "the claim", attempt.claim, claim)
         for queue in leaf.path_up:
             add_to(claims[queue], claim)
     for account in preempting:

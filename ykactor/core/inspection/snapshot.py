@@ -13,7 +13,7 @@ from ykactor.core.nodes.predicates import Predicates
 from ykactor.core.nodes.reservations import Reservation
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.planner.explain import explain
-from ykactor.core.preemption.attempts import Contest
+from ykactor.core.preemption.attempts import PreemptionAttempt
 from ykactor.core.queueing.equivalence import HAS_NODE, AskQueue
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.priorities import PRIORITY_MIN
@@ -172,20 +172,20 @@ def _reservations(state: SchedulerState, waiting: PendingApplication) -> list[Re
 
 
 def _keeps(state: SchedulerState, reservation: Reservation) -> str:
-    contest = state.preemptions.by_ask.get(ask_id(reservation.ask))
-    if contest is not None:
-        return f"node {reservation.node.node_id} is kept for it; {_progress(contest)}"
+    attempt = state.preemptions.by_ask.get(ask_id(reservation.ask))
+    if attempt is not None:
+        return f"node {reservation.node.node_id} is kept for it; {_progress(attempt)}"
     tried = state.preemptions.attempt_of(reservation.ask)
     came_of_it = f"; {tried.why}" if tried is not None and tried.why else ""
     return f"node {reservation.node.node_id} is kept for it until it has room{came_of_it}"
 
 
-def _progress(contest: Contest) -> str:
-    left = len(contest.waits_for)
-    gone = f"{contest.victims_count - left} of {contest.victims_count} that were told to go for it have gone"
+def _progress(attempt: PreemptionAttempt) -> str:
+    left = len(attempt.waits_for)
+    gone = f"{attempt.victims_count - left} of {attempt.victims_count} that were told to go for it have gone"
     if not left:
         return gone
-    names = [f"{key} of {application_id}" for application_id, key in islice(contest.waits_for, _EXAMPLES_MAX)]
+    names = [f"{key} of {application_id}" for application_id, key in islice(attempt.waits_for, _EXAMPLES_MAX)]
     more = f" and {left - len(names)} more" if left > len(names) else ""
     return f"{gone}, it waits for {', '.join(names)}{more}"
 

@@ -22,7 +22,7 @@ from ykactor.core.values.times import S_NS
 RETRY_NS = 15 * S_NS
 
 
-class Contest(Struct):
+class PreemptionAttempt(Struct):
     """An ask that has others go for it; while it lasts it does not try again.
 
     Attributes:
@@ -39,7 +39,7 @@ class Contest(Struct):
     won_ns: int | None = None
 
 
-class Attempt(Struct, frozen=True, gc=False):
+class LastAttempt(Struct, frozen=True, gc=False):
     """That an ask tried to preempt, when, and why it came to nothing ("" if it did not)."""
 
     at_ns: int
@@ -70,33 +70,33 @@ class Counts(Struct):
 
 
 class Preemptions:
-    """All contests of a partition, their victims, and the attempts of asks that wait."""
+    """All attempts of a partition, their victims, and the attempts of asks that wait."""
 
     def __init__(self) -> None:
-        self.by_ask: dict[AskID, Contest] = {}
+        self.by_ask: dict[AskID, PreemptionAttempt] = {}
         #: What has to go, with the size that counts as going, and for which ask; None for a queue over its quota.
         self.victims: dict[AskID, tuple[Resource, AskID | None]] = {}
-        #: One more whenever what queues will use has changed by a contest or a victim.
+        #: One more whenever what queues will use has changed by a attempt or a victim.
         self.changes = 0
         self.counts = Counts()
         self.cycle_guard = CycleGuard()
         #: The last attempt of asks that wait; of one that requires its node: the last in vain.
-        self.attempts: dict[AskID, Attempt] = {}
+        self.attempts: dict[AskID, LastAttempt] = {}
 
     def begin(self, leaf: QueueUsage, application: PendingApplication, ask: Ask, claim: Resource) -> None:
         """An ask has others go for it."""
         self.changes += 1
-        self.by_ask[ask_id(ask)] = Contest(ask, application, claim, {})
+        self.by_ask[ask_id(ask)] = PreemptionAttempt(ask, application, claim, {})
         for queue in leaf.path_up:
             add_to(queue.claims, claim)
 
     def end(self, leaf: QueueUsage, ask: Ask, *, runs: bool = False) -> None:
         """The ask ``runs``, is gone, or has lost its node: what it fought for is nobody's."""
         self.changes += 1
-        contest = self.by_ask.pop(ask_id(ask))
+        attempt = self.by_ask.pop(ask_id(ask))
         self.counts.in_vain += not runs
         for queue in leaf.path_up:
-            subtract_from(queue.claims, contest.claim)
+            subtract_from(queue.claims, attempt.claim)
 
     def add_victim(self, leaf: QueueUsage, task: Ask, preemptor: Ask | None) -> None:
         """A task has been told to go."""
@@ -107,9 +107,9 @@ class Preemptions:
         for queue in leaf.path_up:
             add_to(queue.preempting, task.spec.resource)
         if identity is not None:
-            contest = self.by_ask[identity]
-            contest.waits_for[ask_id(task)] = None
-            contest.victims_count += 1
+            attempt = self.by_ask[identity]
+            attempt.waits_for[ask_id(task)] = None
+            attempt.victims_count += 1
 
     def resize_victim(self, leaf: QueueUsage, task: Ask) -> None:
         """A task that has been told to go has another size."""
@@ -128,18 +128,18 @@ class Preemptions:
         size, identity = found
         for queue in leaf.path_up:
             subtract_from(queue.preempting, size)
-        contest = self.by_ask.get(identity) if identity is not None else None
-        if contest is not None and ask_id(task) in contest.waits_for:  # not of an earlier contest of the ask
-            del contest.waits_for[ask_id(task)]
-            if not contest.waits_for:
-                contest.won_ns = at_ns
+        attempt = self.by_ask.get(identity) if identity is not None else None
+        if attempt is not None and ask_id(task) in attempt.waits_for:  # not of an earlier attempt of the ask
+            del attempt.waits_for[ask_id(task)]
+            if not attempt.waits_for:
+                attempt.won_ns = at_ns
         return True
 
     def move(self, leaf: QueueUsage, to_leaf: QueueUsage, application: PendingApplication) -> None:
         """What counts for an application in one leaf counts in another."""
         name = application.application_id
         amounts = [size for (owner, _), (size, _) in self.victims.items() if owner == name]
-        claims = [contest.claim for contest in self.by_ask.values() if contest.application is application]
+        claims = [attempt.claim for attempt in self.by_ask.values() if attempt.application is application]
         for queues, change in ((leaf.path_up, subtract_from), (to_leaf.path_up, add_to)):
             for queue in queues:
                 for amount in amounts:
@@ -147,24 +147,24 @@ class Preemptions:
                 for claim in claims:
                     change(queue.claims, claim)
 
-    def overdue(self, now_ns: int) -> Iterator[Contest]:
+    def overdue(self, now_ns: int) -> Iterator[PreemptionAttempt]:
         """Whose victims have all gone a while ago although the ask still waits (PE-55)."""
-        for contest in list(self.by_ask.values()):
-            if contest.won_ns is not None and contest.won_ns + RETRY_NS <= now_ns:
-                yield contest
+        for attempt in list(self.by_ask.values()):
+            if attempt.won_ns is not None and attempt.won_ns + RETRY_NS <= now_ns:
+                yield attempt
 
     def next_ns(self) -> int | None:
-        """When the next contest is overdue."""
-        times = [contest.won_ns + RETRY_NS for contest in self.by_ask.values() if contest.won_ns is not None]
+        """When the next attempt is overdue."""
+        times = [attempt.won_ns + RETRY_NS for attempt in self.by_ask.values() if attempt.won_ns is not None]
         return min(times, default=None)
 
     # ---- attempts
 
     def note_attempt(self, now_ns: int, ask: Ask, why: str = "") -> None:
         """The ask tried; ``why`` it was in vain, if it was."""
-        self.attempts[ask_id(ask)] = Attempt(now_ns, why)
+        self.attempts[ask_id(ask)] = LastAttempt(now_ns, why)
 
-    def attempt_of(self, ask: Ask) -> Attempt | None:
+    def attempt_of(self, ask: Ask) -> LastAttempt | None:
         """The last attempt of an ask that waits."""
         return self.attempts.get(ask_id(ask))
 

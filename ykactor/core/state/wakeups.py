@@ -25,11 +25,11 @@ def next_ns(state: SchedulerState, after_ns: int) -> int | None:
 
 def on_deadlines(state: SchedulerState, now_ns: int) -> None:
     """Try everything again if an ask has become old enough, or if room was made and the ask could not be placed (PE-55)."""
-    for contest in state.preemptions.overdue(now_ns):
-        state.preemptions.end(state.leaf_of(contest.application), contest.ask)
-        contest.application.reserve(contest.ask, contends=state.may_still_preempt(contest.ask))
-        state.nodes.mark(state.reservations.of(contest.ask).node)
-        state.requeue(contest.application)
+    for attempt in state.preemptions.overdue(now_ns):
+        state.preemptions.end(state.leaf_of(attempt.application), attempt.ask)
+        attempt.application.reserve(attempt.ask, contends=state.may_still_preempt(attempt.ask))
+        state.nodes.mark(state.reservations.of(attempt.ask).node)
+        state.requeue(attempt.application)
         state.next_eligible_ns = now_ns
     for application in [application for application, until_ns in state.backoffs.items() if until_ns <= now_ns]:
         _end_backoff(state, application)
