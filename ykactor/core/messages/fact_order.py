@@ -33,7 +33,7 @@ from ykactor.core.values.ids import ApplicationID
 #: One for every placement: Python takes its time to look up the member of an enum.
 _ADD = Change.ADD
 #: Facts put in order before other tasks get their turn.
-BREATH = 1000
+YIELD_EVERY = 1000
 
 _Ranks = dict[type, int]
 _ALLOCATION: _Ranks = {NodeUseChanged: 0, ApplicationChanged: 1, UsageChanged: 2, Allocated: 3}
@@ -70,7 +70,7 @@ def in_order(facts: list[Fact]) -> Iterator[list[Fact]]:
         ordered += facts[position:start]
         ordered += sorted(facts[start:end], key=lambda fact: ranks[type(fact)])
         position = end
-        if len(ordered) >= BREATH:
+        if len(ordered) >= YIELD_EVERY:
             yield ordered
             ordered = []
     yield ordered

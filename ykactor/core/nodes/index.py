@@ -30,7 +30,7 @@ ENTRIES_MAX = 1_000_000
 TOO_LARGE_MAX = 10_000
 
 #: Nodes scored anew before other tasks get their turn.
-BREATH = 500
+YIELD_EVERY = 500
 
 
 class IndexedNode:
@@ -130,14 +130,14 @@ class NodeIndex:
     # ---- what nodes report
 
     def configure(self, policy: NodeSortPolicy) -> Iterator[None]:
-        """Order all nodes by another policy from now on (CF-78). Breathes (see ``Indexes.observe``)."""
+        """Order all nodes by another policy from now on (CF-78). Yields (see ``Indexes.observe``)."""
         if policy == self._policy:
             return
         self._policy = policy
         for number, node in enumerate(self.nodes.values(), 1):
             self._weigh(node)
             self._rescore(node)
-            if number % BREATH == 0:
+            if number % YIELD_EVERY == 0:
                 yield
 
     def sync(self, core: NodeCore) -> None:

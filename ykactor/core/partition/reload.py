@@ -22,7 +22,7 @@ from ykactor.core.placement.dynamic import limit_changes
 from ykactor.core.values.ids import PartitionName, QueuePath
 
 #: Queues compared before other tasks get their turn (about 20 us each).
-BREATH = 200
+YIELD_EVERY = 200
 
 
 class Changeover(Struct):
@@ -90,7 +90,7 @@ def difference(registry: Registry, config: PartitionConfig, now_ns: int) -> Exch
     reload = Reload({}, [], [], [])
     for number, wanted in enumerate(walk(config.root), 1):
         _keep_or_add(registry, wanted, reload, now_ns)
-        if number % BREATH == 0:
+        if number % YIELD_EVERY == 0:
             yield []
     for path in sorted(registry.queues):
         if path not in reload.queues:

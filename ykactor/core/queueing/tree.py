@@ -18,7 +18,7 @@ from ykactor.core.values.ids import QueuePath
 from ykactor.core.values.resources import Resource
 
 #: Queues looked at before other tasks get their turn (about 10 us each).
-BREATH = 200
+YIELD_EVERY = 200
 
 
 class QueueNode(QueueUsage):
@@ -81,13 +81,13 @@ class QueueTree:
                 node.configure(config, is_leaf)
                 self.nodes[config.path] = node
             node.priority = None
-            if number % BREATH == 0:
+            if number % YIELD_EVERY == 0:
                 yield
         self.root = next(iter(self.nodes.values()))
         self.root.max = self.root_max
         for number, node in enumerate(reversed(self.nodes.values()), 1):  # children before parents
             self.refresh_priority(node)
-            if number % BREATH == 0:
+            if number % YIELD_EVERY == 0:
                 yield
         self._shares_are_stale = True
 
@@ -148,7 +148,7 @@ class QueueTree:
             node.set_denominators(has_cluster=bool(self.root_max))
             if node.parent is not None:
                 node.parent.children.update(node)
-            if number % BREATH == 0:
+            if number % YIELD_EVERY == 0:
                 yield
 
     # ---- the walk

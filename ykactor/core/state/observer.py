@@ -19,7 +19,7 @@ from ykactor.core.state.state import SchedulerState
 from ykactor.core.state.worklist import Handler, Worklist
 
 #: Facts and applications worked in before other tasks get their turn.
-BREATH = 1000
+YIELD_EVERY = 1000
 
 
 class Observer:
@@ -40,8 +40,8 @@ class Observer:
         """Take in what happened, in order; returns it with its consequences."""
         state, work, observed = self._state, self._work, list[Fact]()
         work.is_out_of_order = False
-        for start in range(0, len(facts), BREATH):
-            for fact in facts[start : start + BREATH]:
+        for start in range(0, len(facts), YIELD_EVERY):
+            for fact in facts[start : start + YIELD_EVERY]:
                 if type(fact) is NodeRemoved:
                     work.is_out_of_order = True
                     node_facts.cancel(state, work, fact.at_ns, state.reservations.on(fact.node_id))
@@ -87,7 +87,7 @@ class Observer:
             state.replace(application)
             if application.queues:
                 state.remarks.note(state.leaf_of(application), application)
-            if number % BREATH == 0:
+            if number % YIELD_EVERY == 0:
                 yield
         work.applications.clear()
         for node_id in work.nodes:
@@ -98,6 +98,6 @@ class Observer:
             state.tree.update_places(leaf)
             if leaf.applications.has_ready():
                 state.tree.wake(leaf)
-            if number % BREATH == 0:
+            if number % YIELD_EVERY == 0:
                 yield
         work.leaves.clear()

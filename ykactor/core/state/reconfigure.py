@@ -21,7 +21,7 @@ from ykactor.core.state.worklist import Handler, Worklist
 from ykactor.core.values.ids import QueuePath
 
 #: Applications taken over before other tasks get their turn.
-BREATH = 1000
+YIELD_EVERY = 1000
 
 
 def configuration_changed(state: SchedulerState, work: Worklist, fact: ConfigurationChanged) -> Iterator[None]:
@@ -55,7 +55,7 @@ def rebuild(state: SchedulerState, work: Worklist, at_ns: int) -> Iterator[None]
         application.leave_lines()
         work.consequences += enrolment.renew(state, at_ns, application)
         work.touch(leaf, application)
-        if number % BREATH == 0:
+        if number % YIELD_EVERY == 0:
             yield
     state.capacity_grew()
 
