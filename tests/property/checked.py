@@ -118,7 +118,7 @@ def check_history(history: History, *, reserves: bool = True) -> None:
 class NaivePlan:
     """What was decided, and is carried out already."""
 
-    work, look_ns = 0, None
+    work, recheck_ns = 0, None
 
     def __init__(self, decided: list[Fact]) -> None:
         self.decided = decided

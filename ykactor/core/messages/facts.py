@@ -307,7 +307,7 @@ class AnswererChanged(BaseFact, frozen=True, gc=False):
     is_there: bool
 
 
-class LookAgain(BaseFact, frozen=True, gc=False):
+class RecheckDue(BaseFact, frozen=True, gc=False):
     """A time has come for which the scheduler has waited: an answer is overdue, or a question may be asked again."""
 
 
@@ -472,7 +472,7 @@ Fact = (
     | PredicateAnswered
     | PredicatesForgotten
     | AnswererChanged
-    | LookAgain
+    | RecheckDue
     | PlaceGivenUp
     | Reserved
     | Unreserved

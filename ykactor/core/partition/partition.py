@@ -21,9 +21,9 @@ from ykactor.core.messages.facts import (
     ApplicationMoved,
     ConfigurationChanged,
     Fact,
-    LookAgain,
     NodeRemoved,
     QueueRemoved,
+    RecheckDue,
     RequestRefused,
 )
 from ykactor.core.messages.states import QUEUE_CLEANER_NS, ApplicationEvent, ApplicationState
@@ -212,9 +212,9 @@ class PartitionCore:
             facts.append(ApplicationChanged(now_ns, ended.application_id, path, ApplicationState.EXPIRED, event))
         if self.timers.cleaning_ns is not None and self.timers.cleaning_ns <= now_ns:
             facts += yield from self._clean_queues(now_ns)
-        if self.timers.look_ns is not None and self.timers.look_ns <= now_ns:
-            self.timers.look_ns = None
-            facts.append(LookAgain(now_ns))
+        if self.timers.recheck_ns is not None and self.timers.recheck_ns <= now_ns:
+            self.timers.recheck_ns = None
+            facts.append(RecheckDue(now_ns))
         self.note(facts)
         return facts
 

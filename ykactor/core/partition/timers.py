@@ -42,7 +42,7 @@ class Timers:
         #: When queues that are empty are removed next; None while there are none to remove.
         self.cleaning_ns: int | None = None
         #: When the scheduler wants to look again at what waits, as its last cycle said; None while it does not.
-        self.look_ns: int | None = None
+        self.recheck_ns: int | None = None
 
     def note_leaf(self, path: QueuePath, deadline_ns: int | None) -> None:
         """A leaf's next timer is due at ``deadline_ns``. Noting it twice is harmless."""
@@ -79,7 +79,7 @@ class Timers:
         heads = [heap[0][0] for heap in (self._leaves, self._expiries) if heap]
         if self.rejected:  # the oldest refusal is the first
             heads.append(next(iter(self.rejected.values())).finished_ns + TERMINAL_TIMEOUT_NS)
-        heads += [due_ns for due_ns in (self.cleaning_ns, self.look_ns) if due_ns is not None]
+        heads += [due_ns for due_ns in (self.cleaning_ns, self.recheck_ns) if due_ns is not None]
         return min(heads, default=None)
 
     def due_leaves(self, now_ns: int) -> list[QueuePath]:

@@ -36,7 +36,7 @@ class Plan:
             its confirmation.
         facts: what is only reported, each with the number of orders decided before it.
         at_rest: nothing more can be placed; False when the budget ran out first.
-        look_ns: when to look again at what waits although nothing has changed; None while there is no such time.
+        recheck_ns: when to look again at what waits although nothing has changed; None while there is no such time.
         work: units of work spent in all, once the plan is made.
         search_work: the part of the work that went into searches for victims.
     """
@@ -46,7 +46,7 @@ class Plan:
         self.orders: list[Order] = []
         self.facts: list[tuple[int, Fact]] = []
         self.at_rest = False
-        self.look_ns: int | None = None
+        self.recheck_ns: int | None = None
         self.work = 0
         self.search_work = 0
         self._state = state

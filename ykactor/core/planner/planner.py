@@ -53,7 +53,7 @@ class Planner:
         self._resorts.begin_plan(may_preempt=self._search_work < SEARCH_WORK_MAX)
         self._decide(plan)
         plan.work, self._search_work = plan.spent(), plan.search_work
-        plan.look_ns = self._state.nodes.predicates.due_ns()
+        plan.recheck_ns = self._state.nodes.predicates.due_ns()
         return plan
 
     def _decide(self, plan: Plan) -> None:

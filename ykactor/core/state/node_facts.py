@@ -6,7 +6,6 @@ from ykactor.core.messages.asks import ask_id
 from ykactor.core.messages.facts import (
     AnswererChanged,
     ForeignChanged,
-    LookAgain,
     NodeAdded,
     NodeCapacityChanged,
     NodeRemoved,
@@ -14,6 +13,7 @@ from ykactor.core.messages.facts import (
     PlaceGivenUp,
     PredicateAnswered,
     PredicatesForgotten,
+    RecheckDue,
 )
 from ykactor.core.nodes.reservations import Reservation
 from ykactor.core.state.state import SchedulerState
@@ -88,7 +88,7 @@ def answerer_changed(state: SchedulerState, _: Worklist, fact: AnswererChanged) 
     state.capacity_grew()
 
 
-def look_again(state: SchedulerState, _: Worklist, fact: LookAgain) -> None:
+def recheck_due(state: SchedulerState, _: Worklist, fact: RecheckDue) -> None:
     """A time has come: an answer is overdue, or a question may be asked again."""
     if state.nodes.predicates.expire(fact.at_ns):
         state.capacity_grew()
@@ -105,5 +105,5 @@ HANDLERS: dict[type, Handler] = {
     PredicateAnswered: predicate_answered,
     PredicatesForgotten: predicates_forgotten,
     AnswererChanged: answerer_changed,
-    LookAgain: look_again,
+    RecheckDue: recheck_due,
 }

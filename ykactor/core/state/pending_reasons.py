@@ -122,7 +122,7 @@ class Remarks:
         known = self._watched.get(line)
         return known is not None and known[1] != self._now()
 
-    def _look_again(self, line: AskClass) -> None:
+    def _recheck(self, line: AskClass) -> None:
         """Others have taken what was left: that may hold back who waited for a node, or for less, until now."""
         self._effort.spent += _LOOK_WORK
         leaf, _ = self._watched[line]
@@ -167,7 +167,7 @@ class Remarks:
             line = self._next_line()
             if line is None:
                 break
-            self._look_again(line)
+            self._recheck(line)
         facts: list[Fact] = []
         for application, leaf in list(self._news.items()):
             self._tell(now_ns, leaf, application, facts)
@@ -179,7 +179,7 @@ class Remarks:
     def _tell(self, now_ns: int, leaf: QueueNode, application: PendingApplication, facts: list[Fact]) -> None:
         for queue in application.queues.values():  # all first: what holds for the application is in each of its lines
             if queue.line is not None and self._is_old(queue.line):
-                self._look_again(queue.line)
+                self._recheck(queue.line)
         for queue in application.queues.values():
             line = queue.line
             if line is None or not line.parked or line.told is None:

@@ -94,7 +94,7 @@ def _confirm(partition: PartitionCore, now_ns: int, facts: list[Fact]) -> Turn[b
 def _cycle(partition: PartitionCore, now_ns: int, budget: Budget) -> Turn[Cycle]:
     """Unconfirmed usage is zero before and after."""
     plan: Plan = yield MakePlan(now_ns, budget)
-    partition.timers.look_ns = plan.look_ns
+    partition.timers.recheck_ns = plan.recheck_ns
     if not plan:
         return Cycle([], plan.at_rest, False, plan.work)
     refused = yield Commit(plan)
