@@ -30,7 +30,7 @@ from ykactor.core.messages.submissions import (
     ReleaseAllocations,
     RemoveApplication,
     Reset,
-    SetAnswering,
+    SetPredicateService,
     Submission,
     SubmitAllocation,
     TerminateApplication,
@@ -197,7 +197,7 @@ def forget(predicate: str = "", node_id: str = "") -> Submission:
 
 def answering(is_there: bool) -> Submission:
     """Whether somebody answers."""
-    return SetAnswering(is_there)
+    return SetPredicateService(is_there)
 
 
 def reset() -> Submission:

@@ -6,7 +6,7 @@ import trio
 from daemon import application, asks, next_allocated, next_event, node, real_daemon, run_command
 
 from ykactor.client import connect, follow
-from ykactor.core.nodes.inquiry import NOBODY, WAITS
+from ykactor.core.nodes.predicate_client import NOBODY, WAITS
 from ykactor.wire.si import messages as si
 
 

@@ -21,7 +21,7 @@ REGISTER = {"type": "RegisterResourceManagerRequest", "rmID": "rm-1", "id": "r"}
 NODE = {"nodeID": "n1", "action": "CREATE", "schedulableResource": {"vcore": "4"}}
 APP = {"applicationID": "app-1", "queueName": "root.a"}
 #: What a partition hears of a registration; this resource manager does not answer predicates.
-AFRESH = [messages.Reset(), messages.SetAnswering(False)]
+AFRESH = [messages.Reset(), messages.SetPredicateService(False)]
 ASK = {"allocationKey": "t1", "applicationID": "app-1", "resourcePerAlloc": {"vcore": 1000}}
 
 
@@ -315,7 +315,7 @@ async def test_whether_somebody_answers_predicates():
         heard = daemon.doubles["default"].received
 
         def answering():
-            return [submission.is_there for submission in heard if isinstance(submission, messages.SetAnswering)]
+            return [submission.is_there for submission in heard if isinstance(submission, messages.SetPredicateService)]
 
         async with registered(daemon, answersPredicates=True):
             async with registered(daemon, answersPredicates=True, resumeFrom=2):

@@ -5,7 +5,7 @@ from world import answer, answering, app, ask, configure, forget, node, queue, r
 
 from ykactor.core.messages.asks import PREDICATE_CLASS_MAX
 from ykactor.core.messages.facts import Allocated, PredicatesAsked
-from ykactor.core.nodes.inquiry import NOBODY, WAITS
+from ykactor.core.nodes.predicate_client import NOBODY, WAITS
 from ykactor.core.nodes.predicates import NO_ANSWER
 
 TEXT = tree(queue("a"), queue("b"))

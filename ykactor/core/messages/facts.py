@@ -301,7 +301,7 @@ class PredicatesForgotten(BaseFact, frozen=True, gc=False):
     node_id: str
 
 
-class AnswererChanged(BaseFact, frozen=True, gc=False):
+class PredicateServiceChanged(BaseFact, frozen=True, gc=False):
     """A resource manager that answers such questions is connected from now on, or none is."""
 
     is_there: bool
@@ -471,7 +471,7 @@ Fact = (
     | PredicatesAsked
     | PredicateAnswered
     | PredicatesForgotten
-    | AnswererChanged
+    | PredicateServiceChanged
     | RecheckDue
     | PlaceGivenUp
     | Reserved

@@ -80,7 +80,7 @@ class ForgetPredicates(Struct, frozen=True, gc=False):
     node_id: str
 
 
-class SetAnswering(Struct, frozen=True, gc=False):
+class SetPredicateService(Struct, frozen=True, gc=False):
     """Whether a resource manager is connected that answers questions about nodes."""
 
     is_there: bool
@@ -114,7 +114,7 @@ Submission = (
     | UpdateNode
     | AnswerPredicate
     | ForgetPredicates
-    | SetAnswering
+    | SetPredicateService
     | ApplyConfig
     | RefuseConfig
     | RemovePartition

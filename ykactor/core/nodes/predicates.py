@@ -3,7 +3,7 @@
 An ask names its class in a tag; asks of one class fare alike. The planner asks about a class and nodes when an ask has passed
 all other checks there, goes on with others, and comes back when the answer is here: what it does with an answer does not depend
 on how long that took. An answer holds until there is another one, the node changes or leaves, or the resource manager takes it
-back. What is not answered in time counts as refused, so that a dead answerer leaves its asks other nodes, and is
+back. What is not answered in time counts as refused, so that a dead predicate service leaves its asks other nodes, and is
 asked about again at growing distances.
 
 Bounded: ``OPEN_MAX`` questions wait for an answer at a time; of answers the classes that were used last are kept.

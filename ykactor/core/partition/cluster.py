@@ -5,13 +5,13 @@ from __future__ import annotations
 from ykactor.core.messages.asks import NEGATIVE_RESOURCES, AllocationSpec
 from ykactor.core.messages.facts import (
     AllocationRejected,
-    AnswererChanged,
     Fact,
     NodeAdded,
     NodeCapacityChanged,
     NodeRejected,
     NodeRemoved,
     PredicateAnswered,
+    PredicateServiceChanged,
     PredicatesForgotten,
     QueueLimitChanged,
 )
@@ -20,7 +20,7 @@ from ykactor.core.messages.submissions import (
     AnswerPredicate,
     ForgetPredicates,
     ReleaseAllocations,
-    SetAnswering,
+    SetPredicateService,
     Submission,
     SubmitAllocation,
     UpdateNode,
@@ -70,8 +70,8 @@ class Cluster:
                 return [PredicateAnswered(now_ns, predicate, node_id, allocate, error)]
             case ForgetPredicates(predicate, name):
                 return [PredicatesForgotten(now_ns, predicate, name)]
-            case SetAnswering(is_there):
-                return [AnswererChanged(now_ns, is_there)]
+            case SetPredicateService(is_there):
+                return [PredicateServiceChanged(now_ns, is_there)]
         return []
 
     def _route_foreign(self, now_ns: int, spec: AllocationSpec) -> list[Routed]:

@@ -33,7 +33,7 @@ from ykactor.core.messages.submissions import (
     ForgetPredicates,
     ReleaseAllocations,
     RemoveApplication,
-    SetAnswering,
+    SetPredicateService,
     Submission,
     SubmitAllocation,
     UpdateNode,
@@ -52,7 +52,7 @@ from ykactor.core.values.ids import ApplicationID, NodeID, PartitionName
 Round = Exchange[list[Fact]]
 
 LeafSubmission = SubmitAllocation | ReleaseAllocations | AddApplication | RemoveApplication
-NodeSubmission = UpdateNode | SubmitAllocation | ReleaseAllocations | AnswerPredicate | ForgetPredicates | SetAnswering
+NodeSubmission = UpdateNode | SubmitAllocation | ReleaseAllocations | AnswerPredicate | ForgetPredicates | SetPredicateService
 
 
 class ForLeaves(Struct):

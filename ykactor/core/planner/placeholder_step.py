@@ -9,7 +9,7 @@ from ykactor.core.messages.asks import Ask, Shape, shape_of
 from ykactor.core.messages.facts import AskRemark
 from ykactor.core.messages.planned import Cancellation, Replacement
 from ykactor.core.nodes.index import IndexedNode
-from ykactor.core.nodes.inquiry import Inquiry
+from ykactor.core.nodes.predicate_client import PredicateClient
 from ykactor.core.planner.orders import CancellationOrder, ReplacementOrder
 from ykactor.core.planner.plan import Plan
 from ykactor.core.queueing.pending import PendingApplication
@@ -25,9 +25,9 @@ LOOK_WORK = 20
 class PlaceholderStep:
     """Replaces placeholders, at most one in a pass, and cancels too small ones on the way."""
 
-    def __init__(self, state: SchedulerState, inquiry: Inquiry) -> None:
+    def __init__(self, state: SchedulerState, predicate_client: PredicateClient) -> None:
         self._state = state
-        self._inquiry = inquiry
+        self._predicate_client = predicate_client
 
     def run(self, plan: Plan) -> None:
         """Add to ``plan`` what one pass decides, as far as its budget allows.
@@ -43,7 +43,7 @@ class PlaceholderStep:
             assert application.gang is not None
             plan.search(LOOK_WORK + application.gang.parts_count())
             found = self._replace_in(plan, leaf, application)
-            plan.report(*self._inquiry.take())
+            plan.report(*self._predicate_client.take())
             self._state.requeue(application)
             if found:
                 return
@@ -76,7 +76,7 @@ class PlaceholderStep:
                     plan.report(AskRemark(plan.now_ns, placeholder, leaf.path, _too_small(placeholder, ask), ask.spec.resource))
                     plan.decide(CancellationOrder(Cancellation(ask, placeholder.spec.allocation_key), leaf, application))
                     continue
-                may_run = self._inquiry.may_run(ask, node_id, allocate=False)
+                may_run = self._predicate_client.may_run(ask, node_id, allocate=False)
                 if may_run is None:
                     unknown.append(node_id)
                 elif may_run and not unknown:
@@ -85,7 +85,7 @@ class PlaceholderStep:
                 elif not may_run:
                     moving, refused = moving or (ask, holder), True
             if unknown or refused:
-                self._inquiry.about(plan.now_ns, ask, unknown, allocate=False)
+                self._predicate_client.about(plan.now_ns, ask, unknown, allocate=False)
             is_known = is_known and not unknown
         return moving is not None and is_known and self._replace_elsewhere(plan, leaf, application, *moving)
 
@@ -95,10 +95,10 @@ class PlaceholderStep:
         shape = shape_of(ask.spec)
         node = self._find(shape)
         if node is None:
-            self._inquiry.refusal(plan.now_ns, ask, leaf.path, shape)
+            self._predicate_client.refusal(plan.now_ns, ask, leaf.path, shape)
             return False
-        if self._inquiry.may_run(ask, node.node_id, allocate=True) is None:
-            self._inquiry.about_first(plan.now_ns, ask, shape, node.node_id)
+        if self._predicate_client.may_run(ask, node.node_id, allocate=True) is None:
+            self._predicate_client.about_first(plan.now_ns, ask, shape, node.node_id)
             return False
         # it may run on the placeholder's node after all, now that the question is whether it may be allocated there
         _replace(plan, leaf, application, ask, holder, None if node.node_id == holder[1] else node)

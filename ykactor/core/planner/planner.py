@@ -11,7 +11,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from ykactor.core.nodes.index import IndexedNode
-from ykactor.core.nodes.inquiry import WAITS, Inquiry
+from ykactor.core.nodes.predicate_client import WAITS, PredicateClient
 from ykactor.core.planner.orders import placement
 from ykactor.core.planner.placeholder_step import PlaceholderStep
 from ykactor.core.planner.plan import TRY_WORK, Budget, Plan, PlanEnds
@@ -38,12 +38,12 @@ class Planner:
 
     def __init__(self, state: SchedulerState) -> None:
         self._state = state
-        self._inquiry = Inquiry(state.nodes)
+        self._predicate_client = PredicateClient(state.nodes)
         preemptor = self.preemptor = Preemptor(state)
         self._quotas = QuotaStep(state)
-        self._reserved = ReservedStep(state, self._inquiry, preemptor)
-        self._placeholders = PlaceholderStep(state, self._inquiry)
-        self._resorts = LastResorts(state, self._inquiry, preemptor)
+        self._reserved = ReservedStep(state, self._predicate_client, preemptor)
+        self._placeholders = PlaceholderStep(state, self._predicate_client)
+        self._resorts = LastResorts(state, self._predicate_client, preemptor)
         #: The part of the last plan's work that went into searches for victims.
         self._search_work = 0
 
@@ -176,19 +176,19 @@ class Planner:
 
     def _refusal(self, plan: Plan, leaf: QueueNode, queue: AskQueue) -> str:
         """Why asks wait although nodes have room for them, or ""."""
-        refusal = self._inquiry.refusal(plan.now_ns, queue.first(), leaf.path, queue.shape)
-        plan.report(*self._inquiry.take())
+        refusal = self._predicate_client.refusal(plan.now_ns, queue.first(), leaf.path, queue.shape)
+        plan.report(*self._predicate_client.take())
         return refusal
 
     def _is_held_up(self, plan: Plan, leaf: QueueNode, queue: AskQueue, node: IndexedNode) -> bool:
         """Whether asks may not run on a node that has room for them, or that is not known yet; then the question is asked."""
-        may_run = self._inquiry.may_run(queue.first(), node.node_id, allocate=True)
+        may_run = self._predicate_client.may_run(queue.first(), node.node_id, allocate=True)
         if may_run:
             return False
         assert queue.line is not None
         if may_run is None:
-            self._inquiry.about_first(plan.now_ns, queue.first(), queue.shape, node.node_id)
-            plan.report(*self._inquiry.take())
+            self._predicate_client.about_first(plan.now_ns, queue.first(), queue.shape, node.node_id)
+            plan.report(*self._predicate_client.take())
             queue.line.reason = WAITS
         else:
             queue.line.reason = self._refusal(plan, leaf, queue)
@@ -208,7 +208,7 @@ class Planner:
             return False
         queue.line.reason = f"required node {queue.required_node} has no room for it"
         has_room = node.fits(queue.needs, queue.selector)
-        is_refused = self._inquiry.may_run(queue.first(), node.node_id, allocate=True) is False
+        is_refused = self._predicate_client.may_run(queue.first(), node.node_id, allocate=True) is False
         if (has_room or is_refused) and self._is_held_up(plan, leaf, queue, node):  # it would be reserved in vain
             return False
         for reservation in state.reservations.on(node.node_id):

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from ykactor.core.messages.asks import AskID, ask_id, order_of
 from ykactor.core.nodes.index import IndexedNode
-from ykactor.core.nodes.inquiry import Inquiry
+from ykactor.core.nodes.predicate_client import PredicateClient
 from ykactor.core.nodes.reservations import RESERVATION_MAX_NS, Reservation
 from ykactor.core.planner.orders import placement
 from ykactor.core.planner.plan import Plan, PlanEnds
@@ -31,10 +31,10 @@ Candidates = dict[QueueNode, dict[PendingApplication, list[Reservation]]]
 class ReservedStep:
     """Places asks that have a reservation, best first."""
 
-    def __init__(self, state: SchedulerState, inquiry: Inquiry, preemptor: Preemptor) -> None:
+    def __init__(self, state: SchedulerState, predicate_client: PredicateClient, preemptor: Preemptor) -> None:
         self._state = state
         self._preemptor = preemptor
-        self._inquiry = inquiry
+        self._predicate_client = predicate_client
         self._reservations = state.reservations
         #: How many reservations the last pass looked at.
         self.scanned = 0
@@ -62,7 +62,7 @@ class ReservedStep:
             here = candidates.pop(leaf)
             for application in self._in_order(here):
                 is_served = self._serve(plan, application, here[application])
-                plan.report(*self._inquiry.take())
+                plan.report(*self._predicate_client.take())
                 if is_served:
                     return True
         if len(plan) > count:
@@ -146,7 +146,7 @@ class ReservedStep:
                 if reservation.is_pinned():
                     self._preempt(plan, reservation)
                 left.append(reservation)
-            elif self._inquiry.may_run(reservation.ask, reservation.node.node_id, allocate=True) is False:  # reserved in vain
+            elif self._predicate_client.may_run(reservation.ask, reservation.node.node_id, allocate=True) is False:  # reserved in vain
                 self._cancel(plan, reservation)
                 return True
             elif self._place(plan, reservation, reservation.node):
@@ -178,8 +178,8 @@ class ReservedStep:
         Also while it is not known yet if the ask may run on the node; then the resource manager is asked.
         """
         leaf, ask = self._state.leaf_of(reservation.application), reservation.ask
-        if self._inquiry.may_run(ask, node.node_id, allocate=True) is None:
-            self._inquiry.about_first(plan.now_ns, ask, reservation.shape, node.node_id)
+        if self._predicate_client.may_run(ask, node.node_id, allocate=True) is None:
+            self._predicate_client.about_first(plan.now_ns, ask, reservation.shape, node.node_id)
             return False
         if reservation.is_pinned() and queue_shortage(leaf.path_up, reservation.shape[0]) is not None:
             return False

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from ykactor.core.messages.asks import Ask, order_of
 from ykactor.core.nodes.index import IndexedNode
-from ykactor.core.nodes.inquiry import Inquiry
+from ykactor.core.nodes.predicate_client import PredicateClient
 from ykactor.core.nodes.reservations import RESERVATION_DELAY_NS
 from ykactor.core.planner.plan import Plan, PlanEnds
 from ykactor.core.planner.preemption_step import Preemptor
@@ -28,9 +28,9 @@ PASS_NS = 100 * MS_NS
 class LastResorts:
     """Reserves and preempts, for one partition."""
 
-    def __init__(self, state: SchedulerState, inquiry: Inquiry, preemptor: Preemptor) -> None:
+    def __init__(self, state: SchedulerState, predicate_client: PredicateClient, preemptor: Preemptor) -> None:
         self._state = state
-        self._inquiry = inquiry
+        self._predicate_client = predicate_client
         self._preemptor = preemptor
         #: Attempts made in the present pass.
         self._attempts: dict[QueueNode, int] = {}
@@ -134,10 +134,10 @@ class LastResorts:
         node = self._state.nodes.best_to_reserve(queue.shape)
         if node is None:
             return None
-        may_run = self._inquiry.may_run(queue.first(), node.node_id, allocate=False)
+        may_run = self._predicate_client.may_run(queue.first(), node.node_id, allocate=False)
         if not may_run:
-            self._inquiry.about(plan.now_ns, queue.first(), [node.node_id] if may_run is None else [], allocate=False)
-            plan.report(*self._inquiry.take())
+            self._predicate_client.about(plan.now_ns, queue.first(), [node.node_id] if may_run is None else [], allocate=False)
+            plan.report(*self._predicate_client.take())
         return node if may_run else None
 
     def _preempt(self, plan: Plan, leaf: QueueNode, application: PendingApplication, ask: Ask) -> None:

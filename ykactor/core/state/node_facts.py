@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ykactor.core.messages.asks import ask_id
 from ykactor.core.messages.facts import (
-    AnswererChanged,
     ForeignChanged,
     NodeAdded,
     NodeCapacityChanged,
@@ -12,6 +11,7 @@ from ykactor.core.messages.facts import (
     NodeSchedulable,
     PlaceGivenUp,
     PredicateAnswered,
+    PredicateServiceChanged,
     PredicatesForgotten,
     RecheckDue,
 )
@@ -82,7 +82,7 @@ def predicates_forgotten(state: SchedulerState, _: Worklist, fact: PredicatesFor
     state.capacity_grew()
 
 
-def answerer_changed(state: SchedulerState, _: Worklist, fact: AnswererChanged) -> None:
+def predicate_service_changed(state: SchedulerState, _: Worklist, fact: PredicateServiceChanged) -> None:
     """A resource manager that answers is connected, or none is."""
     state.nodes.predicates.set_answered(fact.is_there)
     state.capacity_grew()
@@ -104,6 +104,6 @@ HANDLERS: dict[type, Handler] = {
     NodeRemoved: node_removed,
     PredicateAnswered: predicate_answered,
     PredicatesForgotten: predicates_forgotten,
-    AnswererChanged: answerer_changed,
+    PredicateServiceChanged: predicate_service_changed,
     RecheckDue: recheck_due,
 }

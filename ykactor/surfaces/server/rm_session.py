@@ -12,7 +12,7 @@ from ykactor.actors.commands import Administer, Intake, PartitionCommand, Public
 from ykactor.actors.gateway import Gateway
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.outbox import MessagesLostError, Outbox, OutboxReader, SessionReplacedError
-from ykactor.core.messages.submissions import Reset, SetAnswering
+from ykactor.core.messages.submissions import Reset, SetPredicateService
 from ykactor.core.values.ids import PartitionName
 from ykactor.surfaces.server.peer import Peer, error_response
 from ykactor.wire.si import messages as si
@@ -169,14 +169,14 @@ class ResourceManagerSession:
     async def _tell_answering(self, is_there: bool) -> None:
         for inbox in list(self._gateway.partitions.values()):
             with suppress(trio.ClosedResourceError, trio.BrokenResourceError):  # it asks nobody any more
-                await inbox.put(Intake([SetAnswering(is_there)]))
+                await inbox.put(Intake([SetPredicateService(is_there)]))
 
     async def _reset_partitions(self, answers: bool) -> None:
         """Let every partition forget, and wait until nothing older can reach the new outbox."""
         partitions = dict(self._gateway.partitions)
         pending = _Pending("", partitions, partitions)
         for name, inbox in partitions.items():
-            if not await self._put(name, inbox, Intake([Reset(), SetAnswering(answers)], pending.on_done)):
+            if not await self._put(name, inbox, Intake([Reset(), SetPredicateService(answers)], pending.on_done)):
                 pending.on_done(name)
         await pending.done.wait()
         for name in partitions:

@@ -24,7 +24,7 @@ WAITS = "waits for the resource manager to say where it may run"
 NOBODY = "no resource manager is connected that says whether it may run"
 
 
-class Inquiry:
+class PredicateClient:
     """Asks on behalf of waiting asks.
 
     Attributes:
