@@ -341,7 +341,7 @@ class World:
 
     def remarks(self) -> list[str]:
         """Everything that owners of asks were told in a sentence."""
-        return [it.message for it in self.facts if isinstance(it, fact.AskRemark)]
+        return [it.message for it in self.facts if isinstance(it, fact.AskCondition)]
 
     def placed(self) -> list[str]:
         """The keys placed since the last time, in order."""

@@ -24,7 +24,7 @@ def test_what_was_told_last_is_true(seed: int, budget: Budget) -> None:
         state = world.scheduler.state
         if not state.tree.root_max:
             continue  # nobody is tried (PR-26)
-        assert not state.remarks
+        assert not state.pending_reasons
         for application in state.applications.values():
             leaf = state.leaf_of(application)
             for queue in application.queues.values():

@@ -141,9 +141,9 @@ NODE_ALLOC_REMOVE = ("NODE", "n1", "REMOVE", "NODE_ALLOC", "t1", "", RES)
             fact.RunnableChanged(S, "app-1", "root.a", Gate.QUOTA, True),
             [("APP", "app-1", "NONE", "APP_RUNNABLE_QUOTA", "", "", None)],
         ),
-        (fact.AskRemark(S, ASK, "root.a", "so"), [("REQUEST", "t1", "NONE", "DETAILS_NONE", "app-1", "so", RES)]),
+        (fact.AskCondition(S, ASK, "root.a", "so"), [("REQUEST", "t1", "NONE", "DETAILS_NONE", "app-1", "so", RES)]),
         (
-            fact.AskRemark(S, ASK, "root.a", "so", {"vcore": 9}),
+            fact.AskCondition(S, ASK, "root.a", "so", {"vcore": 9}),
             [("REQUEST", "t1", "NONE", "DETAILS_NONE", "app-1", "so", {"vcore": 9})],
         ),
         (fact.AllocationRejected(S, "t1", "app-1", "why"), []),

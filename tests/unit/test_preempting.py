@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from world import World, app, ask, configure, foreign, limit, move, node, queue, release, remove, tree, world
 
-from ykactor.core.messages.facts import AskRemark, Preempted
+from ykactor.core.messages.facts import AskCondition, Preempted
 
 PREEMPTED = "PREEMPTED_BY_SCHEDULER"
 HOUR = 3600.0
@@ -165,7 +165,7 @@ def test_what_is_told() -> None:
     reason = "preempting allocations to free up resources to run ask: w"
     it.expect(f"t4 releasing {PREEMPTED} ({reason})", "w reserves n1")
     assert "Preempted by w from application app-a in root.a" in it.remarks()
-    remark = next(fact for fact in it.facts if isinstance(fact, AskRemark) and fact.message.startswith("Preempted by"))
+    remark = next(fact for fact in it.facts if isinstance(fact, AskCondition) and fact.message.startswith("Preempted by"))
     assert (remark.ask.spec.allocation_key, remark.queue) == ("t4", "root.b")
 
 

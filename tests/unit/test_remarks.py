@@ -3,10 +3,10 @@
 import pytest
 from world import World, app, ask, configure, limit, node, queue, release, remove, tree, world
 
-from ykactor.core.messages.facts import AskRemark, RunnableChanged
+from ykactor.core.messages.facts import AskCondition, RunnableChanged
 from ykactor.core.planner.planner import Budget, Planner
 from ykactor.core.state import pending_reasons as module
-from ykactor.core.state.pending_reasons import LOOKS_MAX, REMARKS_MAX
+from ykactor.core.state.pending_reasons import CONDITIONS_MAX, LOOKS_MAX
 from ykactor.core.turn.turn import Cycle
 
 ONE_NODE = [node("n1", vcore=4)]
@@ -16,7 +16,7 @@ def remarks(it: World, start: int = 0) -> list[str]:
     """What owners of asks and applications were told since the ``start``-th fact."""
     told = []
     for fact in it.facts[start:]:
-        if isinstance(fact, AskRemark):
+        if isinstance(fact, AskCondition):
             told.append(fact.message)
         elif isinstance(fact, RunnableChanged):
             told.append(f"{fact.application_id} {'runnable' if fact.can_run else 'held'} {fact.gate}")
@@ -92,21 +92,21 @@ def test_first_answer() -> None:
 
 
 def test_bounded() -> None:
-    """One plan tells no more than ``REMARKS_MAX``, in the order of the asks; placements come first, in the end all were told."""
-    count = 2 * REMARKS_MAX + 10
+    """One plan tells no more than ``CONDITIONS_MAX``, in the order of the asks; placements come first, in the end all were told."""
+    count = 2 * CONDITIONS_MAX + 10
     it = world(tree(queue("a")), ONE_NODE)
     chunks: list[int] = []
     unwatched = it.direct.cycle
 
     def watched(now_ns: int) -> tuple[Cycle, bool]:
         cycle, has_confirmed = unwatched(now_ns)
-        chunks.append(sum(isinstance(fact, AskRemark) for fact in cycle.facts))
+        chunks.append(sum(isinstance(fact, AskCondition) for fact in cycle.facts))
         return cycle, has_confirmed
 
     it.direct.cycle = watched  # type: ignore[method-assign]
     it.send(app("app-1"), ask("t", "app-1", vcore=4), *(ask(f"t{n}", "app-1", vcore=4) for n in range(count)))
     assert [message.split("'")[1] for message in remarks(it)] == [f"t{n}" for n in range(count)]
-    assert chunks == [REMARKS_MAX, REMARKS_MAX, 10]
+    assert chunks == [CONDITIONS_MAX, CONDITIONS_MAX, 10]
     assert unwatched(0)[0].facts == []
 
 
@@ -128,9 +128,9 @@ def test_lines_that_are_over_are_not_looked_at() -> None:
     state = it.direct.scheduler.state
     for text in [*texts[::-1], *texts[::-1]]:
         it.send(configure(text))
-        assert len(state.remarks.watched()) == 2
+        assert len(state.pending_reasons.watched()) == 2
     it.send(remove("app-1"), ask("b3", "big", vcore=1))
-    assert state.remarks.watched() == []
+    assert state.pending_reasons.watched() == []
 
 
 def test_lines_of_a_dynamic_leaf_are_over_with_its_quotas() -> None:
@@ -140,7 +140,7 @@ def test_lines_of_a_dynamic_leaf_are_over_with_its_quotas() -> None:
     it.send(app("app-1", ""), ask("t0", "app-1", vcore=6), ask("t1", "app-1", vcore=6), ask("t2", "app-1", vcore=7))
     tags = {"namespace__resourcequota": '{"resources": {"vcore": {"value": 20}}}'}
     it.send(app("app-2", "", **tags), ask("u1", "app-2", vcore=8))
-    watched = it.direct.scheduler.state.remarks.watched()
+    watched = it.direct.scheduler.state.pending_reasons.watched()
     assert len(watched) == len({line.key for line, _ in watched})
 
 
@@ -159,7 +159,7 @@ def test_looking_is_bounded() -> None:
     state, planner = it.direct.scheduler.state, Planner(it.direct.scheduler.state)
     assert remarks(it) == []
     assert planner.plan(0, Budget(256, 10**6)).work == 0
-    state.remarks.usage_grew()
+    state.pending_reasons.usage_grew()
     plans = [planner.plan(0, Budget(256, 10**6)) for _ in range(4)]
     assert [plan.at_rest for plan in plans] == [False, False, True, True]
     assert [plan.work for plan in plans] == [5 * LOOKS_MAX, 5 * LOOKS_MAX, 50, 0]

@@ -6,7 +6,7 @@ import pytest
 from world import World, app, ask, node, queue, tree, world
 
 from ykactor.core.inspection.invariants import violations
-from ykactor.core.messages.facts import Allocated, AskRemark
+from ykactor.core.messages.facts import Allocated, AskCondition
 from ykactor.core.objects.commands import PlaceBatch, Placed, Refused, SetCapacity
 from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.node import NodeCore
@@ -120,7 +120,7 @@ def test_nothing_to_do() -> None:
     """A cycle without placements sends nothing and is at rest; what it has to say of an ask that waits, it says once."""
     it = waiting(9)
     result = cycle(it)
-    assert ([type(fact) for fact in result.facts], result.at_rest) == ([AskRemark], True)
+    assert ([type(fact) for fact in result.facts], result.at_rest) == ([AskCondition], True)
     result = cycle(it)
     assert (result.facts, result.at_rest) == ([], True)
     assert cycle(it).work == 0

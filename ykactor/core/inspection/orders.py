@@ -35,7 +35,7 @@ def orders(registry: Registry, state: SchedulerState) -> Iterator[str]:
 
 def watched_classes(state: SchedulerState) -> Iterator[str]:
     """Lines that are looked at again for remarks are lines of their leaves, or empty and about to be forgotten."""
-    for line, leaf in state.remarks.watched():
+    for line, leaf in state.pending_reasons.watched():
         if line and (leaf.applications.lines.get(line.key) is not line or state.tree.nodes.get(leaf.path) is not leaf):
             yield f"account {leaf.path}: line {line.key} is watched, expected none that is over"
 

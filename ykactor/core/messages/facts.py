@@ -264,7 +264,7 @@ class ReleaseStarted(BaseFact, frozen=True, gc=False):
     message: str
 
 
-class AskRemark(BaseFact, frozen=True, gc=False):
+class AskCondition(BaseFact, frozen=True, gc=False):
     """Something that the owner of an ask or allocation wants to know, in a sentence (EV-71).
 
     ``resource`` is what it is about if that is not the ask's own.
@@ -467,7 +467,7 @@ Fact = (
     | LimitChanged
     | RunnableChanged
     | ReleaseStarted
-    | AskRemark
+    | AskCondition
     | PredicatesAsked
     | PredicateAnswered
     | PredicatesForgotten

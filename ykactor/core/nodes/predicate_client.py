@@ -11,14 +11,14 @@ from collections.abc import Iterable
 from itertools import chain, islice
 
 from ykactor.core.messages.asks import PREDICATE_TAG, Ask, AskID, Shape, ask_id
-from ykactor.core.messages.facts import AskRemark, Fact, PredicatesAsked
+from ykactor.core.messages.facts import AskCondition, Fact, PredicatesAsked
 from ykactor.core.nodes.index import NodeIndex
 from ykactor.core.values.ids import NodeID, QueuePath
 from ykactor.core.values.times import S_NS
 
 #: The owner of an ask is told no more often that nobody lets it run (SC-45), and of no more asks in this time.
-REMARK_NS = 15 * S_NS
-REMARKS_MAX = 10_000
+CONDITION_NS = 15 * S_NS
+CONDITIONS_MAX = 10_000
 
 WAITS = "waits for the resource manager to say where it may run"
 NOBODY = "no resource manager is connected that says whether it may run"
@@ -36,7 +36,7 @@ class PredicateClient:
         self._nodes = nodes
         self._predicates = nodes.predicates
         #: When a remark was made about an ask, the oldest first.
-        self._remarked: dict[AskID, int] = {}
+        self._reported: dict[AskID, int] = {}
 
     def take(self) -> list[Fact]:
         """What was asked since this was last called."""
@@ -75,7 +75,7 @@ class PredicateClient:
         if not reasons:
             return ""
         told = [f"{reason} ({count}x)" for reason, count in sorted(reasons.items())]
-        self._remark(now_ns, ask, queue, f"Unschedulable request '{ask.spec.allocation_key}': {'; '.join(told)}; ")
+        self._report_condition(now_ns, ask, queue, f"Unschedulable request '{ask.spec.allocation_key}': {'; '.join(told)}; ")
         return f"no node that has room for it may run it: {'; '.join(told)}"
 
     def _ask(self, now_ns: int, question: tuple[str, bool], ask: Ask, nodes: Iterable[NodeID]) -> None:
@@ -87,10 +87,10 @@ class PredicateClient:
                 self._predicates.ask(now_ns, question, wanted)
                 self.asked.append(PredicatesAsked(now_ns, question[0], ask, wanted, question[1]))
 
-    def _remark(self, now_ns: int, ask: Ask, queue: QueuePath, message: str) -> None:
-        while self._remarked and next(iter(self._remarked.values())) <= now_ns - REMARK_NS:
-            del self._remarked[next(iter(self._remarked))]
+    def _report_condition(self, now_ns: int, ask: Ask, queue: QueuePath, message: str) -> None:
+        while self._reported and next(iter(self._reported.values())) <= now_ns - CONDITION_NS:
+            del self._reported[next(iter(self._reported))]
         identity = ask_id(ask)
-        if identity not in self._remarked and len(self._remarked) < REMARKS_MAX:
-            self._remarked[identity] = now_ns
-            self.asked.append(AskRemark(now_ns, ask, queue, message))
+        if identity not in self._reported and len(self._reported) < CONDITIONS_MAX:
+            self._reported[identity] = now_ns
+            self.asked.append(AskCondition(now_ns, ask, queue, message))

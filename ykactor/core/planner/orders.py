@@ -42,7 +42,7 @@ class Placement(Struct, gc=False):
     def apply(self, state: SchedulerState) -> None:
         """Charge everything that a placement changes (AP-130)."""
         application, ask, leaf = self.application, self.planned.ask, self.leaf
-        state.remarks.usage_grew()
+        state.pending_reasons.usage_grew()
         application.discard(ask)
         state.preemptions.forget(ask)
         application.begin(ask)
@@ -62,7 +62,7 @@ class Placement(Struct, gc=False):
         entered = after_allocation(application.state, stateaware=application.stateaware)
         if entered:
             application.enter(entered[-1])
-            state.remarks.note(self.leaf, application)  # its asks are in other classes from now on
+            state.pending_reasons.note(self.leaf, application)  # its asks are in other classes from now on
             if application.state in COUNTED_AS_RUNNING:
                 state.ledger.take_slot(self.leaf, application.application_id)
 
@@ -79,7 +79,7 @@ class Placement(Struct, gc=False):
             application.holds_slot = False
         application.enter(truth.state)
         state.requeue(application)
-        state.remarks.note(self.leaf, application)
+        state.pending_reasons.note(self.leaf, application)
 
 
 def placement(now_ns: int, leaf: QueueNode, application: PendingApplication, ask: Ask, node: IndexedNode) -> Placement:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from heapq import heapify, heappop
 
 from ykactor.core.messages.asks import Ask, Shape, shape_of
-from ykactor.core.messages.facts import AskRemark
+from ykactor.core.messages.facts import AskCondition
 from ykactor.core.messages.planned import Cancellation, Replacement
 from ykactor.core.nodes.index import IndexedNode
 from ykactor.core.nodes.predicate_client import PredicateClient
@@ -73,7 +73,7 @@ class PlaceholderStep:
             for holder in gang.holders(ask):
                 placeholder, node_id = holder
                 if not fits(placeholder.spec.resource, ask.spec.resource):
-                    plan.report(AskRemark(plan.now_ns, placeholder, leaf.path, _too_small(placeholder, ask), ask.spec.resource))
+                    plan.report(AskCondition(plan.now_ns, placeholder, leaf.path, _too_small(placeholder, ask), ask.spec.resource))
                     plan.decide(CancellationOrder(Cancellation(ask, placeholder.spec.allocation_key), leaf, application))
                     continue
                 may_run = self._predicate_client.may_run(ask, node_id, allocate=False)

@@ -70,8 +70,8 @@ class Planner:
         with suppress(PlanEnds):  # what was parked on the way stays parked: the next plan goes on from here
             self._walk(plan)
         if plan.at_rest:
-            plan.report(*state.remarks.tell(plan.now_ns))
-            plan.at_rest = not state.remarks
+            plan.report(*state.pending_reasons.tell(plan.now_ns))
+            plan.at_rest = not state.pending_reasons
         plan.at_rest = plan.at_rest and not self._resorts.put_off
 
     def _walk(self, plan: Plan) -> None:
@@ -161,7 +161,7 @@ class Planner:
     ) -> None:
         ask = queue.first()
         if application.held or queue.told is not None:
-            plan.report(*self._state.remarks.fits(plan.now_ns, leaf, application, ask))
+            plan.report(*self._state.pending_reasons.fits(plan.now_ns, leaf, application, ask))
         plan.decide(placement(plan.now_ns, leaf, application, ask, node))
 
     def _backs_off(self, plan: Plan, leaf: QueueNode, application: PendingApplication) -> bool:
@@ -218,7 +218,7 @@ class Planner:
         if has_room and not node.reserved and queue_shortage(leaf.path_up, queue.needs) is None:
             self._place(plan, leaf, application, queue, node)
         else:
-            plan.report(*state.remarks.fits(plan.now_ns, leaf, application, queue.first()))
+            plan.report(*state.pending_reasons.fits(plan.now_ns, leaf, application, queue.first()))
             plan.report(state.reserve(plan.now_ns, application, queue.first(), node))  # SC-76
         return True
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ykactor.core.messages.asks import Ask, Shape, ask_id, shape_of
-from ykactor.core.messages.facts import AskRemark, Fact, Preempted, PreemptionRefused
+from ykactor.core.messages.facts import AskCondition, Fact, Preempted, PreemptionRefused
 from ykactor.core.messages.planned import Eviction
 from ykactor.core.nodes.index import IndexedNode
 from ykactor.core.nodes.reservations import RESERVATION_MAX_NS, Reservation
@@ -122,7 +122,7 @@ class Preemptor:
 
         chosen = choose(tasks, lacking(wanted, node.available), may_take)
         if not chosen:
-            self._remark(plan, leaf, ask, node.node_id)
+            self._report_condition(plan, leaf, ask, node.node_id)
             return
         victims = [victim for victim in found if victim.task in chosen]
         plan.report(self._entry(plan.now_ns, leaf, ask, node.node_id, "it requires this node", victims, wanted, []))
@@ -130,14 +130,14 @@ class Preemptor:
         self._state.preemptions.cycle_guard.reset()
         _evict(plan, leaf, ask, victims, f"preempting allocations to free up resources to run daemon set ask: {_key(ask)}")
 
-    def _remark(self, plan: Plan, leaf: QueueNode, ask: Ask, node_id: NodeID) -> None:
+    def _report_condition(self, plan: Plan, leaf: QueueNode, ask: Ask, node_id: NodeID) -> None:
         """PE-63; the owner of the ask is notified no more often than the ask could try otherwise."""
         preemptions = self._state.preemptions
         if preemptions.next_attempt_ns(ask) > plan.now_ns:
             return
         preemptions.note_attempt(plan.now_ns, ask, "nobody on its node may go for it, or too few")
         message = f"Unschedulable request '{_key(ask)}' with required node '{node_id}', no preemption victim found"
-        plan.report(AskRemark(plan.now_ns, ask, leaf.path, message))
+        plan.report(AskCondition(plan.now_ns, ask, leaf.path, message))
 
     def _nodes(self, plan: Plan, ask: Ask, shape: Shape) -> Iterator[tuple[IndexedNode, NodeTasks]]:
         """The nodes that could be reserved for the ask (PE-38, PE-52)."""
@@ -230,7 +230,7 @@ def _key(ask: Ask) -> AllocationKey:
 
 def _evict(plan: Plan, leaf: QueueNode, ask: Ask, victims: list[Victim], message: str) -> None:
     who = f"Preempted by {_key(ask)} from application {ask.spec.application_id} in {leaf.path}"
-    plan.report(*(AskRemark(plan.now_ns, victim.task, victim.leaf.path, who) for victim in victims))
+    plan.report(*(AskCondition(plan.now_ns, victim.task, victim.leaf.path, who) for victim in victims))
     for victim in victims:
         plan.decide(EvictionOrder(Eviction(victim.task, message), victim.leaf, ask))
 

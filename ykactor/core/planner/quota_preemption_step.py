@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ykactor.core.messages.facts import AskRemark, QuotaPreempted
+from ykactor.core.messages.facts import AskCondition, QuotaPreempted
 from ykactor.core.messages.planned import Eviction
 from ykactor.core.planner.orders import EvictionOrder
 from ykactor.core.planner.plan import Plan
@@ -48,7 +48,7 @@ class QuotaStep:
 def _evict(plan: Plan, queue: QueueNode, victims: list[Victim], amount: Resource, count: int) -> None:
     who = f"Preempted by Quota change enforcement process in {queue.path}"
     message = f"preempting allocations to enforce new max quota for queue : {queue.path}"
-    plan.report(*(AskRemark(plan.now_ns, victim.task, victim.leaf.path, who) for victim in victims))
+    plan.report(*(AskCondition(plan.now_ns, victim.task, victim.leaf.path, who) for victim in victims))
     claimed: Resource = {}
     for victim in victims:
         plan.decide(EvictionOrder(Eviction(victim.task, message), victim.leaf, None))

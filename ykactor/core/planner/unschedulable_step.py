@@ -83,7 +83,7 @@ class LastResorts:
             order.set_back(application, queue, order_of(ask))
             return False
         if self._node is not None and ask.since_ns + RESERVATION_DELAY_NS <= now_ns:
-            plan.report(*self._state.remarks.fits(now_ns, leaf, application, ask))
+            plan.report(*self._state.pending_reasons.fits(now_ns, leaf, application, ask))
             plan.report(self._state.reserve(now_ns, application, ask, self._node))
             return True
         if not self._may_preempt:

@@ -62,7 +62,7 @@ def _change_usage(
     leaf, application = state.owner_of(either)
     _report_change(work, at_ns, application, ended, begun, node_id)
     if begun is not None:
-        state.remarks.usage_grew()
+        state.pending_reasons.usage_grew()
         state.ledger.use(leaf, begun.spec.resource)
         application.begin(begun)
         if begun.spec.placeholder and ended is None:

@@ -86,7 +86,7 @@ class Observer:
                 work.consequences += enrolment.enrol(state, at_ns, application)
             state.replace(application)
             if application.queues:
-                state.remarks.note(state.leaf_of(application), application)
+                state.pending_reasons.note(state.leaf_of(application), application)
             if number % YIELD_EVERY == 0:
                 yield
         work.applications.clear()

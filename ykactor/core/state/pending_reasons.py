@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from itertools import islice
 
 from ykactor.core.messages.asks import Ask
-from ykactor.core.messages.facts import AskRemark, Fact, RunnableChanged
+from ykactor.core.messages.facts import AskCondition, Fact, RunnableChanged
 from ykactor.core.messages.kinds import Gate
 from ykactor.core.queueing.equivalence import AskQueue
 from ykactor.core.queueing.notified import HELD_BY_LIMIT, HELD_BY_QUEUE, OVER_LIMIT, OVER_QUOTA, Told
@@ -24,7 +24,7 @@ from ykactor.core.quota.limits import Tracker
 from ykactor.core.values.resources import Resource, text
 
 #: Facts that one plan tells at most (about 3 us each, with their events).
-REMARKS_MAX = 256
+CONDITIONS_MAX = 256
 
 #: Lines that one plan looks at again at most, and what that costs each time, in looks at a node (about 1 us against 0.2).
 LOOKS_MAX = 500
@@ -37,7 +37,7 @@ _GATES = {HELD_BY_QUEUE: Gate.QUEUE, HELD_BY_LIMIT: Gate.QUOTA}
 _HELD = HELD_BY_QUEUE | HELD_BY_LIMIT
 
 
-class Remarks:
+class PendingReasons:
     """Finds out who is to be told what.
 
     It holds the applications of which something may have to be told; what each and its asks were told last is theirs.
@@ -71,7 +71,7 @@ class Remarks:
         """The application is gone, with all its asks."""
         self._news.pop(application, None)
 
-    def note_line(self, leaf: QueueNode, line: AskClass) -> None:
+    def note_class(self, leaf: QueueNode, line: AskClass) -> None:
         """The line was tried and is parked: its asks fit the quotas or they do not. O(1) when the last time was alike."""
         self._note_answer(leaf, line)
         self._watch(leaf, line)
@@ -155,11 +155,11 @@ class Remarks:
             before = queue.told.drop(ask)
             queue.told.add(ask)
             if before:
-                facts += _remarks(now_ns, leaf, application, queue, before, 0, [ask])
+                facts += _conditions(now_ns, leaf, application, queue, before, 0, [ask])
         return facts
 
     def tell(self, now_ns: int) -> list[Fact]:
-        """What has changed for those who wait, up to about ``REMARKS_MAX`` facts; to be called when nothing can be placed.
+        """What has changed for those who wait, up to about ``CONDITIONS_MAX`` facts; to be called when nothing can be placed.
 
         There may be more as long as this is true.
         """
@@ -171,7 +171,7 @@ class Remarks:
         facts: list[Fact] = []
         for application, leaf in list(self._news.items()):
             self._tell(now_ns, leaf, application, facts)
-            if len(facts) >= REMARKS_MAX:
+            if len(facts) >= CONDITIONS_MAX:
                 break
             del self._news[application]
         return facts
@@ -219,14 +219,14 @@ def _tell_asks(
         # whoever is over a limit is not measured against the queue (SC-148)
         after = before | OVER_LIMIT if answer == OVER_LIMIT else answer
         if after != before and asks:
-            moving = dict(islice(asks.items(), max(0, REMARKS_MAX - len(facts))))
+            moving = dict(islice(asks.items(), max(0, CONDITIONS_MAX - len(facts))))
             for key in moving:
                 del asks[key]
             queue.told.asks[after].update(moving)
-            facts += _remarks(now_ns, leaf, application, queue, before, after, moving.values())
+            facts += _conditions(now_ns, leaf, application, queue, before, after, moving.values())
 
 
-def _remarks(
+def _conditions(
     now_ns: int, leaf: QueueNode, application: PendingApplication, queue: AskQueue, before: int, after: int, asks: Iterable[Ask]
 ) -> list[Fact]:
     """What has changed for these asks of ``queue``, which were told ``before``: limits of users and groups first (QU-39)."""
@@ -239,7 +239,7 @@ def _remarks(
         room = headroom.left_to_queue(leaf.path_up, is_pinned=queue.required_node is not None)
         endings.append(f"{over} {_amounts(queue, room)}" if after & OVER_QUOTA else fits)
     return [
-        AskRemark(now_ns, ask, leaf.path, f"Request '{ask.spec.allocation_key}' {ending}") for ask in asks for ending in endings
+        AskCondition(now_ns, ask, leaf.path, f"Request '{ask.spec.allocation_key}' {ending}") for ask in asks for ending in endings
     ]
 
 

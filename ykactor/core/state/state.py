@@ -24,7 +24,7 @@ from ykactor.core.queueing.tree import QueueNode, QueueTree
 from ykactor.core.quota.ledger import Ledger, QueueUsage
 from ykactor.core.quota.limits import Trackers
 from ykactor.core.state.gang_pairs import GangPairs
-from ykactor.core.state.pending_reasons import Remarks
+from ykactor.core.state.pending_reasons import PendingReasons
 from ykactor.core.state.running_tasks import RunningTasks
 from ykactor.core.values.ids import ApplicationID, NodeID
 from ykactor.core.values.times import NEVER
@@ -37,7 +37,7 @@ class SchedulerState:
         registry: the owners; read only.
         applications: every live application.
         trackers: the limits of users and groups that somebody counts against.
-        remarks: what is reported of asks and applications that wait.
+        pending_reasons: what is reported of asks and applications that wait.
         reservations: which node is reserved for which ask.
         preemptions: attempts that are under way, and their victims.
         clocks: when queues above their max have to release tasks.
@@ -61,7 +61,7 @@ class SchedulerState:
         self.reservations = Reservations(self.nodes)
         self.preemptions = Preemptions()
         self.clocks = QuotaClocks()
-        self.remarks = Remarks(self.tree.effort)
+        self.pending_reasons = PendingReasons(self.tree.effort)
         self.pairs = GangPairs(self.nodes)
         self.tasks = RunningTasks(registry, self.applications)
         self.generation = 0
@@ -98,7 +98,7 @@ class SchedulerState:
     def park(self, leaf: QueueNode, line: AskClass) -> None:
         """Nothing in the class can be placed until something grows."""
         leaf.applications.park(line)
-        self.remarks.note_line(leaf, line)
+        self.pending_reasons.note_class(leaf, line)
 
     # ---- orders
 
@@ -147,7 +147,7 @@ class SchedulerState:
         if ask_id(reservation.ask) in self.preemptions.by_ask:
             self.preemptions.end(leaf, reservation.ask, runs=runs)
         self.capacity_grew()
-        self.remarks.note(leaf, application)
+        self.pending_reasons.note(leaf, application)
         return Unreserved(at_ns, reservation.ask, leaf.path, reservation.node.node_id)
 
     def may_still_preempt(self, ask: Ask) -> bool:
@@ -177,4 +177,4 @@ class SchedulerState:
         if application.state is ApplicationState.ACCEPTED and not application.holds_slot:
             application.holds_slot = application.changed = True
             self.ledger.hold_slot(application.leaf, application.application_id)
-            self.remarks.usage_grew()
+            self.pending_reasons.usage_grew()

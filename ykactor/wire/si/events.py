@@ -230,7 +230,7 @@ def _reservation(it: fact.Reserved | fact.Unreserved, change: str) -> list[_Even
     return [_Event("NODE", it.node_id, change, "NODE_RESERVATION", spec.allocation_key, "", it.queue, spec.resource)]
 
 
-def _ask_remark(it: fact.AskRemark) -> list[_Event]:
+def _ask_remark(it: fact.AskCondition) -> list[_Event]:
     spec = it.ask.spec
     about = spec.allocation_key, "NONE", "DETAILS_NONE", spec.application_id
     return [_Event("REQUEST", *about, it.message, it.queue, spec.resource if it.resource is None else it.resource)]
@@ -298,7 +298,7 @@ _EVENTS: dict[type, Callable[[Any], list[_Event]]] = {
     fact.ForeignChanged: _foreign_changed,
     fact.Reserved: lambda it: _reservation(it, "ADD"),
     fact.Unreserved: lambda it: _reservation(it, "REMOVE"),
-    fact.AskRemark: _ask_remark,
+    fact.AskCondition: _ask_remark,
     fact.GroupLinkChanged: _group_link_changed,
     fact.LimitChanged: _limit_changed,
     fact.RunnableChanged: _runnable_changed,
