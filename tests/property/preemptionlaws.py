@@ -48,7 +48,7 @@ class Watch:
     """What follows from the facts of a partition alone."""
 
     def __init__(self) -> None:
-        #: Told to end, whoever wanted it, and not confirmed.
+        #: NotifiedAsks to end, whoever wanted it, and not confirmed.
         self.leaving: set[AskID] = set()
         self.preempting: set[AskID] = set()
         self.contests: dict[AskID, Contest] = {}

@@ -43,7 +43,7 @@ def check(world: World, leaf: QueueNode, application: PendingApplication, queue:
         return  # its asks are not looked at
     short = application.shortage(queue.shape)
     expected = 0 if short is None else OVER_LIMIT if isinstance(short[0], Tracker) else OVER_QUOTA
-    told = {bits for bits, asks in enumerate(queue.told.asks) if asks} if queue.told is not None else {0}
+    told = {bits for bits, asks in enumerate(queue.notified.asks) if asks} if queue.notified is not None else {0}
     if expected == OVER_LIMIT:  # not measured against the queue: what it was told of that stays
         told = {bits & OVER_LIMIT for bits in told}
     assert told == {expected}, f"asks {queue.shape} of {application} were told {told}, expected {expected}"

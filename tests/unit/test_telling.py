@@ -4,7 +4,7 @@ from world import S_NS, app, ask, node, queue, release, tree, world
 
 from ykactor.core.messages import facts as fact
 from ykactor.core.messages.asks import AllocationSpec, Ask
-from ykactor.core.messages.fact_order import in_order, told_with
+from ykactor.core.messages.fact_order import in_order, with_state_changes
 from ykactor.core.messages.kinds import Change, QueueLimit
 from ykactor.core.messages.states import ApplicationEvent
 
@@ -50,7 +50,7 @@ def test_a_placement_with_its_consequences() -> None:
     placed = fact.Allocated(0, ASK, "root.a", "n1", charged_to=ALICE)  # type: ignore[arg-type]
     own = changed("app-1", "Starting")
     late = fact.ReleaseStarted(0, ASK, "root.a", "n1", "TIMEOUT", "m")  # type: ignore[arg-type]
-    assert told_with([own, late], placed) == [USED, own, CHARGED, ALLOCATED, late]
+    assert with_state_changes([own, late], placed) == [USED, own, CHARGED, ALLOCATED, late]
 
 
 def test_resource_managers_hear_the_same() -> None:

@@ -1,7 +1,7 @@
 """Who was told what."""
 
 from ykactor.core.messages.asks import AllocationSpec, Ask
-from ykactor.core.queueing.notified import OVER_QUOTA, Told
+from ykactor.core.queueing.notified import OVER_QUOTA, NotifiedAsks
 
 
 def asked(key: str) -> Ask:
@@ -11,7 +11,7 @@ def asked(key: str) -> Ask:
 def test_an_ask_is_in_one_place() -> None:
     """Everybody begins as told nothing; who leaves is known no more."""
     first, second = asked("t1"), asked("t2")
-    told = Told([first])
+    told = NotifiedAsks([first])
     told.add(second)
     assert [list(asks) for asks in told.asks] == [["t1", "t2"], [], [], []]
     told.asks[OVER_QUOTA]["t1"] = told.asks[0].pop("t1")  # type: ignore[index, arg-type]

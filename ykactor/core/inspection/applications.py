@@ -63,8 +63,8 @@ def _application(application: Application, waiting: PendingApplication, fought_f
             yield f"{where}: {len(attempts)} asks stand with those that may preempt, expected none"
         if [shape_of(ask.spec) for ask in asks] != [shape] * len(asks):
             yield f"{where}: asks of several shapes wait in one line, expected {shape}"
-        if queue.told is not None:
-            told = sorted(key for some in queue.told.asks for key in some)
+        if queue.notified is not None:
+            told = sorted(key for some in queue.notified.asks for key in some)
             yield from differs(f"{where}, asks of shape {shape}", "who was told something", told, sorted(map(_key, asks)))
         keys: list[object] = [order_of(ask) for ask in asks]
         if asks != sorted(asks, key=order_of) or queue.sort_key not in keys:

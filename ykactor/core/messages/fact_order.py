@@ -48,7 +48,7 @@ _DEPARTURE: _Ranks = {
 }  # fmt: skip
 
 
-def told_with(changes: list[Fact], allocated: Allocated) -> list[Fact]:
+def with_state_changes(changes: list[Fact], allocated: Allocated) -> list[Fact]:
     """A placement among what it causes, state changes before it (AP-96), with what follows from it as facts of their own."""
     states = [fact for fact in changes if type(fact) is ApplicationChanged]
     rest = [fact for fact in changes if type(fact) is not ApplicationChanged]

@@ -160,7 +160,7 @@ class Planner:
         self, plan: Plan, leaf: QueueNode, application: PendingApplication, queue: AskQueue, node: IndexedNode
     ) -> None:
         ask = queue.first()
-        if application.held or queue.told is not None:
+        if application.held or queue.notified is not None:
             plan.report(*self._state.pending_reasons.fits(plan.now_ns, leaf, application, ask))
         plan.decide(placement(plan.now_ns, leaf, application, ask, node))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ykactor.core.messages.fact_order import told_with
+from ykactor.core.messages.fact_order import with_state_changes
 from ykactor.core.messages.facts import ApplicationChanged, Fact
 from ykactor.core.messages.planned import Planned
 from ykactor.core.messages.states import COUNTED_AS_RUNNING
@@ -64,4 +64,4 @@ def _in_plan_order(plan: Plan, refused: set[IndexedNode], changes: dict[int, lis
 def _outcome(order: Order, changes: list[Fact]) -> list[Fact]:
     if type(order) is not Placement:
         return changes
-    return told_with(changes, order.planned) if changes else [order.planned]
+    return with_state_changes(changes, order.planned) if changes else [order.planned]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
 
 from ykactor.core.messages.asks import Ask, Shape
-from ykactor.core.queueing.notified import Told
+from ykactor.core.queueing.notified import NotifiedAsks
 from ykactor.core.quota.headroom import Shortage
 from ykactor.core.quota.limits import TrackerTuple
 from ykactor.core.values.ids import ApplicationID
@@ -25,7 +25,7 @@ QueueKey = tuple[Shape, int]
 class AskQueue(SortedList[Ask]):
     """The waiting asks of one application that have one shape and can do the same for themselves, in order."""
 
-    __slots__ = ("key", "line", "needs", "parked", "predicate", "required_node", "selector", "shape", "sort_key", "told")
+    __slots__ = ("key", "line", "needs", "parked", "predicate", "required_node", "selector", "shape", "sort_key", "notified")
 
     def __init__(self, key: QueueKey) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class AskQueue(SortedList[Ask]):
         #: Where the application stands with these asks; None while it is kept back. Written by the leaf's order.
         self.line: Line[Any] | None = None
         #: None while none of them was told that it does not fit.
-        self.told: Told | None = None
+        self.notified: NotifiedAsks | None = None
 
     def first_acting(self, now_ns: int, acts_ns: Callable[[Ask], int]) -> tuple[Ask | None, int]:
         """The first ask that may act by now, or None and when the first of them may."""
@@ -80,7 +80,7 @@ class Line(Generic[M]):
 
     Attributes:
         stuck: see above.
-        told: what ``remarks`` concluded when it was parked last; None before that.
+        answer: what ``pending_reasons`` found when it was parked last; None before that.
         speaker: whose turn it is in a stuck line, if it is not the first one's.
         oldest_ns: no ask in the line has waited since before this time.
     """
@@ -108,7 +108,7 @@ class Line(Generic[M]):
         self.parked = self.stuck = False
         self.speaker: M | None = None
         self.oldest_ns = NEVER
-        self.told: int | None = None
+        self.answer: int | None = None
         #: Why it was parked last: a sentence, or the queue or tracker that is short of a type, or of a running slot (type "").
         self.reason: str | Shortage = "no node offers anything yet, or it has not been considered"
 

@@ -13,7 +13,7 @@ OVER_LIMIT, OVER_QUOTA = 1, 2
 HELD_BY_QUEUE, HELD_BY_LIMIT = 4, 8
 
 
-class Told:
+class NotifiedAsks:
     """The waiting asks of one shape of one application by what they were told: 0 is nothing bad, 1 to 3 are the bits above.
 
     Made when the first of them is told something, so that nobody pays for it whose asks always fit.

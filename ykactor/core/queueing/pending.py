@@ -142,8 +142,8 @@ class PendingApplication:
             queue = self.queues[key] = AskQueue(key)
             self.opened.append(queue)
         queue.add(order_of(ask), ask)
-        if queue.told is not None:
-            queue.told.add(ask)
+        if queue.notified is not None:
+            queue.notified.add(ask)
         line = queue.line
         if line is not None and ask.since_ns < line.oldest_ns:
             line.oldest_ns = ask.since_ns
@@ -174,8 +174,8 @@ class PendingApplication:
         has_node = bool(self.reserving) and self.reserving.pop(ask.spec.allocation_key, None) is not None
         if queue is not None:
             queue.remove(order_of(ask))
-            if queue.told is not None:
-                queue.told.drop(ask)
+            if queue.notified is not None:
+                queue.notified.drop(ask)
             first_key = queue.first_key()
             self.lineup.put(queue, first_key)
             if first_key is None:

@@ -15,7 +15,7 @@ from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.facts import AskCondition, Fact, RunnableChanged
 from ykactor.core.messages.kinds import Gate
 from ykactor.core.queueing.equivalence import AskQueue
-from ykactor.core.queueing.notified import HELD_BY_LIMIT, HELD_BY_QUEUE, OVER_LIMIT, OVER_QUOTA, Told
+from ykactor.core.queueing.notified import HELD_BY_LIMIT, HELD_BY_QUEUE, OVER_LIMIT, OVER_QUOTA, NotifiedAsks
 from ykactor.core.queueing.pending import AskClass, PendingApplication
 from ykactor.core.queueing.sibling_order import Effort
 from ykactor.core.queueing.tree import QueueNode
@@ -108,8 +108,8 @@ class PendingReasons:
 
     def _note_answer(self, leaf: QueueNode, line: AskClass) -> None:
         answer = self._answer(leaf, line)
-        if answer != line.told:
-            line.told = answer
+        if answer != line.answer:
+            line.answer = answer
             self._news.update(dict.fromkeys(line.places(), leaf))
 
     def _next_line(self) -> AskClass | None:
@@ -151,9 +151,9 @@ class PendingReasons:
         if application.held:
             _tell_held(now_ns, leaf, application, 0, facts)
         queue = application.asks[ask.spec.allocation_key][1]
-        if queue is not None and queue.told is not None:
-            before = queue.told.drop(ask)
-            queue.told.add(ask)
+        if queue is not None and queue.notified is not None:
+            before = queue.notified.drop(ask)
+            queue.notified.add(ask)
             if before:
                 facts += _conditions(now_ns, leaf, application, queue, before, 0, [ask])
         return facts
@@ -182,18 +182,18 @@ class PendingReasons:
                 self._recheck(queue.line)
         for queue in application.queues.values():
             line = queue.line
-            if line is None or not line.parked or line.told is None:
+            if line is None or not line.parked or line.answer is None:
                 continue
-            held = line.told & _HELD
+            held = line.answer & _HELD
             if held != application.held:
                 _tell_held(now_ns, leaf, application, held, facts)
             if not held:
-                _tell_asks(now_ns, leaf, application, queue, line.told, facts)
+                _tell_asks(now_ns, leaf, application, queue, line.answer, facts)
 
 
 def _may_worsen(leaf: QueueNode, line: AskClass) -> bool:
     """Whether there is a quota that does not hold the line back yet, and comes before the one that does."""
-    answer, (_, slots_needed, trackers, _) = line.told or 0, line.key
+    answer, (_, slots_needed, trackers, _) = line.answer or 0, line.key
     if not answer or (answer == OVER_QUOTA and trackers):
         return True
     slots = (account.config.max_applications for account in leaf.path_up)
@@ -211,18 +211,18 @@ def _tell_held(now_ns: int, leaf: QueueNode, application: PendingApplication, he
 def _tell_asks(
     now_ns: int, leaf: QueueNode, application: PendingApplication, queue: AskQueue, answer: int, facts: list[Fact]
 ) -> None:
-    if queue.told is None:
+    if queue.notified is None:
         if not answer:
             return
-        queue.told = Told(queue.items())
-    for before, asks in enumerate(queue.told.asks):
+        queue.notified = NotifiedAsks(queue.items())
+    for before, asks in enumerate(queue.notified.asks):
         # whoever is over a limit is not measured against the queue (SC-148)
         after = before | OVER_LIMIT if answer == OVER_LIMIT else answer
         if after != before and asks:
             moving = dict(islice(asks.items(), max(0, CONDITIONS_MAX - len(facts))))
             for key in moving:
                 del asks[key]
-            queue.told.asks[after].update(moving)
+            queue.notified.asks[after].update(moving)
             facts += _conditions(now_ns, leaf, application, queue, before, after, moving.values())
 
 
