@@ -5,7 +5,7 @@
 
 Of each scenario: the decision log, the messages to the resource manager as they are sent, the events of the feed, and the final
 state. The scenarios: the demonstration, 200 generated sessions, and the recorded ones beside the checkout. ``record`` writes
-the texts too (``OLD.json.texts/``), so that ``--texts`` can show the first lines that differ.
+the texts too (``OLD.json.texts/``), so that ``--texts`` can show the first classes that differ.
 """
 
 import hashlib
@@ -66,7 +66,7 @@ def story_of(name: str) -> tuple[scenario.Scenario, Budget]:
 
 
 def texts_of(name: str) -> dict[str, str]:
-    """What a scenario brings about, as lines of JSON."""
+    """What a scenario brings about, as classes of JSON."""
     messages: dict[str, list[object]] = {}  # by partition: what partitions do at the same time has no order
     records: dict[str, list[object]] = {}
     add = simulator._Record.add

@@ -28,7 +28,7 @@ def test_what_was_told_last_is_true(seed: int, budget: Budget) -> None:
         for application in state.applications.values():
             leaf = state.leaf_of(application)
             for queue in application.queues.values():
-                if queue.line is not None:
+                if queue.ask_class is not None:
                     check(world, leaf, application, queue)
 
 

@@ -218,6 +218,6 @@ def test_a_failed_shape_is_tried_once_for_all_applications() -> None:
     it.given(*[ask(f"t{number}", f"app-{number}", vcore=1000) for number in range(50)])
     it.send(release("t0", "app-0"))
     assert it.placed() == ["t1"]
-    lines = it.direct.scheduler.state.tree.nodes[QueuePath("root.a")].applications.lines
+    lines = it.direct.scheduler.state.tree.nodes[QueuePath("root.a")].applications.classes
     assert [len(line) for line in lines.values()] == [48]
     assert all(line.parked for line in lines.values())

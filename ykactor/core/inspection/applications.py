@@ -57,12 +57,12 @@ def _application(application: Application, waiting: PendingApplication, fought_f
         asks = queue.items()
         queued += len(asks)
         if any((ask.spec.allocation_key in waiting.reserving) is not (kind == HAS_NODE) for ask in asks):
-            yield f"{where}: asks with a node and without stand in one line, expected kind {kind}"
+            yield f"{where}: asks with a node and without stand in one ask_class, expected kind {kind}"
         attempts = [ask for ask in asks if kind != RESERVES and not ask.spec.allow_preempt_other]
         if attempts:
             yield f"{where}: {len(attempts)} asks stand with those that may preempt, expected none"
         if [shape_of(ask.spec) for ask in asks] != [shape] * len(asks):
-            yield f"{where}: asks of several shapes wait in one line, expected {shape}"
+            yield f"{where}: asks of several shapes wait in one ask_class, expected {shape}"
         if queue.notified is not None:
             told = sorted(key for some in queue.notified.asks for key in some)
             yield from differs(f"{where}, asks of shape {shape}", "who was told something", told, sorted(map(_key, asks)))
@@ -72,11 +72,11 @@ def _application(application: Application, waiting: PendingApplication, fought_f
         for ask in asks:
             key = ask.spec.allocation_key
             if application.asks.get(key) is not ask or waiting.asks.get(key) != (ask, queue):
-                yield f"{where}: ask {key} in line is not the ask that waits"
+                yield f"{where}: ask {key} in ask_class is not the ask that waits"
     held = waiting.gang.held.items() if waiting.gang is not None else []
     aside = [key for key in waiting.reserving if waiting.asks[key][1] is None]
     settled = [key for key, ask in waiting.reserving.items() if not may_still_preempt(ask) or key in fought_for]
-    yield from differs(where, "the asks with a node that stand in no line", sorted(aside), sorted(settled))
+    yield from differs(where, "the asks with a node that stand in no ask_class", sorted(aside), sorted(settled))
     somewhere = queued + len(held) + len(aside)
     yield from differs(where, "the number of asks that wait somewhere", somewhere, len(application.asks))
     yield from _gang(where, application, waiting)

@@ -8,7 +8,7 @@ from ykactor.core.inspection.checks import differs
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.registry import Registry
-from ykactor.core.queueing.equivalence import LineKey
+from ykactor.core.queueing.equivalence import ClassKey
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.priorities import sort_rank
 from ykactor.core.queueing.tree import QueueNode
@@ -34,10 +34,10 @@ def orders(registry: Registry, state: SchedulerState) -> Iterator[str]:
 
 
 def watched_classes(state: SchedulerState) -> Iterator[str]:
-    """Lines that are looked at again for remarks are lines of their leaves, or empty and about to be forgotten."""
-    for line, leaf in state.pending_reasons.watched():
-        if line and (leaf.applications.lines.get(line.key) is not line or state.tree.nodes.get(leaf.path) is not leaf):
-            yield f"account {leaf.path}: line {line.key} is watched, expected none that is over"
+    """Classes that are looked at again for remarks are classes of their leaves, or empty and about to be forgotten."""
+    for ask_class, leaf in state.pending_reasons.watched():
+        if ask_class and (leaf.applications.classes.get(ask_class.key) is not ask_class or state.tree.nodes.get(leaf.path) is not leaf):
+            yield f"account {leaf.path}: ask_class {ask_class.key} is watched, expected none that is over"
 
 
 def _leaf_order(account: QueueNode, applications: list[PendingApplication]) -> Iterator[str]:
@@ -51,21 +51,21 @@ def _leaf_order(account: QueueNode, applications: list[PendingApplication]) -> I
         for application in applications:
             if application.state in _BEGINNING and application is not chosen:
                 keys[application] = None
-    standing: dict[LineKey, set[ApplicationID]] = {}
+    standing: dict[ClassKey, set[ApplicationID]] = {}
     for application, key in keys.items():
         where = f"waiting application {application.application_id}"
         yield from differs(where, "the place", application.sort_key, key)
         for shape, queue in application.queues.items():
-            line_key = order.line_key(application, queue, application.slots_needed())
+            class_key = order.class_key(application, queue, application.slots_needed())
             stands = key is not None and not application.backoff_ns
-            yield from differs(where, f"its line for {shape}", queue.line, order.lines.get(line_key) if stands else None)
+            yield from differs(where, f"its ask_class for {shape}", queue.ask_class, order.classes.get(class_key) if stands else None)
             if stands:
-                standing.setdefault(line_key, set()).add(application.application_id)
-    yield from differs(f"account {account.path}", "the set of lines", set(order.lines), set(standing))
-    for line_key, line in order.lines.items():
-        places = line.places()
+                standing.setdefault(class_key, set()).add(application.application_id)
+    yield from differs(f"account {account.path}", "the set of classes", set(order.classes), set(standing))
+    for class_key, ask_class in order.classes.items():
+        places = ask_class.places()
         members = {application.application_id for application in places}
-        yield from differs(f"account {account.path}", f"who stands in line {line_key}", members, standing.get(line_key))
+        yield from differs(f"account {account.path}", f"who stands in ask_class {class_key}", members, standing.get(class_key))
         for application, place in places.items():
             if application.sort_key is not None and place > application.sort_key:
                 yield f"waiting application {application.application_id}: stands at {place}, expected {application.sort_key}"

@@ -192,9 +192,9 @@ def _progress(attempt: PreemptionAttempt) -> str:
 
 def _is_short(queue: AskQueue) -> bool:
     """Whether it is room that the asks wait for, not their turn, a running slot or a limit of a user or group (PE-73)."""
-    if queue.line is None or isinstance(queue.line.reason, str):
-        return queue.line is not None
-    short, name = queue.line.reason
+    if queue.ask_class is None or isinstance(queue.ask_class.reason, str):
+        return queue.ask_class is not None
+    short, name = queue.ask_class.reason
     return bool(name) and not isinstance(short, Tracker)
 
 

@@ -15,16 +15,16 @@ def explain(application: PendingApplication, queue: AskQueue, preemptions: Preem
         return "too many asks of the application fit nowhere: it is left alone for a while (application.unschedasks.backoff)"
     if application.state is ApplicationState.FAILING:
         return "the application is Failing: it ends when the resource manager has confirmed its releases"
-    if queue.line is None:
+    if queue.ask_class is None:
         return "another application of the queue starts first (stateaware)"
-    shortage, tried = _shortage(queue, queue.line), preemptions.attempt_of(queue.first())
+    shortage, tried = _shortage(queue, queue.ask_class), preemptions.attempt_of(queue.first())
     return f"{shortage}; {tried.why}" if tried is not None and tried.why else shortage
 
 
-def _shortage(queue: AskQueue, line: AskClass) -> str:
-    if isinstance(line.reason, str):
-        return line.reason
-    short, name = line.reason
+def _shortage(queue: AskQueue, ask_class: AskClass) -> str:
+    if isinstance(ask_class.reason, str):
+        return ask_class.reason
+    short, name = ask_class.reason
     if isinstance(short, Tracker):
         where, limits, applications_max = f"the limit of {short.whose} in queue {short.path}", short.limit, short.max_applications
         runs = f"{short.whose} runs in queue {short.path} its"

@@ -121,25 +121,25 @@ class Planner:
             plan.try_candidate()
             if self._backs_off(plan, leaf, application):
                 continue
-            queue, line = self._next_asks(application)
+            queue, ask_class = self._next_asks(application)
             short = application.slot_shortage() or application.shortage(queue.shape)
             if short is not None:
-                line.reason = short
+                ask_class.reason = short
                 if queue.key[1] == RESERVES or not short[1] or isinstance(short[0], Tracker):  # PE-73
-                    state.park(leaf, line)
+                    state.park(leaf, ask_class)
                 elif self._resorts.run(plan, application, queue, is_without_node=False):
                     return True
             elif queue.required_node is not None:
                 if self._try_required(plan, leaf, application, queue):
                     return True
-                state.park(leaf, line)
+                state.park(leaf, ask_class)
             elif queue.key[1] == HAS_NODE or (node := state.nodes.first_fit(queue.shape)) is None:
-                line.reason = self._refusal(plan, leaf, queue) or _no_node(queue)
+                ask_class.reason = self._refusal(plan, leaf, queue) or _no_node(queue)
                 if self._resorts.run(plan, application, queue, is_without_node=True):
                     return True
                 self._backs_off(plan, leaf, application)
             elif queue.predicate and self._is_held_up(plan, leaf, queue, node):
-                state.park(leaf, line)
+                state.park(leaf, ask_class)
             else:
                 self._place(plan, leaf, application, queue, node)
                 return True
@@ -150,10 +150,10 @@ class Planner:
         while True:
             queue = application.lineup.first(self._state.generation)
             assert queue is not None
-            line = queue.line
-            assert line is not None
-            if not line.parked and (line.speaker or application) is application:
-                return queue, line
+            ask_class = queue.ask_class
+            assert ask_class is not None
+            if not ask_class.parked and (ask_class.speaker or application) is application:
+                return queue, ask_class
             application.lineup.park(queue)
 
     def _place(
@@ -185,13 +185,13 @@ class Planner:
         may_run = self._predicate_client.may_run(queue.first(), node.node_id, allocate=True)
         if may_run:
             return False
-        assert queue.line is not None
+        assert queue.ask_class is not None
         if may_run is None:
             self._predicate_client.about_first(plan.now_ns, queue.first(), queue.shape, node.node_id)
             plan.report(*self._predicate_client.take())
-            queue.line.reason = WAITS
+            queue.ask_class.reason = WAITS
         else:
-            queue.line.reason = self._refusal(plan, leaf, queue)
+            queue.ask_class.reason = self._refusal(plan, leaf, queue)
         return True
 
     # ---- asks that require their node
@@ -199,14 +199,14 @@ class Planner:
     def _try_required(self, plan: Plan, leaf: QueueNode, application: PendingApplication, queue: AskQueue) -> bool:
         """An ask that must run on one node is placed there, or has it kept at once (SC-70 to SC-76)."""
         assert queue.required_node is not None
-        assert queue.line is not None
+        assert queue.ask_class is not None
         state = self._state
         node = state.nodes.nodes.get(queue.required_node)
         if node is None or not node.could_fit(queue.needs, queue.selector):  # SC-71; and nobody makes room in vain
             missing = "is not registered" if node is None else "is too small for it, or is not what it selects"
-            queue.line.reason = f"required node {queue.required_node} {missing}"
+            queue.ask_class.reason = f"required node {queue.required_node} {missing}"
             return False
-        queue.line.reason = f"required node {queue.required_node} has no room for it"
+        queue.ask_class.reason = f"required node {queue.required_node} has no room for it"
         has_room = node.fits(queue.needs, queue.selector)
         is_refused = self._predicate_client.may_run(queue.first(), node.node_id, allocate=True) is False
         if (has_room or is_refused) and self._is_held_up(plan, leaf, queue, node):  # it would be reserved in vain

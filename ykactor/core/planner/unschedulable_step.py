@@ -1,7 +1,7 @@
 """What is left to asks for which there is no room: to have a node kept, or to preempt (SC-148).
 
-Each ask has its own turn, although a line is tried for all its asks at once: where it is another one's than that which we came
-for, the line takes its place.
+Each ask has its own turn, although a ask_class is tried for all its asks at once: where it is another one's than that which we came
+for, the ask_class takes its place.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class LastResorts:
         """Another plan begins: what was put off has its turn, or is put off again (not ``may_preempt``)."""
         self._may_preempt = may_preempt
         if self._put_off_in == self._state.generation:  # else everything is offered again, in classes that may be new
-            for leaf, line in self.put_off:
-                leaf.applications.wake(line)
+            for leaf, ask_class in self.put_off:
+                leaf.applications.wake(ask_class)
                 self._state.tree.wake(leaf)
         self.put_off.clear()
 
@@ -63,20 +63,20 @@ class LastResorts:
         Raises:
             PlanEnds: an ask has its turn to preempt: the plan has decided something already, or now that.
         """
-        leaf, line = self._state.leaf_of(application), queue.line
+        leaf, ask_class = self._state.leaf_of(application), queue.ask_class
         order, now_ns = leaf.applications, plan.now_ns
-        assert line is not None
-        acts_ns = self._turns(plan, leaf, queue, line, is_without_node=is_without_node)
+        assert ask_class is not None
+        acts_ns = self._turns(plan, leaf, queue, ask_class, is_without_node=is_without_node)
         if acts_ns is None:
-            self._state.park(leaf, line)
+            self._state.park(leaf, ask_class)
             return False
-        order.get_stuck(line)
+        order.get_stuck(ask_class)
         self._state.note_eligible()
         ask, _ = queue.first_acting(now_ns, acts_ns)
         if ask is None:
-            at_ns = order.pass_on(line, now_ns, acts_ns)
+            at_ns = order.pass_on(ask_class, now_ns, acts_ns)
             if at_ns > now_ns:
-                self._state.park(leaf, line)
+                self._state.park(leaf, ask_class)
                 self._state.note_eligible(at_ns)
             return False
         if order_of(ask) != queue.sort_key:
@@ -87,8 +87,8 @@ class LastResorts:
             plan.report(self._state.reserve(now_ns, application, ask, self._node))
             return True
         if not self._may_preempt:
-            order.park(line)
-            self.put_off.append((leaf, line))
+            order.park(ask_class)
+            self.put_off.append((leaf, ask_class))
             self._put_off_in = self._state.generation
             return False
         if plan:
@@ -97,19 +97,19 @@ class LastResorts:
         return False
 
     def _turns(
-        self, plan: Plan, leaf: QueueNode, queue: AskQueue, line: AskClass, *, is_without_node: bool
+        self, plan: Plan, leaf: QueueNode, queue: AskQueue, ask_class: AskClass, *, is_without_node: bool
     ) -> Callable[[Ask], int] | None:
         """When an ask of the class may act; None when none may before something grows, or becomes older."""
         state, kind, now_ns = self._state, queue.key[1], plan.now_ns
         may_reserve = is_without_node and kind != HAS_NODE and state.reserves
         may_preempt = kind != RESERVES and state.preempts()
         delay_ns = leaf.config.properties.preemption_delay_ns if may_preempt else NEVER
-        at_ns = line.oldest_ns + min(delay_ns, RESERVATION_DELAY_NS if may_reserve else NEVER)
+        at_ns = ask_class.oldest_ns + min(delay_ns, RESERVATION_DELAY_NS if may_reserve else NEVER)
         if at_ns > now_ns:
             state.note_eligible(at_ns)
             return None
         self._node = None
-        if may_reserve and line.oldest_ns + RESERVATION_DELAY_NS <= now_ns:
+        if may_reserve and ask_class.oldest_ns + RESERVATION_DELAY_NS <= now_ns:
             self._node = self._node_to_reserve(plan, queue)
             may_reserve = self._node is not None
         if not may_reserve and not may_preempt:

@@ -25,7 +25,7 @@ QueueKey = tuple[Shape, int]
 class AskQueue(SortedList[Ask]):
     """The waiting asks of one application that have one shape and can do the same for themselves, in order."""
 
-    __slots__ = ("key", "line", "needs", "parked", "predicate", "required_node", "selector", "shape", "sort_key", "notified")
+    __slots__ = ("key", "ask_class", "needs", "parked", "predicate", "required_node", "selector", "shape", "sort_key", "notified")
 
     def __init__(self, key: QueueKey) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class AskQueue(SortedList[Ask]):
         self.sort_key: SortKey | None = None
         self.parked = False
         #: Where the application stands with these asks; None while it is kept back. Written by the leaf's order.
-        self.line: Line[Any] | None = None
+        self.ask_class: EquivalenceClass[Any] | None = None
         #: None while none of them was told that it does not fit.
         self.notified: NotifiedAsks | None = None
 
@@ -52,8 +52,8 @@ class AskQueue(SortedList[Ask]):
 
 #: What an application's asks must share with those of others to fare as they do: their shape, the slots that the application has
 #: to find before it may begin (QU-51, QU-73), and the limits that it counts against (QU-64). Where applications are left alone
-#: when their asks fit nowhere, each has lines of its own.
-LineKey = tuple[QueueKey, int, TrackerTuple, ApplicationID | None]
+#: when their asks fit nowhere, each has classes of its own.
+ClassKey = tuple[QueueKey, int, TrackerTuple, ApplicationID | None]
 
 
 class Member(Protocol):
@@ -68,21 +68,21 @@ class Member(Protocol):
 M = TypeVar("M", bound=Member)
 
 
-class Line(Generic[M]):
+class EquivalenceClass(Generic[M]):
     """The applications of a leaf whose asks of one shape fare alike, in the leaf's order: tried and parked as one.
 
-    A place in a line may be too early, never too late: an application that moves back (it got something, its most important
+    A place in a ask_class may be too early, never too late: an application that moves back (it got something, its most important
     ask is placed) is put right when it comes to the front.
 
-    A line that found no room is *stuck* until something grows: all that is left to its asks is to have a node kept for them or to
-    preempt, each at its own turn and when it is old enough (SC-50, PE-14). Then the line stands where the first of these has its
+    A ask_class that found no room is *stuck* until something grows: all that is left to its asks is to have a node kept for them or to
+    preempt, each at its own turn and when it is old enough (SC-50, PE-14). Then the ask_class stands where the first of these has its
     place.
 
     Attributes:
         stuck: see above.
         answer: what ``pending_reasons`` found when it was parked last; None before that.
-        speaker: whose turn it is in a stuck line, if it is not the first one's.
-        oldest_ns: no ask in the line has waited since before this time.
+        speaker: whose turn it is in a stuck ask_class, if it is not the first one's.
+        oldest_ns: no ask in the ask_class has waited since before this time.
     """
 
     __slots__ = (
@@ -99,7 +99,7 @@ class Line(Generic[M]):
         "told",
     )
 
-    def __init__(self, key: LineKey, number: int) -> None:
+    def __init__(self, key: ClassKey, number: int) -> None:
         self.key = key
         self.number = number
         self._order: SortedList[M] = SortedList()
@@ -134,7 +134,7 @@ class Line(Generic[M]):
         self.speaker = None
 
     def note_age(self, queue: AskQueue) -> None:
-        """Asks came in line; of several it is found out when it matters how old they are."""
+        """Asks came in ask_class; of several it is found out when it matters how old they are."""
         self.oldest_ns = min(self.oldest_ns, queue.first().since_ns) if len(queue) == 1 else 0
 
     def find_speaker(self, now_ns: int, acts_ns: Callable[[Ask], int]) -> int:
@@ -156,11 +156,11 @@ class Line(Generic[M]):
         return self.speaker or self._order.first()
 
     def head_key(self) -> SortKey | None:
-        """The place of the line among the others: that of its head. None when it is empty."""
+        """The place of the ask_class among the others: that of its head. None when it is empty."""
         if self.speaker is not None:
             return self._places[self.speaker], self.number
         return (self._order.first_key(), self.number) if self._order else None
 
     def places(self) -> dict[M, SortKey]:
-        """Everybody in the line with the place they have in it."""
+        """Everybody in the ask_class with the place they have in it."""
         return dict(self._places)

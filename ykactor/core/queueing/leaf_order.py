@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ykactor.core.config.model import QueueConfig
 from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.states import ApplicationState
-from ykactor.core.queueing.equivalence import AskQueue, LineKey
+from ykactor.core.queueing.equivalence import AskQueue, ClassKey
 from ykactor.core.queueing.pending import AskClass, PendingApplication
 from ykactor.core.queueing.priorities import sort_rank
 from ykactor.core.queueing.scheduling_queue import Lineup
@@ -37,10 +37,10 @@ def usage_key(allocated: Resource, guaranteed: Resource | None) -> tuple[float, 
 
 
 class LeafOrder:
-    """The applications of one leaf in the order of its policy, by lines that fare alike.
+    """The applications of one leaf in the order of its policy, by classes that fare alike.
 
     Under ``stateaware`` applications that are Starting or Accepted are kept back in lists of their own, and only the first
-    of one list stands in lines: of Accepted when nobody is Starting, with or without pending asks (PR-75).
+    of one list stands in classes: of Accepted when nobody is Starting, with or without pending asks (PR-75).
     """
 
     __slots__ = (
@@ -50,7 +50,7 @@ class LeafOrder:
         "_guaranteed",
         "_keeps_back",
         "_kept_back",
-        "_lines_made",
+        "_classes_made",
         "_lineup",
         "_places",
         "_set_back",
@@ -58,7 +58,7 @@ class LeafOrder:
         "_sorts_by_usage",
         "_starting",
         "_stuck",
-        "lines",
+        "classes",
         "park",
         "wake",
     )
@@ -69,15 +69,15 @@ class LeafOrder:
         self._sorts_by_usage = config.properties.sort_policy == "fair"
         self._sorts_by_priority = config.properties.sort_by_priority
         self._keeps_back = config.properties.sort_policy == "stateaware"
-        self.lines: dict[LineKey, AskClass] = {}
-        self._lines_made = 0
+        self.classes: dict[ClassKey, AskClass] = {}
+        self._classes_made = 0
         self._lineup: Lineup[AskClass] = Lineup()
-        #: Offer a line no more until the generation moves on.
+        #: Offer a ask_class no more until the generation moves on.
         self.park = self._lineup.park
-        #: Offer a line again.
+        #: Offer a ask_class again.
         self.wake = self._lineup.wake
         self._generation = 0
-        #: Lines that are stuck in this generation, and asks that do not stand where the first of them has its place.
+        #: Classes that are stuck in this generation, and asks that do not stand where the first of them has its place.
         self._stuck: list[AskClass] = []
         self._set_back: list[tuple[PendingApplication, AskQueue]] = []
         self._kept_back: dict[ApplicationState, SortedList[PendingApplication]] = {_STARTING: SortedList(), _ACCEPTED: SortedList()}
@@ -88,54 +88,54 @@ class LeafOrder:
     # ---- who is next
 
     def first(self, generation: int) -> PendingApplication | None:
-        """The first application that stands in a line which is not parked; None if all are."""
+        """The first application that stands in a ask_class which is not parked; None if all are."""
         lineup = self._lineup
         if generation != self._generation:
             self._generation = generation
             self._release()
-        while (line := lineup.first(generation)) is not None:
-            application = line.head()
-            assert line.sort_key is not None
-            if line.sort_key[0] == application.sort_key:
-                if line.stuck:  # it may have become its turn
-                    application.lineup.wake(application.queues[line.key[0]])
+        while (ask_class := lineup.first(generation)) is not None:
+            application = ask_class.head()
+            assert ask_class.sort_key is not None
+            if ask_class.sort_key[0] == application.sort_key:
+                if ask_class.stuck:  # it may have become its turn
+                    application.lineup.wake(application.queues[ask_class.key[0]])
                 return application
-            line.put(application)
-            lineup.put(line, line.head_key())
+            ask_class.put(application)
+            lineup.put(ask_class, ask_class.head_key())
         return None
 
     def standing(self) -> list[PendingApplication]:
-        """Everybody who stands in a line."""
-        return list(dict.fromkeys(application for line in self.lines.values() for application in line.places()))
+        """Everybody who stands in a ask_class."""
+        return list(dict.fromkeys(application for ask_class in self.classes.values() for application in ask_class.places()))
 
     def has_ready(self) -> bool:
-        """Whether a line is not parked."""
+        """Whether a ask_class is not parked."""
         return self._lineup.has_ready()
 
-    # ---- lines that are stuck
+    # ---- classes that are stuck
 
-    def get_stuck(self, line: AskClass) -> None:
-        """The line has found no node."""
-        if not line.stuck:
-            line.stuck = True
-            self._stuck.append(line)
+    def get_stuck(self, ask_class: AskClass) -> None:
+        """The ask_class has found no node."""
+        if not ask_class.stuck:
+            ask_class.stuck = True
+            self._stuck.append(ask_class)
 
-    def pass_on(self, line: AskClass, now_ns: int, acts_ns: Callable[[Ask], int]) -> int:
-        """Let the line stand where its first ask stands that may act by now, if there is one; answers when the first may."""
-        at_ns = line.find_speaker(now_ns, acts_ns)
+    def pass_on(self, ask_class: AskClass, now_ns: int, acts_ns: Callable[[Ask], int]) -> int:
+        """Let the ask_class stand where its first ask stands that may act by now, if there is one; answers when the first may."""
+        at_ns = ask_class.find_speaker(now_ns, acts_ns)
         if at_ns <= now_ns:
-            self._lineup.put(line, line.head_key())
+            self._lineup.put(ask_class, ask_class.head_key())
         return at_ns
 
     def set_back(self, application: PendingApplication, queue: AskQueue, key: SortKey) -> None:
-        """Of these asks of a stuck line it is the turn of the one at ``key``, behind others of the application."""
+        """Of these asks of a stuck ask_class it is the turn of the one at ``key``, behind others of the application."""
         application.lineup.put(queue, key)
         self._set_back.append((application, queue))
 
     def _release(self) -> None:
-        for line in self._stuck:
-            line.stuck, line.speaker = False, None
-            self._lineup.put(line, line.head_key())
+        for ask_class in self._stuck:
+            ask_class.stuck, ask_class.speaker = False, None
+            self._lineup.put(ask_class, ask_class.head_key())
         self._stuck.clear()
         for application, queue in self._set_back:
             application.lineup.put(queue, queue.first_key())
@@ -186,18 +186,18 @@ class LeafOrder:
         self._choose()
 
     def _stand(self, application: PendingApplication, key: SortKey | None) -> None:
-        """Let the application stand with ``key`` in the lines of all its asks; None takes it out of them."""
+        """Let the application stand with ``key`` in the classes of all its asks; None takes it out of them."""
         before, application.sort_key = application.sort_key, key
         for queue in application.closed:
             self._leave(application, queue)
         application.closed.clear()
         wanted = None if key is None or application.backoff_ns else application.slots_needed()
-        if application.in_lines != wanted:
+        if application.in_classes != wanted:
             for queue in application.queues.values():
                 self._leave(application, queue)
                 if wanted is not None:
                     self._join(application, queue, wanted)
-            application.in_lines = wanted
+            application.in_classes = wanted
             application.lineup.wake_all()
         elif wanted is not None:
             for queue in application.opened:
@@ -209,32 +209,32 @@ class LeafOrder:
         application.opened.clear()
 
     def _join(self, application: PendingApplication, queue: AskQueue, slots_needed: int) -> None:
-        key = self.line_key(application, queue, slots_needed)
-        known = self.lines.get(key)
-        line = self._make_line(key) if known is None else known
-        if queue.line is not line:
-            queue.line = line
-            line.note_age(queue)
-        line.put(application)
-        self._lineup.put(line, line.head_key())
+        key = self.class_key(application, queue, slots_needed)
+        known = self.classes.get(key)
+        ask_class = self._make_class(key) if known is None else known
+        if queue.ask_class is not ask_class:
+            queue.ask_class = ask_class
+            ask_class.note_age(queue)
+        ask_class.put(application)
+        self._lineup.put(ask_class, ask_class.head_key())
 
-    def _make_line(self, key: LineKey) -> AskClass:
-        self._lines_made += 1
-        line = self.lines[key] = AskClass(key, self._lines_made)
-        return line
+    def _make_class(self, key: ClassKey) -> AskClass:
+        self._classes_made += 1
+        ask_class = self.classes[key] = AskClass(key, self._classes_made)
+        return ask_class
 
-    def line_key(self, application: PendingApplication, queue: AskQueue, slots_needed: int) -> LineKey:
-        """Which line the asks of ``queue`` belong to."""
+    def class_key(self, application: PendingApplication, queue: AskQueue, slots_needed: int) -> ClassKey:
+        """Which ask_class the asks of ``queue`` belong to."""
         return queue.key, slots_needed, application.trackers, application.application_id if self._backs_off else None
 
     def _leave(self, application: PendingApplication, queue: AskQueue) -> None:
-        line, queue.line = queue.line, None
+        ask_class, queue.ask_class = queue.ask_class, None
         application.lineup.put(queue, queue.first_key())
-        if line is not None:
-            line.remove(application)
-            self._lineup.put(line, line.head_key())
-            if not line:
-                del self.lines[line.key]
+        if ask_class is not None:
+            ask_class.remove(application)
+            self._lineup.put(ask_class, ask_class.head_key())
+            if not ask_class:
+                del self.classes[ask_class.key]
 
     # ---- stateaware
 

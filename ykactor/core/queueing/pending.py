@@ -11,7 +11,7 @@ from ykactor.core.config.access import UserGroups
 from ykactor.core.messages.asks import Ask, Shape, order_of, shape_of
 from ykactor.core.messages.facts import ApplicationAdded, ChargedTo
 from ykactor.core.messages.states import COUNTED_AS_RUNNING, ApplicationState
-from ykactor.core.queueing.equivalence import HAS_NODE, PREEMPTS, RESERVES, AskQueue, Line, QueueKey
+from ykactor.core.queueing.equivalence import HAS_NODE, PREEMPTS, RESERVES, AskQueue, EquivalenceClass, QueueKey
 from ykactor.core.queueing.priorities import Priority, PriorityBag
 from ykactor.core.queueing.scheduling_queue import Lineup
 from ykactor.core.queueing.task_groups import WaitingGang
@@ -34,9 +34,9 @@ class PendingApplication:
         queues: its asks by shape; ``lineup`` has them in the order of their first asks.
         opened, closed: queues that came and went since the leaf's order looked last.
         shown_priority: the priority that the leaf's own bag holds of this application.
-        sort_key: its place by the leaf's policy; None while it is in no line. Written by the leaf's order.
+        sort_key: its place by the leaf's policy; None while it is in no ask_class. Written by the leaf's order.
         changed: whether its state or age changed since the leaf's order looked last; ``used``: whether its usage did.
-        in_lines: the ``slots_needed`` of these lines; None while it is in no line.
+        in_classes: the ``slots_needed`` of these classes; None while it is in no ask_class.
         backoff_ns: until when it is left alone (SC-38); 0 while it is not.
         enrolled: whether it holds its ``trackers`` yet (see ``limits``), which it does from its first ask or allocation on.
         group: what it counts against beside its user; None is no group. ``charged_to`` has both.
@@ -62,7 +62,7 @@ class PendingApplication:
         "group",
         "held",
         "holds_slot",
-        "in_lines",
+        "in_classes",
         "leaf",
         "lineup",
         "opened",
@@ -105,7 +105,7 @@ class PendingApplication:
         self.priorities = PriorityBag()
         self.shown_priority: Priority = None
         self.sort_key: SortKey | None = None
-        self.in_lines: int | None = None
+        self.in_classes: int | None = None
         self.changed = True
         self.used = False
         self.backoff_ns = 0
@@ -144,14 +144,14 @@ class PendingApplication:
         queue.add(order_of(ask), ask)
         if queue.notified is not None:
             queue.notified.add(ask)
-        line = queue.line
-        if line is not None and ask.since_ns < line.oldest_ns:
-            line.oldest_ns = ask.since_ns
+        ask_class = queue.ask_class
+        if ask_class is not None and ask.since_ns < ask_class.oldest_ns:
+            ask_class.oldest_ns = ask.since_ns
         self.asks[ask.spec.allocation_key] = ask, queue
         self.lineup.put(queue, queue.first_key())
 
     def reserve(self, ask: Ask, *, contends: bool) -> None:
-        """A node is kept for an ask: it leaves its line, and stands in another one only if it goes on trying to preempt."""
+        """A node is kept for an ask: it leaves its ask_class, and stands in another one only if it goes on trying to preempt."""
         self._step_out(ask)
         self.reserving[ask.spec.allocation_key] = ask
         if contends:
@@ -160,7 +160,7 @@ class PendingApplication:
             self.asks[ask.spec.allocation_key] = ask, None
 
     def unreserve(self, ask: Ask) -> None:
-        """The ask stands in line again."""
+        """The ask stands in ask_class again."""
         self._step_out(ask)
         self._wait(ask)
 
@@ -263,14 +263,14 @@ class PendingApplication:
         if state in COUNTED_AS_RUNNING:  # the slot that was kept is the one that runs now
             self.holds_slot = False
 
-    def leave_lines(self) -> None:
+    def leave_classes(self) -> None:
         """The leaf's order begins anew: stand nowhere."""
         for queue in self.queues.values():
-            queue.line = None
+            queue.ask_class = None
             self.lineup.put(queue, queue.first_key())
         self.opened.clear()
         self.closed.clear()
-        self.sort_key = self.in_lines = None
+        self.sort_key = self.in_classes = None
         self.changed = True
 
     def completes_gang(self) -> bool:
@@ -302,4 +302,4 @@ class PendingApplication:
 
 
 #: Applications whose asks of one shape succeed or fail together.
-AskClass = Line[PendingApplication]
+AskClass = EquivalenceClass[PendingApplication]

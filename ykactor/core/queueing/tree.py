@@ -165,7 +165,7 @@ class QueueTree:
         leaf.applications.remove(application)
         leaf.priorities.replace(application.shown_priority, None)
         application.shown_priority = None
-        application.leave_lines()
+        application.leave_classes()
         application.leaf = to_leaf
 
     def update_places(self, leaf: QueueNode) -> None:

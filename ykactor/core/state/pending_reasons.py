@@ -1,6 +1,6 @@
 """What is said of asks and applications that wait: that quotas hold them back, and when that is over (EV-12, EV-71).
 
-The walk tries a line once for all that stand in it, so what it finds holds for each of them. That is told when nothing else is
+The walk tries a ask_class once for all that stand in it, so what it finds holds for each of them. That is told when nothing else is
 left to decide, a bounded number at a time: nobody who could run waits for it, and what was true for a moment only is not told.
 An ask that gets its place is told at once.
 """
@@ -26,11 +26,11 @@ from ykactor.core.values.resources import Resource, text
 #: Facts that one plan tells at most (about 3 us each, with their events).
 CONDITIONS_MAX = 256
 
-#: Lines that one plan looks at again at most, and what that costs each time, in looks at a node (about 1 us against 0.2).
+#: Classes that one plan looks at again at most, and what that costs each time, in looks at a node (about 1 us against 0.2).
 LOOKS_MAX = 500
 _LOOK_WORK = 5
 
-#: Lines remembered before those that are gone are looked for.
+#: Classes remembered before those that are gone are looked for.
 _CROWD = 1000
 
 _GATES = {HELD_BY_QUEUE: Gate.QUEUE, HELD_BY_LIMIT: Gate.QUOTA}
@@ -46,7 +46,7 @@ class PendingReasons:
     def __init__(self, effort: Effort) -> None:
         self._effort = effort
         self._news: dict[PendingApplication, QueueNode] = {}
-        #: Parked lines that others may hold back further by what they use; nobody tries them again for that.
+        #: Parked classes that others may hold back further by what they use; nobody tries them again for that.
         #: With the moment at which each was looked at last, and in the order of that.
         self._watched: OrderedDict[AskClass, tuple[QueueNode, int]] = OrderedDict()
         self._moment = 0
@@ -55,7 +55,7 @@ class PendingReasons:
 
     def __bool__(self) -> bool:
         """Whether something has to be told, or looked at to know that."""
-        return bool(self._news) or self._next_line() is not None
+        return bool(self._news) or self._next_class() is not None
 
     # ---- who has to be looked at
 
@@ -64,24 +64,24 @@ class PendingReasons:
         self._usage_grew = True
 
     def note(self, leaf: QueueNode, application: PendingApplication) -> None:
-        """The application has asks that may be in a line which others were in before."""
+        """The application has asks that may be in a ask_class which others were in before."""
         self._news[application] = leaf
 
     def forget(self, application: PendingApplication) -> None:
         """The application is gone, with all its asks."""
         self._news.pop(application, None)
 
-    def note_class(self, leaf: QueueNode, line: AskClass) -> None:
-        """The line was tried and is parked: its asks fit the quotas or they do not. O(1) when the last time was alike."""
-        self._note_answer(leaf, line)
-        self._watch(leaf, line)
+    def note_class(self, leaf: QueueNode, ask_class: AskClass) -> None:
+        """The ask_class was tried and is parked: its asks fit the quotas or they do not. O(1) when the last time was alike."""
+        self._note_answer(leaf, ask_class)
+        self._watch(leaf, ask_class)
 
-    def _watch(self, leaf: QueueNode, line: AskClass) -> None:
-        """The line was looked at just now."""
-        self._watched.pop(line, None)
-        if not line or not _may_worsen(leaf, line):
+    def _watch(self, leaf: QueueNode, ask_class: AskClass) -> None:
+        """The ask_class was looked at just now."""
+        self._watched.pop(ask_class, None)
+        if not ask_class or not _may_worsen(leaf, ask_class):
             return
-        self._watched[line] = leaf, self._now()
+        self._watched[ask_class] = leaf, self._now()
         if len(self._watched) > self._crowd:
             for it in [it for it in self._watched if not it]:
                 del self._watched[it]
@@ -93,52 +93,52 @@ class PendingReasons:
         self._usage_grew = False
         return self._moment
 
-    def forget_all_lines(self) -> None:
+    def forget_all_classes(self) -> None:
         """All orders are about to begin anew."""
         self._watched.clear()
 
-    def forget_lines(self, leaf: QueueNode) -> None:
-        """The order of ``leaf`` is about to begin anew: the lines that it has now are over. O(lines)."""
-        for line in leaf.applications.lines.values():
-            self._watched.pop(line, None)
+    def forget_classes(self, leaf: QueueNode) -> None:
+        """The order of ``leaf`` is about to begin anew: the classes that it has now are over. O(classes)."""
+        for ask_class in leaf.applications.classes.values():
+            self._watched.pop(ask_class, None)
 
     def watched(self) -> list[tuple[AskClass, QueueNode]]:
-        """The lines that are looked at again, with their leaves."""
-        return [(line, leaf) for line, (leaf, _) in self._watched.items()]
+        """The classes that are looked at again, with their leaves."""
+        return [(ask_class, leaf) for ask_class, (leaf, _) in self._watched.items()]
 
-    def _note_answer(self, leaf: QueueNode, line: AskClass) -> None:
-        answer = self._answer(leaf, line)
-        if answer != line.answer:
-            line.answer = answer
-            self._news.update(dict.fromkeys(line.places(), leaf))
+    def _note_answer(self, leaf: QueueNode, ask_class: AskClass) -> None:
+        answer = self._answer(leaf, ask_class)
+        if answer != ask_class.answer:
+            ask_class.answer = answer
+            self._news.update(dict.fromkeys(ask_class.places(), leaf))
 
-    def _next_line(self) -> AskClass | None:
-        """The line that was looked at longest ago, if that was before the present moment."""
-        line = next(iter(self._watched), None)
-        return line if line is not None and self._is_old(line) else None
+    def _next_class(self) -> AskClass | None:
+        """The ask_class that was looked at longest ago, if that was before the present moment."""
+        ask_class = next(iter(self._watched), None)
+        return ask_class if ask_class is not None and self._is_old(ask_class) else None
 
-    def _is_old(self, line: AskClass) -> bool:
-        """Whether the line has to be looked at again."""
-        known = self._watched.get(line)
+    def _is_old(self, ask_class: AskClass) -> bool:
+        """Whether the ask_class has to be looked at again."""
+        known = self._watched.get(ask_class)
         return known is not None and known[1] != self._now()
 
-    def _recheck(self, line: AskClass) -> None:
+    def _recheck(self, ask_class: AskClass) -> None:
         """Others have taken what was left: that may hold back who waited for a node, or for less, until now."""
         self._effort.spent += _LOOK_WORK
-        leaf, _ = self._watched[line]
-        if line and line.parked:
-            application = line.head()
-            line.reason = application.slot_shortage() or application.shortage(line.key[0][0]) or line.reason
-            self._note_answer(leaf, line)
-        self._watch(leaf, line)
+        leaf, _ = self._watched[ask_class]
+        if ask_class and ask_class.parked:
+            application = ask_class.head()
+            ask_class.reason = application.slot_shortage() or application.shortage(ask_class.key[0][0]) or ask_class.reason
+            self._note_answer(leaf, ask_class)
+        self._watch(leaf, ask_class)
 
-    def _answer(self, leaf: QueueNode, line: AskClass) -> int:
-        if isinstance(line.reason, str):
+    def _answer(self, leaf: QueueNode, ask_class: AskClass) -> int:
+        if isinstance(ask_class.reason, str):
             return 0
-        short, name = line.reason
+        short, name = ask_class.reason
         if name:
             return OVER_LIMIT if isinstance(short, Tracker) else OVER_QUOTA
-        application = line.head()
+        application = ask_class.head()
         queue_is_full = headroom.full_queue(leaf.path_up, application.application_id) is not None
         limit_is_reached = any(tracker.lacks_slot(application.application_id) for tracker in application.trackers)
         return queue_is_full * HELD_BY_QUEUE | limit_is_reached * HELD_BY_LIMIT
@@ -164,10 +164,10 @@ class PendingReasons:
         There may be more as long as this is true.
         """
         for _ in range(LOOKS_MAX):
-            line = self._next_line()
-            if line is None:
+            ask_class = self._next_class()
+            if ask_class is None:
                 break
-            self._recheck(line)
+            self._recheck(ask_class)
         facts: list[Fact] = []
         for application, leaf in list(self._news.items()):
             self._tell(now_ns, leaf, application, facts)
@@ -177,23 +177,23 @@ class PendingReasons:
         return facts
 
     def _tell(self, now_ns: int, leaf: QueueNode, application: PendingApplication, facts: list[Fact]) -> None:
-        for queue in application.queues.values():  # all first: what holds for the application is in each of its lines
-            if queue.line is not None and self._is_old(queue.line):
-                self._recheck(queue.line)
+        for queue in application.queues.values():  # all first: what holds for the application is in each of its classes
+            if queue.ask_class is not None and self._is_old(queue.ask_class):
+                self._recheck(queue.ask_class)
         for queue in application.queues.values():
-            line = queue.line
-            if line is None or not line.parked or line.answer is None:
+            ask_class = queue.ask_class
+            if ask_class is None or not ask_class.parked or ask_class.answer is None:
                 continue
-            held = line.answer & _HELD
+            held = ask_class.answer & _HELD
             if held != application.held:
                 _tell_held(now_ns, leaf, application, held, facts)
             if not held:
-                _tell_asks(now_ns, leaf, application, queue, line.answer, facts)
+                _tell_asks(now_ns, leaf, application, queue, ask_class.answer, facts)
 
 
-def _may_worsen(leaf: QueueNode, line: AskClass) -> bool:
-    """Whether there is a quota that does not hold the line back yet, and comes before the one that does."""
-    answer, (_, slots_needed, trackers, _) = line.answer or 0, line.key
+def _may_worsen(leaf: QueueNode, ask_class: AskClass) -> bool:
+    """Whether there is a quota that does not hold the ask_class back yet, and comes before the one that does."""
+    answer, (_, slots_needed, trackers, _) = ask_class.answer or 0, ask_class.key
     if not answer or (answer == OVER_QUOTA and trackers):
         return True
     slots = (account.config.max_applications for account in leaf.path_up)

@@ -44,7 +44,7 @@ def _apply(state: SchedulerState, work: Worklist, at_ns: int) -> Iterator[None]:
 def rebuild(state: SchedulerState, work: Worklist, at_ns: int) -> Iterator[None]:
     """The queue tree or its settings changed: all orders and trackers begin anew."""
     work.tree_changed = False
-    state.pending_reasons.forget_all_lines()
+    state.pending_reasons.forget_all_classes()
     queues = state.registry.queues.values()
     yield from state.tree.configure((queue.config, isinstance(queue, LeafCore)) for queue in queues)
     yield from state.nodes.configure(state.registry.config.node_sort_policy)
@@ -52,7 +52,7 @@ def rebuild(state: SchedulerState, work: Worklist, at_ns: int) -> Iterator[None]
     state.pairs.clear()
     for number, application in enumerate(list(state.applications.values()), 1):
         application.leaf = leaf = state.tree.nodes[application.leaf.path]
-        application.leave_lines()
+        application.leave_classes()
         work.consequences += enrolment.renew(state, at_ns, application)
         work.touch(leaf, application)
         if number % YIELD_EVERY == 0:
@@ -94,11 +94,11 @@ def adopt_quotas(state: SchedulerState, work: Worklist, path: QueuePath) -> None
     if leaf.config is core.config or not isinstance(core, LeafCore):
         return
     standing = leaf.applications.standing()  # also those of which we are about to hear that they have left
-    state.pending_reasons.forget_lines(leaf)
+    state.pending_reasons.forget_classes(leaf)
     state.tree.reconfigure_leaf(leaf, core.config)
     pending = [state.applications[name] for name in core.applications if name in state.applications]
     for application in dict.fromkeys([*standing, *pending]):
-        application.leave_lines()
+        application.leave_classes()
         work.touch(leaf, application)
     state.capacity_grew()
 

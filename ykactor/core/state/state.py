@@ -95,10 +95,10 @@ class SchedulerState:
         """Asks found no room: some may reserve or preempt at ``at_ns``, and the age of those to come matters too."""
         self.next_eligible_ns = at_ns if self.next_eligible_ns is None else min(self.next_eligible_ns, at_ns)
 
-    def park(self, leaf: QueueNode, line: AskClass) -> None:
+    def park(self, leaf: QueueNode, ask_class: AskClass) -> None:
         """Nothing in the class can be placed until something grows."""
-        leaf.applications.park(line)
-        self.pending_reasons.note_class(leaf, line)
+        leaf.applications.park(ask_class)
+        self.pending_reasons.note_class(leaf, ask_class)
 
     # ---- orders
 

@@ -69,10 +69,10 @@ def has_enough(application: PendingApplication, count_max: int) -> bool:
 
 
 def _fits_nowhere(application: PendingApplication, ask: Ask) -> bool | None:
-    """Whether an ask in line counts; None when it is still to be looked at. Those that lack quota or require a node do not."""
+    """Whether an ask in ask_class counts; None when it is still to be looked at. Those that lack quota or require a node do not."""
     queue = application.asks[ask.spec.allocation_key][1]
     assert queue is not None
-    line = queue.line
-    if line is None or not (line.parked or (line.stuck and queue.sort_key is not None and order_of(ask) < queue.sort_key)):
+    ask_class = queue.ask_class
+    if ask_class is None or not (ask_class.parked or (ask_class.stuck and queue.sort_key is not None and order_of(ask) < queue.sort_key)):
         return None
-    return queue.required_node is None and isinstance(line.reason, str)
+    return queue.required_node is None and isinstance(ask_class.reason, str)
