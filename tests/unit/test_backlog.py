@@ -145,7 +145,7 @@ def test_application_forgets_what_is_discarded() -> None:
     it.discard(other)
     assert not it.asks
     assert not it.queues
-    assert it.lineup.first(0) is None
+    assert it.ask_queues.first(0) is None
 
 
 def test_older_asks_make_the_application_older() -> None:

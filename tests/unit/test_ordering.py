@@ -7,7 +7,7 @@ import pytest
 from world import app, ask, node, queue, release, tree, world
 
 from ykactor.core.messages.submissions import Submission
-from ykactor.core.queueing.scheduling_queue import Lineup
+from ykactor.core.queueing.scheduling_queue import SchedulingQueue
 from ykactor.core.values.sorted_list import SortKey
 
 #: Nothing but priorities, shares and pending is to decide: more room than anybody wants.
@@ -123,7 +123,7 @@ class Runner:
 
 def test_lineup_offers_the_best() -> None:
     """``put`` gives a place, moves it, and with None takes out of the order."""
-    a, b, line = Runner("a"), Runner("b"), Lineup[Runner]()
+    a, b, line = Runner("a"), Runner("b"), SchedulingQueue[Runner]()
     assert line.first(0) is None
     line.put(a, (2,))
     line.put(b, (1,))
@@ -139,7 +139,7 @@ def test_lineup_offers_the_best() -> None:
 
 def test_parked_is_not_offered_until_the_generation_moves_on() -> None:
     """Parking keeps the place in the order; a new generation offers it again."""
-    a, b, line = Runner("a"), Runner("b"), Lineup[Runner]()
+    a, b, line = Runner("a"), Runner("b"), SchedulingQueue[Runner]()
     line.put(a, (1,))
     line.put(b, (2,))
     line.park(a)
@@ -157,7 +157,7 @@ def test_parked_is_not_offered_until_the_generation_moves_on() -> None:
 
 def test_parked_may_leave() -> None:
     """Whoever leaves while parked is not woken later, and comes back unparked."""
-    a, line = Runner("a"), Lineup[Runner]()
+    a, line = Runner("a"), SchedulingQueue[Runner]()
     line.put(a, (1,))
     line.park(a)
     line.put(a, None)
@@ -170,7 +170,7 @@ def test_lineup_against_sorting() -> None:
     """Thousands of random moves agree with sorting all candidates anew each time."""
     chance = random.Random(7)
     runners = [Runner(str(n)) for n in range(12)]
-    line, keys, parked, generation = Lineup[Runner](), dict[Runner, tuple[int, int]](), set[Runner](), 0
+    line, keys, parked, generation = SchedulingQueue[Runner](), dict[Runner, tuple[int, int]](), set[Runner](), 0
     for _ in range(4000):
         runner = chance.choice(runners)
         match chance.randrange(5):

@@ -148,13 +148,13 @@ class Planner:
     def _next_asks(self, application: PendingApplication) -> tuple[AskQueue, AskClass]:
         """The first asks of an application for which it is its turn in a class that is not parked; there must be some."""
         while True:
-            queue = application.lineup.first(self._state.generation)
+            queue = application.ask_queues.first(self._state.generation)
             assert queue is not None
             ask_class = queue.ask_class
             assert ask_class is not None
             if not ask_class.parked and (ask_class.speaker or application) is application:
                 return queue, ask_class
-            application.lineup.park(queue)
+            application.ask_queues.park(queue)
 
     def _place(
         self, plan: Plan, leaf: QueueNode, application: PendingApplication, queue: AskQueue, node: IndexedNode

@@ -10,7 +10,7 @@ from ykactor.core.messages.states import ApplicationState
 from ykactor.core.queueing.equivalence import AskQueue, ClassKey
 from ykactor.core.queueing.pending import AskClass, PendingApplication
 from ykactor.core.queueing.priorities import sort_rank
-from ykactor.core.queueing.scheduling_queue import Lineup
+from ykactor.core.queueing.scheduling_queue import SchedulingQueue
 from ykactor.core.values.ids import ApplicationID
 from ykactor.core.values.resources import Resource
 from ykactor.core.values.sorted_list import SortedList, SortKey
@@ -51,7 +51,7 @@ class LeafOrder:
         "_keeps_back",
         "_kept_back",
         "_classes_made",
-        "_lineup",
+        "_ask_classes",
         "_places",
         "_set_back",
         "_sorts_by_priority",
@@ -71,11 +71,11 @@ class LeafOrder:
         self._keeps_back = config.properties.sort_policy == "stateaware"
         self.classes: dict[ClassKey, AskClass] = {}
         self._classes_made = 0
-        self._lineup: Lineup[AskClass] = Lineup()
+        self._ask_classes: SchedulingQueue[AskClass] = SchedulingQueue()
         #: Offer a ask_class no more until the generation moves on.
-        self.park = self._lineup.park
+        self.park = self._ask_classes.park
         #: Offer a ask_class again.
-        self.wake = self._lineup.wake
+        self.wake = self._ask_classes.wake
         self._generation = 0
         #: Classes that are stuck in this generation, and asks that do not stand where the first of them has its place.
         self._stuck: list[AskClass] = []
@@ -89,19 +89,19 @@ class LeafOrder:
 
     def first(self, generation: int) -> PendingApplication | None:
         """The first application that stands in a ask_class which is not parked; None if all are."""
-        lineup = self._lineup
+        ask_queues = self._ask_classes
         if generation != self._generation:
             self._generation = generation
             self._release()
-        while (ask_class := lineup.first(generation)) is not None:
+        while (ask_class := ask_queues.first(generation)) is not None:
             application = ask_class.head()
             assert ask_class.sort_key is not None
             if ask_class.sort_key[0] == application.sort_key:
                 if ask_class.stuck:  # it may have become its turn
-                    application.lineup.wake(application.queues[ask_class.key[0]])
+                    application.ask_queues.wake(application.queues[ask_class.key[0]])
                 return application
             ask_class.put(application)
-            lineup.put(ask_class, ask_class.head_key())
+            ask_queues.put(ask_class, ask_class.head_key())
         return None
 
     def standing(self) -> list[PendingApplication]:
@@ -110,7 +110,7 @@ class LeafOrder:
 
     def has_ready(self) -> bool:
         """Whether a ask_class is not parked."""
-        return self._lineup.has_ready()
+        return self._ask_classes.has_ready()
 
     # ---- classes that are stuck
 
@@ -124,21 +124,21 @@ class LeafOrder:
         """Let the ask_class stand where its first ask stands that may act by now, if there is one; answers when the first may."""
         at_ns = ask_class.find_speaker(now_ns, acts_ns)
         if at_ns <= now_ns:
-            self._lineup.put(ask_class, ask_class.head_key())
+            self._ask_classes.put(ask_class, ask_class.head_key())
         return at_ns
 
     def set_back(self, application: PendingApplication, queue: AskQueue, key: SortKey) -> None:
         """Of these asks of a stuck ask_class it is the turn of the one at ``key``, behind others of the application."""
-        application.lineup.put(queue, key)
+        application.ask_queues.put(queue, key)
         self._set_back.append((application, queue))
 
     def _release(self) -> None:
         for ask_class in self._stuck:
             ask_class.stuck, ask_class.speaker = False, None
-            self._lineup.put(ask_class, ask_class.head_key())
+            self._ask_classes.put(ask_class, ask_class.head_key())
         self._stuck.clear()
         for application, queue in self._set_back:
-            application.lineup.put(queue, queue.first_key())
+            application.ask_queues.put(queue, queue.first_key())
         self._set_back.clear()
 
     # ---- keeping the order
@@ -198,7 +198,7 @@ class LeafOrder:
                 if wanted is not None:
                     self._join(application, queue, wanted)
             application.in_classes = wanted
-            application.lineup.wake_all()
+            application.ask_queues.wake_all()
         elif wanted is not None:
             for queue in application.opened:
                 if application.queues.get(queue.key) is queue:
@@ -216,7 +216,7 @@ class LeafOrder:
             queue.ask_class = ask_class
             ask_class.note_age(queue)
         ask_class.put(application)
-        self._lineup.put(ask_class, ask_class.head_key())
+        self._ask_classes.put(ask_class, ask_class.head_key())
 
     def _make_class(self, key: ClassKey) -> AskClass:
         self._classes_made += 1
@@ -229,10 +229,10 @@ class LeafOrder:
 
     def _leave(self, application: PendingApplication, queue: AskQueue) -> None:
         ask_class, queue.ask_class = queue.ask_class, None
-        application.lineup.put(queue, queue.first_key())
+        application.ask_queues.put(queue, queue.first_key())
         if ask_class is not None:
             ask_class.remove(application)
-            self._lineup.put(ask_class, ask_class.head_key())
+            self._ask_classes.put(ask_class, ask_class.head_key())
             if not ask_class:
                 del self.classes[ask_class.key]
 

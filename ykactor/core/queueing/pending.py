@@ -13,7 +13,7 @@ from ykactor.core.messages.facts import ApplicationAdded, ChargedTo
 from ykactor.core.messages.states import COUNTED_AS_RUNNING, ApplicationState
 from ykactor.core.queueing.equivalence import HAS_NODE, PREEMPTS, RESERVES, AskQueue, EquivalenceClass, QueueKey
 from ykactor.core.queueing.priorities import Priority, PriorityBag
-from ykactor.core.queueing.scheduling_queue import Lineup
+from ykactor.core.queueing.scheduling_queue import SchedulingQueue
 from ykactor.core.queueing.task_groups import WaitingGang
 from ykactor.core.quota import headroom
 from ykactor.core.quota.headroom import QUEUE_SLOT, USER_SLOT, Shortage
@@ -31,7 +31,7 @@ class PendingApplication:
         state: as the leaf has it, or will have it when the present plan is settled.
         allocated: sum of the allocations, base units, for the fair policy (PR-74).
         submission_ns: see ``applications.Application``; moved back by asks that are older.
-        queues: its asks by shape; ``lineup`` has them in the order of their first asks.
+        queues: its asks by shape; ``ask_queues`` has them in the order of their first asks.
         opened, closed: queues that came and went since the leaf's order looked last.
         shown_priority: the priority that the leaf's own bag holds of this application.
         sort_key: its place by the leaf's policy; None while it is in no ask_class. Written by the leaf's order.
@@ -64,7 +64,7 @@ class PendingApplication:
         "holds_slot",
         "in_classes",
         "leaf",
-        "lineup",
+        "ask_queues",
         "opened",
         "charged_to",
         "priorities",
@@ -99,7 +99,7 @@ class PendingApplication:
         self.asks: dict[AllocationKey, tuple[Ask, AskQueue | None]] = {}
         self.reserving: dict[AllocationKey, Ask] = {}
         self.queues: dict[QueueKey, AskQueue] = {}
-        self.lineup: Lineup[AskQueue] = Lineup()
+        self.ask_queues: SchedulingQueue[AskQueue] = SchedulingQueue()
         self.opened: list[AskQueue] = []
         self.closed: list[AskQueue] = []
         self.priorities = PriorityBag()
@@ -148,7 +148,7 @@ class PendingApplication:
         if ask_class is not None and ask.since_ns < ask_class.oldest_ns:
             ask_class.oldest_ns = ask.since_ns
         self.asks[ask.spec.allocation_key] = ask, queue
-        self.lineup.put(queue, queue.first_key())
+        self.ask_queues.put(queue, queue.first_key())
 
     def reserve(self, ask: Ask, *, contends: bool) -> None:
         """A node is kept for an ask: it leaves its ask_class, and stands in another one only if it goes on trying to preempt."""
@@ -177,7 +177,7 @@ class PendingApplication:
             if queue.notified is not None:
                 queue.notified.drop(ask)
             first_key = queue.first_key()
-            self.lineup.put(queue, first_key)
+            self.ask_queues.put(queue, first_key)
             if first_key is None:
                 del self.queues[queue.key]
                 self.closed.append(queue)
@@ -267,7 +267,7 @@ class PendingApplication:
         """The leaf's order begins anew: stand nowhere."""
         for queue in self.queues.values():
             queue.ask_class = None
-            self.lineup.put(queue, queue.first_key())
+            self.ask_queues.put(queue, queue.first_key())
         self.opened.clear()
         self.closed.clear()
         self.sort_key = self.in_classes = None

@@ -8,18 +8,18 @@ from ykactor.core.values.sorted_list import SortedList, SortKey
 
 
 class Candidate(Protocol):
-    """What a ``Lineup`` orders."""
+    """What a ``SchedulingQueue`` orders."""
 
-    #: The place in the order, or None while not in it; written by the lineup only.
+    #: The place in the order, or None while not in it; written by the ask_queues only.
     sort_key: SortKey | None
-    #: Not offered until the generation moves on; written by the lineup only.
+    #: Not offered until the generation moves on; written by the ask_queues only.
     parked: bool
 
 
 C = TypeVar("C", bound=Candidate)
 
 
-class Lineup(Generic[C]):
+class SchedulingQueue(Generic[C]):
     """Candidates in the order of their keys, some of them parked."""
 
     __slots__ = ("_generation", "_parked", "_ready")
