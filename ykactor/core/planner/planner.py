@@ -152,7 +152,7 @@ class Planner:
             assert queue is not None
             ask_class = queue.ask_class
             assert ask_class is not None
-            if not ask_class.parked and (ask_class.speaker or application) is application:
+            if not ask_class.parked and (ask_class.representative or application) is application:
                 return queue, ask_class
             application.ask_queues.park(queue)
 

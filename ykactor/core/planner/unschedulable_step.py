@@ -74,13 +74,13 @@ class LastResorts:
         self._state.note_eligible()
         ask, _ = queue.first_acting(now_ns, acts_ns)
         if ask is None:
-            at_ns = order.pass_on(ask_class, now_ns, acts_ns)
+            at_ns = order.hand_over(ask_class, now_ns, acts_ns)
             if at_ns > now_ns:
                 self._state.park(leaf, ask_class)
                 self._state.note_eligible(at_ns)
             return False
         if order_of(ask) != queue.sort_key:
-            order.set_back(application, queue, order_of(ask))
+            order.reposition(application, queue, order_of(ask))
             return False
         if self._node is not None and ask.since_ns + RESERVATION_DELAY_NS <= now_ns:
             plan.report(*self._state.pending_reasons.fits(now_ns, leaf, application, ask))

@@ -81,7 +81,7 @@ class EquivalenceClass(Generic[M]):
     Attributes:
         stuck: see above.
         answer: what ``pending_reasons`` found when it was parked last; None before that.
-        speaker: whose turn it is in a stuck ask_class, if it is not the first one's.
+        representative: whose turn it is in a stuck ask_class, if it is not the first one's.
         oldest_ns: no ask in the ask_class has waited since before this time.
     """
 
@@ -94,7 +94,7 @@ class EquivalenceClass(Generic[M]):
         "parked",
         "reason",
         "sort_key",
-        "speaker",
+        "representative",
         "stuck",
         "told",
     )
@@ -106,7 +106,7 @@ class EquivalenceClass(Generic[M]):
         self._places: dict[M, SortKey] = {}
         self.sort_key: SortKey | None = None
         self.parked = self.stuck = False
-        self.speaker: M | None = None
+        self.representative: M | None = None
         self.oldest_ns = NEVER
         self.answer: int | None = None
         #: Why it was parked last: a sentence, or the queue or tracker that is short of a type, or of a running slot (type "").
@@ -123,7 +123,7 @@ class EquivalenceClass(Generic[M]):
         if old == key:
             return
         self._places[application] = key
-        self.speaker = None
+        self.representative = None
         if old is not None:
             self._order.remove(old)
         self._order.add(key, application)
@@ -131,20 +131,20 @@ class EquivalenceClass(Generic[M]):
     def remove(self, application: M) -> None:
         """The application has no such asks any more."""
         self._order.remove(self._places.pop(application))
-        self.speaker = None
+        self.representative = None
 
     def note_age(self, queue: AskQueue) -> None:
         """Asks came in ask_class; of several it is found out when it matters how old they are."""
         self.oldest_ns = min(self.oldest_ns, queue.first().since_ns) if len(queue) == 1 else 0
 
-    def find_speaker(self, now_ns: int, acts_ns: Callable[[Ask], int]) -> int:
+    def find_representative(self, now_ns: int, acts_ns: Callable[[Ask], int]) -> int:
         """Make the first application speak that has an ask which may act by now; answers when the first ask may."""
         soonest_ns, oldest_ns = NEVER, NEVER
         for application in self._order:
             queue = application.queues[self.key[0]]
             ask, at_ns = queue.first_acting(now_ns, acts_ns)
             if ask is not None:
-                self.speaker = application
+                self.representative = application
                 return at_ns
             soonest_ns = min(soonest_ns, at_ns)
             oldest_ns = min(oldest_ns, *(ask.since_ns for ask in queue))
@@ -153,12 +153,12 @@ class EquivalenceClass(Generic[M]):
 
     def head(self) -> M:
         """The first application, or who speaks; there must be one."""
-        return self.speaker or self._order.first()
+        return self.representative or self._order.first()
 
     def head_key(self) -> SortKey | None:
         """The place of the ask_class among the others: that of its head. None when it is empty."""
-        if self.speaker is not None:
-            return self._places[self.speaker], self.number
+        if self.representative is not None:
+            return self._places[self.representative], self.number
         return (self._order.first_key(), self.number) if self._order else None
 
     def places(self) -> dict[M, SortKey]:

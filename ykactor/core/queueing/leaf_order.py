@@ -53,7 +53,7 @@ class LeafOrder:
         "_classes_made",
         "_ask_classes",
         "_places",
-        "_set_back",
+        "_repositioned",
         "_sorts_by_priority",
         "_sorts_by_usage",
         "_starting",
@@ -79,7 +79,7 @@ class LeafOrder:
         self._generation = 0
         #: Classes that are stuck in this generation, and asks that do not stand where the first of them has its place.
         self._stuck: list[AskClass] = []
-        self._set_back: list[tuple[PendingApplication, AskQueue]] = []
+        self._repositioned: list[tuple[PendingApplication, AskQueue]] = []
         self._kept_back: dict[ApplicationState, SortedList[PendingApplication]] = {_STARTING: SortedList(), _ACCEPTED: SortedList()}
         self._places: dict[ApplicationID, tuple[ApplicationState, SortKey]] = {}
         self._starting: set[ApplicationID] = set()
@@ -120,26 +120,26 @@ class LeafOrder:
             ask_class.stuck = True
             self._stuck.append(ask_class)
 
-    def pass_on(self, ask_class: AskClass, now_ns: int, acts_ns: Callable[[Ask], int]) -> int:
+    def hand_over(self, ask_class: AskClass, now_ns: int, acts_ns: Callable[[Ask], int]) -> int:
         """Let the ask_class stand where its first ask stands that may act by now, if there is one; answers when the first may."""
-        at_ns = ask_class.find_speaker(now_ns, acts_ns)
+        at_ns = ask_class.find_representative(now_ns, acts_ns)
         if at_ns <= now_ns:
             self._ask_classes.put(ask_class, ask_class.head_key())
         return at_ns
 
-    def set_back(self, application: PendingApplication, queue: AskQueue, key: SortKey) -> None:
+    def reposition(self, application: PendingApplication, queue: AskQueue, key: SortKey) -> None:
         """Of these asks of a stuck ask_class it is the turn of the one at ``key``, behind others of the application."""
         application.ask_queues.put(queue, key)
-        self._set_back.append((application, queue))
+        self._repositioned.append((application, queue))
 
     def _release(self) -> None:
         for ask_class in self._stuck:
-            ask_class.stuck, ask_class.speaker = False, None
+            ask_class.stuck, ask_class.representative = False, None
             self._ask_classes.put(ask_class, ask_class.head_key())
         self._stuck.clear()
-        for application, queue in self._set_back:
+        for application, queue in self._repositioned:
             application.ask_queues.put(queue, queue.first_key())
-        self._set_back.clear()
+        self._repositioned.clear()
 
     # ---- keeping the order
 
