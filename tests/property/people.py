@@ -23,7 +23,7 @@ class People:
         self.asks: dict[int, set[AllocationKey]] = {}
         self.allocations: dict[int, set[AllocationKey]] = {}
         #: Applications that count (QU-74).
-        self.counted: set[int] = set()
+        self.counted_as_running: set[int] = set()
         #: The group, if any, and the queue where it was found (QU-70).
         self.groups: dict[int, tuple[str, QueuePath] | None] = {}
 
@@ -42,7 +42,7 @@ class People:
                     number = self.numbers[ask.spec.application_id]
                     self.asks[number].discard(ask.spec.allocation_key)
                     self.allocations[number].add(ask.spec.allocation_key)
-                    self.counted.add(number)
+                    self.counted_as_running.add(number)
                 case Released(_, ask):
                     self.lose(self.allocations, ask)
         self.heard = len(facts)
@@ -52,7 +52,7 @@ class People:
         number = self.numbers[ask.spec.application_id]
         those[number].remove(ask.spec.allocation_key)
         if not self.asks[number] and not self.allocations[number]:
-            self.counted.discard(number)
+            self.counted_as_running.discard(number)
 
     def choose_groups(self, queue: Queue) -> None:
         """QU-70: at the first check or usage. QU-77: again, if the limit of the group is gone where it was found."""
@@ -106,7 +106,7 @@ class People:
     def can_run(self, leaf: Queue, application: Application) -> bool:
         """QU-73."""
         for limit, sharing in self.bounds(leaf, application):
-            counted = {it.arrival for it in sharing} & self.counted
+            counted = {it.arrival for it in sharing} & self.counted_as_running
             is_new = application.arrival not in counted
             if limit.max_applications and is_new and len(counted) + 1 > limit.max_applications:
                 return False

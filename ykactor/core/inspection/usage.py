@@ -104,14 +104,14 @@ def trackers(registry: Registry, state: SchedulerState) -> Iterator[str]:
         where = f"waiting application {waiting.application_id}"
         names = set(_tracker_names(account, waiting)) if waiting.enrolled else set()
         yield from differs(where, "what it counts against", {(it.path, it.whose) for it in waiting.trackers}, names)
-        if waiting.counted and not application.asks and not application.allocations:
+        if waiting.counted_as_running and not application.asks and not application.allocations:
             yield f"{where}: counts although nothing of it waits or runs"
-        if application.allocations and not waiting.counted:
+        if application.allocations and not waiting.counted_as_running:
             yield f"{where}: does not count although something of it runs"
         for tracker in waiting.trackers:
             holders[tracker] += 1
             used[tracker] += [ask.spec.resource for ask, _ in application.allocations.values()]
-            if waiting.counted:
+            if waiting.counted_as_running:
                 counted[tracker].add(waiting.application_id)
     for tracker, resources in used.items():
         where = f"limit of {tracker.whose} in {tracker.path}"

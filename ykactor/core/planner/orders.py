@@ -85,7 +85,7 @@ class Placement(Struct, gc=False):
 def placement(now_ns: int, leaf: QueueNode, application: PendingApplication, ask: Ask, node: IndexedNode) -> Placement:
     """The order to run ``ask`` on ``node``."""
     allocated = Allocated(now_ns, ask, leaf.path, node.node_id, False, application.charged_to)
-    return Placement(allocated, leaf, application, node, not application.counted)
+    return Placement(allocated, leaf, application, node, not application.counted_as_running)
 
 
 class ReplacementOrder(Struct, gc=False):

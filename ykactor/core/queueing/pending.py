@@ -112,7 +112,7 @@ class PendingApplication:
         self.enrolled = False
         self.group: GroupChoice | None = None
         self.trackers: TrackerTuple = ()
-        self.counted = False
+        self.counted_as_running = False
 
     def add(self, ask: Ask) -> None:
         """An ask waits from now on. O(log asks) plus a memory move."""
@@ -211,7 +211,7 @@ class PendingApplication:
         self.used = True
         if self.trackers:
             charge(self.trackers, resource)
-        if not self.counted:
+        if not self.counted_as_running:
             self.count()
 
     def end(self, ask: Ask) -> None:
@@ -229,15 +229,15 @@ class PendingApplication:
         self.group = group
         self.charged_to = ChargedTo(self.who.user, group.group if group is not None else "")
 
-    def hold(self, trackers: TrackerTuple) -> None:
+    def track(self, trackers: TrackerTuple) -> None:
         """Count against these trackers from now on, with what runs already."""
         self.enrolled = True
         self.trackers = trackers
-        if self.allocated or self.counted:
+        if self.allocated or self.counted_as_running:
             charge(trackers, self.allocated)
             self.count()
 
-    def let_go(self) -> None:
+    def untrack(self) -> None:
         """Count against its trackers no more; whether it counts as an application is kept for those to come."""
         credit(self.trackers, self.allocated)
         for tracker in self.trackers:
@@ -246,13 +246,13 @@ class PendingApplication:
 
     def count(self) -> None:
         """Be one of the applications of its trackers."""
-        self.counted = self.changed = True
+        self.counted_as_running = self.changed = True
         for tracker in self.trackers:
             tracker.applications[self.application_id] = None
 
     def uncount(self) -> None:
         """Nothing of it waits or runs any more."""
-        self.counted, self.changed = False, True
+        self.counted_as_running, self.changed = False, True
         for tracker in self.trackers:
             tracker.applications.pop(self.application_id, None)
 
@@ -282,7 +282,7 @@ class PendingApplication:
         """Which running slots it has to find before it may begin: of its queues (QU-51), of its user and group (QU-73)."""
         if self.state is not ApplicationState.ACCEPTED:
             return 0
-        return (0 if self.holds_slot else QUEUE_SLOT) | (0 if self.counted else USER_SLOT)
+        return (0 if self.holds_slot else QUEUE_SLOT) | (0 if self.counted_as_running else USER_SLOT)
 
     def slot_shortage(self) -> Shortage | None:
         """Where it finds none of the running slots that it needs."""

@@ -105,7 +105,7 @@ class Trackers:
     def __init__(self) -> None:
         self.held: dict[tuple[QueuePath, Principal], Tracker] = {}
 
-    def hold(self, path_up: Iterable[QueueLimits], who: UserGroups, choice: GroupChoice | None) -> TrackerTuple:
+    def track(self, path_up: Iterable[QueueLimits], who: UserGroups, choice: GroupChoice | None) -> TrackerTuple:
         """The trackers of an application; equal for all applications of one leaf with equal user and choice.
 
         Args:    path_up: the limits of its leaf and of every queue above that has any.
@@ -138,7 +138,7 @@ class Trackers:
             if user not in limits.users and _OTHERS in limits.users and (limits.path, _user(user)) not in self.held
         ]
 
-    def let_go(self, trackers: TrackerTuple) -> None:
+    def untrack(self, trackers: TrackerTuple) -> None:
         """The application has ended."""
         for tracker in trackers:
             tracker.holders_count -= 1

@@ -80,7 +80,7 @@ def task_group_changed(state: SchedulerState, work: Worklist, fact: TaskGroupCha
 def uncount_idle(state: SchedulerState, ask: Ask) -> None:
     """At once, not when all is worked in: what is asked for next begins to count anew (QU-74)."""
     application = state.applications[ask.spec.application_id]
-    if application.counted and not application.asks and not application.allocated:
+    if application.counted_as_running and not application.asks and not application.allocated:
         application.uncount()
         state.capacity_grew()
 

@@ -28,9 +28,9 @@ def enrol(state: SchedulerState, at_ns: int, application: PendingApplication) ->
 def leave(state: SchedulerState, at_ns: int, application: PendingApplication) -> list[Fact]:
     """The application counts against nothing any more."""
     facts = _link_changed(at_ns, application, application.group, Change.REMOVE)
-    if application.counted:
+    if application.counted_as_running:
         application.uncount()
-    state.trackers.let_go(application.trackers)
+    state.trackers.untrack(application.trackers)
     return facts
 
 
@@ -39,8 +39,8 @@ def move(state: SchedulerState, at_ns: int, application: PendingApplication, old
     leaf = application.leaf
     facts = usage_changed(at_ns, application.charged_to, old, Change.REMOVE, application.allocated)
     if application.enrolled:
-        state.trackers.let_go(application.trackers)
-        application.let_go()
+        state.trackers.untrack(application.trackers)
+        application.untrack()
         facts += _change_group(at_ns, application, keep_group(leaf.limits_up(), application.who, application.group))
         facts += _first_sights(state, at_ns, application)
         _hold_trackers(state, application)
@@ -92,4 +92,4 @@ def _first_sights(state: SchedulerState, at_ns: int, application: PendingApplica
 
 
 def _hold_trackers(state: SchedulerState, application: PendingApplication) -> None:
-    application.hold(state.trackers.hold(application.leaf.limits_up(), application.who, application.group))
+    application.track(state.trackers.track(application.leaf.limits_up(), application.who, application.group))

@@ -50,7 +50,7 @@ def _limit_objection(state: SchedulerState, target: QueueUsage, application: Pen
         if tracker in application.trackers:
             continue
         where = f"the limit of {tracker.whose} in {tracker.path}"
-        if application.counted and tracker.lacks_slot(application.application_id):
+        if application.counted_as_running and tracker.lacks_slot(application.application_id):
             return f"{where} has no room for one more application"
         lacking = tracker.shortage(tuple(application.allocated.items()))
         if lacking is not None:
