@@ -16,9 +16,9 @@ from ykactor.core.planner.orders import placement
 from ykactor.core.planner.placeholder_step import PlaceholderStep
 from ykactor.core.planner.plan import TRY_WORK, Budget, Plan, PlanEnds
 from ykactor.core.planner.preemption_step import Preemptor
-from ykactor.core.planner.quota_preemption_step import QuotaStep
-from ykactor.core.planner.reservation_step import ReservedStep
-from ykactor.core.planner.unschedulable_step import LastResorts
+from ykactor.core.planner.quota_preemption_step import QuotaPreemptionStep
+from ykactor.core.planner.reservation_step import ReservationStep
+from ykactor.core.planner.unschedulable_step import UnschedulableStep
 from ykactor.core.queueing.equivalence import HAS_NODE, RESERVES, AskQueue
 from ykactor.core.queueing.pending import AskClass, PendingApplication
 from ykactor.core.queueing.tree import QueueNode
@@ -40,17 +40,17 @@ class Planner:
         self._state = state
         self._predicate_client = PredicateClient(state.nodes)
         preemptor = self.preemptor = Preemptor(state)
-        self._quotas = QuotaStep(state)
-        self._reserved = ReservedStep(state, self._predicate_client, preemptor)
+        self._quotas = QuotaPreemptionStep(state)
+        self._reserved = ReservationStep(state, self._predicate_client, preemptor)
         self._placeholders = PlaceholderStep(state, self._predicate_client)
-        self._resorts = LastResorts(state, self._predicate_client, preemptor)
+        self._unschedulable = UnschedulableStep(state, self._predicate_client, preemptor)
         #: The part of the last plan's work that went into searches for victims.
         self._search_work = 0
 
     def plan(self, now_ns: int, budget: Budget) -> Plan:
         """Place what can be placed, best first, within ``budget``."""
         plan = Plan(self._state, now_ns, budget)
-        self._resorts.begin_plan(may_preempt=self._search_work < SEARCH_WORK_MAX)
+        self._unschedulable.begin_plan(may_preempt=self._search_work < SEARCH_WORK_MAX)
         self._decide(plan)
         plan.work, self._search_work = plan.spent(), plan.search_work
         plan.recheck_ns = self._state.nodes.predicates.due_ns()
@@ -72,7 +72,7 @@ class Planner:
         if plan.at_rest:
             plan.report(*state.pending_reasons.tell(plan.now_ns))
             plan.at_rest = not state.pending_reasons
-        plan.at_rest = plan.at_rest and not self._resorts.put_off
+        plan.at_rest = plan.at_rest and not self._unschedulable.put_off
 
     def _walk(self, plan: Plan) -> None:
         """One decision after the other, until nothing more can be placed or the plan is full."""
@@ -89,7 +89,7 @@ class Planner:
     def _step(self, plan: Plan) -> bool:
         """One decision from root; returns whether there was one."""
         queue = self._state.tree.root
-        self._resorts.begin_pass()
+        self._unschedulable.begin_pass()
         while True:
             if queue.is_leaf:
                 if self._try_leaf(plan, queue):
@@ -127,7 +127,7 @@ class Planner:
                 ask_class.reason = short
                 if queue.key[1] == RESERVES or not short[1] or isinstance(short[0], Tracker):  # PE-73
                     state.park(leaf, ask_class)
-                elif self._resorts.run(plan, application, queue, is_without_node=False):
+                elif self._unschedulable.run(plan, application, queue, is_without_node=False):
                     return True
             elif queue.required_node is not None:
                 if self._try_required(plan, leaf, application, queue):
@@ -135,7 +135,7 @@ class Planner:
                 state.park(leaf, ask_class)
             elif queue.key[1] == HAS_NODE or (node := state.nodes.first_fit(queue.shape)) is None:
                 ask_class.reason = self._refusal(plan, leaf, queue) or _no_node(queue)
-                if self._resorts.run(plan, application, queue, is_without_node=True):
+                if self._unschedulable.run(plan, application, queue, is_without_node=True):
                     return True
                 self._backs_off(plan, leaf, application)
             elif queue.predicate and self._is_held_up(plan, leaf, queue, node):

@@ -14,7 +14,7 @@ from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.resources import Resource, add_to
 
 
-class QuotaStep:
+class QuotaPreemptionStep:
     """Enforces the quotas of one partition; only in a plan that has decided nothing yet, because it reads the owners."""
 
     def __init__(self, state: SchedulerState) -> None:

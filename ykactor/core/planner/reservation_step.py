@@ -28,7 +28,7 @@ from ykactor.core.values.times import NEVER
 Candidates = dict[QueueNode, dict[PendingApplication, list[Reservation]]]
 
 
-class ReservedStep:
+class ReservationStep:
     """Places asks that have a reservation, best first."""
 
     def __init__(self, state: SchedulerState, predicate_client: PredicateClient, preemptor: Preemptor) -> None:

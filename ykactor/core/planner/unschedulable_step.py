@@ -25,7 +25,7 @@ ATTEMPTS_MAX = 10
 PASS_NS = 100 * MS_NS
 
 
-class LastResorts:
+class UnschedulableStep:
     """Reserves and preempts, for one partition."""
 
     def __init__(self, state: SchedulerState, predicate_client: PredicateClient, preemptor: Preemptor) -> None:
