@@ -101,8 +101,8 @@ class Law:
                     self.allowed -= covered
                 case NodeRemoved(_, node_id) | NodeCapacityChanged(_, node_id):
                     self.allowed -= {place for place in self.allowed if place[2] == node_id}
-                case Allocated(_, it_ask, _, node_id, False) if it_ask.spec.tags.get(PREDICATE_TAG) and not it_ask.spec.task_group_name:
-                    assert (it_ask.spec.tags[PREDICATE_TAG], True, node_id) in self.allowed, it_ask.spec.allocation_key
+                case Allocated(_, ask_, _, node_id, False) if ask_.spec.tags.get(PREDICATE_TAG) and not ask_.spec.task_group_name:
+                    assert (ask_.spec.tags[PREDICATE_TAG], True, node_id) in self.allowed, ask_.spec.allocation_key
 
 
 def checked(core, scheduler):

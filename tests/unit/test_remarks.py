@@ -92,7 +92,7 @@ def test_first_answer() -> None:
 
 
 def test_bounded() -> None:
-    """One plan tells no more than ``CONDITIONS_MAX``, in the order of the asks; placements come first, in the end all were told."""
+    """One plan tells no more than ``CONDITIONS_MAX``, in the order of the asks; placements come first."""
     count = 2 * CONDITIONS_MAX + 10
     it = world(tree(queue("a")), ONE_NODE)
     chunks: list[int] = []

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ykactor.actors.ballot import Ballot
+from ykactor.actors.two_phase import TwoPhaseSwitch
 from ykactor.core.config.model import PartitionConfig
 from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.submissions import Administration, Submission
@@ -30,13 +30,13 @@ class Intake(Struct, frozen=True):
 
 
 class SwitchConfig(Struct, frozen=True):
-    """Change to ``config`` if the ballot of all partitions says so; ``done`` and ``more_follows`` as in ``Intake``.
+    """Change to ``config`` if all partitions can (``TwoPhaseSwitch``); ``done`` and ``more_follows`` as in ``Intake``.
 
     With ``afresh`` nodes and applications are forgotten first (SC-141): nothing that runs can be in the way.
     """
 
     config: PartitionConfig
-    ballot: Ballot
+    switch: TwoPhaseSwitch
     done: Callable[[PartitionName], None]
     more_follows: bool = False
     afresh: bool = False

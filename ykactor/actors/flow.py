@@ -1,8 +1,8 @@
 """Who may send what to whom, and who may wait for it: the table behind "sends that cannot deadlock".
 
-A sender waits for a receiver in two ways: for room in its inbox (a command), or for its answer. Neither may lead in a circle;
-everything else must not wait at all. One wait is not in the table: partitions that change their configuration together
-wait for the outcome of their ``ballot``, which says why that is safe. What two tasks of one session say to each other is not here
+A sender waits for a receiver in two ways: for room in its inbox (a command), or for its reply. Neither may lead in a cycle;
+everything else must not wait at all. One wait is not in the table: partitions that change their configuration together wait for
+the outcome of their ``TwoPhaseSwitch``, which says why that is safe. What two tasks of one session say to each other is not here
 either: it leaves the session by one of these edges.
 """
 

@@ -230,8 +230,8 @@ class PartitionActor:
 
     async def _answer(self, command: PartitionCommand) -> None:
         match command:
-            case SwitchConfig(config, ballot, done):
-                if await ballot.vote(self.core.name, "" if command.afresh else objection(self.core.registry, config)):
+            case SwitchConfig(config, switch, done):
+                if await switch.prepare(self.core.name, "" if command.afresh else objection(self.core.registry, config)):
                     await self._intake([Reset(), ApplyConfig(config)] if command.afresh else [ApplyConfig(config)])
                 done(self.core.name)
             case Administer(request, done):

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import trio
 
-from ykactor.actors.ballot import Ballot
 from ykactor.actors.commands import PartitionCommand, SwitchConfig
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.partition import PartitionActor
+from ykactor.actors.two_phase import TwoPhaseSwitch
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
 from ykactor.core.partition.reload import changeover
 from ykactor.core.values.ids import PartitionName
@@ -51,14 +51,14 @@ class Partitions:
         Raises:  trio.ClosedResourceError if we are stopping.
         """
         change = changeover(self.actors, config)
-        ballot, done = Ballot(change.kept), _Countdown(len(change.kept))
+        switch, done = TwoPhaseSwitch(change.kept), _Countdown(len(change.kept))
         try:
             for name, partition in change.kept.items():
-                await self.inboxes[name].put(SwitchConfig(partition, ballot, done.count, more_follows, afresh))
-            objection = await ballot.outcome()
-            ballot.decide(accepted=not objection)
+                await self.inboxes[name].put(SwitchConfig(partition, switch, done.count, more_follows, afresh))
+            objection = await switch.outcome()
+            switch.commit(accepted=not objection)
         finally:
-            ballot.decide(accepted=False)
+            switch.commit(accepted=False)
         await done.zero.wait()
         if objection:
             return objection

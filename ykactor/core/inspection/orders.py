@@ -36,7 +36,8 @@ def orders(registry: Registry, state: SchedulerState) -> Iterator[str]:
 def watched_classes(state: SchedulerState) -> Iterator[str]:
     """Classes that are looked at again for remarks are classes of their leaves, or empty and about to be forgotten."""
     for ask_class, leaf in state.pending_reasons.watched():
-        if ask_class and (leaf.applications.classes.get(ask_class.key) is not ask_class or state.tree.nodes.get(leaf.path) is not leaf):
+        is_current = leaf.applications.classes.get(ask_class.key) is ask_class and state.tree.nodes.get(leaf.path) is leaf
+        if ask_class and not is_current:
             yield f"account {leaf.path}: ask_class {ask_class.key} is watched, expected none that is over"
 
 
@@ -58,7 +59,8 @@ def _leaf_order(account: QueueNode, applications: list[PendingApplication]) -> I
         for shape, queue in application.queues.items():
             class_key = order.class_key(application, queue, application.slots_needed())
             stands = key is not None and not application.backoff_ns
-            yield from differs(where, f"its ask_class for {shape}", queue.ask_class, order.classes.get(class_key) if stands else None)
+            expected = order.classes.get(class_key) if stands else None
+            yield from differs(where, f"its class for {shape}", queue.ask_class, expected)
             if stands:
                 standing.setdefault(class_key, set()).add(application.application_id)
     yield from differs(f"account {account.path}", "the set of classes", set(order.classes), set(standing))

@@ -378,7 +378,7 @@ class QuotaPreempted(BaseFact, frozen=True, gc=False):
 
 
 class PreemptionRefused(BaseFact, frozen=True, gc=False):
-    """Victims were found for an ask and may not go, because preemption would go round in circles (``why``; see ``cycle_guard``)."""
+    """Victims were found for an ask, but preemption would go in cycles (``why``; see ``preemption.cycles``)."""
 
     ask: Ask
     queue: QueuePath

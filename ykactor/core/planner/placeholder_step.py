@@ -73,7 +73,8 @@ class PlaceholderStep:
             for holder in gang.holders(ask):
                 placeholder, node_id = holder
                 if not fits(placeholder.spec.resource, ask.spec.resource):
-                    plan.report(AskCondition(plan.now_ns, placeholder, leaf.path, _too_small(placeholder, ask), ask.spec.resource))
+                    message = _too_small(placeholder, ask)
+                    plan.report(AskCondition(plan.now_ns, placeholder, leaf.path, message, ask.spec.resource))
                     plan.decide(CancellationOrder(Cancellation(ask, placeholder.spec.allocation_key), leaf, application))
                     continue
                 may_run = self._predicate_client.may_run(ask, node_id, allocate=False)

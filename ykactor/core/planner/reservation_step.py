@@ -146,7 +146,7 @@ class ReservationStep:
                 if reservation.is_pinned():
                     self._preempt(plan, reservation)
                 left.append(reservation)
-            elif self._predicate_client.may_run(reservation.ask, reservation.node.node_id, allocate=True) is False:  # reserved in vain
+            elif self._is_refused(reservation):  # reserved in vain
                 self._cancel(plan, reservation)
                 return True
             elif self._place(plan, reservation, reservation.node):
@@ -156,6 +156,9 @@ class ReservationStep:
             if node is not None and self._place(plan, reservation, node):
                 return True
         return False
+
+    def _is_refused(self, reservation: Reservation) -> bool:
+        return self._predicate_client.may_run(reservation.ask, reservation.node.node_id, allocate=True) is False
 
     def _preempt(self, plan: Plan, reservation: Reservation) -> None:
         """PE-60: others go for an ask that requires its node (SC-79)."""

@@ -1,7 +1,7 @@
 """What is left to asks for which there is no room: to have a node kept, or to preempt (SC-148).
 
-Each ask has its own turn, although a ask_class is tried for all its asks at once: where it is another one's than that which we came
-for, the ask_class takes its place.
+Each ask has its own turn, although a class is tried for all its asks at once: where it is another one's than that which we came
+for, the class takes its place.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ QueueKey = tuple[Shape, int]
 class AskQueue(SortedList[Ask]):
     """The waiting asks of one application that have one shape and can do the same for themselves, in order."""
 
-    __slots__ = ("key", "ask_class", "needs", "parked", "predicate", "required_node", "selector", "shape", "sort_key", "notified")
+    __slots__ = ("ask_class", "key", "needs", "notified", "parked", "predicate", "required_node", "selector", "shape", "sort_key")
 
     def __init__(self, key: QueueKey) -> None:
         super().__init__()
@@ -71,32 +71,31 @@ M = TypeVar("M", bound=Member)
 class EquivalenceClass(Generic[M]):
     """The applications of a leaf whose asks of one shape fare alike, in the leaf's order: tried and parked as one.
 
-    A place in a ask_class may be too early, never too late: an application that moves back (it got something, its most important
+    A place in a class may be too early, never too late: an application that moves back (it got something, its most important
     ask is placed) is put right when it comes to the front.
 
-    A ask_class that found no room is *stuck* until something grows: all that is left to its asks is to have a node kept for them or to
-    preempt, each at its own turn and when it is old enough (SC-50, PE-14). Then the ask_class stands where the first of these has its
-    place.
+    A class that found no room is *stuck* until something grows: its asks can only reserve a node or preempt, each in its own turn
+    and when it is old enough (SC-50, PE-14). Then the class stands where the first of these has its place.
 
     Attributes:
         stuck: see above.
         answer: what ``pending_reasons`` found when it was parked last; None before that.
-        representative: whose turn it is in a stuck ask_class, if it is not the first one's.
-        oldest_ns: no ask in the ask_class has waited since before this time.
+        representative: whose turn it is in a stuck class, if it is not the first one's.
+        oldest_ns: no ask in the class has waited since before this time.
     """
 
     __slots__ = (
         "_order",
         "_places",
+        "answer",
         "key",
         "number",
         "oldest_ns",
         "parked",
         "reason",
-        "sort_key",
         "representative",
+        "sort_key",
         "stuck",
-        "told",
     )
 
     def __init__(self, key: ClassKey, number: int) -> None:
@@ -134,7 +133,7 @@ class EquivalenceClass(Generic[M]):
         self.representative = None
 
     def note_age(self, queue: AskQueue) -> None:
-        """Asks came in ask_class; of several it is found out when it matters how old they are."""
+        """Asks came in class; of several it is found out when it matters how old they are."""
         self.oldest_ns = min(self.oldest_ns, queue.first().since_ns) if len(queue) == 1 else 0
 
     def find_representative(self, now_ns: int, acts_ns: Callable[[Ask], int]) -> int:
@@ -156,11 +155,11 @@ class EquivalenceClass(Generic[M]):
         return self.representative or self._order.first()
 
     def head_key(self) -> SortKey | None:
-        """The place of the ask_class among the others: that of its head. None when it is empty."""
+        """The place of the class among the others: that of its head. None when it is empty."""
         if self.representative is not None:
             return self._places[self.representative], self.number
         return (self._order.first_key(), self.number) if self._order else None
 
     def places(self) -> dict[M, SortKey]:
-        """Everybody in the ask_class with the place they have in it."""
+        """Everybody in the class with the place they have in it."""
         return dict(self._places)

@@ -44,14 +44,14 @@ class LeafOrder:
     """
 
     __slots__ = (
+        "_ask_classes",
         "_backs_off",
         "_chosen",
+        "_classes_made",
         "_generation",
         "_guaranteed",
         "_keeps_back",
         "_kept_back",
-        "_classes_made",
-        "_ask_classes",
         "_places",
         "_repositioned",
         "_sorts_by_priority",
@@ -72,15 +72,15 @@ class LeafOrder:
         self.classes: dict[ClassKey, AskClass] = {}
         self._classes_made = 0
         self._ask_classes: SchedulingQueue[AskClass] = SchedulingQueue()
-        #: Offer a ask_class no more until the generation moves on.
+        #: Offer a class no more until the generation moves on.
         self.park = self._ask_classes.park
-        #: Offer a ask_class again.
+        #: Offer a class again.
         self.wake = self._ask_classes.wake
         self._generation = 0
         #: Classes that are stuck in this generation, and asks that do not stand where the first of them has its place.
         self._stuck: list[AskClass] = []
         self._repositioned: list[tuple[PendingApplication, AskQueue]] = []
-        self._kept_back: dict[ApplicationState, SortedList[PendingApplication]] = {_STARTING: SortedList(), _ACCEPTED: SortedList()}
+        self._kept_back = {state: SortedList[PendingApplication]() for state in (_STARTING, _ACCEPTED)}
         self._places: dict[ApplicationID, tuple[ApplicationState, SortKey]] = {}
         self._starting: set[ApplicationID] = set()
         self._chosen: PendingApplication | None = None
@@ -88,7 +88,7 @@ class LeafOrder:
     # ---- who is next
 
     def first(self, generation: int) -> PendingApplication | None:
-        """The first application that stands in a ask_class which is not parked; None if all are."""
+        """The first application that stands in a class which is not parked; None if all are."""
         ask_queues = self._ask_classes
         if generation != self._generation:
             self._generation = generation
@@ -105,30 +105,30 @@ class LeafOrder:
         return None
 
     def standing(self) -> list[PendingApplication]:
-        """Everybody who stands in a ask_class."""
+        """Everybody who stands in a class."""
         return list(dict.fromkeys(application for ask_class in self.classes.values() for application in ask_class.places()))
 
     def has_ready(self) -> bool:
-        """Whether a ask_class is not parked."""
+        """Whether a class is not parked."""
         return self._ask_classes.has_ready()
 
     # ---- classes that are stuck
 
     def get_stuck(self, ask_class: AskClass) -> None:
-        """The ask_class has found no node."""
+        """The class has found no node."""
         if not ask_class.stuck:
             ask_class.stuck = True
             self._stuck.append(ask_class)
 
     def hand_over(self, ask_class: AskClass, now_ns: int, acts_ns: Callable[[Ask], int]) -> int:
-        """Let the ask_class stand where its first ask stands that may act by now, if there is one; answers when the first may."""
+        """Let the class stand where its first ask stands that may act by now, if there is one; answers when the first may."""
         at_ns = ask_class.find_representative(now_ns, acts_ns)
         if at_ns <= now_ns:
             self._ask_classes.put(ask_class, ask_class.head_key())
         return at_ns
 
     def reposition(self, application: PendingApplication, queue: AskQueue, key: SortKey) -> None:
-        """Of these asks of a stuck ask_class it is the turn of the one at ``key``, behind others of the application."""
+        """Of these asks of a stuck class it is the turn of the one at ``key``, behind others of the application."""
         application.ask_queues.put(queue, key)
         self._repositioned.append((application, queue))
 
@@ -224,7 +224,7 @@ class LeafOrder:
         return ask_class
 
     def class_key(self, application: PendingApplication, queue: AskQueue, slots_needed: int) -> ClassKey:
-        """Which ask_class the asks of ``queue`` belong to."""
+        """Which class the asks of ``queue`` belong to."""
         return queue.key, slots_needed, application.trackers, application.application_id if self._backs_off else None
 
     def _leave(self, application: PendingApplication, queue: AskQueue) -> None:

@@ -40,7 +40,7 @@ class PendingApplication:
         backoff_ns: until when it is left alone (SC-38); 0 while it is not.
         enrolled: whether it holds its ``trackers`` yet (see ``limits``), which it does from its first ask or allocation on.
         group: what it counts against beside its user; None is no group. ``charged_to`` has both.
-        counted: whether its trackers count it as an application (QU-74).
+        counted_as_running: whether its trackers count it as an application (QU-74).
         gang: its task groups; None while it has none.
         held: what keeps it from starting, as far as it was told (``told.HELD_BY_QUEUE``, ``HELD_BY_LIMIT``).
         reserving: the asks that a node is kept for.
@@ -52,11 +52,13 @@ class PendingApplication:
         "allocated",
         "application_id",
         "arrival",
+        "ask_queues",
         "asks",
         "backoff_ns",
         "changed",
+        "charged_to",
         "closed",
-        "counted",
+        "counted_as_running",
         "enrolled",
         "gang",
         "group",
@@ -64,9 +66,7 @@ class PendingApplication:
         "holds_slot",
         "in_classes",
         "leaf",
-        "ask_queues",
         "opened",
-        "charged_to",
         "priorities",
         "queues",
         "reserved",
@@ -151,7 +151,7 @@ class PendingApplication:
         self.ask_queues.put(queue, queue.first_key())
 
     def reserve(self, ask: Ask, *, contends: bool) -> None:
-        """A node is kept for an ask: it leaves its ask_class, and stands in another one only if it goes on trying to preempt."""
+        """A node is kept for an ask: it leaves its class, and stands in another one only if it goes on trying to preempt."""
         self._step_out(ask)
         self.reserving[ask.spec.allocation_key] = ask
         if contends:
@@ -160,7 +160,7 @@ class PendingApplication:
             self.asks[ask.spec.allocation_key] = ask, None
 
     def unreserve(self, ask: Ask) -> None:
-        """The ask stands in ask_class again."""
+        """The ask stands in class again."""
         self._step_out(ask)
         self._wait(ask)
 

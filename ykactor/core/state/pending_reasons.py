@@ -1,6 +1,6 @@
 """What is said of asks and applications that wait: that quotas hold them back, and when that is over (EV-12, EV-71).
 
-The walk tries a ask_class once for all that stand in it, so what it finds holds for each of them. That is told when nothing else is
+The walk tries a class once for all that stand in it, so what it finds holds for each of them. That is told when nothing else is
 left to decide, a bounded number at a time: nobody who could run waits for it, and what was true for a moment only is not told.
 An ask that gets its place is told at once.
 """
@@ -64,7 +64,7 @@ class PendingReasons:
         self._usage_grew = True
 
     def note(self, leaf: QueueNode, application: PendingApplication) -> None:
-        """The application has asks that may be in a ask_class which others were in before."""
+        """The application has asks that may be in a class which others were in before."""
         self._news[application] = leaf
 
     def forget(self, application: PendingApplication) -> None:
@@ -72,12 +72,12 @@ class PendingReasons:
         self._news.pop(application, None)
 
     def note_class(self, leaf: QueueNode, ask_class: AskClass) -> None:
-        """The ask_class was tried and is parked: its asks fit the quotas or they do not. O(1) when the last time was alike."""
+        """The class was tried and is parked: its asks fit the quotas or they do not. O(1) when the last time was alike."""
         self._note_answer(leaf, ask_class)
         self._watch(leaf, ask_class)
 
     def _watch(self, leaf: QueueNode, ask_class: AskClass) -> None:
-        """The ask_class was looked at just now."""
+        """The class was looked at just now."""
         self._watched.pop(ask_class, None)
         if not ask_class or not _may_worsen(leaf, ask_class):
             return
@@ -113,12 +113,12 @@ class PendingReasons:
             self._news.update(dict.fromkeys(ask_class.places(), leaf))
 
     def _next_class(self) -> AskClass | None:
-        """The ask_class that was looked at longest ago, if that was before the present moment."""
+        """The class that was looked at longest ago, if that was before the present moment."""
         ask_class = next(iter(self._watched), None)
         return ask_class if ask_class is not None and self._is_old(ask_class) else None
 
     def _is_old(self, ask_class: AskClass) -> bool:
-        """Whether the ask_class has to be looked at again."""
+        """Whether the class has to be looked at again."""
         known = self._watched.get(ask_class)
         return known is not None and known[1] != self._now()
 
@@ -192,7 +192,7 @@ class PendingReasons:
 
 
 def _may_worsen(leaf: QueueNode, ask_class: AskClass) -> bool:
-    """Whether there is a quota that does not hold the ask_class back yet, and comes before the one that does."""
+    """Whether there is a quota that does not hold the class back yet, and comes before the one that does."""
     answer, (_, slots_needed, trackers, _) = ask_class.answer or 0, ask_class.key
     if not answer or (answer == OVER_QUOTA and trackers):
         return True
@@ -239,7 +239,9 @@ def _conditions(
         room = headroom.left_to_queue(leaf.path_up, is_pinned=queue.required_node is not None)
         endings.append(f"{over} {_amounts(queue, room)}" if after & OVER_QUOTA else fits)
     return [
-        AskCondition(now_ns, ask, leaf.path, f"Request '{ask.spec.allocation_key}' {ending}") for ask in asks for ending in endings
+        AskCondition(now_ns, ask, leaf.path, f"Request '{ask.spec.allocation_key}' {ending}")
+        for ask in asks
+        for ending in endings
     ]
 
 

@@ -69,10 +69,13 @@ def has_enough(application: PendingApplication, count_max: int) -> bool:
 
 
 def _fits_nowhere(application: PendingApplication, ask: Ask) -> bool | None:
-    """Whether an ask in ask_class counts; None when it is still to be looked at. Those that lack quota or require a node do not."""
+    """Whether an ask counts; None when it is still to be tried. Asks that lack quota or require a node do not."""
     queue = application.asks[ask.spec.allocation_key][1]
     assert queue is not None
     ask_class = queue.ask_class
-    if ask_class is None or not (ask_class.parked or (ask_class.stuck and queue.sort_key is not None and order_of(ask) < queue.sort_key)):
+    if ask_class is None:
+        return None
+    is_behind = ask_class.stuck and queue.sort_key is not None and order_of(ask) < queue.sort_key
+    if not (ask_class.parked or is_behind):
         return None
     return queue.required_node is None and isinstance(ask_class.reason, str)

@@ -93,16 +93,22 @@ def _of_node(it: fact.Allocated | fact.NodeUseChanged, partition: str, sequence:
 
 
 def _of_charged(
-    it: fact.Allocated | fact.UsageChanged, partition: str, first: int, charged_to: fact.ChargedTo, change: str, resource: Resource
+    it: fact.Allocated | fact.UsageChanged,
+    partition: str,
+    first: int,
+    charged_to: fact.ChargedTo,
+    change: str,
+    resource: Resource,
 ) -> list[si.EventRecord]:
     """The user uses more or less, and the group if the application counts against one."""
     at_ns, queue, detail = it.at_ns, it.queue, "UG_USER_RESOURCE"
     records = []
     if charged_to.user:
-        records = [si.EventRecord(first, "USERGROUP", charged_to.user, change, detail, at_ns, queue, "", partition, queue, resource)]
+        user = charged_to.user
+        records = [si.EventRecord(first, "USERGROUP", user, change, detail, at_ns, queue, "", partition, queue, resource)]
     if charged_to.group:
-        detail, last = "UG_GROUP_RESOURCE", first + len(records)
-        records += [si.EventRecord(last, "USERGROUP", charged_to.group, change, detail, at_ns, queue, "", partition, queue, resource)]
+        detail, last, group = "UG_GROUP_RESOURCE", first + len(records), charged_to.group
+        records += [si.EventRecord(last, "USERGROUP", group, change, detail, at_ns, queue, "", partition, queue, resource)]
     return records
 
 

@@ -4,7 +4,7 @@ import pytest
 import trio
 import trio.testing
 
-from ykactor.actors.ballot import Ballot
+from ykactor.actors.two_phase import TwoPhaseSwitch
 
 
 class Vote:
@@ -12,11 +12,11 @@ class Vote:
 
     def __init__(self, count):
         self.voters = [f"p{number}" for number in range(count)]
-        self.ballot = Ballot(self.voters)
+        self.switch = TwoPhaseSwitch(self.voters)
         self.outcomes = []
 
-    async def vote(self, objection=""):
-        self.outcomes.append(await self.ballot.vote(self.voters.pop(), objection))
+    async def prepare(self, objection=""):
+        self.outcomes.append(await self.switch.prepare(self.voters.pop(), objection))
 
 
 @pytest.mark.parametrize("accepted", [True, False])
@@ -26,10 +26,10 @@ async def test_voters_wait_for_the_decision_and_hear_the_same(seed, autojump_clo
     async with trio.open_nursery() as nursery:
         for _ in range(3):
             nursery.start_soon(vote.vote)
-        assert await vote.ballot.outcome() == ""
+        assert await vote.switch.outcome() == ""
         await trio.testing.wait_all_tasks_blocked()
         assert vote.outcomes == []
-        vote.ballot.decide(accepted=accepted)
+        vote.switch.commit(accepted=accepted)
     assert vote.outcomes == [accepted] * 3
 
 
@@ -39,8 +39,8 @@ async def test_the_outcome_waits_for_every_vote(seed, autojump_clock):
     heard = []
 
     async def listen():
-        heard.append(await vote.ballot.outcome())
-        vote.ballot.decide(accepted=not heard[0])
+        heard.append(await vote.switch.outcome())
+        vote.switch.commit(accepted=not heard[0])
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(listen)
@@ -59,8 +59,8 @@ async def test_only_the_first_decision_counts(seed, autojump_clock):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(vote.vote)
             await trio.testing.wait_all_tasks_blocked()
-            vote.ballot.decide(accepted=first)
-            vote.ballot.decide(accepted=not first)
+            vote.switch.commit(accepted=first)
+            vote.switch.commit(accepted=not first)
             nursery.start_soon(vote.vote, "too late")
         assert vote.outcomes == [first] * 2
 
@@ -68,4 +68,4 @@ async def test_only_the_first_decision_counts(seed, autojump_clock):
 async def test_without_voters_nothing_is_to_be_waited_for(autojump_clock):
     """A configuration may keep none of the partitions that run."""
     with trio.fail_after(1):
-        assert await Ballot([]).outcome() == ""
+        assert await TwoPhaseSwitch([]).outcome() == ""

@@ -1,0 +1,46 @@
+"""How several partitions change their configuration together or not at all: a two-phase commit.
+
+Prepare: each partition says between two decisions whether it can change, and waits. What it said stays true, because nothing
+happens to it meanwhile. Commit: when all have said so, all change; otherwise none. The coordinator waits for the partitions only,
+and no partition waits for another one before it has prepared, so there is no deadlock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import trio
+
+from ykactor.core.values.ids import PartitionName
+
+
+class TwoPhaseSwitch:
+    """One change of these partitions."""
+
+    def __init__(self, partitions: Iterable[PartitionName]) -> None:
+        #: None for a partition that has not prepared yet.
+        self._objections: dict[PartitionName, str | None] = dict.fromkeys(partitions)
+        self._prepared = trio.Event()
+        self._committed = trio.Event()
+        self._is_accepted = False
+        if not self._objections:
+            self._prepared.set()
+
+    async def prepare(self, partition: PartitionName, objection: str) -> bool:
+        """Say why a partition cannot change, or "". Waits for the decision; returns whether all change."""
+        self._objections[partition] = objection
+        if None not in self._objections.values():
+            self._prepared.set()
+        await self._committed.wait()
+        return self._is_accepted
+
+    async def outcome(self) -> str:
+        """Wait for all partitions; returns their objections in order, one per line, or "" if there are none."""
+        await self._prepared.wait()
+        return "\n".join(filter(None, self._objections.values()))
+
+    def commit(self, *, accepted: bool) -> None:
+        """Decide; only the first decision counts."""
+        if not self._committed.is_set():
+            self._is_accepted = accepted
+            self._committed.set()
