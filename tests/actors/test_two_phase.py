@@ -25,7 +25,7 @@ async def test_voters_wait_for_the_decision_and_hear_the_same(seed, autojump_clo
     vote = Vote(3)
     async with trio.open_nursery() as nursery:
         for _ in range(3):
-            nursery.start_soon(vote.vote)
+            nursery.start_soon(vote.prepare)
         assert await vote.switch.outcome() == ""
         await trio.testing.wait_all_tasks_blocked()
         assert vote.outcomes == []
@@ -46,7 +46,7 @@ async def test_the_outcome_waits_for_every_vote(seed, autojump_clock):
         nursery.start_soon(listen)
         for objection in ("not now", "", "not here"):
             assert heard == []
-            nursery.start_soon(vote.vote, objection)
+            nursery.start_soon(vote.prepare, objection)
             await trio.testing.wait_all_tasks_blocked()
     assert heard == ["not here\nnot now"]  # in the order of the voters, whoever came first
     assert vote.outcomes == [False] * 3
@@ -57,11 +57,11 @@ async def test_only_the_first_decision_counts(seed, autojump_clock):
     for first in (True, False):
         vote = Vote(2)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(vote.vote)
+            nursery.start_soon(vote.prepare)
             await trio.testing.wait_all_tasks_blocked()
             vote.switch.commit(accepted=first)
             vote.switch.commit(accepted=not first)
-            nursery.start_soon(vote.vote, "too late")
+            nursery.start_soon(vote.prepare, "too late")
         assert vote.outcomes == [first] * 2
 
 
