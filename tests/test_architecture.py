@@ -1,4 +1,4 @@
-"""The property on which consistency rests: who may import whom, and who may ask for the time."""
+"""Who may import whom, who may ask for the time, and who may wait: the properties on which consistency rests."""
 
 import ast
 import sys
@@ -17,24 +17,47 @@ MAY_IMPORT = {
     "actors": {"core", "actors"},
     "sim": {"core", "wire", "actors", "sim"},
     "rules": set(),
+    "client": {"core", "wire", "actors", "sim", "client"},
     "surfaces": {"core", "wire", "actors", "sim", "rules", "surfaces", "client"},
-    "client": {"core", "wire", "actors", "sim", "surfaces", "client"},
-    "settings": {"core"},
     "__main__": {"surfaces"},
     "__init__": set(),
 }
+#: The packages of ``core`` from the ground up; a package imports strictly lower floors only, never its neighbour.
+FLOORS = (
+    {"values"},
+    {"config"},
+    {"messages"},
+    {"objects", "quota"},
+    {"placement", "queueing"},
+    {"partition", "nodes"},
+    {"preemption"},
+    {"state"},
+    {"planner"},
+    {"turn"},
+    {"inspection"},
+)
+FLOOR_OF = {package: floor for floor, packages in enumerate(FLOORS) for package in packages}
+#: Packages that must not import each other at all, or in one direction only: (who, whom).
+STRANGERS = [
+    ("wire/si", "wire/queuefile"),
+    ("wire/queuefile", "wire/si"),
+    ("surfaces/server", "surfaces/cli"),
+]
 #: Whoever imports one of these at all reads a clock, or could make a run differ from the one before.
 CLOCKS = {"time"}
 CHANCE = {"random", "secrets", "uuid"}
+#: A catalogue of messages may be longer.
+LINES_MAX = 400
+CATALOGUES = {"core/messages/facts.py", "wire/si/messages.py", "sim/generate.py"}
 
 
 def layer(source: str) -> str:
-    """``core`` for ``core/ledger.py``, ``client`` for ``client.py``."""
+    """``core`` for ``core/quota/ledger.py``, ``__main__`` for ``__main__.py``."""
     return source.split("/")[0].removesuffix(".py")
 
 
 def imports(source: str) -> Iterator[str]:
-    """The dotted names that a file imports, those within functions too; a relative one would start with a dot."""
+    """The dotted names that a file imports, those in functions and under TYPE_CHECKING too; a relative one starts with a dot."""
     for node in ast.walk(SOURCES[source]):
         if isinstance(node, ast.Import):
             yield from (name.name for name in node.names)
@@ -43,7 +66,20 @@ def imports(source: str) -> Iterator[str]:
             yield from (f"{stem}.{name.name}" for name in node.names)
 
 
-def own(source: str) -> set[str]:
+def files_imported(source: str) -> set[str]:
+    """The files of the package that a file imports, as keys of ``SOURCES``."""
+    found = set()
+    for name in imports(source):
+        parts = name.split(".")[1:] if name.startswith("ykactor.") else []
+        for candidate in ("/".join(parts), "/".join(parts[:-1])):
+            known = [path for path in (f"{candidate}.py", f"{candidate}/__init__.py") if path in SOURCES and candidate]
+            if known:
+                found.add(known[0])
+                break
+    return found - {source}
+
+
+def layers_imported(source: str) -> set[str]:
     """The layers of the package that a file imports; the version at its top is everybody's."""
     names = {name.split(".")[1] for name in imports(source) if name.startswith("ykactor.")}
     return names - {"__version__"}
@@ -58,23 +94,71 @@ def in_layers(*names: str) -> list[str]:
     return [source for source in SOURCES if layer(source) in names]
 
 
+def core_package(source: str) -> str:
+    """``quota`` for ``core/quota/ledger.py``; "" for what is in no package of ``core``."""
+    parts = source.split("/")
+    return parts[1] if parts[0] == "core" and len(parts) == 3 else ""
+
+
 def test_there_is_something_to_read() -> None:
-    """The lists below are not empty by accident."""
+    """The lists below are not empty by accident, and every package of core has its floor."""
     assert {layer(source) for source in SOURCES} <= set(MAY_IMPORT)
-    assert len(in_layers("core")) > 10
+    assert {core_package(source) for source in SOURCES} - {""} == set(FLOOR_OF)
+    assert len(in_layers("core")) > 60
+    assert "core/quota/ledger.py" in files_imported("core/queueing/tree.py")
+    assert "wire/queuefile/__init__.py" in files_imported("sim/simulator.py")
 
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_imports_point_one_way(source: str) -> None:
-    """core <- wire, actors (not each other) <- sim <- surfaces and the client."""
+    """core <- wire, actors (not each other) <- sim <- client <- surfaces."""
     assert not any(name.startswith(".") for name in imports(source)), "absolute imports only, so that this test sees them"
-    assert own(source) <= MAY_IMPORT[layer(source)]
+    assert layers_imported(source) <= MAY_IMPORT[layer(source)]
+
+
+@pytest.mark.parametrize("source", in_layers("core"))
+def test_core_imports_lower_floors_only(source: str) -> None:
+    """A package of core imports its own modules and packages on strictly lower floors."""
+    own = core_package(source)
+    others = {core_package(path) for path in files_imported(source)} - {own, ""}
+    assert all(FLOOR_OF[other] < FLOOR_OF[own] for other in others), f"{source} imports {others}"
+
+
+@pytest.mark.parametrize(("who", "whom"), STRANGERS)
+def test_strangers_do_not_import_each_other(who: str, whom: str) -> None:
+    """The SI and the queue file know nothing of each other; the daemon knows nothing of the command line."""
+    for source in (source for source in SOURCES if source.startswith(f"{who}/")):
+        assert not [path for path in files_imported(source) if path.startswith(f"{whom}/")], source
+
+
+def test_no_file_imports_itself_through_others() -> None:
+    """There is no circle of imports, TYPE_CHECKING and functions included; a package's face is not counted as a file."""
+    edges = {source: {path for path in files_imported(source) if not path.endswith("__init__.py")} for source in SOURCES}
+    done: set[str] = set()
+
+    def visit(source: str, way: tuple[str, ...]) -> None:
+        assert source not in way, " -> ".join([*way[way.index(source) :], source])
+        if source not in done:
+            for other in sorted(edges[source]):
+                visit(other, (*way, source))
+            done.add(source)
+
+    for source in edges:
+        visit(source, ())
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_file_has_one_idea(source: str) -> None:
+    """A file of more than 400 lines holds a second noun; only catalogues of messages and workloads may be longer."""
+    lines = (PACKAGE / source).read_text().count("\n")
+    assert lines <= LINES_MAX or source in CATALOGUES
 
 
 @pytest.mark.parametrize("source", in_layers("core"))
 def test_core_needs_only_the_standard_library_and_msgspec(source: str) -> None:
-    """What is decided does not depend on how the program runs."""
+    """What is decided does not depend on how the program runs, nor on its environment."""
     assert outside(source) <= set(sys.stdlib_module_names) | {"msgspec"}
+    assert not outside(source) & {"os", "sys", "pathlib", "io", "socket", "subprocess"}
 
 
 @pytest.mark.parametrize("source", in_layers("core", "wire"))
@@ -87,7 +171,7 @@ def test_core_and_wire_never_wait(source: str) -> None:
 
 @pytest.mark.parametrize("source", in_layers("core", "wire"))
 def test_core_and_wire_know_neither_time_nor_chance(source: str) -> None:
-    """The same input gives the same decisions (SC-6): no clock, no randomness, no ``datetime`` that could be asked for now."""
+    """The same input gives the same decisions: no clock, no randomness, and no ``datetime`` that could be asked for now."""
     assert not outside(source) & (CLOCKS | CHANCE | {"datetime"})
 
 
