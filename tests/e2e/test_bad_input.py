@@ -201,10 +201,7 @@ async def test_rejected_entries_change_nothing(encoding):
 
 @pytest.mark.parametrize("name", ["vcore", "memory"])
 async def test_numbers_at_the_limits_of_int64(name):
-    """Asks, nodes and recovered allocations of 2^63-1 saturate instead of wrapping; when they are gone usage is as before.
-
-    What saturation cut off the pending amounts stays off while others wait (QU-1, QU-43).
-    """
+    """Sums of 2^63-1 and more are shown as 2^63-1; when they are gone all is as before (QU-1, QU-43)."""
     async with busy_daemon() as daemon, resumed(daemon) as rm:
         before = await daemon.state()
         huge = {name: INT64_MAX}
@@ -213,8 +210,6 @@ async def test_numbers_at_the_limits_of_int64(name):
         assert (await daemon.state())["queues"]["root"]["pending"][name] == INT64_MAX
         for key in ("huge-1", "huge-2"):
             await rm.ask(releases(applicationID="app-1", allocationKey=key))
-        for found in before["queues"].values():
-            found["pending"].pop(name, None)
         assert await daemon.state() == before
         for node_id in ("big-1", "big-2"):
             await rm.ask(nodes(nodeID=node_id, schedulableResource={"gpu": INT64_MAX}))

@@ -79,6 +79,13 @@ class DirectPartition:
             self.run_turn(due_ns, self.core.fire(due_ns))
             self.settle(due_ns)
 
+    def wake_at(self, now_ns: int) -> None:
+        """Fire all that is due at once, as a process does that was suspended until now."""
+        due_ns = self.core.timers.next_ns()
+        if due_ns is not None and due_ns <= now_ns:
+            self.run_turn(now_ns, self.core.fire(now_ns))
+        self.settle(now_ns)
+
     def ingest(self, now_ns: int, submissions: Iterable[Submission]) -> None:
         """Handle the submissions; nothing is decided yet."""
         self.run_turn(now_ns, self.core.ingest(now_ns, submissions))

@@ -78,7 +78,7 @@ def partition_state(partition: PartitionCore, state: SchedulerState) -> dict[str
         shown["queues"][path] |= {
             "isManaged": config.managed,
             "max": None if account.max is None else saturated(account.max),
-            "headroom": headrooms[path],
+            "headroom": None if headrooms[path] is None else saturated(headrooms[path] or {}),
             "guaranteed": config.guaranteed,
             "actualGuaranteed": guarantees[path],
             "share": account.share,

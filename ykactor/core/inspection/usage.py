@@ -18,7 +18,7 @@ from ykactor.core.quota.ledger import fair_share
 from ykactor.core.quota.limits import Tracker
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import ApplicationID, QueuePath
-from ykactor.core.values.resources import QUANTITY_MAX, Resource, pruned, saturated
+from ykactor.core.values.resources import Resource, pruned
 
 
 def tree(registry: Registry, state: SchedulerState) -> Iterator[str]:
@@ -28,7 +28,7 @@ def tree(registry: Registry, state: SchedulerState) -> Iterator[str]:
     yield from differs("ledger", "the number of unconfirmed charges", len(state.ledger.unconfirmed), 0)
     total = total_of(node.capacity for node in registry.nodes.values())
     offered = total if any(quantity > 0 for quantity in total.values()) else None
-    yield from differs("ledger", "the cluster's total", tree.root_max, offered and saturated(offered))
+    yield from differs("ledger", "the cluster's total", tree.root_max, offered)
     for path, account in tree.nodes.items():
         queue = registry.queues.get(path)
         if queue is not None:
@@ -86,8 +86,7 @@ def _compare(
     where: str, account: QueueNode, allocated: Resource, pending: Resource, running: list[ApplicationID], raw: Priority
 ) -> Iterator[str]:
     yield from differs(where, "allocated", pruned(account.allocated), allocated)
-    if all(quantity < QUANTITY_MAX // 2 for quantity in pending.values()):  # what was cut off does not come back (QU-1)
-        yield from differs(where, "pending", pruned(account.pending), pending)
+    yield from differs(where, "pending", pruned(account.pending), pending)
     yield from differs(where, "the set of running applications", sorted(account.running), running)
     yield from differs(where, "the highest priority inside", account.priorities.highest, raw)
     yield from differs(where, "the priority", account.priority, queue_priority(raw, account.config.properties))

@@ -28,7 +28,7 @@ from ykactor.core.messages.submissions import (
 from ykactor.core.objects.commands import NodeCommand, PlaceForeign, Register, ReleaseForeign, SetCapacity, SetSchedulable
 from ykactor.core.objects.node import NodeCore
 from ykactor.core.values.ids import AllocationKey, NodeID, PartitionName, QueuePath
-from ykactor.core.values.resources import Resource, add_to, saturated, subtract_from
+from ykactor.core.values.resources import Resource, add_to, subtract_from
 
 _ROOT = QueuePath("root")
 
@@ -118,5 +118,5 @@ class Cluster:
                 return [fact]
         elif not before:
             return [fact]
-        total = saturated(self._total) if any(value > 0 for value in self._total.values()) else None
+        total = dict(self._total) if any(value > 0 for value in self._total.values()) else None
         return [QueueLimitChanged(fact.at_ns, _ROOT, QueueLimit.MAX, total), fact]

@@ -12,7 +12,7 @@ from typing import Self
 from ykactor.core.config.model import QueueConfig
 from ykactor.core.quota.limits import QueueLimits
 from ykactor.core.values.ids import ApplicationID, QueuePath
-from ykactor.core.values.resources import QUANTITY_MAX, Resource, add_to, subtract_from
+from ykactor.core.values.resources import Resource, add_to, subtract_from
 
 
 class QueueUsage:
@@ -100,17 +100,13 @@ class Ledger:
         self.changes = 0
 
     def change_pending(self, leaf: QueueUsage, change: Resource) -> None:
-        """Asks of ``leaf`` came or went: add the signed amounts along the path.
-
-        Saturates upwards (QU-1), and so is cut at 0 when what was cut off above is taken away again (QU-43). Nothing is lost by
-        that: whether somebody waits at all is told by the priority.
-        """
+        """Asks of ``leaf`` came or went: add the signed amounts along the path. Sums are exact, whatever their size (QU-1)."""
         for queue in leaf.path_up:
             pending = queue.pending
             for name, quantity in change.items():
                 value = pending.get(name, 0) + quantity
-                if value > 0:
-                    pending[name] = min(value, QUANTITY_MAX)
+                if value:
+                    pending[name] = value
                 else:
                     pending.pop(name, None)
 
@@ -121,7 +117,7 @@ class Ledger:
             for name, quantity in resource.items():
                 used = allocated[name] = allocated.get(name, 0) + quantity
                 left = pending.get(name, 0) - quantity
-                if left > 0:
+                if left:
                     pending[name] = left
                 else:
                     pending.pop(name, None)

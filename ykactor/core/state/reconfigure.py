@@ -50,6 +50,7 @@ def rebuild(state: SchedulerState, work: Worklist, at_ns: int) -> Iterator[None]
     yield from state.nodes.configure(state.registry.config.node_sort_policy)
     state.trackers = Trackers()
     state.pairs.clear()
+    work.forget_leaves(state.tree)
     for number, application in enumerate(list(state.applications.values()), 1):
         application.leaf = leaf = state.tree.nodes[application.leaf.path]
         application.leave_classes()

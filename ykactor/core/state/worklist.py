@@ -7,7 +7,7 @@ from typing import Any
 
 from ykactor.core.messages.facts import Fact
 from ykactor.core.queueing.pending import PendingApplication
-from ykactor.core.queueing.tree import QueueNode
+from ykactor.core.queueing.tree import QueueNode, QueueTree
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import NodeID
 from ykactor.core.values.resources import Resource
@@ -45,6 +45,10 @@ class Worklist:
             change = self.pending[leaf] = {}
         for name, quantity in resource.items():
             change[name] = change.get(name, 0) + sign * quantity
+
+    def forget_leaves(self, tree: QueueTree) -> None:
+        """Leaves that are gone have no place to bring up to date: the tree has been built without them."""
+        self.leaves = {leaf: None for leaf in self.leaves if tree.nodes.get(leaf.path) is leaf}
 
     def take_consequences(self) -> list[Fact]:
         """What followed since this was last called."""

@@ -11,7 +11,7 @@ from ykactor.core.config.access import PrincipalKind
 from ykactor.core.messages import facts as fact
 from ykactor.core.messages.kinds import Change, QueueLimit, TerminationType
 from ykactor.core.messages.states import ApplicationState
-from ykactor.core.values.resources import Resource, text
+from ykactor.core.values.resources import Resource, saturated, text
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.preemptions import preemption_entry, preemption_text
 
@@ -64,7 +64,7 @@ def events(decision: fact.Fact, partition: str, first_sequence: int) -> list[si.
             message=_cut(it.message),
             partition=partition,
             queue_name=it.queue,
-            resource=it.resource,
+            resource=None if it.resource is None else saturated(it.resource),
             preemption=it.preemption,
         )
         for sequence, it in enumerate(build(decision), first_sequence)
