@@ -171,7 +171,7 @@ def test_core_and_wire_never_wait(source: str) -> None:
 
 @pytest.mark.parametrize("source", in_layers("core", "wire"))
 def test_core_and_wire_know_neither_time_nor_chance(source: str) -> None:
-    """The same input gives the same decisions: no clock, no randomness, and no ``datetime`` that could be asked for now."""
+    """The same input gives the same decisions (SC-6): no clock, no randomness, no ``datetime`` that could be asked for now."""
     assert not outside(source) & (CLOCKS | CHANCE | {"datetime"})
 
 

@@ -12,6 +12,7 @@ from ykactor.actors.outbox import OutboxRegistry
 from ykactor.core.config.access import UserGroups
 from ykactor.core.messages import facts as decisions
 from ykactor.core.messages import submissions as messages
+from ykactor.core.messages.asks import Ask
 from ykactor.surfaces.server.websocket import Limits, serve_websockets
 from ykactor.wire.si.codec import ProtocolError
 from ykactor.wire.si.events import events
@@ -30,7 +31,7 @@ def accept_all(submission: messages.Submission) -> list[decisions.Fact]:
             queue = submission.queue_name or f"root.{submission.tags.get('namespace', 'default')}"
             return [decisions.ApplicationAdded(0, application_id, queue, submission.user)]
         case messages.SubmitAllocation(spec):
-            ask = messages.Ask(spec, created_ns=0, arrival=0)
+            ask = Ask(spec, created_ns=0, arrival=0)
             return [decisions.AskAdded(0, ask, "root.a"), decisions.Allocated(0, ask, "root.a", "n1")]
         case _:
             return []

@@ -134,7 +134,7 @@ def chosen(states: str, *, enabled: bool = False, priorities: str = "") -> str:
     offered = []
     while (first := order.first(0)) is not None:
         offered.append(first.application_id)
-        (line,) = {asks.line for asks in first.queues.values()}
+        (line,) = {asks.ask_class for asks in first.queues.values()}
         order.park(line)
     return " ".join(offered)
 

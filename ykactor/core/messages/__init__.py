@@ -1,4 +1,4 @@
-"""What goes into a partition (submissions) and what comes out of it (facts), as frozen structs; the states and their moves.
+"""The input of a partition (submissions) and its output (facts), as frozen structs; the states and their transitions.
 
 May import ``config`` and ``values``. Start reading in ``submissions.py`` and ``facts.py``.
 """

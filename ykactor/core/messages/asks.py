@@ -1,5 +1,4 @@
-"""An ask: what somebody wants to run. Everything that stays the same while it waits and runs."""
-
+"""Asks: what is to run. Here is everything that stays the same while an ask is pending and while its allocation runs."""
 
 from msgspec import Struct, structs
 
@@ -17,7 +16,7 @@ NEGATIVE_RESOURCES = "allocation contains negative resources"
 
 
 class AllocationSpec(Struct, frozen=True, gc=False):
-    """One entry of ``AllocationRequest.allocations``, as sent. With ``node_id`` it already runs there (AP-109)."""
+    """One entry of ``AllocationRequest.allocations``, as sent. With ``node_id`` it is an allocation that runs there (AP-109)."""
 
     allocation_key: AllocationKey
     application_id: ApplicationID
@@ -33,10 +32,10 @@ class AllocationSpec(Struct, frozen=True, gc=False):
 
 
 class Ask(Struct, frozen=True, gc=False):
-    """A spec that a partition has accepted: it waits, and later runs, under this record.
+    """A spec that a partition has accepted; the record of the pending ask and later of its allocation.
 
-    ``created_ns`` orders asks of equal priority (PR-52), ``arrival`` makes the order total (PR-31). Ages count from ``since_ns``:
-    its creation or its arrival, whichever is earlier (AP-56).
+    ``created_ns`` orders asks of equal priority (PR-52), ``arrival`` makes the order total (PR-31). The age of an ask counts from
+    ``since_ns``: its creation or its arrival, whichever is earlier (AP-56).
     """
 
     spec: AllocationSpec
@@ -59,13 +58,13 @@ def resized(ask: Ask, resource: Resource) -> Ask:
     return structs.replace(ask, spec=structs.replace(ask.spec, resource=resource))
 
 
-#: What decides whether an ask fits: its resources, the node it must run on, what it wants of a node's attributes, and its class,
-#: about which the resource manager decides ("" is none).
+#: What decides whether an ask fits a node: its resources, its required node, its selector of node attributes, and its predicate
+#: class, which the resource manager checks ("" is none).
 Shape = tuple[tuple[tuple[str, int], ...], NodeID | None, Selector, str]
 
 
 def shape_of(spec: AllocationSpec) -> Shape:
-    """The shape of an ask; asks of equal shape are interchangeable but for their order."""
+    """The shape of an ask; asks of equal shape differ only in their order."""
     items = tuple(spec.resource.items())
     if len(items) > 1:
         items = tuple(sorted(items))

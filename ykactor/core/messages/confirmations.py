@@ -1,4 +1,4 @@
-"""The resource manager's half of a release that the scheduler starts, for whoever plays it: the simulator (AP-133)."""
+"""The confirmations of releases that the scheduler starts, as a simulated resource manager sends them (AP-133)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ykactor.core.messages.submissions import ReleaseAllocations, Submission
 
 
 def confirmations(facts: Iterable[Fact]) -> list[Submission]:
-    """What a resource manager sends back that does at once as it is told; placeholders that never ran need no answer."""
+    """The confirmations of a resource manager that ends allocations at once; pending placeholders need no confirmation."""
     return [
         ReleaseAllocations(fact.ask.spec.application_id, fact.ask.spec.allocation_key, fact.termination_type)
         for fact in facts

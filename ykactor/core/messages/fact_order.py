@@ -1,8 +1,8 @@
-"""The order in which the facts of one step are told (EV-22, EV-30).
+"""The order in which the facts of one step are published (EV-22, EV-30).
 
-Owners answer facts in the order that resource managers are promised (AP-96), and the scheduler puts behind each what follows
-from it. Events have an order of their own inside a step; it only moves facts that no resource manager hears of, so one
-list is right for both.
+Owners return facts in the order that resource managers are promised (AP-96), and the scheduler adds behind each what follows
+from it. Events have an order of their own within a step. That order only moves facts that no resource manager receives, so
+one list serves both.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from ykactor.core.messages.facts import (
 from ykactor.core.messages.kinds import Change, TerminationType
 from ykactor.core.values.ids import ApplicationID
 
-#: One for every placement: Python takes its time to look up the member of an enum.
+#: Needed for every placement; looking up the member of an enum is slow in Python 3.11.
 _ADD = Change.ADD
-#: Facts put in order before other tasks get their turn.
+#: Facts put in order before other tasks may run.
 YIELD_EVERY = 1000
 
 _Ranks = dict[type, int]
@@ -41,7 +41,7 @@ _RELEASE: _Ranks = {UsageChanged: 0, ApplicationChanged: 1, Released: 2, NodeUse
 _REPLACEMENT: _Ranks = {
     Released: 0, ApplicationChanged: 1, Allocated: 2, NodeUseChanged: 3, UsageChanged: 4, AskRemoved: 5,
 }  # fmt: skip
-#: All that ends with a node is one step; so is what it means for the cluster's total and for those who have the node kept.
+#: Everything that ends with a node is one step, with the change of the total and the reservations of the node.
 _DEPARTURE: _Ranks = {
     Unreserved: 0, QueueLimitChanged: 1, NodeUseChanged: 2, UsageChanged: 3, ApplicationChanged: 4, Released: 4,
     AskRemoved: 4, AskReturned: 4, TaskGroupChanged: 4, ApplicationLeft: 4, GroupLinkChanged: 4,
@@ -49,7 +49,7 @@ _DEPARTURE: _Ranks = {
 
 
 def with_state_changes(changes: list[Fact], allocated: Allocated) -> list[Fact]:
-    """A placement among what it causes, state changes before it (AP-96), with what follows from it as facts of their own."""
+    """A placement with what it causes: state changes before it (AP-96), usage as facts of its own."""
     states = [fact for fact in changes if type(fact) is ApplicationChanged]
     rest = [fact for fact in changes if type(fact) is not ApplicationChanged]
     at_ns, ask, queue, node_id = allocated.at_ns, allocated.ask, allocated.queue, allocated.node_id
@@ -60,7 +60,7 @@ def with_state_changes(changes: list[Fact], allocated: Allocated) -> list[Fact]:
 
 
 def in_order(facts: list[Fact]) -> Iterator[list[Fact]]:
-    """The facts, some at a time, those of each step in the order in which they are told; what is in no step keeps its place."""
+    """The facts, some at a time, those of each step in the order of publication; a fact outside all steps keeps its place."""
     ordered: list[Fact] = []
     position = 0
     while position < len(facts):
@@ -77,14 +77,14 @@ def in_order(facts: list[Fact]) -> Iterator[list[Fact]]:
 
 
 def _skip(facts: list[Fact], position: int, *kinds: type) -> int:
-    """Where the facts of these kinds end that begin at ``position``."""
+    """The end of the run of facts of these kinds that begins at ``position``."""
     while position < len(facts) and type(facts[position]) in kinds:
         position += 1
     return position
 
 
 def _step(facts: list[Fact], anchor: int) -> tuple[int, _Ranks]:
-    """Where the step ends of which the fact at ``anchor`` is the first but for state changes, and its order; {} if it is none."""
+    """The end and the order of the step whose first fact other than a state change is at ``anchor``; {} if there is no step."""
     first = facts[anchor] if anchor < len(facts) else None
     if type(first) is Allocated:
         return _skip(facts, anchor + 1, UsageChanged, NodeUseChanged), _ALLOCATION
@@ -106,7 +106,7 @@ def _step(facts: list[Fact], anchor: int) -> tuple[int, _Ranks]:
 
 
 def _own_changes(facts: list[Fact], position: int, anchor: int) -> int:
-    """Where the state changes begin that belong to the step: those of its application, or all that a node's end causes."""
+    """Where the state changes of the step begin: those of its application, or all of them when a node has left."""
     first = facts[anchor]
     if not isinstance(first, Allocated | Released):
         return anchor

@@ -1,8 +1,7 @@
-"""What came out: every public fact of a partition, in the order in which it became true.
+"""The output of a partition: facts, in the order in which they became true.
 
-The cores produce these structs, nobody else does. ``wire.render`` makes of a fact a line of the decision log and
-messages to the resource manager, ``wire.events`` event records for the feed. They are frozen and hold no
-cycles.
+Only the cores make facts. ``wire.si.responses`` renders a fact as a line of the decision log and as messages to the resource
+manager, ``wire.si.events`` as event records of the feed. Facts are frozen and hold no reference cycles.
 """
 
 from msgspec import Struct
@@ -16,7 +15,7 @@ from ykactor.core.values.resources import Resource
 
 
 class ChargedTo(Struct, frozen=True, gc=False):
-    """Who is charged for what an application uses; a name that is empty is nobody's (QU-67)."""
+    """The user and the group that an application's usage is charged to; an empty name is none (QU-67)."""
 
     user: str
     group: str = ""
@@ -45,7 +44,7 @@ class NodeRejected(BaseFact, frozen=True, gc=False):
 
 
 class NodeRemoved(BaseFact, frozen=True, gc=False):
-    """The node and everything on it is gone (SC-112)."""
+    """The node has left, with everything on it (SC-112)."""
 
     node_id: NodeID
 
@@ -65,7 +64,7 @@ class NodeCapacityChanged(BaseFact, frozen=True, gc=False):
 
 
 class ForeignChanged(BaseFact, frozen=True, gc=False):
-    """A foreign allocation came (``change`` ADD), went (REMOVE) or was resized (SET); ``occupied`` is the node's new total."""
+    """A foreign allocation was added, removed or resized (SET); ``occupied`` is the node's new total of them."""
 
     node_id: NodeID
     allocation_key: AllocationKey
@@ -75,7 +74,7 @@ class ForeignChanged(BaseFact, frozen=True, gc=False):
 
 
 class ApplicationAdded(BaseFact, frozen=True, gc=False):
-    """An application entered its leaf in state New (AP-21); see ``applications.Application`` for what decides its order."""
+    """An application entered its leaf in state New (AP-21); ``submission_ns`` and ``arrival`` decide its order (PR-40, PR-31)."""
 
     application_id: ApplicationID
     queue: QueuePath
@@ -113,7 +112,7 @@ class ApplicationLeft(BaseFact, frozen=True, gc=False):
 
 
 class ApplicationMoved(BaseFact, frozen=True, gc=False):
-    """An application is in another leaf, with all that it runs and waits for; what is told of it later names ``to_queue``."""
+    """An application was moved to another leaf with its asks and allocations; later facts about it name ``to_queue``."""
 
     application_id: ApplicationID
     queue: QueuePath
@@ -128,14 +127,14 @@ class RequestRefused(BaseFact, frozen=True, gc=False):
 
 
 class AskAdded(BaseFact, frozen=True, gc=False):
-    """An ask waits in ``queue`` (AP-108)."""
+    """An ask is pending in ``queue`` (AP-108)."""
 
     ask: Ask
     queue: QueuePath
 
 
 class AskRemoved(BaseFact, frozen=True, gc=False):
-    """An ask record is gone: cancelled while ``pending`` or about to take a placeholder's place, or its allocation ended (EV-10).
+    """An ask is removed: cancelled while ``pending`` or while it waits for its placeholder, or its allocation ended (EV-10).
 
     ``timed_out``: by a placeholder or execution timeout.
     """
@@ -147,7 +146,7 @@ class AskRemoved(BaseFact, frozen=True, gc=False):
 
 
 class AskReturned(BaseFact, frozen=True, gc=False):
-    """A real ask that was to take a placeholder's place waits again (GA-36, SC-115)."""
+    """A real ask that was to replace a placeholder is pending again (GA-36, SC-115)."""
 
     ask: Ask
     queue: QueuePath
@@ -162,7 +161,7 @@ class TaskGroupChanged(BaseFact, frozen=True, gc=False):
 
 
 class AskResized(BaseFact, frozen=True, gc=False):
-    """A waiting ask wants another amount from now on; its place in the order is kept (AP-110)."""
+    """A pending ask has another size from now on, and keeps its place in the order (AP-110)."""
 
     before: Ask
     after: Ask
@@ -181,7 +180,7 @@ class AllocationResized(BaseFact, frozen=True, gc=False):
 class Allocated(BaseFact, frozen=True, gc=False):
     """An ask was placed, or an allocation that came with a node was accepted (``recovered``).
 
-    With ``charged_to`` it also tells the ``NodeUseChanged`` and the ``UsageChanged`` that go with it, in the order of EV-30.
+    With ``charged_to`` it stands for its ``NodeUseChanged`` and ``UsageChanged`` as well, in the order of EV-30.
     """
 
     ask: Ask
@@ -208,7 +207,7 @@ class Released(BaseFact, frozen=True, gc=False):
 
 
 class NodeUseChanged(BaseFact, frozen=True, gc=False):
-    """An allocation was put on its node (``change`` ADD) or taken off (REMOVE)."""
+    """An allocation was added to its node or removed from it."""
 
     ask: Ask
     queue: QueuePath
@@ -217,7 +216,7 @@ class NodeUseChanged(BaseFact, frozen=True, gc=False):
 
 
 class UsageChanged(BaseFact, frozen=True, gc=False):
-    """A user, and the group that the application counts against, use more (``change`` ADD) or less (REMOVE) in a leaf (EV-28)."""
+    """A user, and the group that the application counts against, use more (ADD) or less (REMOVE) in a leaf (EV-28)."""
 
     charged_to: ChargedTo
     queue: QueuePath
@@ -226,7 +225,7 @@ class UsageChanged(BaseFact, frozen=True, gc=False):
 
 
 class GroupLinkChanged(BaseFact, frozen=True, gc=False):
-    """An application counts against a group from now on (``change`` SET) or no more (REMOVE)."""
+    """An application counts against a group from now on (SET) or not any more (REMOVE)."""
 
     application_id: ApplicationID
     queue: QueuePath
@@ -235,7 +234,7 @@ class GroupLinkChanged(BaseFact, frozen=True, gc=False):
 
 
 class LimitChanged(BaseFact, frozen=True, gc=False):
-    """A limit of a user or group holds in ``queue`` from now on (``change`` SET) or no more (REMOVE)."""
+    """A limit of a user or group holds in ``queue`` from now on (SET) or not any more (REMOVE)."""
 
     queue: QueuePath
     principal: Principal
@@ -243,7 +242,7 @@ class LimitChanged(BaseFact, frozen=True, gc=False):
 
 
 class RunnableChanged(BaseFact, frozen=True, gc=False):
-    """An application is held back, or no more, by ``maxapplications`` (``gate`` QUEUE) or by limits (QUOTA) (EV-12)."""
+    """Whether ``gate`` lets an application run from now on (EV-12)."""
 
     application_id: ApplicationID
     queue: QueuePath
@@ -254,7 +253,7 @@ class RunnableChanged(BaseFact, frozen=True, gc=False):
 class ReleaseStarted(BaseFact, frozen=True, gc=False):
     """The resource manager is asked to end an allocation; nothing changes before it confirms (AP-133).
 
-    ``node_id`` is None for a placeholder that was never placed; that one is gone at once.
+    ``node_id`` is None for a pending placeholder, which is removed at once.
     """
 
     ask: Ask
@@ -265,9 +264,9 @@ class ReleaseStarted(BaseFact, frozen=True, gc=False):
 
 
 class AskCondition(BaseFact, frozen=True, gc=False):
-    """Something that the owner of an ask or allocation wants to know, in a sentence (EV-71).
+    """A message about an ask or allocation for its user (EV-71).
 
-    ``resource`` is what it is about if that is not the ask's own.
+    ``resource`` is the resource concerned if that is not the ask's own.
     """
 
     ask: Ask
@@ -277,7 +276,7 @@ class AskCondition(BaseFact, frozen=True, gc=False):
 
 
 class PredicatesAsked(BaseFact, frozen=True, gc=False):
-    """The resource manager is asked where asks of a class may run; ``ask`` is an example of them (SC-120)."""
+    """The resource manager is asked on which of ``nodes`` asks of a class may run; ``ask`` is an example (SC-120)."""
 
     predicate: str
     ask: Ask
@@ -286,7 +285,7 @@ class PredicatesAsked(BaseFact, frozen=True, gc=False):
 
 
 class PredicateAnswered(BaseFact, frozen=True, gc=False):
-    """The resource manager has said, asked or not, whether asks of a class may run on a node (``error`` is empty)."""
+    """The resource manager answered, asked or not, whether asks of a class may run on a node (``error`` is empty)."""
 
     predicate: str
     node_id: NodeID
@@ -295,26 +294,26 @@ class PredicateAnswered(BaseFact, frozen=True, gc=False):
 
 
 class PredicatesForgotten(BaseFact, frozen=True, gc=False):
-    """The resource manager takes back what it has said about a class on a node; each of them may be "" for all."""
+    """Earlier answers about a class on a node do not hold any more; each of the two may be "" for all."""
 
     predicate: str
     node_id: str
 
 
 class PredicateServiceChanged(BaseFact, frozen=True, gc=False):
-    """A resource manager that answers such questions is connected from now on, or none is."""
+    """Whether a resource manager is connected from now on that answers such questions."""
 
     is_there: bool
 
 
 class RecheckDue(BaseFact, frozen=True, gc=False):
-    """A time has come for which the scheduler has waited: an answer is overdue, or a question may be asked again."""
+    """The scheduler's deadline has come: an answer is overdue, or a question may be asked again."""
 
 
 class PlaceGivenUp(BaseFact, frozen=True, gc=False):
-    """A task that waited for its placeholder to go has left the other node on which its place was kept.
+    """A real ask that waited for its placeholder gives up its place on another node.
 
-    What becomes of it follows: it runs there now, waits again, or is gone.
+    The facts that follow say what becomes of it: it runs, is pending again, or is removed.
     """
 
     ask: Ask
@@ -322,7 +321,7 @@ class PlaceGivenUp(BaseFact, frozen=True, gc=False):
 
 
 class Reserved(BaseFact, frozen=True, gc=False):
-    """A node is kept for an ask that fits on no node now (SC-54), or for one that requires it (SC-76)."""
+    """A node is reserved for an ask that fits on no node now (SC-54), or for one that requires this node (SC-76)."""
 
     ask: Ask
     queue: QueuePath
@@ -330,7 +329,7 @@ class Reserved(BaseFact, frozen=True, gc=False):
 
 
 class Unreserved(BaseFact, frozen=True, gc=False):
-    """The node is kept for this ask no more (SC-151)."""
+    """The reservation of the node has ended (SC-151)."""
 
     ask: Ask
     queue: QueuePath
@@ -338,15 +337,15 @@ class Unreserved(BaseFact, frozen=True, gc=False):
 
 
 class Preempted(BaseFact, frozen=True, gc=False):
-    """Others are told to go for an ask: the entry of this decision in the ledger of preemptions.
+    """Allocations are preempted for an ask: the record of this decision.
 
     Attributes:
-        ask, queue, node_id: who preempts, and where it will run.
+        ask, queue, node_id: the ask that preempts, its queue, and the node where it will run.
         why: the law that allows it, in a sentence.
         victims: (queue, application, task) of each.
-        shares_before, shares_after: by queue the largest used part of its guarantee, as it will be when all has happened.
-        rejected: other nodes that were looked at, the best first, and why not; only the first few.
-        work_lost: what the victims used, in base units times seconds.
+        shares_before, shares_after: by queue the largest used part of its guarantee, now and when all releases are confirmed.
+        rejected: other nodes that were considered, best first, and why they were not chosen; only the first few.
+        work_lost: what the victims have used, in base units times seconds.
     """
 
     ask: Ask
@@ -361,12 +360,12 @@ class Preempted(BaseFact, frozen=True, gc=False):
 
 
 class QuotaPreempted(BaseFact, frozen=True, gc=False):
-    """Tasks were told to go because their queue uses more than its max, or there are some and none of them fits (PE-89).
+    """The attempt to bring a queue back under its max by preemption, with its result (PE-89).
 
     Attributes:
-        amount: what the queue had to give back.
-        claimed: what those use who go.
-        candidates, victims: how many tasks could have gone, and how many go.
+        amount: what the queue has to give back.
+        claimed: what the victims use.
+        candidates, victims: how many tasks could be preempted, and how many are.
     """
 
     queue: QueuePath
@@ -378,7 +377,7 @@ class QuotaPreempted(BaseFact, frozen=True, gc=False):
 
 
 class PreemptionRefused(BaseFact, frozen=True, gc=False):
-    """Victims were found for an ask, but preemption would go in cycles (``why``; see ``preemption.cycles``)."""
+    """Victims were found for an ask but are not preempted, because that would start a cycle of preemptions (``why``)."""
 
     ask: Ask
     queue: QueuePath
@@ -394,14 +393,14 @@ class AllocationRejected(BaseFact, frozen=True, gc=False):
 
 
 class QueueAdded(BaseFact, frozen=True, gc=False):
-    """A queue exists from now on: of the configuration, or created by placement (not ``managed``)."""
+    """A queue was added by the configuration (``managed``) or created by placement."""
 
     queue: QueuePath
     managed: bool = True
 
 
 class QueueRemoved(BaseFact, frozen=True, gc=False):
-    """A drained or dynamic queue that was empty is gone (QU-96)."""
+    """An empty draining or dynamic queue was removed (QU-96)."""
 
     queue: QueuePath
     managed: bool = True
@@ -415,14 +414,14 @@ class QueueStateChanged(BaseFact, frozen=True, gc=False):
 
 
 class QueueTypeChanged(BaseFact, frozen=True, gc=False):
-    """A leaf became a parent or the reverse."""
+    """A leaf became a parent, or a parent a leaf."""
 
     queue: QueuePath
     is_leaf: bool
 
 
 class QueueLimitChanged(BaseFact, frozen=True, gc=False):
-    """A queue's ``max`` or ``guaranteed`` (named by ``limit``) is now ``resource``; None is "not set"."""
+    """A queue's ``max`` or ``guaranteed`` is now ``resource``; None is "not set"."""
 
     queue: QueuePath
     limit: QueueLimit
@@ -432,7 +431,7 @@ class QueueLimitChanged(BaseFact, frozen=True, gc=False):
 class ConfigurationChanged(BaseFact, frozen=True, gc=False):
     """A configuration was accepted or rejected; ``reason`` holds every mistake, one per line.
 
-    ``changes`` says what is different from now on, one sentence for each queue or setting.
+    ``changes`` holds what is different from now on, one sentence for each queue or setting.
     """
 
     is_accepted: bool

@@ -1,4 +1,4 @@
-"""Kinds of submissions and facts, as enums. The values are what the wire says, so they are encoded as they are."""
+"""Kinds of submissions and facts, as enums. The values are the spelling of the wire."""
 
 from enum import StrEnum
 

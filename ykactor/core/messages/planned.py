@@ -1,4 +1,4 @@
-"""What a plan decides about asks and allocations, as the leaf is told of it."""
+"""What a plan decides about asks and allocations, for their leaf."""
 
 from msgspec import Struct
 
@@ -8,7 +8,7 @@ from ykactor.core.values.ids import AllocationKey, NodeID
 
 
 class Replacement(Struct, frozen=True, gc=False):
-    """A real ask is to take the place of a placeholder, on its node or, where it has been placed already, on another one."""
+    """A real ask is to replace a placeholder, on the placeholder's node or on another one, where it has its place already."""
 
     ask: Ask
     placeholder: AllocationKey
@@ -16,18 +16,18 @@ class Replacement(Struct, frozen=True, gc=False):
 
 
 class Cancellation(Struct, frozen=True, gc=False):
-    """A placeholder is too small for ``ask`` and has to go."""
+    """A placeholder is too small for ``ask`` and is released."""
 
     ask: Ask
     placeholder: AllocationKey
 
 
 class Eviction(Struct, frozen=True, gc=False):
-    """A running task, ``ask``, is told to go for another; ``message`` says for which (PE-93)."""
+    """A running task, ``ask``, is preempted; ``message`` names the ask that preempts it (PE-93)."""
 
     ask: Ask
     message: str
 
 
-#: What a plan decides; a placement has been committed by its node.
+#: A step of a plan; a placement has been committed by its node already.
 Planned = Allocated | Replacement | Cancellation | Eviction

@@ -1,4 +1,4 @@
-"""Lifecycles as tables. A move that is not listed is refused and changes nothing (AP-30)."""
+"""The states of applications and queues as tables. A transition that is not listed changes nothing (AP-30)."""
 
 from enum import StrEnum
 
@@ -22,7 +22,7 @@ class ApplicationState(StrEnum):
 
 
 class ApplicationEvent(StrEnum):
-    """What moves an application; the values are the wire's names (AP-95)."""
+    """What changes the state of an application; the values are the wire's names (AP-95)."""
 
     RUN = "runApplication"
     COMPLETE = "completeApplication"
@@ -33,7 +33,7 @@ class ApplicationEvent(StrEnum):
 
 _S, _E = ApplicationState, ApplicationEvent
 
-#: The moves of an application (AP-30). ``Rejected`` is entered by being refused, not by a move.
+#: The moves of an application (AP-30). ``Rejected`` is the state of a refused application; no move leads there.
 APPLICATION_MOVES: dict[tuple[ApplicationState, ApplicationEvent], ApplicationState] = {
     (_S.NEW, _E.RUN): _S.ACCEPTED,
     (_S.NEW, _E.FAIL): _S.FAILING,
@@ -70,7 +70,7 @@ def diagram() -> str:
 COUNTED_AS_RUNNING = frozenset({_S.STARTING, _S.RUNNING})
 
 
-#: A gang in one of these has timed out: it uses no placeholder any more.
+#: A gang in one of these has timed out and uses no placeholder any more.
 WINDING_UP = frozenset({_S.RESUMING, _S.FAILING})
 
 
@@ -82,7 +82,7 @@ class QueueState(StrEnum):
 
 
 class QueueEvent(StrEnum):
-    """What a configuration does to a managed queue: lists it, or lists it no more."""
+    """What a configuration does to a managed queue: it lists the queue (START) or not any more (REMOVE)."""
 
     START = "start"
     REMOVE = "remove"
@@ -99,9 +99,9 @@ QUEUE_MOVES: dict[tuple[QueueState, QueueEvent], QueueState] = {
 
 #: Starting ends after this long (AP-40).
 STARTING_TIMEOUT_NS = 300 * S_NS
-#: Completing waits this long for further work (AP-51).
+#: Completing ends after this long without further work (AP-51).
 COMPLETING_TIMEOUT_NS = 30 * S_NS
-#: A gang that is not complete waits this long for its placeholders to be placed or used, if it names no time (AP-61).
+#: How long a gang waits for its placeholders to be allocated or replaced, if it names no timeout (AP-61).
 PLACEHOLDER_TIMEOUT_NS = 900 * S_NS
 #: Ended applications stay visible this long (AP-73).
 TERMINAL_TIMEOUT_NS = 72 * 3600 * S_NS
@@ -110,17 +110,17 @@ QUEUE_CLEANER_NS = 10 * S_NS
 
 
 def after_allocation(state: ApplicationState, *, stateaware: bool) -> tuple[ApplicationState, ...]:
-    """The states that a real allocation leads through, in order; empty when nothing changes (AP-36, AP-40).
+    """The states that an application enters by a real allocation, in order; empty when nothing changes (AP-36, AP-40).
 
     Args:
         state: the application's state before the allocation.
-        stateaware: False when the tag ``application.stateaware.disable`` is true: Starting lasts no time.
+        stateaware: False when the tag ``application.stateaware.disable`` is true: Starting is left at once.
     """
     entered = APPLICATION_MOVES.get((state, ApplicationEvent.RUN))
-    if entered is None or state is ApplicationState.RESUMING:  # which waits for its last placeholder (GA-49)
+    if entered is None or state is ApplicationState.RESUMING:  # left with its last placeholder (GA-49)
         return ()
     if entered is ApplicationState.STARTING and not stateaware:
         return entered, ApplicationState.RUNNING
-    if entered is ApplicationState.ACCEPTED:  # a recovered allocation is the application's first sign of life (AP-35)
+    if entered is ApplicationState.ACCEPTED:  # a recovered allocation comes before any ask (AP-35)
         return entered, *after_allocation(entered, stateaware=stateaware)
     return (entered,)

@@ -1,7 +1,7 @@
-"""What goes into a partition: the resource manager's words in the core's terms.
+"""The input of a partition: the requests of the resource manager, entry by entry, and configurations.
 
-``wire.translate`` makes these from requests; ``PartitionCore.ingest`` gives each to its owner. All frozen: they cross
-tasks.
+``wire.si.requests`` makes these from requests; ``PartitionCore.ingest`` gives each to its owner. All are frozen, because tasks
+pass them on.
 """
 
 from msgspec import Struct
@@ -21,7 +21,7 @@ class SubmitAllocation(Struct, frozen=True, gc=False):
 
 
 class ReleaseAllocations(Struct, frozen=True, gc=False):
-    """Give back one allocation or ask; without ``allocation_key`` all of the application's (AP-126, AP-131)."""
+    """Release one allocation or ask; without ``allocation_key`` all of the application's (AP-126, AP-131)."""
 
     application_id: ApplicationID
     allocation_key: AllocationKey | None
@@ -31,7 +31,7 @@ class ReleaseAllocations(Struct, frozen=True, gc=False):
 class AddApplication(Struct, frozen=True, gc=False):
     """A new application for ``queue_name`` (may be empty).
 
-    Without ``groups`` the user's group is one of the same name, unless whoever knows the groups did not know the user
+    Without ``groups`` the user's only group has the user's name, unless the group resolver did not know the user
     (``user_is_unknown``, QU-93).
     """
 
@@ -47,7 +47,7 @@ class AddApplication(Struct, frozen=True, gc=False):
 
 
 class RemoveApplication(Struct, frozen=True, gc=False):
-    """Forget an application and all it runs (AP-80)."""
+    """Remove an application with all its asks and allocations (AP-80)."""
 
     application_id: ApplicationID
 
@@ -62,9 +62,9 @@ class UpdateNode(Struct, frozen=True, gc=False):
 
 
 class AnswerPredicate(Struct, frozen=True, gc=False):
-    """What the resource manager says about asks of the class ``predicate`` on a node: "" is that they may run there.
+    """Whether asks of the class ``predicate`` may run on a node (``error`` is ""), or why not.
 
-    ``allocate`` as in SC-120: False asks about the node as if nothing ran on it that could go.
+    ``allocate`` as in SC-120: False is about the node without the allocations that could be preempted.
     """
 
     predicate: str
@@ -74,26 +74,26 @@ class AnswerPredicate(Struct, frozen=True, gc=False):
 
 
 class ForgetPredicates(Struct, frozen=True, gc=False):
-    """The resource manager takes back what it has said about a class on a node; each of them may be "" for all."""
+    """Earlier answers about a class on a node do not hold any more; each of the two may be "" for all."""
 
     predicate: str
     node_id: str
 
 
 class SetPredicateService(Struct, frozen=True, gc=False):
-    """Whether a resource manager is connected that answers questions about nodes."""
+    """Whether a resource manager is connected that answers predicate questions."""
 
     is_there: bool
 
 
 class ApplyConfig(Struct, frozen=True):
-    """A validated configuration of this partition, to be in force from the next decision on (CF-59)."""
+    """A validated configuration of this partition, in force from the next decision on (CF-59)."""
 
     config: PartitionConfig
 
 
 class RefuseConfig(Struct, frozen=True, gc=False):
-    """A configuration was refused before it reached the partition: only to be told (CF-52)."""
+    """A configuration was refused before it reached the partition, which only publishes that (CF-52)."""
 
     reason: str
 
@@ -103,7 +103,7 @@ class RemovePartition(Struct, frozen=True, gc=False):
 
 
 class Reset(Struct, frozen=True, gc=False):
-    """A fresh registration: forget applications and nodes without a word (SC-141)."""
+    """A new registration: remove applications and nodes without notifying the resource manager (SC-141)."""
 
 
 Submission = (
@@ -123,19 +123,19 @@ Submission = (
 
 
 class TerminateApplication(Struct, frozen=True, gc=False):
-    """An application is to fail. Without ``who`` the resource manager itself asks, and may."""
+    """End an application. Without ``who`` the request comes from the resource manager, which may do so."""
 
     application_id: ApplicationID
     who: UserGroups | None = None
 
 
 class MoveApplication(Struct, frozen=True, gc=False):
-    """An application is to go on in another leaf with all that it has; ``who`` as above."""
+    """Move an application to another leaf with its asks and allocations; ``who`` as above."""
 
     application_id: ApplicationID
     queue_name: str
     who: UserGroups | None = None
 
 
-#: Carried out as a whole or refused with a sentence; never part of a batch of submissions.
+#: Carried out as a whole or refused with a reason; never part of a batch of submissions.
 Administration = TerminateApplication | MoveApplication

@@ -1,5 +1,5 @@
-"""The owners of the truth: applications in their leaf, leaf and parent queues, nodes. Each is written by its own task only.
+"""The owners of the state of a partition: leaf queues with their applications, parent queues, nodes.
 
-An owner carries out commands and returns facts. May import ``messages``, ``config`` and ``values``. Start reading in
-``registry.py`` (who exists) and ``commands.py``.
+Each owner is written by its own task only; it carries out commands, and most of its replies are facts. May import ``messages``,
+``config`` and ``values``. Start reading in ``registry.py`` (which owners there are) and ``commands.py``.
 """

@@ -39,7 +39,7 @@ class NodeCommand(Command[R_co], frozen=True):
 
 
 class Entry(Struct, frozen=True, gc=False):
-    """One submission for a leaf: its place in the batch, what it says, and the partition's stamp on it."""
+    """One submission for a leaf, with its position in the batch and its arrival time and number."""
 
     position: int
     submission: AddApplication | SubmitAllocation | ReleaseAllocations | RemoveApplication

@@ -19,7 +19,7 @@ R = TypeVar("R")
 Send = tuple[QueueCore, QueueCommand[R]] | tuple[NodeCore, NodeCommand[R]]
 Sends = Sequence[Send[R]]
 
-#: Work that returns an ``R`` at its end. It yields an empty list where other tasks may have a turn.
+#: Work that returns an ``R`` at its end. It yields an empty list where other tasks may run.
 Exchange = Generator[Sends[Any], list[Any], R]
 
 
@@ -30,7 +30,7 @@ def send(sends: Sends[R]) -> Exchange[list[R]]:
 
 
 class Owner(Protocol):
-    """A queue or a node as those see it who only deliver commands."""
+    """A queue or a node, for code that only delivers commands."""
 
     def handle(self, command: Any) -> Any:
         """Carry out one command. Returns its reply."""

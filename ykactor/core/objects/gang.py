@@ -1,6 +1,6 @@
-"""The task groups of one application: placeholders that hold space, and real tasks that take it over.
+"""The task groups of one application: placeholders that reserve resources, and real asks that replace them.
 
-Plain book-keeping. ``applications`` decides what happens and says it to the world; here is what has to be remembered for that.
+Only data and counts; ``placeholders`` decides what happens and makes the facts.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ ON_COMPLETE = "releasing placeholders on app complete"
 
 
 class TaskGroup(Struct):
-    """Placeholders that may replace each other's use (GA-73).
+    """The placeholders that any real ask of the same group may replace (GA-73).
 
     Attributes:
-        count: placeholder asks that ever came.
+        count: placeholder asks ever submitted.
         replaced: confirmed replacements.
         timed_out: placeholders that ended in any other way.
         min_resource: of the first placeholder.
@@ -38,21 +38,21 @@ class TaskGroup(Struct):
     min_resource: Resource = {}
 
     def is_open(self) -> bool:
-        """Whether placeholders are left to be replaced, which real asks wait for (GA-13)."""
+        """Whether placeholders are left to replace; real asks of the group wait for them (GA-13)."""
         return self.count > self.replaced + self.timed_out
 
 
 class Gang:
-    """What an application keeps of its placeholders.
+    """The placeholders of one application.
 
     Attributes:
-        total: ``placeholderAsk``; empty for an application that is no gang.
+        total: ``placeholderAsk``; empty for an application that is not a gang.
         groups: by name.
         secured: placeholders ever allocated, also those replaced since (GA-61).
-        released: placeholders that were told to end and have not been confirmed (AP-129).
-        replacing: by placeholder, the real ask that takes its place and where it will run. On another node than the
-            placeholder's it has its place already.
-        is_over: the gang has timed out; what comes now is an ordinary application (GA-50).
+        released: allocations whose release was started and is not confirmed yet (AP-129).
+        replacing: by placeholder, the real ask that replaces it and the node where the ask will run. If that is not the
+            placeholder's node, the ask has its place there already.
+        is_over: the gang has timed out; the application is an ordinary one from then on (GA-50).
     """
 
     __slots__ = ("groups", "is_hard", "is_over", "released", "replacing", "secured", "timeout_ns", "total")
@@ -68,7 +68,7 @@ class Gang:
         self.is_over = False
 
     def add(self, ask: Ask) -> None:
-        """A placeholder came, waiting or running."""
+        """A placeholder is new, pending or running."""
         group = self.groups.setdefault(ask.spec.task_group_name, TaskGroup(min_resource=ask.spec.resource))
         group.count += 1
 
@@ -87,22 +87,22 @@ class Gang:
         add_to(self.secured, after)
 
     def is_complete(self) -> bool:
-        """Whether everything that was announced has been allocated (AP-38)."""
+        """Whether all of ``total`` has been allocated (AP-38)."""
         return bool(self.total) and all(self.secured.get(name, 0) >= quantity for name, quantity in self.total.items())
 
     def placeholder_of(self, key: AllocationKey) -> AllocationKey | None:
-        """The placeholder whose place the real ask ``key`` is about to take."""
+        """The placeholder that the real ask ``key`` waits for, if any."""
         return next((placeholder for placeholder, (ask, _) in self.replacing.items() if ask.spec.allocation_key == key), None)
 
 
 def timeout_ns(milliseconds: int) -> int | None:
-    """A timeout that an application brings; None is "not given" (AP-60)."""
+    """The timeout that an application was submitted with; None is "not given" (AP-60)."""
     nanoseconds = milliseconds * MS_NS
     return nanoseconds if 0 < nanoseconds <= _INT64_MAX else None
 
 
 def placeholder_deadline_ns(now_ns: int, gang: Gang, tags: dict[str, str]) -> int:
-    """When the gang times out that got its first placeholder now; an old application has less time left (AP-61)."""
+    """When a gang times out whose first placeholder is allocated now; counted from the application's creation (AP-61)."""
     created_s = parse_uint64(tags.get(_CREATED_TAG, ""))
     if created_s is None:
         return now_ns + gang.timeout_ns

@@ -1,6 +1,6 @@
-"""The state of an application and its timers (AP-30): when it moves, and what that arms and stops.
+"""The state of an application and its timers (AP-30): which moves there are, and which timers they start and stop.
 
-Which work makes it move is ``applications``' affair.
+``application`` and ``placeholders`` decide when it moves.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ykactor.core.values.quantities import is_true
 
 
 class Timer(StrEnum):
-    """What an application waits for (AP-43, AP-44, AP-46)."""
+    """The timers of an application (AP-43, AP-44, AP-46)."""
 
     STATE = "state"
     PLACEHOLDERS = "placeholders"
@@ -35,7 +35,7 @@ _STATE_TIMERS = {
 }
 _STARTED = (ApplicationState.STARTING, ApplicationState.RUNNING)
 _ENDED = (ApplicationState.COMPLETED, ApplicationState.FAILED)
-#: States that an application only comes to when it has run something or has all of its gang.
+#: States that an application only enters after it has run something or its gang is complete.
 HAVE_STARTED = (*_STARTED, ApplicationState.COMPLETING)
 
 
@@ -47,17 +47,17 @@ def is_stateaware(tags: dict[str, str]) -> bool:
 
 
 def states_first(facts: list[Fact]) -> list[Fact]:
-    """The facts of one step, with the state changes before what follows from them (AP-96)."""
+    """The facts of one step, state changes before the other facts (AP-96)."""
     return sorted(facts, key=lambda fact: type(fact) is not ApplicationChanged)
 
 
 class Lifecycle:
-    """Who an application is, where, and in which state.
+    """The identity of an application, its queue, its state and its timers.
 
     Attributes:
-        stateaware: False when Starting lasts no time (AP-40).
-        execution_timeout_ns: how long it may run; None is "for ever" (AP-62).
-        timers: when what is due; ``armed`` has those that the leaf has not heard of yet.
+        stateaware: False when Starting is left at once (AP-40).
+        execution_timeout_ns: how long it may run; None is "no limit" (AP-62).
+        timers: by timer, when it is due; ``armed`` holds those that the leaf has not noted yet.
     """
 
     __slots__ = ("application_id", "armed", "execution_timeout_ns", "queue", "state", "stateaware", "tags", "timers")
@@ -75,7 +75,7 @@ class Lifecycle:
         self.armed: list[tuple[int, Timer]] = []
 
     def move_to(self, queue: QueuePath) -> None:
-        """It is in another leaf from now on, which has to hear of all its timers."""
+        """The application is in another leaf from now on, which has to note all of its timers."""
         self.queue = queue
         self.armed = [(deadline_ns, timer) for timer, deadline_ns in self.timers.items()]
 
@@ -92,7 +92,7 @@ class Lifecycle:
         return ApplicationChanged(now_ns, self.application_id, self.queue, state, event, why)
 
     def set_timer(self, timer: Timer, deadline_ns: int | None) -> None:
-        """Ring at ``deadline_ns``, or not at all."""
+        """Set a timer to ``deadline_ns``, or stop it (None)."""
         if deadline_ns is None:
             self.timers.pop(timer, None)
         elif self.timers.get(timer) != deadline_ns:
@@ -100,7 +100,7 @@ class Lifecycle:
             self.armed.append((deadline_ns, timer))
 
     def move_on(self, now_ns: int) -> list[Fact]:
-        """The state has lasted as long as it may (AP-43)."""
+        """The timer of the state has expired (AP-43)."""
         return self.move(now_ns, _STATE_TIMERS[self.state][1])
 
     def run(self, now_ns: int) -> list[Fact]:
@@ -109,9 +109,9 @@ class Lifecycle:
         return [self._enter(now_ns, state, ApplicationEvent.RUN) for state in entered]
 
     def complete(self, now_ns: int) -> list[Fact]:
-        """Complete unless it is on its way already: a second event would end Completing early."""
+        """Move to Completing, unless the state is Completing: a second event would end that state early."""
         return [] if self.state is ApplicationState.COMPLETING else self.move(now_ns, ApplicationEvent.COMPLETE)
 
     def has_ended(self) -> bool:
-        """Whether the application has reached a state that it leaves its queue in."""
+        """Whether the application is in a state in which it leaves its queue."""
         return self.state in _ENDED

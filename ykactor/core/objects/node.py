@@ -40,7 +40,7 @@ class NodeCore:
         self.allocated: Resource = {}
         #: What foreign allocations use (SC-86).
         self.occupied: Resource = {}
-        #: capacity - allocated - occupied; a type may be negative (SC-104).
+        #: capacity - allocated - occupied; a quantity may be negative (SC-104).
         self.available: Resource = dict(self.capacity)
         #: Keys are unique within an application only, hence the pair.
         self.allocations: dict[AskID, Ask] = {}
@@ -76,7 +76,7 @@ class NodeCore:
         return None
 
     def on_register(self, now_ns: int) -> list[Fact]:
-        """The flag first, then the node itself (EV-22)."""
+        """First the schedulable flag, then the node (EV-22)."""
         return [
             NodeSchedulable(now_ns, self.node_id, self.schedulable),
             NodeAdded(now_ns, self.node_id, self.capacity, self.schedulable, self.attributes),
@@ -120,7 +120,7 @@ class NodeCore:
         if capacity == self.capacity:
             return []
         self.capacity = capacity
-        self._reckon_available()
+        self._update_available()
         return [NodeCapacityChanged(command.now_ns, self.node_id, capacity)]
 
     def on_set_schedulable(self, command: SetSchedulable) -> list[Fact]:
@@ -139,14 +139,14 @@ class NodeCore:
         if before is not None:
             subtract_from(self.occupied, before.resource)
         add_to(self.occupied, spec.resource)
-        self._reckon_available()
+        self._update_available()
         change = Change.ADD if before is None else Change.SET
         return [self._foreign_changed(command.now_ns, spec, change)]
 
     def on_release_foreign(self, command: ReleaseForeign) -> list[Fact]:
         spec = self.foreign.pop(command.allocation_key)
         subtract_from(self.occupied, spec.resource)
-        self._reckon_available()
+        self._update_available()
         return [self._foreign_changed(command.now_ns, spec, Change.REMOVE)]
 
     def _foreign_changed(self, now_ns: int, spec: AllocationSpec, change: Change) -> ForeignChanged:
@@ -160,6 +160,6 @@ class NodeCore:
             if quantity:
                 available[name] = available.get(name, 0) - quantity
 
-    def _reckon_available(self) -> None:
+    def _update_available(self) -> None:
         self.available = subtracted(subtracted(self.capacity, self.allocated), self.occupied)
         self.revision += 1

@@ -74,7 +74,7 @@ def withdraw(application: ApplicationRecord, now_ns: int, placeholder: Allocatio
 
 
 def cancel_replacement(application: ApplicationRecord, now_ns: int, key: AllocationKey) -> list[Fact]:
-    """The real ask ``key`` is cancelled while it waits for its placeholder, whose end is still expected (AP-125)."""
+    """The real ask ``key`` is cancelled while it waits for its placeholder; the placeholder still ends (AP-125)."""
     placeholder = application.gang.placeholder_of(key)
     return [] if placeholder is None else _cancel_replacement_of(application, now_ns, placeholder)
 

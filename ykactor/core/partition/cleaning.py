@@ -1,4 +1,4 @@
-"""Queues that go when they are empty: drained ones and dynamic ones (QU-95 to QU-99)."""
+"""The removal of empty queues that are draining or dynamic (QU-95 to QU-99)."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from ykactor.core.values.ids import QueuePath
 
 
 def is_due(queue: QueueCore) -> bool:
-    """Whether the cleaner has something to do with a queue: it is empty, and to be removed or to become a leaf."""
+    """Whether a queue is empty and is to be removed, or to become a leaf."""
     is_empty = not (queue.applications if isinstance(queue, LeafCore) else queue.children)
-    return is_empty and (_goes(queue) or _becomes_leaf(queue))
+    return is_empty and (_is_removable(queue) or _becomes_leaf(queue))
 
 
-def _goes(queue: QueueCore) -> bool:
+def _is_removable(queue: QueueCore) -> bool:
     return queue.state is QueueState.DRAINING or not queue.config.managed
 
 
 def _becomes_leaf(queue: QueueCore) -> bool:
-    """A parent that the text wants as a leaf, and that waits for its last child to go (CF-60)."""
+    """A parent that is a leaf in the configuration, and becomes one without children (CF-60)."""
     return isinstance(queue, ParentCore) and not queue.config.is_parent
 
 
 def cleaning(registry: Registry, now_ns: int) -> Reload:
-    """What removes the queues that are due, children before parents, so that an empty chain goes at once (QU-96)."""
+    """The steps that remove the queues that are due, children before parents, so that an empty chain goes at once (QU-96)."""
     reload = Reload(dict(registry.queues), [], [], [])
     due = [path for path, queue in registry.queues.items() if is_due(queue)]
     disowned: dict[ParentCore, list[QueuePath]] = {}
     while due:
         queue = registry.queues[due.pop()]
         reload.sends.append((queue, Close()))
-        if not _goes(queue):
+        if not _is_removable(queue):
             reload.queues[queue.path] = LeafCore(queue.config)
             reload.facts.append(QueueTypeChanged(now_ns, queue.path, is_leaf=True))
             continue
@@ -44,7 +44,7 @@ def cleaning(registry: Registry, now_ns: int) -> Reload:
         parent = registry.queues[QueuePath(queue.path.rpartition(".")[0])]
         assert isinstance(parent, ParentCore)
         disowned.setdefault(parent, []).append(queue.path)
-        if len(disowned[parent]) == len(parent.children) and (_goes(parent) or _becomes_leaf(parent)):
+        if len(disowned[parent]) == len(parent.children) and (_is_removable(parent) or _becomes_leaf(parent)):
             due.append(parent.path)
     reload.sends = [(parent, Disown(tuple(children))) for parent, children in disowned.items()] + reload.sends
     return reload

@@ -1,6 +1,6 @@
-"""From the queue tree that runs to the one that is configured: what has to change (CF-58 to CF-61, CF-75, CF-76).
+"""The steps from the running queue tree to the configured one (CF-58 to CF-61, CF-75, CF-76).
 
-The difference is computed before anything is touched, so a tree that cannot be reached is refused whole.
+They are computed before anything changes, so a tree that cannot be reached is refused as a whole.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from ykactor.core.objects.registry import QueueCore, Registry
 from ykactor.core.placement.dynamic import limit_changes
 from ykactor.core.values.ids import PartitionName, QueuePath
 
-#: Queues compared before other tasks get their turn (about 20 us each).
+#: Queues compared before other tasks may run (about 20 us each).
 YIELD_EVERY = 200
 
 
 class Changeover(Struct):
-    """What becomes of the partitions that run: their configurations from now on, those that come, and those that go.
+    """The partitions that stay, with their new configurations, those that are added, and those that are removed.
 
     Names are compared without case; a partition that stays keeps the spelling of its name.
     """
@@ -51,7 +51,7 @@ def changeover(running: Iterable[PartitionName], config: SchedulerConfig) -> Cha
 
 
 def walk(config: QueueConfig) -> Iterator[QueueConfig]:
-    """A queue and all below it, parents first, in the order of the text."""
+    """A queue and all queues below it, parents first, in the order of the configuration."""
     yield config
     for child in config.children:
         yield from walk(child)
@@ -73,10 +73,10 @@ class Reload(Struct):
     """The steps to another tree.
 
     Attributes:
-        queues: the registry as it will be.
-        sends: what to tell the queues.
+        queues: the queues of the registry afterwards.
+        sends: the commands for queues.
         facts: what becomes true.
-        changes: the same for people.
+        changes: the same in sentences.
     """
 
     queues: dict[QueuePath, QueueCore]
@@ -100,7 +100,7 @@ def difference(registry: Registry, config: PartitionConfig, now_ns: int) -> Exch
 
 
 def _adoptions(queues: dict[QueuePath, QueueCore]) -> list[Send[None]]:
-    """Tell every parent the children that are new to it; nobody loses a child by a configuration, only by cleaning."""
+    """The new children of every parent; a configuration removes no child, only cleaning does."""
     adopted: dict[ParentCore, list[QueuePath]] = {}
     for path in queues:
         parent = queues.get(QueuePath(path.rpartition(".")[0]))
@@ -132,14 +132,14 @@ def _keep_or_add(registry: Registry, wanted: QueueConfig, reload: Reload, now_ns
 
 
 def _changes_type(queue: QueueCore, wanted: QueueConfig) -> bool:
-    """At once; a parent that becomes a leaf waits until its children have drained, and the cleaner does it then (CF-60)."""
+    """Whether the type changes now. A parent with children becomes a leaf when the cleaner has removed them (CF-60)."""
     if isinstance(queue, LeafCore):
         return wanted.is_parent
     return not wanted.is_parent and not queue.children
 
 
 def _drain(queue: QueueCore, reload: Reload, now_ns: int) -> None:
-    """A managed queue that left the text takes no new applications; it goes when it is empty (QU-95). Dynamic ones stay."""
+    """A managed queue that is not configured any more drains, and is removed when empty (QU-95). Dynamic queues stay."""
     reload.queues[queue.path] = queue
     state = QUEUE_MOVES[queue.state, QueueEvent.REMOVE] if queue.config.managed else queue.state
     if state is not queue.state:

@@ -1,7 +1,7 @@
-"""When something falls due in a partition: the partition actor is its only alarm clock.
+"""The deadlines of a partition. Its actor is the only task that waits for them.
 
-Timers of applications belong to their leaves; here is only which leaf to wake when. What no leaf keeps any more
-(ended applications, queues to clean up) has its deadlines here.
+Timers of applications belong to their leaves; here is only which leaf to wake when. What belongs to no leaf (ended
+applications, queues to remove) has its deadlines here.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from msgspec import Struct
 from ykactor.core.messages.states import TERMINAL_TIMEOUT_NS, ApplicationState
 from ykactor.core.values.ids import ApplicationID, QueuePath
 
-#: Refused applications that stay visible: a resource manager that is refused in a loop must not fill the memory.
+#: Refused applications that stay visible at most: repeated refusals must not fill the memory.
 REJECTED_MAX = 10_000
 
 
 class EndedApplication(Struct):
-    """An application that is no longer in a queue but still visible (AP-71, AP-22)."""
+    """An application that is not in a queue any more but still visible (AP-71, AP-22)."""
 
     application_id: ApplicationID
     queue: str
@@ -39,9 +39,9 @@ class Timers:
         self._expiries: list[tuple[int, str]] = []
         #: Refused applications, the oldest refusal first (AP-22).
         self.rejected: dict[ApplicationID, EndedApplication] = {}
-        #: When queues that are empty are removed next; None while there are none to remove.
+        #: When empty queues are removed next; None while there are none to remove.
         self.cleaning_ns: int | None = None
-        #: When the scheduler wants to look again at what waits, as its last cycle said; None while it does not.
+        #: When the scheduler wants to recheck pending asks, from its last cycle; None if it does not.
         self.recheck_ns: int | None = None
 
     def note_leaf(self, path: QueuePath, deadline_ns: int | None) -> None:
@@ -69,13 +69,13 @@ class Timers:
             del self.rejected[next(iter(self.rejected))]
 
     def forget_ended(self) -> None:
-        """A fresh start: nothing that ended is visible any more."""
+        """Forget all ended and refused applications."""
         self.ended.clear()
         self._expiries.clear()
         self.rejected.clear()
 
     def next_ns(self) -> int | None:
-        """The earliest deadline of all; None when nothing is to come."""
+        """The earliest deadline of all; None if there is none."""
         heads = [heap[0][0] for heap in (self._leaves, self._expiries) if heap]
         if self.rejected:  # the oldest refusal is the first
             heads.append(next(iter(self.rejected.values())).finished_ns + TERMINAL_TIMEOUT_NS)
@@ -83,7 +83,7 @@ class Timers:
         return min(heads, default=None)
 
     def due_leaves(self, now_ns: int) -> list[QueuePath]:
-        """Take out the leaves to wake, earliest first, each once."""
+        """Remove and return the leaves to wake, earliest first, each once."""
         paths: dict[QueuePath, None] = {}
         while self._leaves and self._leaves[0][0] <= now_ns:
             path = heapq.heappop(self._leaves)[1]
@@ -92,7 +92,7 @@ class Timers:
         return list(paths)
 
     def due_expiries(self, now_ns: int) -> list[EndedApplication]:
-        """Take out the ended applications whose time is up (AP-73); refused ones are forgotten, nobody is told of them."""
+        """Remove and return the ended applications that expire (AP-73); refused ones are forgotten without a fact."""
         while self.rejected:
             oldest = next(iter(self.rejected.values()))
             if oldest.finished_ns + TERMINAL_TIMEOUT_NS > now_ns:

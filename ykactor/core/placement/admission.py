@@ -1,7 +1,7 @@
 """How an application gets into a partition: its user, its queue, and what is created for it (AP-18 to AP-24, PL-45).
 
 One ``Admission`` serves one round of submissions. It adds to the registry at once, so that the next application of the round
-finds the queue that this one created, and gathers what the owners have to be told before they get the applications (QU-98).
+finds a queue that this one created, and collects the commands that owners must get before the applications (QU-98).
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ from ykactor.core.values.resources import Resource, min_union, strictly_positive
 
 
 def gang_objection(application_id: ApplicationID, wanted: Resource, path_up: list[QueueConfig]) -> str:
-    """Why a leaf cannot hold a gang that wants so much, or "" (AP-18, AP-19); root, which has no max, may be left out."""
+    """Why a leaf cannot take a gang of this size, or "" (AP-18, AP-19).
+
+    ``path_up`` has the leaf first; root, which has no max, may be left out.
+    """
     leaf = path_up[0]
     if leaf.properties.sort_policy == "fair":
         return f"queue {leaf.path} cannot run application {application_id} with task group request: unsupported sort type"
@@ -38,7 +41,7 @@ def gang_objection(application_id: ApplicationID, wanted: Resource, path_up: lis
 
 
 class Admission:
-    """Applications of one round."""
+    """Admits the applications of one round."""
 
     def __init__(self, partition: PartitionName, registry: Registry, users: Users) -> None:
         self._partition = partition
@@ -48,7 +51,7 @@ class Admission:
         self._quotas: dict[LeafCore, QueueConfig] = {}
 
     def admit(self, now_ns: int, spec: AddApplication) -> tuple[LeafCore, UserGroups, list[Fact]] | ApplicationRejected:
-        """The leaf of a new application, who it runs as, and the news of queues created for it; or why it is refused."""
+        """Returns the leaf and the user of a new application and the facts about queues created for it, or the refusal."""
         who = self._users.resolve(now_ns, spec)
         if isinstance(who, str):
             return ApplicationRejected(now_ns, spec.application_id, who)
@@ -70,12 +73,12 @@ class Admission:
         return (self._gang_objection(spec, placed) if strictly_positive(spec.placeholder_ask) else "") or placed
 
     def _gang_objection(self, spec: AddApplication, placed: Placed) -> str:
-        """Why the queue, as it will be, cannot hold the gang, or ""."""
+        """Why the queue, with its settings after this admission, cannot take the gang, or ""."""
         config, above = self._settings_at(placed, spec.tags)
         return gang_objection(spec.application_id, spec.placeholder_ask or {}, [config, *(queue.config for queue in above)])
 
     def _settings_at(self, placed: Placed, tags: dict[str, str]) -> tuple[QueueConfig, list[QueueCore]]:
-        """The settings that the leaf will have, and the queues above it that are there and are not root."""
+        """The settings that the leaf will have, and the existing queues above it without root."""
         if placed.creates:
             config = with_quotas(missing(self._registry.queues, placed.path)[-1], tags)
         else:
@@ -86,7 +89,7 @@ class Admission:
         return config, [self._registry.queues[path] for path in paths if path in self._registry.queues]
 
     def _create(self, now_ns: int, path: QueuePath, tags: dict[str, str], facts: list[Fact]) -> LeafCore:
-        """The leaf at ``path`` and every queue that is missing above it (QU-10)."""
+        """Create the leaf at ``path`` and every queue that is missing above it (QU-10)."""
         for config in missing(self._registry.queues, path):
             above = self._registry.queues[QueuePath(config.path.rpartition(".")[0])]
             assert isinstance(above, ParentCore), "placement lets nothing be created below a leaf"
@@ -98,7 +101,7 @@ class Admission:
         return self._registry.leaf(path)
 
     def _set_quotas(self, now_ns: int, leaf: LeafCore, tags: dict[str, str], facts: list[Fact]) -> None:
-        """Every application may bring quotas for its dynamic leaf, the last one wins (QU-100)."""
+        """The tags of each application may set the quotas of its dynamic leaf; the last application wins (QU-100)."""
         before = self._quotas.get(leaf, leaf.config)
         after = with_quotas(before, tags)
         if after is not before:

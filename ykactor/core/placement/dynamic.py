@@ -1,6 +1,6 @@
-"""Dynamic queues: what placement creates, and with which settings (QU-9 to QU-17, QU-100 to QU-102).
+"""Dynamic queues: which queues placement creates, and with which settings (QU-9 to QU-17, QU-100 to QU-102).
 
-Nothing here is remembered: a template is read when a queue is created and never again (QU-17).
+Nothing is stored here: a template is read when a queue is created and never again (QU-17).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _Queues = dict[QueuePath, QueueCore]
 
 
 def missing(queues: _Queues, path: QueuePath) -> list[QueueConfig]:
-    """The settings of every queue that is to be created for a leaf at ``path``, the topmost first (QU-10)."""
+    """The settings of every queue to create for a leaf at ``path``, parents first (QU-10)."""
     names = path.split(".")
     paths = [QueuePath(".".join(names[:count])) for count in range(1, len(names) + 1)]
     configs: list[QueueConfig] = []
@@ -36,7 +36,7 @@ def missing(queues: _Queues, path: QueuePath) -> list[QueueConfig]:
         queue = queues.get(each)
         if queue is not None:
             parent = queue.config
-            template = parent.child_template if parent.managed else template  # a dynamic parent passes on (QU-15)
+            template = parent.child_template if parent.managed else template  # a dynamic parent passes the template on (QU-15)
         else:
             assert parent is not None, "root is always there"
             parent = _config_of(each, parent, template, is_parent=each != path)
@@ -45,14 +45,14 @@ def missing(queues: _Queues, path: QueuePath) -> list[QueueConfig]:
 
 
 def _config_of(path: QueuePath, parent: QueueConfig, template: ChildTemplate | None, *, is_parent: bool) -> QueueConfig:
-    """Access comes from above, limits and properties from the template if it is a leaf (QU-12, QU-16)."""
+    """Access is inherited; limits and properties of a leaf come from the template (QU-12, QU-16)."""
     if path == RECOVERY_QUEUE:  # QU-13, CF-39
         return QueueConfig(path, is_parent=False, managed=False)
     used = None if is_parent else template
     properties = dict(used.properties) if used is not None else {}
     if not is_parent and used is None and SORT_POLICY in parent.property_map:
         properties[SORT_POLICY] = parent.property_map[SORT_POLICY]
-    if not parent.properties.sort_by_priority:  # meant for the whole subtree (CF-37)
+    if not parent.properties.sort_by_priority:  # applies to the whole subtree (CF-37)
         properties.setdefault(SORT_PRIORITY, "disabled")
     if parent.properties.preemption_policy == "disabled":
         properties.setdefault(PREEMPTION_POLICY, "disabled")
@@ -77,7 +77,7 @@ class _Quota(Struct):
 
 
 def with_quotas(config: QueueConfig, tags: dict[str, str]) -> QueueConfig:
-    """The settings of a dynamic leaf after an application with these tags came; the same object if they say nothing (QU-100)."""
+    """The settings of a dynamic leaf after an application with these tags; the same object if nothing changes (QU-100)."""
     if config.managed or not tags or config.path == RECOVERY_QUEUE:
         return config
     maximum = _quota(tag_value(tags, _MAX_TAG)) or config.max
@@ -89,7 +89,7 @@ def with_quotas(config: QueueConfig, tags: dict[str, str]) -> QueueConfig:
 
 
 def _quota(text: str | None) -> Resource | None:
-    """The SI's Resource as JSON, base units; None for what is no quota, which leaves the present one alone (QU-101, QU-102)."""
+    """Parse the SI's Resource in JSON, base units; None for an invalid quota, which changes nothing (QU-101, QU-102)."""
     if not text:
         return None
     try:
@@ -102,7 +102,7 @@ def _quota(text: str | None) -> Resource | None:
 
 
 def limit_changes(before: QueueConfig | None, after: QueueConfig, now_ns: int) -> list[Fact]:
-    """The news of other limits; a queue that was not there had none."""
+    """The facts about changed limits; a queue that is new (``before`` is None) had none."""
     facts: list[Fact] = []
     for limit in QueueLimit:
         old = None if before is None else getattr(before, limit)

@@ -1,7 +1,7 @@
 """Which queue an application goes to: the placement rules in order, then the recovery queue or ``root.default``.
 
-A submission and the tree as it is flow in, the path of a leaf flows out: one that is there or one to create. The
-partition asks, creates what is missing, and adds the application. Nothing here changes anything.
+The input is a submission and the queue tree, the result the path of a leaf, which exists or is to be created. ``admission``
+creates what is missing and adds the application; nothing here changes anything.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from ykactor.core.values.ids import QueuePath
 from ykactor.core.values.quantities import is_true
 
 NO_MATCH = "application rejected: no placement rule matched"
-#: Where applications go that no rule has a queue for, if there is such a queue (PL-42).
+#: The queue of applications for which no rule has one, if this queue exists (PL-42).
 DEFAULT_QUEUE = QueuePath("root.default")
-#: Levels of queues that placement creates at most: one submitted name must not fill the memory.
+#: The maximum depth of queues that placement creates: one submitted name must not fill the memory.
 DEPTH_MAX = 64
 #: The rules of a partition that configures none (PL-2).
 IMPLICIT_RULES = (PlacementRule("provided"),)
@@ -35,8 +35,8 @@ class Placed(Struct, frozen=True, gc=False):
 
     Attributes:
         path: of a leaf below root.
-        creates: whether the leaf is yet to be created, with every missing level between it and its nearest existing
-            ancestor, which is an open parent.
+        creates: whether the leaf must be created, with every missing level below its nearest existing ancestor, which is an
+            active parent.
     """
 
     path: QueuePath
@@ -44,7 +44,7 @@ class Placed(Struct, frozen=True, gc=False):
 
 
 def is_forced(tags: dict[str, str]) -> bool:
-    """Whether the application already runs somewhere and so must not be refused for want of a queue (PL-41)."""
+    """Whether the application already runs somewhere, and so must not be refused because no queue was found (PL-41)."""
     return is_true(tag_value(tags, _FORCED_TAG))
 
 
@@ -54,9 +54,9 @@ def place(registry: Registry, application: AddApplication, who: UserGroups) -> P
     The first rule whose queue is usable decides (PL-1); a mistake ends the search, also for forced applications (PL-5).
 
     Args:    who: the user that the application runs as, with the groups given or found.
-    Returns: the place; else a text that begins with ``application rejected: `` and, if every rule had its turn, goes on
-             with why each of them did not decide (PL-40).
-    Cost:    some microseconds if the first rule decides; reasons are put together only for rules that do not.
+    Returns: the place; else a text that begins with ``application rejected: `` and, if every rule was tried, goes on with the
+             reason why each of them did not decide (PL-40).
+    Cost:    some microseconds if the first rule decides; reasons are built only for rules that do not.
     Source:  PL-1 to PL-5, PL-37 to PL-42.
     """
     tried = []
@@ -103,7 +103,7 @@ def _obstacle(registry: Registry, path: QueuePath, who: UserGroups) -> str:
 
 
 def closure(lineage: list[QueueCore]) -> str:
-    """Why a queue with these ancestors takes no applications now, or ""."""
+    """Why the first of these queues, given with its ancestors, takes no applications now, or ""."""
     for each in lineage:
         if isinstance(each, ParentCore) and not each.config.is_parent:  # CF-60
             return f"queue {brief(each.path)} becomes a leaf once it has no children"
@@ -113,7 +113,7 @@ def closure(lineage: list[QueueCore]) -> str:
 
 
 def _nearest(registry: Registry, path: QueuePath) -> QueuePath:
-    """The deepest queue that exists above the missing ``path``. Searched from root: a submitted path may be very deep."""
+    """The deepest existing queue above the missing ``path``. Searched from root: a submitted path may be very deep."""
     nearest = ROOT_QUEUE
     while True:
         below = path.find(".", len(nearest) + 1)

@@ -1,7 +1,7 @@
-"""What one placement rule makes of an application: the path of a queue, nothing, or a mistake that ends the search.
+"""The result of one placement rule for an application: the path of a queue, no match, or a mistake that ends the search.
 
-Rules, already validated with the configuration, and an application flow in; ``placement`` asks them in order and judges
-the queue that a path means. A rule itself only asks of a queue whether it exists, and of a parent whether it is a leaf.
+Rules were validated with the configuration. ``placement`` evaluates them in order and checks the queue at the path. A rule only
+checks whether a queue exists, and whether a parent is a leaf.
 """
 
 from __future__ import annotations
@@ -20,23 +20,22 @@ from ykactor.core.values.ids import QueuePath
 from ykactor.core.values.quantities import is_queue_name, shown
 
 ROOT_QUEUE = QueuePath("root")
-#: The last resort of forced applications (QU-13); no rule of the configuration leads there (PL-31).
+#: The queue of forced applications that no rule places (QU-13); no rule of the configuration leads there (PL-31).
 RECOVERY_NAME = "@recovery@"
 RECOVERY_QUEUE = QueuePath(f"root.{RECOVERY_NAME}")
 
-
-#: Names that are longer match no expression: nobody is called that, and searching could take long.
+#: Longer names match no expression: no real name is that long, and the search could take long.
 SEARCHED_MAX = 128
 
 
 class NoMatch(Struct, frozen=True, gc=False):
-    """The rule has no queue for this application; the next one is asked (PL-5)."""
+    """The rule has no queue for this application; the next one is tried (PL-5)."""
 
     why: str
 
 
 class Mistake(Struct, frozen=True, gc=False):
-    """The rule makes something impossible of this application; nobody else is asked (PL-5)."""
+    """The rule leads to an impossible queue for this application; no other rule is tried (PL-5)."""
 
     why: str
 
@@ -45,10 +44,10 @@ Outcome = QueuePath | NoMatch | Mistake
 
 
 def evaluate(rule: PlacementRule, registry: Registry, application: AddApplication, who: UserGroups) -> Outcome:
-    """The path that ``rule`` gives: of a queue that exists or, if the rule says ``create``, of one that may not.
+    """The path that ``rule`` leads to: of an existing queue, or with ``create`` also of a missing one.
 
-    The order of PL-54: value, filter, legality of the name, parent, existence. So an illegal name is a mistake
-    even where the parent would not have matched.
+    Checks in the order of PL-54: value, filter, legality of the name, parent, existence. So an illegal name is a mistake even
+    where the parent rule would not have matched.
     """
     value = _value(rule, application, who)
     if not value:
@@ -72,19 +71,19 @@ def evaluate(rule: PlacementRule, registry: Registry, application: AddApplicatio
 
 
 def label(rule: PlacementRule) -> str:
-    """The rule for a message: its name, and which queue or tag it is about."""
+    """The rule as text for a message: its name and its queue or tag."""
     return f"{rule.name} {brief(rule.value)}" if rule.value else rule.name
 
 
 def brief(name: str) -> str:
-    """A name for a message: as it is, or quoted and cut if it is very long or would not be on one line."""
+    """A name as text for a message: unchanged, or quoted and cut if it is very long or not printable."""
     return name if len(name) <= 200 and name.isprintable() else shown(name)
 
 
 def tag_value(tags: dict[str, str], name: str) -> str:
-    """The value of the tag ``name`` in any case, "" if there is none.
+    """The value of the tag ``name``, whose case does not matter; "" if there is none.
 
-    Of several tags that differ only in case the exact one counts, else the first in sorted order (PL-34).
+    Of several tags that differ only in case, the exact one is used, else the first in sorted order (PL-34).
     """
     if name in tags:
         return tags[name]
@@ -94,7 +93,7 @@ def tag_value(tags: dict[str, str], name: str) -> str:
 
 
 def admits(rule_filter: PlacementFilter, who: UserGroups) -> bool:
-    """Whether the rule runs for ``who`` (PL-10 to PL-15)."""
+    """Whether the filter lets the rule apply to ``who`` (PL-10 to PL-15)."""
     users, groups = rule_filter.users, rule_filter.groups
     if not (users.listed or groups.listed):
         return rule_filter.allow
@@ -122,7 +121,7 @@ _ABSENT = {
 
 
 def _value(rule: PlacementRule, application: AddApplication, who: UserGroups) -> str:
-    """What the rule makes its queue of; "" if the application has no such thing (PL-55)."""
+    """The value from which the rule derives its queue; "" if the application has none (PL-55)."""
     match rule.name:
         case "provided":
             return application.queue_name
@@ -134,9 +133,9 @@ def _value(rule: PlacementRule, application: AddApplication, who: UserGroups) ->
 
 
 def _queue_name(rule: PlacementRule, value: str) -> str | None:
-    """The name, qualified or not, that ``value`` means in lower case; None if it is not a legal one (PL-27 to PL-29).
+    """The queue name, qualified or not, in lower case; None if ``value`` is not a legal one (PL-27 to PL-29).
 
-    Legality is asked before the case is lowered: there are letters beyond ASCII that turn into ASCII ones.
+    Legality is checked first, because the lower case of some letters beyond ASCII is an ASCII letter.
     """
     if rule.name == "fixed":
         return value  # its dots are hierarchy; checked with the configuration (PL-32)
@@ -147,7 +146,7 @@ def _queue_name(rule: PlacementRule, value: str) -> str | None:
 
 
 def _parent_path(rule: PlacementRule | None, registry: Registry, application: AddApplication, who: UserGroups) -> Outcome:
-    """The queue below which an unqualified name goes: what the parent rule gives, root without one (PL-21 to PL-25)."""
+    """The parent queue of an unqualified name: the result of the parent rule, or root without one (PL-21 to PL-25)."""
     if rule is None:
         return ROOT_QUEUE
     path = evaluate(rule, registry, application, who)

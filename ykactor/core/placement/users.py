@@ -1,4 +1,4 @@
-"""Who an application runs as (QU-90 to QU-94)."""
+"""The user and the groups of an application (QU-90 to QU-94)."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from ykactor.core.placement.placement import is_forced
 from ykactor.core.values.names import is_user_name
 from ykactor.core.values.times import S_NS
 
-#: Who a forced application runs as if nobody is named (QU-91).
+#: The user of a forced application that names none (QU-91).
 NOBODY = UserGroups("nobody", ("nogroup",))
-#: How long groups that came with a user hold for applications that name none (QU-94).
+#: How long the groups submitted with a user are used for applications that name none (QU-94).
 _KNOWN_NS = 300 * S_NS
-#: Users remembered before those whose time is up are looked for.
+#: Users stored before expired ones are removed.
 _CROWD = 1000
 
 
 class Users:
-    """The users of a partition, with the groups that they were last submitted with."""
+    """The users of a partition, with the groups of their last submission."""
 
     def __init__(self) -> None:
-        #: The user's groups and until when they hold.
+        #: By user, the groups and until when they are valid.
         self._known: dict[str, tuple[tuple[str, ...], int]] = {}
         self._crowd = _CROWD
 
     def resolve(self, now_ns: int, spec: AddApplication) -> UserGroups | str:
-        """The user and groups of a new application (QU-91 to QU-94), or why there are none."""
+        """Returns the user and groups of a new application (QU-91 to QU-94), or why it is refused."""
         if not spec.user:
             return NOBODY if is_forced(spec.tags) else "empty user cannot resolve"
         if not is_user_name(spec.user):
@@ -41,11 +41,11 @@ class Users:
         return UserGroups(spec.user, NOBODY.groups) if is_forced(spec.tags) else f"unknown user {spec.user}"
 
     def administrator(self, now_ns: int, who: UserGroups) -> UserGroups:
-        """Somebody who asks for something, with groups if there were none (QU-93, QU-94)."""
+        """An administrator with groups, which are added if the request had none (QU-93, QU-94)."""
         return who if who.groups else UserGroups(who.user, self._groups_of(now_ns, who.user) or (who.user,))
 
     def _groups_of(self, now_ns: int, user: str) -> tuple[str, ...]:
-        """The groups that a user last came with, as long as they hold; else none."""
+        """The groups of the user's last submission while they are valid, else none."""
         groups, until_ns = self._known.get(user, ((), 0))
         return groups if now_ns < until_ns else ()
 
