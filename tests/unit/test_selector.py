@@ -1,5 +1,9 @@
 """Node selectors: what of a node's attributes an ask wants (the tag ``ykactor.io/node-selector``)."""
 
+import timeit
+from collections.abc import Callable
+from contextlib import suppress
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -123,3 +127,21 @@ def test_with_a_required_node() -> None:
     tags = {"ykactor.io/node-selector": "zone=b", "yunikorn.apache.org/requiredNode": "n1"}
     it.send(SubmitAllocation(AllocationSpec("t1", "app-1", {"vcore": 1}, tags=tags)))  # type: ignore[arg-type]
     assert it.placed() == []
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [lambda n: "a" + " " * n + "!", lambda n: "a in (" + " " * n, lambda n: "a," * n, lambda n: "a in (" + "b," * n, lambda n: "!" * n],
+    ids=["spaces", "open parenthesis", "requirements", "values", "marks"],
+)
+def test_reading_is_linear(hostile: Callable[[int], str]) -> None:
+    """Eight times the text takes about eight times as long, whatever it holds, and not 64 times."""
+
+    def seconds(count: int) -> float:
+        def read() -> None:
+            with suppress(SelectorError):
+                parse.__wrapped__(hostile(count))
+
+        return min(timeit.repeat(read, number=1, repeat=5))
+
+    assert seconds(16_000) < 30 * seconds(2_000)

@@ -18,17 +18,10 @@ EXPECTED = "key=value, key!=value, key in (a,b), key notin (a,b), key or !key"
 #: The tag that holds it.
 TAG = "ykactor.io/node-selector"
 
-_NAME = r"[A-Za-z0-9]([A-Za-z0-9_./:-]*[A-Za-z0-9])?"
-_REQUIREMENT = re.compile(
-    rf"""\s*(?: (?P<not>!)\s*(?P<absent>{_NAME})
-      | (?P<key>{_NAME})\s*(?:
-          (?P<op>==|=|!=)\s*(?P<value>(?:{_NAME})?)
-        | \s(?P<set>in|notin)\s*\((?P<values>[^()]*)\)
-        )?
-    )\s*(?:,|$)""",
-    re.VERBOSE,
-)
-_VALUE = re.compile(rf"\s*(?:{_NAME})?\s*")
+_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_./:-]*[A-Za-z0-9])?")
+#: Pieces that cannot overlap, so that a text is cut up in one pass whatever it holds.
+_TOKEN = re.compile(r"(?P<space>\s+)|(?P<word>[A-Za-z0-9_./:-]+)|(?P<mark>==|!=|[=!,()])")
+_END = ""
 
 
 class Requirement(Struct, frozen=True):
@@ -57,28 +50,90 @@ def parse(text: str) -> Selector:
     """The selector that ``text`` describes; an empty text asks nothing.
 
     Raises:  SelectorError with what was found.
+    Cost:    O(length).
     """
-    found, position = [], 0
-    while position < len(text) and text[position:].strip():
-        match = _REQUIREMENT.match(text, position)
-        if match is None:
-            raise SelectorError(f"found {shown(text[position:].strip())}, expected {EXPECTED}")
-        found.append(_requirement(match))
-        position = match.end()
+    tokens = _Tokens(text)
+    found = []
+    while tokens.peek() != _END:
+        found.append(_requirement(tokens))
+        if tokens.take() not in (",", _END):
+            raise tokens.mistake()
     return tuple(found)
 
 
-def _requirement(match: re.Match[str]) -> Requirement:
-    if match["not"]:
-        return Requirement(match["absent"], None, holds=False)
-    if match["op"]:
-        return Requirement(match["key"], (match["value"],), holds=match["op"] != "!=")
-    if match["set"]:
-        values = match["values"].split(",")
-        if not all(_VALUE.fullmatch(value) for value in values):
-            raise SelectorError(f"found {shown(match['values'])}, expected values joined by commas")
-        return Requirement(match["key"], tuple(value.strip() for value in values), holds=match["set"] == "in")
-    return Requirement(match["key"], None, holds=True)
+class _Tokens:
+    """The words and marks of a text, one after the other."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        #: (token, where it begins), the last one first.
+        self._left: list[tuple[str, int]] = []
+        position = 0
+        while position < len(text):
+            match = _TOKEN.match(text, position)
+            if match is None:
+                self._left.append((text[position], position))
+                break
+            if match.lastgroup != "space":
+                self._left.append((match.group(), position))
+            position = match.end()
+        self._left.reverse()
+        #: Where the requirement in work begins.
+        self._begin = 0
+
+    def peek(self) -> str:
+        """The next token; "" at the end."""
+        return self._left[-1][0] if self._left else _END
+
+    def take(self) -> str:
+        """The next token, which is done with; "" at the end."""
+        return self._left.pop()[0] if self._left else _END
+
+    def begin(self) -> None:
+        """A requirement begins with the next token."""
+        self._begin = self._left[-1][1]
+
+    def name(self) -> str:
+        """The next token, which must be a name."""
+        token = self.take()
+        if _NAME.fullmatch(token) is None:
+            raise self.mistake()
+        return token
+
+    def optional_name(self) -> str:
+        """The next token if it is a word, which must be a name then; "" if it is a mark."""
+        return self.name() if self.peek() not in (",", ")", _END) else ""
+
+    def mistake(self) -> SelectorError:
+        """What is wrong with the requirement in work."""
+        return SelectorError(f"found {shown(self._text[self._begin :].strip())}, expected {EXPECTED}")
+
+
+def _requirement(tokens: _Tokens) -> Requirement:
+    tokens.begin()
+    if tokens.peek() == "!":
+        tokens.take()
+        return Requirement(tokens.name(), None, holds=False)
+    key, operator = tokens.name(), tokens.peek()
+    if operator in ("=", "==", "!="):
+        tokens.take()
+        return Requirement(key, (tokens.optional_name(),), holds=operator != "!=")
+    if operator in ("in", "notin"):
+        tokens.take()
+        return Requirement(key, _values(tokens), holds=operator == "in")
+    return Requirement(key, None, holds=True)
+
+
+def _values(tokens: _Tokens) -> tuple[str, ...]:
+    """The values in parentheses; each may be empty."""
+    if tokens.take() != "(":
+        raise tokens.mistake()
+    values = [tokens.optional_name()]
+    while (mark := tokens.take()) == ",":
+        values.append(tokens.optional_name())
+    if mark != ")":
+        raise tokens.mistake()
+    return tuple(values)
 
 
 def selects(selector: Selector, attributes: dict[str, str]) -> bool:
