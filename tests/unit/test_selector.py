@@ -131,7 +131,13 @@ def test_with_a_required_node() -> None:
 
 @pytest.mark.parametrize(
     "hostile",
-    [lambda n: "a" + " " * n + "!", lambda n: "a in (" + " " * n, lambda n: "a," * n, lambda n: "a in (" + "b," * n, lambda n: "!" * n],
+    [
+        lambda n: "a" + " " * n + "!",
+        lambda n: "a in (" + " " * n,
+        lambda n: "a," * n,
+        lambda n: "a in (" + "b," * n,
+        lambda n: "!" * n,
+    ],
     ids=["spaces", "open parenthesis", "requirements", "values", "marks"],
 )
 def test_reading_is_linear(hostile: Callable[[int], str]) -> None:
