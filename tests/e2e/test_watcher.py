@@ -2,6 +2,7 @@
 
 # ruff: noqa: ASYNC240  # a few bytes in a temporary directory; the order of writes is what these tests are about
 
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -11,6 +12,7 @@ import pytest
 import trio
 
 from ykactor.surfaces.server import watcher as watcher_module
+from ykactor.surfaces.server.files import FILE_BYTES_MAX
 from ykactor.surfaces.server.watcher import ConfigWatcher, watch_config
 
 TIMEOUT_S = 10.0
@@ -202,4 +204,28 @@ async def test_an_empty_file_is_passed_over(path: Path) -> None:
         path.write_text("")
         assert await watched.is_quiet()
         path.write_text("two")
+        assert await watched.next_text() == "two"
+
+
+@pytest.mark.parametrize("kind", ["fifo", "device", "directory", "huge"])
+async def test_what_is_no_regular_file_is_passed_over(path: Path, kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    """A FIFO without a writer, an endless device, a directory and a huge file are logged and hold up nothing."""
+    async with watching(path, "one") as watched:
+        path.unlink()
+        match kind:
+            case "fifo":
+                os.mkfifo(path)
+            case "device":
+                path.symlink_to("/dev/zero")
+            case "directory":
+                path.mkdir()
+            case "huge":
+                with path.open("wb") as file:
+                    file.truncate(FILE_BYTES_MAX + 1)
+        watched.watcher.reload()
+        assert await watched.is_quiet()
+        assert [record.message for record in caplog.records if record.levelname == "WARNING"] == ["config_misread"]
+        path.rmdir() if kind == "directory" else path.unlink()
+        path.write_text("two")
+        watched.watcher.reload()
         assert await watched.next_text() == "two"

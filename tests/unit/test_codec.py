@@ -267,3 +267,11 @@ def test_keys_that_only_look_repeated_are_fine():
 def test_encoding_again_adds_nothing(text):
     """No request grows when it is encoded again: the cheap proof that no key was repeated rests on it."""
     assert JSON.encode(JSON.decode_request(text)).decode() == text
+
+
+def test_a_mistake_that_looks_like_a_path() -> None:
+    """A type that holds what msgspec writes before a path, with a position of 5,000 digits, is an unknown type like any other."""
+    message = b'{"type": "a - at `$.x[' + b"1" * 5000 + b']", "x": [1]}'
+    with pytest.raises(ProtocolError) as caught:
+        JSON.decode_request(message)
+    assert caught.value.code == "UNKNOWN_TYPE"

@@ -18,6 +18,7 @@ from ykactor.actors.clock import Clock
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.surfaces.environment import reserves_nodes
 from ykactor.surfaces.server.daemon import Daemon, Settings, url_of
+from ykactor.surfaces.server.files import read_regular
 from ykactor.surfaces.server.logs import configure
 from ykactor.surfaces.server.systemd import Notifier, listen_fds
 from ykactor.wire.queuefile.load import ConfigError, load
@@ -69,7 +70,7 @@ def _first_config(path: Path | None) -> SchedulerConfig:
     if path is None:
         return load("")
     try:
-        return load(path.read_bytes().decode(), str(path))
+        return load(read_regular(path).decode(), str(path))
     except ConfigError as error:
         raise click.ClickException(str(error)) from None
     except UnicodeDecodeError as error:

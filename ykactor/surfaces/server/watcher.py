@@ -18,6 +18,7 @@ from pathlib import Path
 import trio
 from watchfiles import awatch
 
+from ykactor.surfaces.server.files import read_regular
 from ykactor.surfaces.server.logs import get_logger, log_event
 
 log = get_logger(__name__)
@@ -93,11 +94,10 @@ class ConfigWatcher:
 
     async def _read_settled(self) -> bytes:
         """The file's content when its writer seems to be done; one that pauses longer should rename into place."""
-        file = trio.Path(self._path)
-        content = await file.read_bytes()
+        content = await trio.to_thread.run_sync(read_regular, self._path)
         while True:
             await trio.sleep(SETTLE_S)
-            before, content = content, await file.read_bytes()
+            before, content = content, await trio.to_thread.run_sync(read_regular, self._path)
             if content == before:
                 return content
 

@@ -18,7 +18,8 @@ _RESOURCE_FIELDS = ("resourcePerAlloc", "schedulableResource", "placeholderAsk")
 
 #: How msgspec says where: "Expected `int`, got `str` - at `$.nodes[0].nodeID`", a mapping's keys as ``[...]``.
 _MISTAKE = re.compile(r"(?P<text>.*?)(?: - at (?:`key` in )?`\$\.?(?P<path>.*)`)?", re.DOTALL)
-_STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
+#: Positions have few digits; a peer may write what only looks like a path.
+_STEP = re.compile(r"\[(\d{1,9})\]|([^.\[\]]+)")
 _UNKNOWN_FIELD = "Object contains unknown field "
 _MISSING_FIELD = "Object missing required field "
 _MISSING = "found nothing, expected this required field"

@@ -1,0 +1,37 @@
+"""Reading a configuration file that somebody else writes: only regular files, only so much, and never waiting for a writer."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+#: A queue file of 10,000 queues with limits is about 3 MB.
+FILE_BYTES_MAX = 16 * 2**20
+
+
+class UnsuitableFileError(OSError):
+    """The file is no regular file, or too large."""
+
+
+def read_regular(path: Path, bytes_max: int = FILE_BYTES_MAX) -> bytes:
+    """The content of a regular file.
+
+    Opened without blocking, so that a FIFO without a writer keeps nobody; what is no regular file is not read at all, because
+    ``/dev/zero`` has no end.
+
+    Raises:
+        UnsuitableFileError: it is no regular file, or larger than ``bytes_max``.
+        OSError: it cannot be read.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise UnsuitableFileError(f"{path}: found something that is no regular file, expected a text file")
+        with open(descriptor, "rb", closefd=False) as file:
+            content = file.read(bytes_max + 1)
+    finally:
+        os.close(descriptor)
+    if len(content) > bytes_max:
+        raise UnsuitableFileError(f"{path}: found more than {bytes_max} bytes, expected at most that")
+    return content
