@@ -1,6 +1,6 @@
 """The websocket server over real sockets, with doubles for the partitions."""
 
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import msgspec
 import pytest
@@ -107,9 +107,9 @@ async def test_page_of_the_same_host_may_connect():
 
 async def test_too_many_sessions_are_refused_until_one_ends():
     """Sessions are bounded: one too many gets 503, and its place is free again when another one leaves."""
-    async with running_daemon(limits=Limits(sessions_max=1)) as daemon:
+    async with running_daemon(limits=Limits(feed_sessions_max=1, rm_sessions_max=1)) as daemon:
         async with client(daemon, "/v1/feed"):
-            with pytest.raises(Disconnected, match="answered 503 1 sessions are open"):
+            with pytest.raises(Disconnected, match="answered 503 1 sessions are open on /v1/feed"):
                 async with client(daemon, "/v1/feed"):
                     pass
         await wait_for_place(daemon)
@@ -270,7 +270,7 @@ async def test_newer_session_replaces_the_older():
 
 async def test_partition_that_never_answers_keeps_no_place():
     """A session that has ended is gone, even if its requests are still being worked on."""
-    async with running_daemon(limits=Limits(sessions_max=1)) as daemon:
+    async with running_daemon(limits=Limits(feed_sessions_max=1, rm_sessions_max=1)) as daemon:
         async with registered(daemon) as rm:
             daemon.doubles["default"].resume = trio.Event()
             await rm.send({"type": "NodeRequest", "id": "lost", "nodes": [NODE]})
@@ -748,3 +748,60 @@ async def test_requests_to_closed_partitions_are_unavailable(request_, caplog):
                 assert (answer["type"], answer["code"], answer["id"]) == ("ErrorResponse", "UNAVAILABLE", "late")
                 assert answer["message"].endswith("not run now, try again later")
     assert caplog.records == []
+
+
+@asynccontextmanager
+async def connections(daemon, count):
+    """So many connections at once, none of which has said anything."""
+    port = int(daemon.url.rpartition(":")[2])
+    async with AsyncExitStack() as stack:
+        yield [await stack.enter_async_context(await trio.open_tcp_stream("127.0.0.1", port)) for _ in range(count)]
+
+
+async def test_a_connection_that_ends_without_a_byte_is_noticed():
+    """Connections that end at once, or in the middle of the handshake, are done with long before its deadline."""
+    async with running_daemon(limits=Limits(handshake_s=1000)) as daemon:
+        async with connections(daemon, 50):
+            pass
+        async with connections(daemon, 5) as streams:
+            for stream in streams:
+                await stream.send_all(b"GET /v1/rm HTTP/1.1\r\nHost: x\r\n")
+                await stream.send_eof()
+                with trio.fail_after(60):
+                    while await stream.receive_some():
+                        pass
+
+
+async def test_followers_cannot_take_the_places_of_resource_managers():
+    """However many connections are open, in the handshake or as followers, a resource manager gets in."""
+    async with running_daemon(limits=Limits(feed_sessions_max=3, handshake_s=1000)) as daemon:
+        async with connections(daemon, 30), AsyncExitStack() as followers:
+            for _ in range(3):
+                await followers.enter_async_context(client(daemon, "/v1/feed"))
+            with pytest.raises(Disconnected, match="503"):
+                async with client(daemon, "/v1/feed"):
+                    pass
+            async with registered(daemon):
+                pass
+
+
+@pytest.mark.parametrize("path", ["/v1/rm", "/v1/feed"])
+async def test_a_session_that_says_nothing_is_closed(path):
+    """A finished handshake without a first message is told why it is closed, and its place is free again."""
+    async with running_daemon(limits=Limits(first_message_s=0.2)) as daemon:
+        async with client(daemon, path) as silent:
+            reason = await silent.closed()
+            assert (reason.code, reason.reason) == (4003, "no message came within 0.2 s")
+
+
+async def test_a_peer_that_answers_no_ping_is_dropped():
+    """A connection that is only half alive, after its first message too, does not keep its place for ever."""
+    async with running_daemon(limits=Limits(ping_s=0.2)) as daemon:
+        async with connections(daemon, 1) as (stream,):
+            await stream.send_all(
+                b"GET /v1/feed HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+            )
+            with trio.fail_after(60):
+                while await stream.receive_some():
+                    pass

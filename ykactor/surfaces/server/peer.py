@@ -1,11 +1,20 @@
 """The other end of a websocket connection, as the sessions see it."""
 
+import logging
+from contextlib import suppress
+
 import trio
 from msgspec import Struct
 from trio_websocket import ConnectionClosed, WebSocketConnection
 
+from ykactor.surfaces.server.logs import log_event
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON, Encoding, ProtocolError
+
+logger = logging.getLogger(__name__)
+
+#: The close code of a peer that has said nothing (RFC 6455 leaves 4000 and above to applications).
+SILENT = 4003
 
 
 class Peer:
@@ -15,22 +24,54 @@ class Peer:
 
     Args:
         stream: what the connection runs over.
+        first_message_s: for the first message to come.
         send_s: for one message to leave.
         close_s: for the closing handshake.
     """
 
     def __init__(
-        self, stream: trio.abc.Stream, connection: WebSocketConnection, encoding: Encoding, *, send_s: float, close_s: float
+        self,
+        stream: trio.abc.Stream,
+        connection: WebSocketConnection,
+        encoding: Encoding,
+        *,
+        first_message_s: float,
+        send_s: float,
+        close_s: float,
     ) -> None:
         self.encoding = encoding
         self._stream = stream
         self._connection = connection
+        self._first_message_s = first_message_s
+        self._has_spoken = False
         self._send_s = send_s
         self._close_s = close_s
 
     async def receive(self) -> str | bytes:
-        """Wait for a message; ``ConnectionClosed`` when there will be none."""
-        return await self._connection.get_message()
+        """Wait for a message; ``ConnectionClosed`` when there will be none.
+
+        A peer that says nothing at all is told so and closed after ``first_message_s``.
+        """
+        if self._has_spoken:
+            return await self._connection.get_message()
+        with trio.move_on_after(self._first_message_s):
+            message = await self._connection.get_message()
+            self._has_spoken = True
+            return message
+        await self.close(SILENT, f"no message came within {self._first_message_s:g} s")
+        raise ConnectionClosed(None)
+
+    async def keep_alive(self, ping_s: float) -> None:
+        """Send a ping every ``ping_s`` seconds, and end the connection when one is not answered in as much time."""
+        with suppress(ConnectionClosed):
+            while True:
+                await trio.sleep(ping_s)
+                with trio.move_on_after(ping_s) as deadline:
+                    await self._connection.ping()
+                if deadline.cancelled_caught:
+                    log_event(logger, logging.INFO, "peer_silent", seconds=ping_s)
+                    await trio.aclose_forcefully(self._stream)
+                    return
 
     async def send(self, message: Struct) -> None:
         """Send one message; ``ConnectionClosed`` when the peer is gone or does not read for ``send_s``."""

@@ -22,6 +22,7 @@ from ykactor.surfaces.server.feed_session import FeedSession
 from ykactor.surfaces.server.logs import log_event
 from ykactor.surfaces.server.peer import Peer
 from ykactor.surfaces.server.rm_session import ResourceManagerSession
+from ykactor.surfaces.server.streams import EndNoticedStream
 from ykactor.wire.si.codec import ENCODINGS, JSON
 
 logger = logging.getLogger(__name__)
@@ -41,12 +42,17 @@ Session = ResourceManagerSession | FeedSession
 class Limits(Struct, frozen=True):
     """Bounds of the server."""
 
-    sessions_max: int = 1000
+    #: Followers at once, and sessions of resource managers: neither can take the other's places.
+    feed_sessions_max: int = 1000
+    rm_sessions_max: int = 16
     message_bytes_max: int = 16 * 2**20
-    #: For the HTTP upgrade; for one message to leave; for the closing handshake.
+    #: For the HTTP upgrade; for the first message; for one message to leave; for the closing handshake.
     handshake_s: float = 10.0
+    first_message_s: float = 30.0
     send_s: float = 10.0
     close_s: float = 2.0
+    #: A ping leaves this often, and its answer may take as long.
+    ping_s: float = 30.0
 
 
 async def serve_websockets(
@@ -86,7 +92,8 @@ class _Server:
         self._gateway = gateway
         self._limits = limits
         self._nursery = nursery
-        self._connections = 0
+        #: Sessions by path.
+        self._sessions = {RM_PATH: 0, FEED_PATH: 0}
         self._is_stopping = False
         #: Tells followers this run of the daemon from others; chance reaches nothing but their frames.
         self._instance = secrets.token_hex(8)
@@ -110,15 +117,25 @@ class _Server:
         finally:
             self._endings.discard(end)
 
+    @contextmanager
+    def _place(self, session: Session) -> Iterator[None]:
+        """The session takes up a place within this block."""
+        path = RM_PATH if isinstance(session, ResourceManagerSession) else FEED_PATH
+        self._sessions[path] += 1
+        try:
+            yield
+        finally:
+            self._sessions[path] -= 1
+
     async def on_connection(self, stream: trio.SocketStream) -> None:
         """Run one connection from its first byte to its last; trio closes the stream afterwards."""
-        self._connections += 1
         session: Session | None = None
         try:
             async with trio.open_nursery() as nursery:
                 session = await self._shake_hands(nursery, stream)
                 if session is not None:
-                    with self._told_to_stop(session.stop):
+                    nursery.start_soon(session.peer.keep_alive, self._limits.ping_s)
+                    with self._told_to_stop(session.stop), self._place(session):
                         await session.run()
                     await session.peer.close(*(_STOPPING if self._is_stopping else _DONE))
                 nursery.cancel_scope.cancel()
@@ -129,8 +146,6 @@ class _Server:
                 log_event(logger, logging.INFO, "handshake_failed", reason=repr(errors.exceptions[0]))
             else:
                 logger.exception("session_failed")
-        finally:
-            self._connections -= 1
         # Closing a socket with unread bytes resets it, and the peer might never read why: let it finish speaking.
         with trio.move_on_after(self._limits.close_s), suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             await stream.send_eof()
@@ -142,7 +157,10 @@ class _Server:
         # The library waits for ever on a plain HTTP request, hence the deadline.
         with trio.move_on_after(limits.handshake_s) as deadline, self._told_to_stop(deadline.cancel):
             request = await wrap_server_stream(
-                nursery, stream, max_message_size=limits.message_bytes_max, receive_buffer_size=2**16
+                nursery,
+                EndNoticedStream(stream, deadline.cancel),
+                max_message_size=limits.message_bytes_max,
+                receive_buffer_size=2**16,
             )
             refusal = self._refusal(request)
             if refusal is not None:
@@ -151,7 +169,14 @@ class _Server:
                 return None
             encoding = next((ENCODINGS[name] for name in request.proposed_subprotocols if name in ENCODINGS), None)
             connection = await request.accept(subprotocol=encoding.name if encoding is not None else None)
-            peer = Peer(stream, connection, encoding or JSON, send_s=limits.send_s, close_s=limits.close_s)
+            peer = Peer(
+                stream,
+                connection,
+                encoding or JSON,
+                first_message_s=limits.first_message_s,
+                send_s=limits.send_s,
+                close_s=limits.close_s,
+            )
             if _path_of(request) == RM_PATH:
                 return ResourceManagerSession(peer, self._gateway, self._nursery)
             return FeedSession(peer, self._gateway.feed, self._instance)
@@ -165,8 +190,10 @@ class _Server:
             return 403, "pages of another host may not connect\n"
         if request.proposed_subprotocols and ENCODINGS.keys().isdisjoint(request.proposed_subprotocols):
             return 400, f"found no known subprotocol, expected {' or '.join(ENCODINGS)}\n"
-        if self._connections > self._limits.sessions_max:
-            return 503, f"{self._limits.sessions_max} sessions are open, no more are allowed\n"
+        path = _path_of(request)
+        sessions_max = self._limits.rm_sessions_max if path == RM_PATH else self._limits.feed_sessions_max
+        if self._sessions[path] >= sessions_max:
+            return 503, f"{sessions_max} sessions are open on {path}, no more are allowed\n"
         return None
 
 

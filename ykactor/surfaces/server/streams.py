@@ -1,0 +1,38 @@
+"""A stream that says when the other end has finished speaking: the websocket library waits on after that in a handshake."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import trio
+
+
+class EndNoticedStream(trio.abc.Stream):
+    """Passes everything on to ``stream``; calls ``on_end`` once the peer has closed its side or the connection is broken."""
+
+    def __init__(self, stream: trio.abc.Stream, on_end: Callable[[], None]) -> None:
+        self._stream = stream
+        self._on_end = on_end
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+        """As of ``stream``."""
+        try:
+            data = await self._stream.receive_some(max_bytes)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            self._on_end()
+            raise
+        if not data:
+            self._on_end()
+        return data
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        """As of ``stream``."""
+        await self._stream.send_all(data)
+
+    async def wait_send_all_might_not_block(self) -> None:
+        """As of ``stream``."""
+        await self._stream.wait_send_all_might_not_block()
+
+    async def aclose(self) -> None:
+        """As of ``stream``."""
+        await self._stream.aclose()
