@@ -12,6 +12,7 @@ from ykactor.actors.outbox import OutboxRegistry
 from ykactor.core.config.access import UserGroups
 from ykactor.core.messages import facts as decisions
 from ykactor.core.messages import submissions as messages
+from ykactor.core.messages.asks import Ask
 from ykactor.surfaces.server.websocket import Limits, serve_websockets
 from ykactor.wire.si.codec import ProtocolError
 from ykactor.wire.si.events import events
@@ -30,7 +31,7 @@ def accept_all(submission: messages.Submission) -> list[decisions.Decision]:
             queue = submission.queue_name or f"root.{submission.tags.get('namespace', 'default')}"
             return [decisions.ApplicationAdded(0, application_id, queue, submission.user)]
         case messages.SubmitAllocation(spec):
-            ask = messages.Ask(spec, created_ns=0, arrival=0)
+            ask = Ask(spec, created_ns=0, arrival=0)
             return [decisions.AskAdded(0, ask, "root.a"), decisions.Allocated(0, ask, "root.a", "n1")]
         case _:
             return []
@@ -145,7 +146,7 @@ async def running_daemon(
     manual: bool = False,
     port: int = 0,
 ) -> AsyncIterator[FakeDaemon]:
-    """A daemon that serves websockets on loopback until the block ends; ten seconds are an eternity here."""
+    """A daemon that serves websockets on loopback until the block ends; a minute ends what hangs."""
     daemon = FakeDaemon(names or ("default",), script, ring_max, manual)
     listener = await open_listener(port)
     daemon.url = f"ws://127.0.0.1:{listener.socket.getsockname()[1]}"
@@ -154,6 +155,6 @@ async def running_daemon(
         for double in daemon.doubles.values():
             nursery.start_soon(double.run)
         await nursery.start(daemon.serve, listener, limits or Limits())
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             yield daemon
         nursery.cancel_scope.cancel()

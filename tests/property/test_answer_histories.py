@@ -13,7 +13,6 @@ from ykactor.actors.clock import Clock
 from ykactor.actors.commands import Intake, Publication, Quiesce
 from ykactor.actors.partition import PartitionActor
 from ykactor.core.inspection.invariants import violations
-from ykactor.core.messages.asks import TAG
 from ykactor.core.messages.facts import (
     Allocated,
     NodeCapacityChanged,
@@ -23,6 +22,7 @@ from ykactor.core.messages.facts import (
     PredicatesForgotten,
 )
 from ykactor.core.messages.submissions import AnswerPredicate
+from ykactor.core.values.selector import TAG
 from ykactor.sim.direct import DirectPartition
 
 TEXT = tree(queue("a"), queue("b", p={"application.sort.policy": "fair"}), queue("g"))
