@@ -4,6 +4,10 @@ import logging
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
+from seeds import FACTOR
+
+settings.load_profile("day" if FACTOR == 1 else "night")
 
 
 @pytest.fixture
