@@ -16,7 +16,7 @@ from ykactor.wire.si import messages as si
 
 COMMAND = (sys.executable, "-m", "ykactor")
 #: Absolute bound of one test with a daemon: it ends what hangs, however busy the machine is.
-LIMIT_S = 60.0
+LIMIT_S = 180.0
 
 
 class RunningDaemon:

@@ -188,7 +188,7 @@ async def daemon_here() -> AsyncIterator[Daemon]:
     """A daemon in this process."""
     daemon = Daemon(queuefile.load(SMALL), Settings(), Clock.of_the_system())
     listener = await open_listener()
-    with trio.fail_after(60):
+    with trio.fail_after(180):
         async with trio.open_nursery() as nursery:
             await nursery.start(partial(daemon.run, [listener], Notifier(None)))
             yield daemon
@@ -251,7 +251,7 @@ async def test_a_cancelled_load_leaves_no_process(monkeypatch: pytest.MonkeyPatc
                 while not pid_file.exists():  # noqa: ASYNC110  # a process cannot set an event
                     await trio.sleep(0.01)
                 nursery.cancel_scope.cancel()
-        with trio.fail_after(60):
+        with trio.fail_after(180):
             while runs(int(pid_file.read_text())):  # noqa: ASYNC110  # a process cannot set an event
                 await trio.sleep(0.01)
         assert await daemon.apply_config(tree(queue("z")), "") == queuefile.load(tree(queue("z"))).checksum

@@ -13,7 +13,7 @@ import trio
 from ykactor.surfaces.server import watcher as watcher_module
 from ykactor.surfaces.server.watcher import ConfigWatcher, watch_config
 
-TIMEOUT_S = 60.0
+TIMEOUT_S = 180.0
 #: Longer than a change takes to be seen and settled (0.2 to 0.5 s): then "nothing came" means something.
 QUIET_S = 1.0
 
