@@ -1,4 +1,4 @@
-"""The books of preemption, and what is told of them (``core/preemptions.py``, ``wire/preemptions.py``)."""
+"""The books of preemption, and what is told of them (``core/preemption/attempts.py``, ``wire/si/preemptions.py``)."""
 
 from io import StringIO
 from typing import Any
