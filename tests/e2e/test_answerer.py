@@ -128,11 +128,13 @@ async def test_a_scenario_answers(tmp_path):
         {"at": 0, "type": "NodeRequest", "nodes": [{"nodeID": "n1", "action": "CREATE", "schedulableResource": {"vcore": 1000}}]},
         {"at": 0, **msgspec.to_builtins(application())},
         {"at": 0, **msgspec.to_builtins(classed("t1", "gpu"))},
+        {"at": 0, "type": "ScheduleRequest", "steps": 1},
         {"at": 1, "type": "PredicatesResponse", "answers": [{"predicate": "gpu", "nodeID": "n1"}]},
+        {"at": 1, "type": "ScheduleRequest", "steps": 1},
     ]
     header = {"name": "story", "config": "", "until": 2}
     story.write_bytes(b"\n".join(map(msgspec.json.encode, [header, *messages])))
-    async with real_daemon() as daemon:
+    async with real_daemon("--manual") as daemon:  # so that the answer to a step tells that it is done
         printed, _ = await run_command("submit", story, "--url", daemon.url, "--speed", "5")
     asked, allocated = (printed.index(text) for text in ("asked whether gpu may run on n1", "allocated t1 of app-1 on n1"))
     assert asked < allocated

@@ -2,11 +2,12 @@
 
 from typing import Any
 
+import click
 import pytest
 from daemon import application, asks, node, real_daemon, run_command
 
 from ykactor.client import connect
-from ykactor.surfaces.cli.story import is_about, present
+from ykactor.surfaces.cli.story import _collect, is_about, present
 from ykactor.wire.si import messages as si
 
 
@@ -18,11 +19,12 @@ async def test_story_of_each_kind() -> None:
         await rm.request(asks("t1", "t2", "t3"))
 
         async def story(key: str) -> list[str]:
-            output, errors = await run_command("story", key, "--url", daemon.url)
-            assert errors == ""
-            return output.splitlines()
+            return [click.unstyle(line) for line in await _collect(key, daemon.url)]
 
-        lines = await story("app-1")
+        output, errors = await run_command("story", "app-1", "--url", daemon.url)
+        assert errors == ""
+        lines = output.splitlines()
+        assert lines == await story("app-1")
         details = [line.split()[4] for line in lines if not line.startswith("now")]
         assert details[:3] == ["APP_NEW", "QUEUE_APP", "APP_ACCEPTED"]
         assert lines[-2] == "now: application app-1 is Running in root.default"

@@ -7,6 +7,7 @@ import pytest
 import trio
 import trio.testing
 from checked import LARGE, ONE_BY_ONE, SMALL
+from seeds import seeds
 from world import S_NS, answer, answering, app, ask, forget, load, node, queue, release, tree
 
 from ykactor.actors.clock import Clock
@@ -118,7 +119,7 @@ def played(seed, budget=LARGE):
     return direct, law
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(30))
 def test_only_where_it_may_and_at_once(seed):
     """Nothing runs where it may not; and looking at everything anew finds nothing to do: no answer and no silence is missed."""
     direct, law = played(seed, (LARGE, SMALL, ONE_BY_ONE)[seed % 3])
@@ -137,7 +138,7 @@ def look_anew(direct, law, now_ns):
     assert law.facts[before:] == []
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_actors_decide_the_same(seed):
     """What is decided depends on what was said and when, not on how tasks run: the questions are the same, too."""
     _, law = played(seed)

@@ -6,6 +6,7 @@ import pytest
 import trio
 from checked import LARGE, ONE_BY_ONE
 from ganghistories import APPLICATIONS, NODES, S_NS, ResourceManager
+from seeds import seeds
 from world import load, node, release, remove
 
 from ykactor.core.inspection.invariants import violations
@@ -174,7 +175,7 @@ def _must_end(application: Application, real: Ask) -> bool:
     return application.state is ApplicationState.FAILING and real.spec.node_id is None
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", seeds(150))
 def test_laws(seed: int) -> None:
     """After every step all invariants and laws hold; then everything ends, and nothing is left of it."""
     session = Session(seed).play()
@@ -202,7 +203,7 @@ def _may_wait(application: Application) -> bool:
     return False
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", seeds(100))
 def test_removal_in_the_middle(seed: int) -> None:
     """Whatever is under way, nothing is left of applications that are removed (AP-84); late answers are ignored."""
     session = Session(1000 + seed).play()
@@ -227,7 +228,7 @@ def assert_empty(session: Session) -> None:
         assert not account.accepted
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", seeds(100))
 def test_never_above_what_is_allowed(seed: int) -> None:
     """Who asks for nothing that limits do not hold for never gets more than they allow: quotas, users, nodes."""
     session = Session(2000 + seed, is_modest=True).play()
@@ -235,7 +236,7 @@ def test_never_above_what_is_allowed(seed: int) -> None:
         assert fits(tracker.limit or {}, tracker.allocated) or tracker.limit is None
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", seeds(100))
 def test_the_budget_changes_nothing(seed: int) -> None:
     """One placement per cycle or as many as there are: with answers at once every decision is the same."""
     logs = [decision_log(Session(3000 + seed, budget, confirms=True).play().facts) for budget in (ONE_BY_ONE, LARGE)]
@@ -255,7 +256,7 @@ class StubbornNode(NodeCore):
         return super().on_place_batch(command)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(60))
 def test_refusals(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a node refuses leaves no trace in a gang either."""
     monkeypatch.setattr(cluster_module, "NodeCore", StubbornNode)
@@ -310,7 +311,7 @@ def _wire(resource: Resource | None) -> si.WireResource | None:
     return None if resource is None else dict(resource)
 
 
-@pytest.mark.parametrize("seed", range(5001, 5004))
+@pytest.mark.parametrize("seed", seeds(3, 5001))
 def test_actors_agree_with_the_plain_loop(seed: int) -> None:
     """Whatever order trio runs its tasks in, replacements and timeouts come out the same, byte for byte."""
     story = told(seed)

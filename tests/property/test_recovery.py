@@ -13,6 +13,7 @@ import pytest
 from checked import World
 from histories import draw_history
 from msgspec import structs
+from seeds import seeds
 from test_gangs import Session, live
 from world import configure, foreign, queue, reset, tree
 
@@ -269,14 +270,14 @@ BOTH = pytest.mark.parametrize("gangs", [True, False], ids=["gangs", "mixture"])
 
 
 @BOTH
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", seeds(100))
 def test_in_any_order(seed: int, gangs: bool) -> None:
     """Nothing is buffered, nothing counts twice, nothing is placed twice, and in the end the books agree (SC-144, SC-145)."""
     check_books(Recovery(6000 + seed, gangs=gangs).report(in_order=False).settle())
 
 
 @BOTH
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(60))
 def test_in_the_order_that_is_asked_for(seed: int, gangs: bool) -> None:
     """Nothing is refused but applications that have no queue any more, and what belongs to them; the books agree (SC-144)."""
     it = Recovery(7000 + seed, gangs=gangs)
@@ -287,7 +288,7 @@ def test_in_the_order_that_is_asked_for(seed: int, gangs: bool) -> None:
 
 
 @BOTH
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(60))
 def test_twice(seed: int, gangs: bool) -> None:
     """A second loss of the session in the middle of the report leaves nothing behind either (SC-141)."""
     it = Recovery(8000 + seed, gangs=gangs)

@@ -98,14 +98,14 @@ _configs = st.builds(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(_configs)
 def test_any_configuration_arrives(config: SchedulerConfig) -> None:
     """Equal in every field, at every depth, of every partition."""
     assert carried(config)[0] == config
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 2**32), st.integers(1, 300))
 def test_generated_texts_arrive(seed: int, queues: int) -> None:
     """What ``load`` makes of a text, in as many steps as its queues need."""

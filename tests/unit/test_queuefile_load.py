@@ -241,22 +241,22 @@ def test_both_parsers_agree(loader: str, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_large_file_is_fast() -> None:
-    """5,000 queues load in well under a second with libyaml (bound with room for a busy machine)."""
+    """5,000 queues load in well under a second of CPU with libyaml (bound with room for a slow machine)."""
     leaf = "{name: q%d, maxapplications: 9, properties: {priority.offset: 5}, resources: {max: {vcore: 10, memory: 10Gi}}}"
     parents = "".join(
         f"      - name: p{i}\n        queues:\n" + "".join(f"          - {leaf % j}\n" for j in range(99)) for i in range(50)
     )
-    start = time.perf_counter()
+    start = time.thread_time()
     load(HEAD + parents)
-    assert time.perf_counter() - start < 3
+    assert time.thread_time() - start < 3
 
 
 def test_many_mistakes_are_found_fast() -> None:
     """Finding the places of 20,000 mistakes in one mapping takes no time that grows with its square (that would be 30 s)."""
     entries = ", ".join(f"t{i}: x" for i in range(20_000))
-    start = time.perf_counter()
+    start = time.thread_time()
     assert len(mistakes_of(queue_with(f"resources: {{max: {{{entries}}}}}"))) == 20_000
-    assert time.perf_counter() - start < 5
+    assert time.thread_time() - start < 5
 
 
 # ---- normalisation

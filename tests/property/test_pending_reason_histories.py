@@ -3,6 +3,7 @@
 import pytest
 from checked import LARGE, SMALL, World
 from histories import draw_history
+from seeds import seeds
 
 from ykactor.core.planner.plan import Budget
 from ykactor.core.queueing.equivalence import AskQueue
@@ -14,7 +15,7 @@ from ykactor.core.quota.limits import Tracker
 
 
 @pytest.mark.parametrize("budget", [SMALL, LARGE], ids=["small", "large"])
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", seeds(150))
 def test_what_was_told_last_is_true(seed: int, budget: Budget) -> None:
     """At rest each application and ask that is tried has been told what a look at its quotas now says (EV-12)."""
     history = draw_history(seed)

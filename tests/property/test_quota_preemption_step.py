@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+from functools import cache
 from typing import Any
 
 import pytest
+from seeds import seeds
 from world import PLENTY, S_NS, World, app, ask, configure, node, queue, release, tree, world
 
 from ykactor.core.messages.facts import QuotaPreempted, ReleaseStarted
@@ -86,6 +88,7 @@ def left(queue: QueueNode, name: str) -> int:
     return queue.allocated.get(name, 0) - queue.preempting.get(name, 0)
 
 
+@cache
 def play(seed: int, placements_max: int) -> Watched:
     rng = random.Random(seed)
     it = Watched(draw_tree(rng, 80), placements_max=placements_max, confirms=False)
@@ -101,7 +104,7 @@ def play(seed: int, placements_max: int) -> Watched:
     return it
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(60))
 def test_never_too_much(seed: int) -> None:
     """PE-83, PE-87 and law 2, whatever is confirmed when; and the budget of a plan decides nothing."""
     assert decision_log(play(seed, 1).facts) == decision_log(play(seed, PLENTY).facts)
@@ -109,7 +112,7 @@ def test_never_too_much(seed: int) -> None:
 
 def test_the_histories_give_back() -> None:
     """Queues above and leaves give back in the histories above, often something and often nothing that fits."""
-    entries = [fact for seed in range(60) for fact in play(seed, PLENTY).facts if isinstance(fact, QuotaPreempted)]
+    entries = [fact for seed in seeds(60) for fact in play(seed, PLENTY).facts if isinstance(fact, QuotaPreempted)]
     assert sum(entry.victims > 0 for entry in entries) > 100
     assert sum(not entry.victims for entry in entries) > 20
     assert sum(entry.queue == "root.p" for entry in entries) > 20
@@ -117,7 +120,7 @@ def test_the_histories_give_back() -> None:
 
 def test_nothing_is_left_that_fits() -> None:
     """PE-87 in one leaf without guarantees: afterwards no task fits in what is still above the max."""
-    for seed in range(40):
+    for seed in seeds(40):
         rng = random.Random(seed)
         sizes = [rng.randint(1, 9) for _ in range(20)]
         limit = rng.randint(1, sum(sizes))

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
 
 import pytest
 from checked import ONE_BY_ONE, NaiveWorld, World, check_history
 from fragments import draw_fragments
+from seeds import seeds
 from world import app, ask, configure, limit, load, node, queue, release, remove, tree
 
 from ykactor.core.messages.facts import Allocated, Fact, Reserved, Unreserved
 from ykactor.core.messages.submissions import Submission
 
-SEEDS = range(150)
+SEEDS = seeds(150)
 #: Every way in which a reservation is made or ends and a placeholder is used, and how often the histories below must get there.
 WAYS = {
     "normal made": 200,
@@ -38,13 +40,19 @@ WAYS = {
 }
 
 
+@cache
+def ways_of(seed: int) -> Counter[str]:
+    """Check one history; returns how often it went which way."""
+    return check_history(draw_fragments(seed)).reference.keeping.ways
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_fragmented_clusters(seed: int) -> None:
     """Each reservation is made, used and cancelled as the rules demand, in cycles of any size."""
-    check_history(draw_fragments(seed))
+    ways_of(seed)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(40))
 def test_disabled(seed: int) -> None:
     """With DISABLE_RESERVATION only asks that require their node reserve (SC-50)."""
     check_history(draw_fragments(1000 + seed), reserves=False)
@@ -54,10 +62,7 @@ def test_the_histories_get_everywhere() -> None:
     """Every way is gone often enough for the tests above to mean something."""
     ways: Counter[str] = Counter()
     for seed in SEEDS:
-        history = draw_fragments(seed)
-        world = NaiveWorld(history.config)
-        world.play(history.batches)
-        ways += world.reference.keeping.ways
+        ways += ways_of(seed)
     assert ways.keys() == WAYS.keys()
     assert {way: (ways[way], count) for way, count in WAYS.items() if ways[way] < count} == {}
 
