@@ -134,8 +134,8 @@ def chosen(states: str, *, enabled: bool = False, priorities: str = "") -> str:
     offered = []
     while (first := order.first(0)) is not None:
         offered.append(first.application_id)
-        (line,) = {asks.line for asks in first.queues.values()}
-        order.park(line)
+        (ask_class,) = {asks.ask_class for asks in first.queues.values()}
+        order.park(ask_class)
     return " ".join(offered)
 
 

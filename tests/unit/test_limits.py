@@ -384,12 +384,12 @@ def test_equal_people_hold_equal_trackers() -> None:
     trackers = Trackers()
     path_up = [QueueLimits(QueuePath("root.a"), (Limit(users=("*",)), Limit(groups=("dev",)))), listed("root", "dev")]
     bob, choice = UserGroups("bob", ("dev",)), GroupChoice("dev", QueuePath("root.a"))
-    first = trackers.hold(path_up, bob, choice)
+    first = trackers.track(path_up, bob, choice)
     assert [repr(tracker) for tracker in first] == [
         "<Tracker user bob in root.a>", "<Tracker group dev in root.a>", "<Tracker group dev in root>",
     ]  # fmt: skip
-    assert trackers.hold(path_up, bob, choice) == first
-    trackers.let_go(first)
+    assert trackers.track(path_up, bob, choice) == first
+    trackers.untrack(first)
     assert len(trackers.held) == 3
-    trackers.let_go(first)
+    trackers.untrack(first)
     assert trackers.held == {}
