@@ -14,7 +14,7 @@ from ykactor.core.messages.states import COUNTED_AS_RUNNING, ApplicationState
 from ykactor.core.queueing.equivalence import HAS_NODE, PREEMPTS, RESERVES, AskQueue, EquivalenceClass, QueueKey
 from ykactor.core.queueing.priorities import Priority, PriorityBag
 from ykactor.core.queueing.scheduling_queue import SchedulingQueue
-from ykactor.core.queueing.task_groups import WaitingGang
+from ykactor.core.queueing.task_groups import PendingGang
 from ykactor.core.quota import headroom
 from ykactor.core.quota.headroom import QUEUE_SLOT, USER_SLOT, Shortage
 from ykactor.core.quota.ledger import QueueUsage
@@ -94,7 +94,7 @@ class PendingApplication:
         self.reserved: Resource = {}
         self.holds_slot = False
         self.held = 0
-        self.gang = WaitingGang(fact.placeholder_ask) if fact.placeholder_ask else None
+        self.gang = PendingGang(fact.placeholder_ask) if fact.placeholder_ask else None
         #: With the queue in which each waits; None for those that wait for placeholders or have a node kept for them.
         self.asks: dict[AllocationKey, tuple[Ask, AskQueue | None]] = {}
         self.reserving: dict[AllocationKey, Ask] = {}
@@ -188,7 +188,7 @@ class PendingApplication:
     def change_group(self, name: str, *, is_open: bool) -> None:
         """Real asks of a task group wait for placeholders from now on, or no more."""
         if self.gang is None:
-            self.gang = WaitingGang({})
+            self.gang = PendingGang({})
         if is_open:
             self.gang.open_groups.add(name)
         else:

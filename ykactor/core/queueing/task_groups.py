@@ -15,7 +15,7 @@ from ykactor.core.values.sorted_list import SortedList, SortKey
 Holder = tuple[Ask, NodeID]
 
 
-class WaitingGang:
+class PendingGang:
     """The task groups of one waiting application.
 
     Attributes:
