@@ -124,16 +124,16 @@ class PendingApplication:
 
     def _wait(self, ask: Ask) -> None:
         if self.gang is not None and ask.spec.task_group_name in self.gang.open_groups and not ask.spec.placeholder:
-            self._keep(ask)
+            self._keep_back(ask)
         else:
-            self._line_up(ask)
+            self._enqueue(ask)
 
-    def _keep(self, ask: Ask) -> None:
+    def _keep_back(self, ask: Ask) -> None:
         assert self.gang is not None
-        self.gang.keep(order_of(ask), ask)
+        self.gang.keep_back(order_of(ask), ask)
         self.asks[ask.spec.allocation_key] = ask, None
 
-    def _line_up(self, ask: Ask, *, has_node: bool = False) -> None:
+    def _enqueue(self, ask: Ask, *, has_node: bool = False) -> None:
         shape = shape_of(ask.spec)
         may_preempt = ask.spec.allow_preempt_other and shape[1] is None  # PE-11, PE-13
         key = shape, HAS_NODE if has_node else PREEMPTS if may_preempt else RESERVES
@@ -152,24 +152,24 @@ class PendingApplication:
 
     def reserve(self, ask: Ask, *, contends: bool) -> None:
         """A node is kept for an ask: it leaves its class, and stands in another one only if it goes on trying to preempt."""
-        self._step_out(ask)
+        self._dequeue(ask)
         self.reserving[ask.spec.allocation_key] = ask
         if contends:
-            self._line_up(ask, has_node=True)
+            self._enqueue(ask, has_node=True)
         else:
             self.asks[ask.spec.allocation_key] = ask, None
 
     def unreserve(self, ask: Ask) -> None:
         """The ask stands in class again."""
-        self._step_out(ask)
+        self._dequeue(ask)
         self._wait(ask)
 
     def discard(self, ask: Ask) -> None:
         """An ask waits no more: it is gone, or about to be placed."""
-        self._step_out(ask)
+        self._dequeue(ask)
         self.priorities.remove(ask.spec.priority)
 
-    def _step_out(self, ask: Ask) -> None:
+    def _dequeue(self, ask: Ask) -> None:
         _, queue = self.asks.pop(ask.spec.allocation_key)
         has_node = bool(self.reserving) and self.reserving.pop(ask.spec.allocation_key, None) is not None
         if queue is not None:
@@ -183,7 +183,7 @@ class PendingApplication:
                 self.closed.append(queue)
         elif not has_node:
             assert self.gang is not None
-            self.gang.let_go(order_of(ask), ask)
+            self.gang.drop(order_of(ask), ask)
 
     def change_group(self, name: str, *, is_open: bool) -> None:
         """Real asks of a task group wait for placeholders from now on, or no more."""
@@ -194,7 +194,7 @@ class PendingApplication:
         else:
             self.gang.open_groups.discard(name)
         for ask in [ask for ask, _ in self.asks.values() if ask.spec.task_group_name == name and not ask.spec.placeholder]:
-            self._step_out(ask)
+            self._dequeue(ask)
             self._wait(ask)
 
     def put_back(self, ask: Ask) -> None:

@@ -38,12 +38,12 @@ class PendingGang:
         self._places: dict[AllocationKey, tuple[str, SortKey]] = {}
         self.is_over = False
 
-    def keep(self, key: SortKey, ask: Ask) -> None:
+    def keep_back(self, key: SortKey, ask: Ask) -> None:
         """A real ask waits for placeholders."""
         self.held.add(key, ask)
         self._held_counts[ask.spec.task_group_name] += 1
 
-    def let_go(self, key: SortKey, ask: Ask) -> None:
+    def drop(self, key: SortKey, ask: Ask) -> None:
         """It does so no more."""
         self.held.remove(key)
         self._held_counts[ask.spec.task_group_name] -= 1
