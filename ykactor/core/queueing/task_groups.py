@@ -12,7 +12,7 @@ from ykactor.core.values.ids import AllocationKey, NodeID
 from ykactor.core.values.resources import Resource, add_to, subtract_from
 from ykactor.core.values.sorted_list import SortedList, SortKey
 
-Holder = tuple[Ask, NodeID]
+PlacedPlaceholder = tuple[Ask, NodeID]
 
 
 class PendingGang:
@@ -22,11 +22,11 @@ class PendingGang:
         total, secured: what was announced, and what was ever allocated of it (AP-38, GA-61).
         open_groups: groups whose real asks wait for placeholders (GA-13).
         held: these asks, in ask order.
-        free: placeholders that may be replaced, by group, in the order of their creation.
+        replaceable: placeholders that may be replaced, by group, in the order of their creation.
         is_over: it has timed out (GA-50).
     """
 
-    __slots__ = ("_held_counts", "_places", "free", "held", "is_over", "open_groups", "secured", "total")
+    __slots__ = ("_held_counts", "_places", "held", "is_over", "open_groups", "replaceable", "secured", "total")
 
     def __init__(self, total: Resource) -> None:
         self.total = total
@@ -34,7 +34,7 @@ class PendingGang:
         self.open_groups: set[str] = set()
         self.held: SortedList[Ask] = SortedList()
         self._held_counts: Counter[str] = Counter()
-        self.free: dict[str, SortedList[Holder]] = {}
+        self.replaceable: dict[str, SortedList[PlacedPlaceholder]] = {}
         self._places: dict[AllocationKey, tuple[str, SortKey]] = {}
         self.is_over = False
 
@@ -56,7 +56,7 @@ class PendingGang:
     def offer(self, ask: Ask, node_id: NodeID) -> None:
         """A placeholder that runs may be replaced."""
         group, key = ask.spec.task_group_name, (ask.created_ns, ask.spec.allocation_key)
-        self.free.setdefault(group, SortedList()).add(key, (ask, node_id))
+        self.replaceable.setdefault(group, SortedList()).add(key, (ask, node_id))
         self._places[ask.spec.allocation_key] = group, key
 
     def resize(self, before: Ask, after: Ask) -> None:
@@ -66,8 +66,8 @@ class PendingGang:
         place = self._places.get(after.spec.allocation_key)
         if place is not None:
             group, key = place
-            _, node_id = self.free[group].remove(key)
-            self.free[group].add(key, (after, node_id))
+            _, node_id = self.replaceable[group].remove(key)
+            self.replaceable[group].add(key, (after, node_id))
 
     def take_back(self, ask: Ask) -> None:
         """A placeholder that was just placed does not run after all."""
@@ -78,7 +78,7 @@ class PendingGang:
         """A placeholder may not be replaced any more: it has ended or will. Doing so twice is harmless."""
         place = self._places.pop(key, None)
         if place is not None:
-            self.free[place[0]].remove(place[1])
+            self.replaceable[place[0]].remove(place[1])
 
     def is_complete(self) -> bool:
         """Whether everything that was announced has been allocated."""
@@ -86,13 +86,13 @@ class PendingGang:
 
     def has_pair(self) -> bool:
         """Whether a real ask waits and a placeholder of its group runs."""
-        return any(count and self.free.get(group) for group, count in self._held_counts.items())
+        return any(count and self.replaceable.get(group) for group, count in self._held_counts.items())
 
     def parts_count(self) -> int:
         """How many asks wait for placeholders, and placeholders may be replaced."""
         return len(self.held) + len(self._places)
 
-    def holders(self, ask: Ask) -> list[Holder]:
+    def placeholders_for(self, ask: Ask) -> list[PlacedPlaceholder]:
         """The placeholders whose place a real ask may take, in the order in which they are looked at (GA-74)."""
-        free = self.free.get(ask.spec.task_group_name)
-        return list(free.items()) if free else []
+        replaceable = self.replaceable.get(ask.spec.task_group_name)
+        return list(replaceable.items()) if replaceable else []
