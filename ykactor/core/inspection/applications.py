@@ -104,7 +104,7 @@ def _gang(where: str, application: Application, waiting: PendingApplication) -> 
     yield from differs(where, "who waits for placeholders", gang.held.items(), sorted(held, key=order_of))
     replaceable = {placeholder.spec.allocation_key for some in gang.replaceable.values() for placeholder, _ in some.items()}
     yield from differs(where, "the placeholders to replace", replaceable, placeholders.keys() - application.gang.released)
-    yield from differs(where, "what was secured", pruned(gang.secured), pruned(application.gang.secured))
+    yield from differs(where, "what was secured", pruned(gang.allocated_ever), pruned(application.gang.allocated_ever))
 
 
 def _priority(application: Application) -> Priority:

@@ -19,18 +19,18 @@ class PendingGang:
     """The task groups of one waiting application.
 
     Attributes:
-        total, secured: what was announced, and what was ever allocated of it (AP-38, GA-61).
+        total, allocated_ever: what was announced, and what was ever allocated of it (AP-38, GA-61).
         open_groups: groups whose real asks wait for placeholders (GA-13).
         held: these asks, in ask order.
         replaceable: placeholders that may be replaced, by group, in the order of their creation.
         is_over: it has timed out (GA-50).
     """
 
-    __slots__ = ("_held_counts", "_places", "held", "is_over", "open_groups", "replaceable", "secured", "total")
+    __slots__ = ("_held_counts", "_places", "allocated_ever", "held", "is_over", "open_groups", "replaceable", "total")
 
     def __init__(self, total: Resource) -> None:
         self.total = total
-        self.secured: Resource = {}
+        self.allocated_ever: Resource = {}
         self.open_groups: set[str] = set()
         self.held: SortedList[Ask] = SortedList()
         self._held_counts: Counter[str] = Counter()
@@ -50,7 +50,7 @@ class PendingGang:
 
     def place(self, ask: Ask, node_id: NodeID) -> None:
         """A placeholder runs."""
-        add_to(self.secured, ask.spec.resource)
+        add_to(self.allocated_ever, ask.spec.resource)
         self.offer(ask, node_id)
 
     def offer(self, ask: Ask, node_id: NodeID) -> None:
@@ -61,8 +61,8 @@ class PendingGang:
 
     def resize(self, before: Ask, after: Ask) -> None:
         """A placeholder has another size."""
-        subtract_from(self.secured, before.spec.resource)
-        add_to(self.secured, after.spec.resource)
+        subtract_from(self.allocated_ever, before.spec.resource)
+        add_to(self.allocated_ever, after.spec.resource)
         place = self._places.get(after.spec.allocation_key)
         if place is not None:
             group, key = place
@@ -72,7 +72,7 @@ class PendingGang:
     def take_back(self, ask: Ask) -> None:
         """A placeholder that was just placed does not run after all."""
         self.withdraw(ask.spec.allocation_key)
-        subtract_from(self.secured, ask.spec.resource)
+        subtract_from(self.allocated_ever, ask.spec.resource)
 
     def withdraw(self, key: AllocationKey) -> None:
         """A placeholder may not be replaced any more: it has ended or will. Doing so twice is harmless."""
@@ -82,7 +82,7 @@ class PendingGang:
 
     def is_complete(self) -> bool:
         """Whether everything that was announced has been allocated."""
-        return bool(self.total) and all(self.secured.get(name, 0) >= quantity for name, quantity in self.total.items())
+        return bool(self.total) and all(self.allocated_ever.get(name, 0) >= quantity for name, quantity in self.total.items())
 
     def has_pair(self) -> bool:
         """Whether a real ask waits and a placeholder of its group runs."""
