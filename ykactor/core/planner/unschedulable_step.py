@@ -70,7 +70,7 @@ class UnschedulableStep:
         if acts_ns is None:
             self._state.park(leaf, ask_class)
             return False
-        order.get_stuck(ask_class)
+        order.mark_stuck(ask_class)
         self._state.note_eligible()
         ask, _ = queue.first_acting(now_ns, acts_ns)
         if ask is None:

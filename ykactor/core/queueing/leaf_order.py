@@ -104,7 +104,7 @@ class LeafOrder:
             ask_queues.put(ask_class, ask_class.head_key())
         return None
 
-    def standing(self) -> list[PendingApplication]:
+    def queued_applications(self) -> list[PendingApplication]:
         """Everybody who stands in a class."""
         return list(dict.fromkeys(application for ask_class in self.classes.values() for application in ask_class.places()))
 
@@ -114,7 +114,7 @@ class LeafOrder:
 
     # ---- classes that are stuck
 
-    def get_stuck(self, ask_class: AskClass) -> None:
+    def mark_stuck(self, ask_class: AskClass) -> None:
         """The class has found no node."""
         if not ask_class.stuck:
             ask_class.stuck = True
@@ -160,13 +160,13 @@ class LeafOrder:
         application.changed = application.used = False
         key = self.sort_key(application)
         if not self._keeps_back:
-            self._stand(application, key)
+            self._place_in_classes(application, key)
             return
         self._keep_back(application, key)
         if application.state not in self._kept_back:
-            self._stand(application, key)
+            self._place_in_classes(application, key)
         elif application is not self._chosen:
-            self._stand(application, None)
+            self._place_in_classes(application, None)
         self._choose()
 
     def has_moved(self, application: PendingApplication) -> bool:
@@ -182,10 +182,10 @@ class LeafOrder:
         """The application leaves the queue."""
         self._keep_back(application, None)
         self._starting.discard(application.application_id)
-        self._stand(application, None)
+        self._place_in_classes(application, None)
         self._choose()
 
-    def _stand(self, application: PendingApplication, key: SortKey | None) -> None:
+    def _place_in_classes(self, application: PendingApplication, key: SortKey | None) -> None:
         """Let the application stand with ``key`` in the classes of all its asks; None takes it out of them."""
         before, application.sort_key = application.sort_key, key
         for queue in application.closed:
@@ -255,6 +255,6 @@ class LeafOrder:
         chosen = kept.peek()
         before, self._chosen = self._chosen, chosen
         if before is not None and before is not chosen and before.state in self._kept_back:
-            self._stand(before, None)
+            self._place_in_classes(before, None)
         if chosen is not None:
-            self._stand(chosen, kept.first_key())
+            self._place_in_classes(chosen, kept.first_key())

@@ -93,11 +93,11 @@ def adopt_quotas(state: SchedulerState, work: Worklist, path: QueuePath) -> None
     leaf, core = state.tree.nodes[path], state.registry.queues[path]
     if leaf.config is core.config or not isinstance(core, LeafCore):
         return
-    standing = leaf.applications.standing()  # also those of which we are about to hear that they have left
+    queued = leaf.applications.queued_applications()  # also those of which we are about to hear that they have left
     state.pending_reasons.forget_classes(leaf)
     state.tree.reconfigure_leaf(leaf, core.config)
     pending = [state.applications[name] for name in core.applications if name in state.applications]
-    for application in dict.fromkeys([*standing, *pending]):
+    for application in dict.fromkeys([*queued, *pending]):
         application.leave_classes()
         work.touch(leaf, application)
     state.capacity_grew()
