@@ -39,11 +39,11 @@ class AskQueue(SortedList[Ask]):
         #: None while none of them was told that it does not fit.
         self.notified: NotifiedAsks | None = None
 
-    def first_acting(self, now_ns: int, acts_ns: Callable[[Ask], int]) -> tuple[Ask | None, int]:
+    def first_eligible(self, now_ns: int, eligible_ns: Callable[[Ask], int]) -> tuple[Ask | None, int]:
         """The first ask that may act by now, or None and when the first of them may."""
         soonest_ns = NEVER
         for ask in self:
-            at_ns = acts_ns(ask)
+            at_ns = eligible_ns(ask)
             if at_ns <= now_ns:
                 return ask, at_ns
             soonest_ns = min(soonest_ns, at_ns)
@@ -136,12 +136,12 @@ class EquivalenceClass(Generic[M]):
         """Asks came in class; of several it is found out when it matters how old they are."""
         self.oldest_ns = min(self.oldest_ns, queue.first().since_ns) if len(queue) == 1 else 0
 
-    def find_representative(self, now_ns: int, acts_ns: Callable[[Ask], int]) -> int:
+    def find_representative(self, now_ns: int, eligible_ns: Callable[[Ask], int]) -> int:
         """Make the first application speak that has an ask which may act by now; answers when the first ask may."""
         soonest_ns, oldest_ns = NEVER, NEVER
         for application in self._order:
             queue = application.queues[self.key[0]]
-            ask, at_ns = queue.first_acting(now_ns, acts_ns)
+            ask, at_ns = queue.first_eligible(now_ns, eligible_ns)
             if ask is not None:
                 self.representative = application
                 return at_ns

@@ -120,9 +120,9 @@ class LeafOrder:
             ask_class.stuck = True
             self._stuck.append(ask_class)
 
-    def hand_over(self, ask_class: AskClass, now_ns: int, acts_ns: Callable[[Ask], int]) -> int:
+    def hand_over(self, ask_class: AskClass, now_ns: int, eligible_ns: Callable[[Ask], int]) -> int:
         """Let the class stand where its first ask stands that may act by now, if there is one; answers when the first may."""
-        at_ns = ask_class.find_representative(now_ns, acts_ns)
+        at_ns = ask_class.find_representative(now_ns, eligible_ns)
         if at_ns <= now_ns:
             self._ask_classes.put(ask_class, ask_class.head_key())
         return at_ns
