@@ -86,7 +86,7 @@ class LeafOrder:
         self._starting: set[ApplicationID] = set()
         self._chosen: PendingApplication | None = None
 
-    # ---- who is next
+    # ---- what is next
 
     def first(self, generation: int) -> PendingApplication | None:
         """The head of the first class that is not parked; None if all are parked."""

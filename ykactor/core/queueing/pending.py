@@ -151,7 +151,7 @@ class PendingApplication:
         self.ask_queues.put(queue, queue.first_key())
 
     def reserve(self, ask: Ask, *, contends: bool) -> None:
-        """A node is reserved for an ask: it leaves its queue, and joins another one only if it goes on trying to preempt."""
+        """A node is reserved for an ask: it leaves its queue, and joins another one only if it still tries to preempt."""
         self._dequeue(ask)
         self.reserving[ask.spec.allocation_key] = ask
         if contends:

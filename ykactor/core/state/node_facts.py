@@ -62,7 +62,7 @@ def node_capacity_changed(state: SchedulerState, work: Worklist, fact: NodeCapac
 
 
 def node_removed(state: SchedulerState, work: Worklist, fact: NodeRemoved) -> None:
-    """A node is gone."""
+    """A node was removed."""
     nodes = state.nodes
     nodes.predicates.forget("", fact.node_id)
     if fact.node_id in nodes.nodes:  # it is unknown if it was added and removed between two observations

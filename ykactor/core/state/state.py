@@ -151,7 +151,7 @@ class SchedulerState:
         return Unreserved(at_ns, reservation.ask, leaf.path, reservation.node.node_id)
 
     def may_still_preempt(self, ask: Ask) -> bool:
-        """Whether an ask with a reservation goes on trying to preempt (PE-70)."""
+        """Whether an ask with a reservation still tries to preempt (PE-70)."""
         may_preempt = ask.spec.allow_preempt_other and shape_of(ask.spec)[1] is None
         return may_preempt and ask_id(ask) not in self.preemptions.by_ask
 
