@@ -31,7 +31,7 @@ LOOKS_MAX = 500
 _LOOK_WORK = 5
 
 #: Watched classes before empty ones are searched for and dropped.
-_CROWD = 1000
+_CLEANUP_SIZE = 1000
 
 _GATES = {HELD_BY_QUEUE: Gate.QUEUE, HELD_BY_LIMIT: Gate.QUOTA}
 _HELD = HELD_BY_QUEUE | HELD_BY_LIMIT
@@ -50,7 +50,7 @@ class PendingReasons:
         #: Each with its leaf and the moment when it was last checked, in the order of these moments.
         self._watched: OrderedDict[AskClass, tuple[QueueNode, int]] = OrderedDict()
         self._moment = 0
-        self._crowd = _CROWD
+        self._cleanup_size = _CLEANUP_SIZE
         self._usage_grew = False
 
     def __bool__(self) -> bool:
@@ -82,10 +82,10 @@ class PendingReasons:
         if not ask_class or not _may_worsen(leaf, ask_class):
             return
         self._watched[ask_class] = leaf, self._now()
-        if len(self._watched) > self._crowd:
+        if len(self._watched) > self._cleanup_size:
             for empty in [watched for watched in self._watched if not watched]:
                 del self._watched[empty]
-            self._crowd = max(_CROWD, 2 * len(self._watched))
+            self._cleanup_size = max(_CLEANUP_SIZE, 2 * len(self._watched))
 
     def _now(self) -> int:
         """The present moment: a counter that is increased if usage has grown since it was last read."""
@@ -149,7 +149,7 @@ class PendingReasons:
         """Quotas have room for this ask, which is about to be placed or to get a reservation. Returns what to report."""
         facts: list[Fact] = []
         if application.held:
-            _tell_held(now_ns, leaf, application, 0, facts)
+            _report_held(now_ns, leaf, application, 0, facts)
         queue = application.asks[ask.spec.allocation_key][1]
         if queue is not None and queue.notified is not None:
             before = queue.notified.drop(ask)
@@ -158,7 +158,7 @@ class PendingReasons:
                 facts += _conditions(now_ns, leaf, application, queue, before, 0, [ask])
         return facts
 
-    def tell(self, now_ns: int) -> list[Fact]:
+    def report(self, now_ns: int) -> list[Fact]:
         """Report what has changed for pending asks and applications; to be called when nothing can be placed.
 
         Returns: about ``CONDITIONS_MAX`` facts at most; there may be more while the object is true.
@@ -170,13 +170,13 @@ class PendingReasons:
             self._recheck(ask_class)
         facts: list[Fact] = []
         for application, leaf in list(self._news.items()):
-            self._tell(now_ns, leaf, application, facts)
+            self._report_application(now_ns, leaf, application, facts)
             if len(facts) >= CONDITIONS_MAX:
                 break
             del self._news[application]
         return facts
 
-    def _tell(self, now_ns: int, leaf: QueueNode, application: PendingApplication, facts: list[Fact]) -> None:
+    def _report_application(self, now_ns: int, leaf: QueueNode, application: PendingApplication, facts: list[Fact]) -> None:
         for queue in application.queues.values():  # check all of them first: each class says whether the application is held
             if queue.ask_class is not None and self._is_old(queue.ask_class):
                 self._recheck(queue.ask_class)
@@ -186,9 +186,9 @@ class PendingReasons:
                 continue
             held = ask_class.answer & _HELD
             if held != application.held:
-                _tell_held(now_ns, leaf, application, held, facts)
+                _report_held(now_ns, leaf, application, held, facts)
             if not held:
-                _tell_asks(now_ns, leaf, application, queue, ask_class.answer, facts)
+                _report_asks(now_ns, leaf, application, queue, ask_class.answer, facts)
 
 
 def _may_worsen(leaf: QueueNode, ask_class: AskClass) -> bool:
@@ -201,14 +201,14 @@ def _may_worsen(leaf: QueueNode, ask_class: AskClass) -> bool:
     return bool(slots_needed) and answer & _HELD != _HELD and (any(slots) or any(limits))
 
 
-def _tell_held(now_ns: int, leaf: QueueNode, application: PendingApplication, held: int, facts: list[Fact]) -> None:
+def _report_held(now_ns: int, leaf: QueueNode, application: PendingApplication, held: int, facts: list[Fact]) -> None:
     changed, application.held = application.held ^ held, held
     for gate, name in _GATES.items():
         if changed & gate:
             facts.append(RunnableChanged(now_ns, application.application_id, leaf.path, name, not held & gate))
 
 
-def _tell_asks(
+def _report_asks(
     now_ns: int, leaf: QueueNode, application: PendingApplication, queue: AskQueue, answer: int, facts: list[Fact]
 ) -> None:
     if queue.notified is None:
