@@ -13,7 +13,7 @@ def told(it: World) -> list[str]:
 
 
 def changes(before: str, after: str) -> list[str]:
-    """What is told when one text follows the other."""
+    """The sentences when one text follows the other."""
     it = world(before)
     it.send(configure(after))
     it.expect("configuration accepted")
@@ -47,13 +47,13 @@ def test_nothing() -> None:
     ],
 )  # fmt: skip
 def test_settings(before: dict[str, object], after: dict[str, object], sentences: list[str]) -> None:
-    """One sentence for each setting of a queue; quantities are told, longer things only named."""
+    """One sentence for each setting of a queue; quantities are shown, longer settings only named."""
     found = changes(tree(queue("a", **before)), tree(queue("a", **after)))
     assert found == [f"queue root.a: {sentence}" for sentence in sentences]
 
 
 def test_inherited_settings() -> None:
-    """What a queue inherits is re-derived (CF-80), and told for every queue that it changes for."""
+    """What a queue inherits is re-derived (CF-80), and reported for every queue that it changes for."""
     before = tree(queue("p", queue("a"), childtemplate=template(applications=1)))
     after = tree(queue("p", queue("a"), queue("q", parent=True), p={"application.sort.policy": "fair"}))
     assert changes(before, after) == [
@@ -119,7 +119,7 @@ def test_partitions() -> None:
 
 
 def test_the_resolver_stays() -> None:
-    """Another usergroupresolver is told and ignored each time (CF-79)."""
+    """Another usergroupresolver is reported and ignored each time (CF-79)."""
     it = world(tree(queue("a")))
     for _ in range(2):
         it.send(configure(tree(queue("a"), usergroupresolver={"type": "os"})))

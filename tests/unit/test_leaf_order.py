@@ -155,7 +155,7 @@ def chosen(states: str, *, enabled: bool = False, priorities: str = "") -> str:
     ],
 )
 def test_stateaware_filter(states: str, result: str) -> None:
-    """PR-75, with priorities disabled, and the rules beside it (PR-45, PR-47, PR-48)."""
+    """PR-75, with priorities disabled, and the rules related to it (PR-45, PR-47, PR-48)."""
     assert chosen(states) == result
 
 
@@ -212,7 +212,7 @@ def test_policy_changes_on_reload() -> None:
 
 
 def test_a_failed_shape_is_tried_once_for_all_applications() -> None:
-    """What fares alike is parked as one: a full queue costs one try for each shape, however many applications wait."""
+    """An equivalence class is parked as one: a full queue costs one try for each shape, however many applications wait."""
     it = world(tree(queue("a", resources={"max": {"vcore": "1"}})), [BIG])
     it.given(*[app(f"app-{number}") for number in range(50)])
     it.given(*[ask(f"t{number}", f"app-{number}", vcore=1000) for number in range(50)])

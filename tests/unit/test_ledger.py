@@ -16,7 +16,7 @@ Limits = dict[str, tuple[Resource | None, Resource]]
 
 
 def queues(root_max: Resource | None, limits: Limits) -> QueueTree:
-    """A tree of the queues named, each with its max and what is allocated in it beside what is below it."""
+    """A tree of the queues named, each with its max and what is allocated in it in addition to what is below it."""
     it = QueueTree()
     paths = ["root", *limits]
     parents = {path.rpartition(".")[0] for path in paths}
@@ -199,7 +199,7 @@ def share(allocated: dict[str, Any], *, guaranteed: Resource | None, fair_max: R
         ({"m": 100, "vcore": 100, "pods": 100}, {"pods": 200}, {"m": 1000, "vcore": 1000, "pods": 1000}, 0.5),
         ({"m": 100, "vcore": 100, "pods": 100}, {"pods": 800}, {"m": 1000, "vcore": 1000, "pods": 1000}, 0.125),
         ({"m": 200, "vcore": 100}, None, {"m": 1000, "vcore": 1000}, 0.2),
-        # beside a positive one, as a guarantee of nothing but zeros is none (QU-33)
+        # in addition to a positive one, as a guarantee of nothing but zeros is none (QU-33)
         ({"gpu": 1, "vcore": 100}, {"gpu": 0, "m": 1}, {"vcore": 1000}, 1),
         ({"gpu": 5}, None, {"vcore": 1000}, 0),
         ({"m": 400, "vcore": 200}, {"m": 800, "vcore": 400}, None, 0.5),

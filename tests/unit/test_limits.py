@@ -263,7 +263,7 @@ def test_what_waits_does_not_count() -> None:
 
 
 def test_idle_applications_do_not_count() -> None:
-    """One without asks and allocations counts no more, though it lives on; with asks alone it still counts (QU-74)."""
+    """An application without asks and allocations does not count, though it has not ended; with asks alone it counts (QU-74)."""
     it = world(tree(queue("a", limits=[limit("bob", applications=1)])), BIG)
     it.given(app("one", user="bob"), app("two", user="bob"))
     it.given(*asks("one", "t1"), ask("huge", "one", vcore=999), *asks("two", "t2"))

@@ -189,7 +189,7 @@ def test_a_leaf_can_become_a_parent_after_its_applications_moved():
 
 
 def test_events():
-    """The feed tells that one queue has it no more and the other has it now, and that it was a move."""
+    """The feed says that the application is no longer in one queue and now in the other, and that it was a move."""
     told = events(fact.ApplicationMoved(5, "app-1", "root.a", "root.b"), "default", 8)  # type: ignore[arg-type]
     assert [(it.sequence, it.object_id, it.event_change_type, it.event_change_detail, it.message) for it in told] == [
         (8, "root.a", "REMOVE", "QUEUE_APP", "moved to root.b"),

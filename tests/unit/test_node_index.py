@@ -51,7 +51,7 @@ TABLE: list[tuple[Resource, Resource, dict[str, float] | None, float]] = [
 @pytest.mark.parametrize("kind", ["fair", "binpacking"])
 @pytest.mark.parametrize(("capacity", "used", "weights", "utilisation"), TABLE)
 def test_utilisation(capacity: Resource, used: Resource, weights: dict[str, float] | None, utilisation: float, kind: str) -> None:
-    """The table of PR-61: the node stands between two that are used a little less and a little more."""
+    """The table of PR-61: the node is sorted between one that is used a little less and one that is used a little more."""
     counted = dict.fromkeys(weights or ("vcore", "memory"), 10**6)
     marks = {"less": utilisation - 0.001, "more": utilisation + 0.001}
     nodes = {name: (counted, dict.fromkeys(counted, round(it * 10**6))) for name, it in marks.items() if 0 <= it <= 1}

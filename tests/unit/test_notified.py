@@ -1,4 +1,4 @@
-"""Who was told what."""
+"""What was last reported of pending asks."""
 
 from ykactor.core.messages.asks import AllocationSpec, Ask
 from ykactor.core.queueing.notified import OVER_QUOTA, NotifiedAsks
@@ -9,7 +9,7 @@ def asked(key: str) -> Ask:
 
 
 def test_an_ask_is_in_one_place() -> None:
-    """Everybody begins as told nothing; who leaves is known no more."""
+    """Nothing is reported of a new ask; an ask that is dropped is forgotten."""
     first, second = asked("t1"), asked("t2")
     told = NotifiedAsks([first])
     told.add(second)

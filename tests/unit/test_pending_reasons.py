@@ -13,7 +13,7 @@ ONE_NODE = [node("n1", vcore=4)]
 
 
 def remarks(it: World, start: int = 0) -> list[str]:
-    """What owners of asks and applications were told since the ``start``-th fact."""
+    """What was reported of asks and applications since the ``start``-th fact."""
     told = []
     for fact in it.facts[start:]:
         if isinstance(fact, AskCondition):
@@ -24,7 +24,7 @@ def remarks(it: World, start: int = 0) -> list[str]:
 
 
 def test_told_once() -> None:
-    """An ask that is too large is told so once in ten passes, and once that it fits (EV-71)."""
+    """That an ask is too large is reported once in ten passes, and later once that it fits (EV-71)."""
     it = world(tree(queue("a", max={"vcore": 1})), ONE_NODE)
     it.send(app("app-1"), ask("t1", "app-1", vcore=2))
     for second in range(10):
@@ -35,7 +35,7 @@ def test_told_once() -> None:
 
 
 def test_everybody_in_line_is_told() -> None:
-    """Each ask of a line that fails is told, those that join it later as well, and those that leave it unplaced are not again."""
+    """Each ask of a class that fails is reported, also if it joins the class later; one that leaves it unplaced is not again."""
     it = world(tree(queue("a")), ONE_NODE)
     it.send(app("app-1"), *(ask(f"t{n}", "app-1", vcore=4) for n in range(3)), app("app-2"), ask("u1", "app-2", vcore=4))
     assert [message.split("'")[1] for message in remarks(it)] == ["t1", "t2", "u1"]
@@ -45,7 +45,7 @@ def test_everybody_in_line_is_told() -> None:
 
 
 def test_fits_but_finds_no_node() -> None:
-    """Enough in total, on no node alone: everybody in line is told that it fits the quota, which is no longer why it waits."""
+    """Enough in total, on no node alone: each ask of the class is reported as fitting the quota, and now waits for a node."""
     it = world(tree(queue("a")), ONE_NODE)
     it.send(app("app-1"), *(ask(f"t{n}", "app-1", vcore=3) for n in range(3)))
     told = len(it.facts)
@@ -54,7 +54,7 @@ def test_fits_but_finds_no_node() -> None:
 
 
 def test_others_take_what_it_waited_for() -> None:
-    """Who waits for a node is told that it does not fit any more when others have used what was left, also outside the walk."""
+    """An ask that waits for a node is reported as over quota when others have used what was left, also outside the walk."""
     it = world(tree(queue("a")), [node("n1", vcore=2), node("n2", vcore=2)])
     it.send(app("app-1"), ask("t1", "app-1", vcore=3), app("app-2"))
     assert remarks(it) == []
@@ -69,7 +69,7 @@ def test_others_take_what_it_waited_for() -> None:
 
 
 def test_limit_before_queue() -> None:
-    """An ask over a limit is not measured against its queue; what it was told of the queue stays (SC-148, QU-39)."""
+    """An ask over a limit is not checked against its queue; what was reported of the queue stays (SC-148, QU-39)."""
     it = world(tree(queue("a", max={"vcore": 1})), ONE_NODE)
     it.send(app("app-1"), ask("t1", "app-1", vcore=2))
     it.send(configure(tree(queue("a", max={"vcore": 1}, limits=[limit("alice", vcore=1)]))))
@@ -83,7 +83,7 @@ def test_limit_before_queue() -> None:
 
 
 def test_first_answer() -> None:
-    """EV-12: the first answer is told only when it is "cannot run"; the two gates answer for themselves."""
+    """EV-12: the first result is reported only when it is "cannot run"; the two gates are reported separately."""
     it = world(tree(queue("a", maxapplications=1, limits=[limit("alice", applications=1)])), ONE_NODE)
     it.send(app("app-1"), ask("t1", "app-1", vcore=1), app("app-2"), ask("u1", "app-2", vcore=1))
     assert remarks(it) == ["app-2 held QUEUE", "app-2 held QUOTA"]
@@ -92,7 +92,7 @@ def test_first_answer() -> None:
 
 
 def test_bounded() -> None:
-    """One plan tells no more than ``CONDITIONS_MAX``, in the order of the asks; placements come first."""
+    """One plan reports at most ``CONDITIONS_MAX``, in the order of the asks; placements come first."""
     count = 2 * CONDITIONS_MAX + 10
     it = world(tree(queue("a")), ONE_NODE)
     chunks: list[int] = []
@@ -111,7 +111,7 @@ def test_bounded() -> None:
 
 
 def test_what_was_true_for_a_moment_is_not_told() -> None:
-    """Room that comes and is gone before everybody in line was looked at is told to those who got it, and to nobody else."""
+    """Room that is used up before all asks of the class were checked is reported only of the asks that got it."""
     it = world(tree(queue("a")), ONE_NODE)
     it.send(app("app-1"), *(ask(f"t{n}", "app-1", vcore=4) for n in range(5)))
     told = len(it.facts)
@@ -120,7 +120,7 @@ def test_what_was_true_for_a_moment_is_not_told() -> None:
 
 
 def test_lines_that_are_over_are_not_looked_at() -> None:
-    """Whatever makes the lines of a leaf anew, as many are watched as there are; none when nobody waits any more."""
+    """Whenever the classes of a leaf are rebuilt, only existing ones are watched; none when nothing is pending any more."""
     texts = [tree(queue("a", p={"priority.offset": offset}), queue("b")) for offset in (0, 1)]
     it = world(texts[0], [node("n1", vcore=10), node("n2", vcore=10)])
     it.send(app("big", "root.b"), ask("b1", "big", vcore=6, requires="n1"), ask("b2", "big", vcore=6, requires="n2"))
@@ -153,7 +153,7 @@ def crowded(count: int, **keys: int) -> World:
 
 
 def test_looking_is_bounded() -> None:
-    """One plan looks at no more than ``LOOKS_MAX`` lines, counts that as work, and is at rest when all were looked at."""
+    """One plan checks at most ``LOOKS_MAX`` classes, counts that as work, and nothing is left to do when all were checked."""
     count = 2 * LOOKS_MAX + 10
     it = crowded(count)
     state, planner = it.direct.scheduler.state, Planner(it.direct.scheduler.state)
@@ -168,7 +168,7 @@ def test_looking_is_bounded() -> None:
 
 
 def test_an_application_is_told_once_what_holds_for_all_its_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However few lines a plan looks at, nothing is told and taken back in between."""
+    """However few classes a plan checks, nothing is reported and taken back in between."""
     monkeypatch.setattr(module, "LOOKS_MAX", 1)
     it = crowded(3, maxapplications=1)
     it.send(app("app-2"), ask("u1", "app-2", vcore=1))

@@ -22,7 +22,7 @@ def real(key, **more):
 
 
 def room(*said, confirms=False, **options):
-    """A gang of two placeholders on n1; n2 is free. The resource manager confirms nothing unless told so."""
+    """A gang of two placeholders on n1; n2 is free. The resource manager confirms nothing unless the test says so."""
     it = world(TEXT, [node("n1", vcore=10), node("n2", vcore=10)], confirms=confirms, **options)
     it.given(*said, app("gang", "root.g", placeholders={"vcore": 2}), holder("p1"), holder("p2"))
     return it
@@ -175,7 +175,7 @@ def asks_removed(it, *said):
 
 
 def test_the_task_is_cancelled_on_the_same_node():
-    """The removal of its ask is told (EV-69), also when all tasks are released with it, or its application ends."""
+    """The removal of its ask is published (EV-69), also when all tasks are released with it, or its application ends."""
     said = release("t1", "gang"), release(None, "gang"), remove("gang")
     removed = []
     for word in said:
@@ -254,7 +254,7 @@ def test_what_changes_no_node_makes_nobody_look_again():
 
 
 def test_many_held_asks_cost_one_look():
-    """Asks of one group and shape fare alike: one remark, one question, however many wait."""
+    """Asks of one group and shape succeed or fail together: one report, one question, however many wait."""
     it = room()
     it.send(*(real(f"t{number}") for number in range(50)))
     it.expect("gpu instead on n1?")

@@ -111,7 +111,7 @@ def test_a_required_node_is_asked_about_alone(it):
     assert it.why("t1") == "no node that has room for it may run it: no gpu (1x)"
 
 
-# ---- nodes that are kept for an ask
+# ---- nodes that are reserved for an ask
 
 
 def kept_for(it):
@@ -174,7 +174,7 @@ def test_no_answer_in_time_counts_as_refused(it):
 
 
 def test_a_dead_answerer_is_asked_again_at_growing_distances(it):
-    """The ask is refused meanwhile, and the owner told (SC-155)."""
+    """The ask is refused meanwhile, and this is reported (SC-155)."""
     it.send(gpu("t1"))
     it.wait(3000)
     times = [fact.at_ns // 10**9 for fact in it.facts if isinstance(fact, PredicatesAsked)]

@@ -1,4 +1,4 @@
-"""A node kept for an ask that fits on none, and for one that requires it."""
+"""A node reserved for an ask that fits on none, and for one that requires the node."""
 
 from typing import Any
 
@@ -171,7 +171,7 @@ def test_reserved_asks_in_the_order_of_their_applications() -> None:
 
 
 def test_own_node_before_others() -> None:
-    """SC-150: a node that is kept for one of the application's asks before any other node."""
+    """SC-150: a node that is reserved for one of the application's asks before any other node."""
     it = reserved()
     it.send(node("n3", vcore=10, memory=10), release("f3", "filler"))
     assert "big on n2" in it.heard()
@@ -207,7 +207,7 @@ def test_t6_an_ask_that_requires_the_node() -> None:
 
 
 def test_t15_drained() -> None:
-    """A node that becomes unschedulable is kept for nobody but asks that require it (SC-61)."""
+    """A node that becomes unschedulable stays reserved only for asks that require it (SC-61)."""
     it = reserved()
     it.given(app("app-2"), ask("pinned", "app-2", vcore=8, requires="n1", priority=-1))  # nobody goes for it
     it.send(node("n2", "DRAIN_NODE"))
@@ -257,7 +257,7 @@ def test_resized() -> None:
 
 
 def test_a_move_keeps_it() -> None:
-    """A moved application keeps its asks and what is kept for them."""
+    """A moved application keeps its asks and their reservations."""
     it = fragmented(tree(queue("a"), queue("b")))
     it.given(app("app-1"), big())
     it.given(at=2)
@@ -275,7 +275,7 @@ def test_reload_keeps_it() -> None:
 
 
 def test_accepted_application_with_a_reservation_holds_a_slot() -> None:
-    """SC-24, QU-54: who has a node kept for it has begun; no other application takes its place."""
+    """SC-24, QU-54: an application with a reservation has started; no other application takes its slot."""
     it = fragmented(tree(queue("a"), queue("b", maxapplications=1)))
     it.given(app("app-1", "root.b"), big(), at=0)
     it.given(at=2)
@@ -324,7 +324,7 @@ def test_configured_max_counts() -> None:
 
 
 def test_several_reserve_one_node() -> None:
-    """SC-77: the small one would fit now, but lines up behind the first; both are served in order when there is room."""
+    """SC-77: the small ask would fit now, but has to reserve behind the first; both are placed in order when there is room."""
     it = world(LEAF, [node("n1", vcore=10)])
     it.given(app("filler"), ask("f1", "filler", vcore=8, on="n1"), ask("f2", "filler", vcore=1, on="n1"))
     it.given(app("app-1"), app("app-2"))

@@ -51,7 +51,7 @@ WRONG = ["=a", "zone=a b", "zone in a", "zone in (a", "!", "a,,b", "zone in (a;b
 
 @pytest.mark.parametrize("text", WRONG)
 def test_what_is_no_selector(text: str) -> None:
-    """The message shows where reading stopped, and what could stand there."""
+    """The message shows where reading stopped, and what is allowed there."""
     with pytest.raises(SelectorError, match="expected"):
         parse(text)
 

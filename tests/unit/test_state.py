@@ -116,7 +116,7 @@ def test_pending_follows_every_change() -> None:
 
 
 def test_placement_by_the_resource_manager() -> None:
-    """A waiting ask that comes with a node is allocated there without checks and waits no more (AP-112)."""
+    """A waiting ask that comes with a node is allocated there without checks and is no longer pending (AP-112)."""
     it = stuck(tree(queue("a", **A)))
     it.send(ask("t1", "app-1", on="n1", vcore=6))
     it.expect("app-1 Starting", "t1 on n1")

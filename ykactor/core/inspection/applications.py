@@ -102,9 +102,9 @@ def _gang(where: str, application: Application, waiting: PendingApplication) -> 
     asks = application.asks.values()
     held = [ask for ask in asks if ask.spec.task_group_name in gang.open_groups and not ask.spec.placeholder]
     yield from differs(where, "who waits for placeholders", gang.held.items(), sorted(held, key=order_of))
-    free = {holder.spec.allocation_key for holders in gang.free.values() for holder, _ in holders.items()}
-    yield from differs(where, "the placeholders to replace", free, placeholders.keys() - application.gang.released)
-    yield from differs(where, "what was secured", pruned(gang.secured), pruned(application.gang.secured))
+    replaceable = {placeholder.spec.allocation_key for some in gang.replaceable.values() for placeholder, _ in some.items()}
+    yield from differs(where, "the placeholders to replace", replaceable, placeholders.keys() - application.gang.released)
+    yield from differs(where, "what was secured", pruned(gang.allocated_ever), pruned(application.gang.allocated_ever))
 
 
 def _priority(application: Application) -> Priority:

@@ -14,7 +14,7 @@ from ykactor.core.messages.planned import Cancellation, Eviction, Replacement
 from ykactor.core.messages.states import COUNTED_AS_RUNNING, ApplicationState, after_allocation
 from ykactor.core.nodes.index import IndexedNode
 from ykactor.core.queueing.pending import PendingApplication
-from ykactor.core.queueing.task_groups import Holder
+from ykactor.core.queueing.task_groups import PlacedPlaceholder
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.state.state import SchedulerState
@@ -99,7 +99,7 @@ class ReplacementOrder(Struct, gc=False):
     planned: Replacement
     leaf: QueueNode
     application: PendingApplication
-    holder: Holder
+    holder: PlacedPlaceholder
     node: IndexedNode | None = None
 
     @property

@@ -13,7 +13,7 @@ from ykactor.core.nodes.predicate_client import PredicateClient
 from ykactor.core.planner.orders import CancellationOrder, ReplacementOrder
 from ykactor.core.planner.plan import Plan
 from ykactor.core.queueing.pending import PendingApplication
-from ykactor.core.queueing.task_groups import Holder
+from ykactor.core.queueing.task_groups import PlacedPlaceholder
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.resources import fits, text
@@ -70,7 +70,7 @@ class PlaceholderStep:
                 continue
             tried.add(kind)
             unknown, refused = [], False
-            for holder in gang.holders(ask):
+            for holder in gang.placeholders_for(ask):
                 placeholder, node_id = holder
                 if not fits(placeholder.spec.resource, ask.spec.resource):
                     message = _too_small(placeholder, ask)
@@ -91,7 +91,7 @@ class PlaceholderStep:
         return moving is not None and is_known and self._replace_elsewhere(plan, leaf, application, *moving)
 
     def _replace_elsewhere(
-        self, plan: Plan, leaf: QueueNode, application: PendingApplication, ask: Ask, holder: Holder
+        self, plan: Plan, leaf: QueueNode, application: PendingApplication, ask: Ask, holder: PlacedPlaceholder
     ) -> bool:
         shape = shape_of(ask.spec)
         node = self._find(shape)
@@ -119,7 +119,7 @@ def _replace(
     leaf: QueueNode,
     application: PendingApplication,
     ask: Ask,
-    holder: Holder,
+    holder: PlacedPlaceholder,
     node: IndexedNode | None = None,
 ) -> None:
     replacement = Replacement(ask, holder[0].spec.allocation_key, holder[1] if node is None else node.node_id)

@@ -70,7 +70,7 @@ class Planner:
         with suppress(PlanEnds):  # what was parked on the way stays parked: the next plan goes on from here
             self._walk(plan)
         if plan.at_rest:
-            plan.report(*state.pending_reasons.tell(plan.now_ns))
+            plan.report(*state.pending_reasons.report(plan.now_ns))
             plan.at_rest = not state.pending_reasons
         plan.at_rest = plan.at_rest and not self._unschedulable.put_off
 

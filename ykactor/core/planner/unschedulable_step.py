@@ -66,15 +66,15 @@ class UnschedulableStep:
         leaf, ask_class = self._state.leaf_of(application), queue.ask_class
         order, now_ns = leaf.applications, plan.now_ns
         assert ask_class is not None
-        acts_ns = self._turns(plan, leaf, queue, ask_class, is_without_node=is_without_node)
-        if acts_ns is None:
+        eligible_ns = self._turns(plan, leaf, queue, ask_class, is_without_node=is_without_node)
+        if eligible_ns is None:
             self._state.park(leaf, ask_class)
             return False
-        order.get_stuck(ask_class)
+        order.mark_stuck(ask_class)
         self._state.note_eligible()
-        ask, _ = queue.first_acting(now_ns, acts_ns)
+        ask, _ = queue.first_eligible(now_ns, eligible_ns)
         if ask is None:
-            at_ns = order.hand_over(ask_class, now_ns, acts_ns)
+            at_ns = order.hand_over(ask_class, now_ns, eligible_ns)
             if at_ns > now_ns:
                 self._state.park(leaf, ask_class)
                 self._state.note_eligible(at_ns)
@@ -121,13 +121,13 @@ class UnschedulableStep:
         is_exhausted = self._attempts.get(leaf, 0) >= ATTEMPTS_MAX
         attempts_from_ns = now_ns + PASS_NS if is_exhausted else 0
 
-        def acts_ns(ask: Ask) -> int:
+        def eligible_ns(ask: Ask) -> int:
             if preempts_ns == NEVER:
                 return ask.since_ns + reserves_ns
             attempt_ns = max(ask.since_ns + preempts_ns, preemptions.next_attempt_ns(ask), attempts_from_ns)
             return min(ask.since_ns + reserves_ns, attempt_ns)
 
-        return acts_ns
+        return eligible_ns
 
     def _node_to_reserve(self, plan: Plan, queue: AskQueue) -> IndexedNode | None:
         """The node to reserve (SC-51), if the resource manager lets the asks run there (SC-53)."""
