@@ -1,4 +1,4 @@
-"""``sim/openb.py`` and ``surfaces/convert.py``: a production trace as a scenario."""
+"""``sim/openb.py`` and ``surfaces/cli/convert.py``: a production trace as a scenario."""
 
 import json
 from pathlib import Path

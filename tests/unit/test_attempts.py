@@ -1,4 +1,4 @@
-"""The books of preemption, and what is told of them (``core/preemptions.py``, ``wire/preemptions.py``)."""
+"""The books of preemption, and what is told of them (PE-95)."""
 
 from io import StringIO
 from typing import Any

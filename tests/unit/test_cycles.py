@@ -1,4 +1,4 @@
-"""Preemption does not go round in circles (``core/loops.py``)."""
+"""Preemption does not go round in circles (PE-94)."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""What is left to asks for which there is no room (``core/lastresorts.py``)."""
+"""What is left to asks for which there is no room (``core/planner/unschedulable_step.py``)."""
 
 import pytest
 from world import app, ask, node, queue, tree, world
