@@ -51,7 +51,7 @@ def preemptions(registry: Registry, state: SchedulerState) -> Iterator[str]:
             if amount > account.allocated.get(name, 0):
                 yield f"{where}: is preempting {amount} {name}, more than it uses"
     waits = {(name, key) for name, application in applications.items() for key in application.asks}
-    for identity in books.attempts.keys() - waits:
+    for identity in books.last_attempts.keys() - waits:
         yield f"attempt of {identity}: it does not wait"
     for giver, taker, name in books.cycle_guard.circles():
         yield f"preemption: {giver} and {taker} have taken {name} from each other, expected one direction"

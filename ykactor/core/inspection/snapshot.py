@@ -175,7 +175,7 @@ def _keeps(state: SchedulerState, reservation: Reservation) -> str:
     attempt = state.preemptions.by_ask.get(ask_id(reservation.ask))
     if attempt is not None:
         return f"node {reservation.node.node_id} is kept for it; {_progress(attempt)}"
-    tried = state.preemptions.attempt_of(reservation.ask)
+    tried = state.preemptions.last_attempt(reservation.ask)
     came_of_it = f"; {tried.why}" if tried is not None and tried.why else ""
     return f"node {reservation.node.node_id} is kept for it until it has room{came_of_it}"
 
@@ -204,7 +204,7 @@ def _attempts(state: SchedulerState, ask: Ask) -> dict[str, Any]:
         return {}
     if ask_id(ask) in state.preemptions.by_ask:
         return {}
-    tried, properties = state.preemptions.attempt_of(ask), state.applications[ask.spec.application_id].leaf.config.properties
+    tried, properties = state.preemptions.last_attempt(ask), state.applications[ask.spec.application_id].leaf.config.properties
     next_ns = max(ask.since_ns + properties.preemption_delay_ns, state.preemptions.next_attempt_ns(ask))
     return {"lastAttempt": None if tried is None else tried.at_ns, "nextAttempt": next_ns}
 

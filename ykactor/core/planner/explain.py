@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ykactor.core.messages.states import ApplicationState
-from ykactor.core.preemption.attempts import Preemptions
+from ykactor.core.preemption.attempts import PreemptionAttempts
 from ykactor.core.queueing.equivalence import AskQueue
 from ykactor.core.queueing.pending import AskClass, PendingApplication
 from ykactor.core.quota.limits import Tracker
 
 
-def explain(application: PendingApplication, queue: AskQueue, preemptions: Preemptions) -> str:
+def explain(application: PendingApplication, queue: AskQueue, preemptions: PreemptionAttempts) -> str:
     """Why the asks of ``queue`` of ``application`` wait, in words and with present numbers, for people."""
     if application.backoff_ns:
         return "too many asks of the application fit nowhere: it is left alone for a while (application.unschedasks.backoff)"
@@ -17,7 +17,7 @@ def explain(application: PendingApplication, queue: AskQueue, preemptions: Preem
         return "the application is Failing: it ends when the resource manager has confirmed its releases"
     if queue.ask_class is None:
         return "another application of the queue starts first (stateaware)"
-    shortage, tried = _shortage(queue, queue.ask_class), preemptions.attempt_of(queue.first())
+    shortage, tried = _shortage(queue, queue.ask_class), preemptions.last_attempt(queue.first())
     return f"{shortage}; {tried.why}" if tried is not None and tried.why else shortage
 
 

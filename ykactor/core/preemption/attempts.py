@@ -69,7 +69,7 @@ class Counts(Struct):
         add_to(self.work_lost, entry.work_lost)
 
 
-class Preemptions:
+class PreemptionAttempts:
     """All attempts of a partition, their victims, and the attempts of asks that wait."""
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ class Preemptions:
         self.counts = Counts()
         self.cycle_guard = CycleGuard()
         #: The last attempt of asks that wait; of one that requires its node: the last in vain.
-        self.attempts: dict[AskID, LastAttempt] = {}
+        self.last_attempts: dict[AskID, LastAttempt] = {}
 
     def begin(self, leaf: QueueUsage, application: PendingApplication, ask: Ask, claim: Resource) -> None:
         """An ask has others go for it."""
@@ -162,17 +162,17 @@ class Preemptions:
 
     def note_attempt(self, now_ns: int, ask: Ask, why: str = "") -> None:
         """The ask tried; ``why`` it was in vain, if it was."""
-        self.attempts[ask_id(ask)] = LastAttempt(now_ns, why)
+        self.last_attempts[ask_id(ask)] = LastAttempt(now_ns, why)
 
-    def attempt_of(self, ask: Ask) -> LastAttempt | None:
+    def last_attempt(self, ask: Ask) -> LastAttempt | None:
         """The last attempt of an ask that waits."""
-        return self.attempts.get(ask_id(ask))
+        return self.last_attempts.get(ask_id(ask))
 
     def next_attempt_ns(self, ask: Ask) -> int:
         """When it may try again; 0 for one that has not tried."""
-        tried = self.attempts.get(ask_id(ask))
+        tried = self.last_attempts.get(ask_id(ask))
         return 0 if tried is None else tried.at_ns + RETRY_NS
 
     def forget(self, ask: Ask) -> None:
         """The ask waits no more."""
-        self.attempts.pop(ask_id(ask), None)
+        self.last_attempts.pop(ask_id(ask), None)

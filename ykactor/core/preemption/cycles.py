@@ -32,7 +32,7 @@ from ykactor.core.messages.facts import (
 from ykactor.core.values.ids import QueuePath
 
 #: What owners report that changes from outside what queues may have of each other; ends of tasks are told apart in
-#: ``Preemptions.confirm``.
+#: ``PreemptionAttempts.confirm``.
 OUTSIDE = frozenset(
     {
         Allocated,
