@@ -34,7 +34,7 @@ def preemptions(registry: Registry, state: SchedulerState) -> Iterator[str]:
         leaf = application.leaf
         yield from differs(where, "the application", attempt.application, application)
         yield from differs(where, "the ask", application.reserving.get(identity[1]), attempt.ask)
-        yield from differs(where, "whether it is won", attempt.won_ns is not None, not attempt.waits_for)
+        yield from differs(where, "whether it is won", attempt.room_made_ns is not None, not attempt.waits_for)
         for victim in attempt.waits_for:
             if victim not in books.victims or books.victims[victim][1] != identity:
                 yield f"{where}: waits for {victim}, which has gone or goes for somebody else"

@@ -28,7 +28,7 @@ class PreemptionAttempt(Struct):
     Attributes:
         claim: what it wants, as counted in its queues; nothing for one that requires its node, which follows no guarantees.
         waits_for: victims that have not gone yet; there were ``victims_count`` in all.
-        won_ns: when the last of them went.
+        room_made_ns: when the last of them went.
     """
 
     ask: Ask
@@ -36,7 +36,7 @@ class PreemptionAttempt(Struct):
     claim: Resource
     waits_for: dict[AskID, None]
     victims_count: int = 0
-    won_ns: int | None = None
+    room_made_ns: int | None = None
 
 
 class LastAttempt(Struct, frozen=True, gc=False):
@@ -132,7 +132,7 @@ class PreemptionAttempts:
         if attempt is not None and ask_id(task) in attempt.waits_for:  # not of an earlier attempt of the ask
             del attempt.waits_for[ask_id(task)]
             if not attempt.waits_for:
-                attempt.won_ns = at_ns
+                attempt.room_made_ns = at_ns
         return True
 
     def move(self, leaf: QueueUsage, to_leaf: QueueUsage, application: PendingApplication) -> None:
@@ -150,12 +150,12 @@ class PreemptionAttempts:
     def overdue(self, now_ns: int) -> Iterator[PreemptionAttempt]:
         """Whose victims have all gone a while ago although the ask still waits (PE-55)."""
         for attempt in list(self.by_ask.values()):
-            if attempt.won_ns is not None and attempt.won_ns + RETRY_NS <= now_ns:
+            if attempt.room_made_ns is not None and attempt.room_made_ns + RETRY_NS <= now_ns:
                 yield attempt
 
     def next_ns(self) -> int | None:
         """When the next attempt is overdue."""
-        times = [attempt.won_ns + RETRY_NS for attempt in self.by_ask.values() if attempt.won_ns is not None]
+        times = [attempt.room_made_ns + RETRY_NS for attempt in self.by_ask.values() if attempt.room_made_ns is not None]
         return min(times, default=None)
 
     # ---- attempts
