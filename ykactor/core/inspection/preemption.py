@@ -53,7 +53,7 @@ def preemptions(registry: Registry, state: SchedulerState) -> Iterator[str]:
     waits = {(name, key) for name, application in applications.items() for key in application.asks}
     for identity in books.last_attempts.keys() - waits:
         yield f"attempt of {identity}: it does not wait"
-    for giver, taker, name in books.cycle_guard.circles():
+    for giver, taker, name in books.cycle_guard.cycles():
         yield f"preemption: {giver} and {taker} have taken {name} from each other, expected one direction"
 
 

@@ -91,12 +91,12 @@ class Preemptor:
 
     def _note_exchange(self, leaf: QueueNode, victims: list[Victim], lacking: list[str]) -> str:
         """Note what the queue takes of what it has too little of; returns why it may not, and then nothing is noted."""
-        cycles = self._state.preemptions.cycle_guard
+        cycle_guard = self._state.preemptions.cycle_guard
         for victim in victims:
-            if objection := cycles.objection(victim.leaf.path, leaf.path, _used(victim.task, lacking)):
+            if objection := cycle_guard.objection(victim.leaf.path, leaf.path, _used(victim.task, lacking)):
                 return objection
         for victim in victims:
-            cycles.note(victim.leaf.path, leaf.path, _used(victim.task, lacking))
+            cycle_guard.note(victim.leaf.path, leaf.path, _used(victim.task, lacking))
         return ""
 
     def _refuse(self, plan: Plan, leaf: QueueNode, ask: Ask, why: str) -> None:

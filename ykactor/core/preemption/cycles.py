@@ -80,6 +80,6 @@ class CycleGuard:
         """Something has changed from outside: all may begin again."""
         self._taken.clear()
 
-    def circles(self) -> Iterator[tuple[QueuePath, QueuePath, str]]:
+    def cycles(self) -> Iterator[tuple[QueuePath, QueuePath, str]]:
         """Pairs that have taken the same type from each other; there are none."""
         return ((victim, preemptor, name) for victim, preemptor, name in self._taken if (preemptor, victim, name) in self._taken)
