@@ -26,7 +26,7 @@ REJECTED_MAX = 5
 #: What putting the tasks of a node in order costs that has changed, in looks at a node: for the node, and for each task.
 LIST_WORK, TASK_WORK = 20, 6
 #: Kinds of tasks that nodes share; more are not remembered.
-KINDS_MAX = 100_000
+TASK_KINDS_MAX = 100_000
 
 
 class Victim(Struct, frozen=True, gc=False):
@@ -61,7 +61,7 @@ def _age_rank(created_ns: int, *, has_room: bool) -> int:
     return -created_ns if has_room else 0
 
 
-class Kind:
+class TaskKind:
     """Tasks of one application that have the same priority and size: if the laws forbid one to go, they forbid all.
 
     Attributes:
@@ -81,7 +81,7 @@ class NodeTasks:
         kinds: which kinds of tasks there are.
     """
 
-    def __init__(self, core: NodeCore, kind_of: Callable[[Ask], Kind]) -> None:
+    def __init__(self, core: NodeCore, kind_of: Callable[[Ask], TaskKind]) -> None:
         self.revision = core.revision
         self.tasks = sorted(core.allocations.values(), key=_order)
         self.kinds = tuple(dict.fromkeys(map(kind_of, self.tasks)))
@@ -122,7 +122,7 @@ class Tasks:
         self._core_of = core_of
         #: By node and not by name: another one may come under the name of one that went.
         self._lists: WeakKeyDictionary[NodeCore, NodeTasks] = WeakKeyDictionary()
-        self._kinds: dict[tuple[str, int, tuple[tuple[str, int], ...]], Kind] = {}
+        self._kinds: dict[tuple[str, int, tuple[tuple[str, int], ...]], TaskKind] = {}
 
     def on(self, node_id: NodeID, spend: Callable[[int], None]) -> NodeTasks:
         """The tasks of a node; ``spend`` is told what it costs to look, before it is done."""
@@ -133,14 +133,14 @@ class Tasks:
             found = self._lists[core] = NodeTasks(core, self._kind_of)
         return found
 
-    def _kind_of(self, task: Ask) -> Kind:
+    def _kind_of(self, task: Ask) -> TaskKind:
         spec = task.spec
         key = spec.application_id, spec.priority, tuple(spec.resource.items())
         found = self._kinds.get(key)
         if found is None:
-            if len(self._kinds) >= KINDS_MAX:  # those in use live on with their nodes
+            if len(self._kinds) >= TASK_KINDS_MAX:  # those in use live on with their nodes
                 self._kinds.clear()
-            found = self._kinds[key] = Kind(task)
+            found = self._kinds[key] = TaskKind(task)
         return found
 
 
@@ -211,7 +211,7 @@ class Search:
         #: (queue, priority) -> whether its tasks of that priority may be victims.
         self._allowed: dict[tuple[QueueUsage, int], bool] = {}
         #: Whether tasks of a kind could be victims, if they were the only ones.
-        self._could_go: dict[Kind, bool] = {}
+        self._could_go: dict[TaskKind, bool] = {}
         #: Nodes that were looked at and why they were not chosen, the best first.
         self.rejected: list[tuple[NodeID, str]] = []
 
