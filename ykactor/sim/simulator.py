@@ -156,12 +156,12 @@ async def _carry_out(step: Step, partitions: Partitions, record: _Record, at_ns:
 
 
 async def _administer(request: Request, partitions: Partitions, record: _Record, at_ns: int) -> None:
-    answered = trio.Event()
+    done = trio.Event()
 
     def on_done(_: PartitionName, refusal: str) -> None:
         if refusal:
             record.refuse(at_ns, refusal)
-        answered.set()
+        done.set()
 
     try:
         name = requests.running(request.partition, partitions.inboxes)
@@ -169,7 +169,7 @@ async def _administer(request: Request, partitions: Partitions, record: _Record,
         record.refuse(at_ns, error.message)
         return
     await partitions.inboxes[name].put(Administer(request.administration, on_done, more_follows=True))
-    await answered.wait()
+    await done.wait()
 
 
 async def _settle(partitions: Partitions, *, more_follows: bool = False) -> None:

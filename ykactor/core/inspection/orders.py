@@ -53,22 +53,22 @@ def _leaf_order(leaf: QueueNode, applications: list[PendingApplication]) -> Iter
         for application in applications:
             if application.state in _BEGINNING and application is not chosen:
                 keys[application] = None
-    standing: dict[ClassKey, set[ApplicationID]] = {}
+    expected_in: dict[ClassKey, set[ApplicationID]] = {}
     for application, key in keys.items():
         where = f"waiting application {application.application_id}"
         yield from differs(where, "the place", application.sort_key, key)
         for shape, queue in application.queues.items():
             class_key = order.class_key(application, queue, application.slots_needed())
-            stands = key is not None and not application.backoff_ns
-            expected = order.classes.get(class_key) if stands else None
+            is_member = key is not None and not application.backoff_ns
+            expected = order.classes.get(class_key) if is_member else None
             yield from differs(where, f"its class for {shape}", queue.ask_class, expected)
-            if stands:
-                standing.setdefault(class_key, set()).add(application.application_id)
-    yield from differs(f"account {leaf.path}", "the set of classes", set(order.classes), set(standing))
+            if is_member:
+                expected_in.setdefault(class_key, set()).add(application.application_id)
+    yield from differs(f"account {leaf.path}", "the set of classes", set(order.classes), set(expected_in))
     for class_key, ask_class in order.classes.items():
         places = ask_class.places()
         members = {application.application_id for application in places}
-        yield from differs(f"account {leaf.path}", f"who stands in ask_class {class_key}", members, standing.get(class_key))
+        yield from differs(f"account {leaf.path}", f"who stands in ask_class {class_key}", members, expected_in.get(class_key))
         for application, place in places.items():
             if application.sort_key is not None and place > application.sort_key:
                 yield f"waiting application {application.application_id}: stands at {place}, expected {application.sort_key}"
