@@ -39,7 +39,7 @@ class Contest(Struct):
 
     fact: Preempted
     waits_for: set[AskID]
-    won_ns: int = 0
+    room_made_ns: int = 0
     ended_ns: int = 0
     outcome: str = ""
 
@@ -91,7 +91,7 @@ class Watch:
         for contest in self.contests.values():
             if identity in contest.waits_for:
                 contest.waits_for.discard(identity)
-                contest.won_ns = at_ns
+                contest.room_made_ns = at_ns
 
     def _end(self, at_ns: int, identity: AskID, outcome: str) -> None:
         contest = self.contests.pop(identity, None)
@@ -101,7 +101,7 @@ class Watch:
     def let_time_pass(self, now_ns: int) -> None:
         """PE-55: all have gone 15 s ago, and the ask still waits."""
         for identity, contest in list(self.contests.items()):
-            if not contest.waits_for and now_ns >= contest.won_ns + 15 * S_NS:
+            if not contest.waits_for and now_ns >= contest.room_made_ns + 15 * S_NS:
                 self._end(now_ns, identity, "no room")
 
 

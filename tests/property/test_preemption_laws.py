@@ -355,7 +355,7 @@ def test_whatever_happens(seed: int) -> None:
     cluster = play_rough(seed)
     state = cluster.it.direct.scheduler.state
     books = state.preemptions
-    assert (books.by_ask, books.victims, books.attempts) == ({}, {}, {})
+    assert (books.by_ask, books.victims, books.last_attempts) == ({}, {}, {})
     for account in state.tree.nodes.values():
         assert not any(account.preempting.values())
         assert not any(account.claims.values())

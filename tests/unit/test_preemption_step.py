@@ -102,7 +102,7 @@ def test_ten_attempts_of_a_leaf_in_a_pass() -> None:
     it = full(priority=5)
     it.given(*(wants(f"w{n}", vcore=2 + n % 5) for n in range(12)))
     it.run(30.05)
-    tried = it.direct.scheduler.state.preemptions.attempts
+    tried = it.direct.scheduler.state.preemptions.last_attempts
     assert len(tried) == 10
     it.run(30.2)
     assert len(tried) == 12

@@ -17,7 +17,7 @@ from ykactor.core.messages.states import WINDING_UP, ApplicationState
 from ykactor.core.nodes.index import IndexedNode, NodeIndex
 from ykactor.core.nodes.reservations import Reservation, Reservations
 from ykactor.core.objects.registry import Registry
-from ykactor.core.preemption.attempts import Preemptions
+from ykactor.core.preemption.attempts import PreemptionAttempts
 from ykactor.core.preemption.quota_clocks import QuotaClocks
 from ykactor.core.queueing.pending import AskClass, PendingApplication
 from ykactor.core.queueing.tree import QueueNode, QueueTree
@@ -59,7 +59,7 @@ class SchedulerState:
         self.applications: dict[ApplicationID, PendingApplication] = {}
         self.trackers = Trackers()
         self.reservations = Reservations(self.nodes)
-        self.preemptions = Preemptions()
+        self.preemptions = PreemptionAttempts()
         self.clocks = QuotaClocks()
         self.pending_reasons = PendingReasons(self.tree.effort)
         self.pairs = GangPairs(self.nodes)
