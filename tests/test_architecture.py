@@ -71,6 +71,14 @@ def test_imports_point_one_way(source: str) -> None:
     assert own(source) <= MAY_IMPORT[layer(source)]
 
 
+@pytest.mark.parametrize(("package", "other"), [("si", "queuefile"), ("queuefile", "si")])
+def test_the_interface_and_the_queue_file_are_independent(package: str, other: str) -> None:
+    """``wire/si`` and ``wire/queuefile`` do not import each other."""
+    sources = [source for source in SOURCES if source.startswith(f"wire/{package}/")]
+    assert sources
+    assert not [name for source in sources for name in imports(source) if name.startswith(f"ykactor.wire.{other}")]
+
+
 @pytest.mark.parametrize("source", in_layers("core"))
 def test_core_needs_only_the_standard_library_and_msgspec(source: str) -> None:
     """What is decided does not depend on how the program runs."""

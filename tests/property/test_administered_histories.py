@@ -16,7 +16,7 @@ from ykactor.core.inspection.snapshot import partition_state
 from ykactor.core.messages.facts import ApplicationMoved, ReleaseStarted, RequestRefused
 from ykactor.core.messages.submissions import Administration, MoveApplication, Submission, TerminateApplication
 from ykactor.core.values.ids import ApplicationID
-from ykactor.wire.si.responses import decision_log
+from ykactor.wire.decision_log import decision_log
 
 
 class Administered(World):

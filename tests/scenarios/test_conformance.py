@@ -23,7 +23,7 @@ from ykactor.sim.direct import DirectPartition, DirectPartitions
 from ykactor.sim.script import Work, addressed, instants
 from ykactor.sim.simulator import play
 from ykactor.wire import queuefile, scenario
-from ykactor.wire.si.responses import decision_lines
+from ykactor.wire.decision_log import decision_lines
 
 RECORDINGS = Path(__file__).resolve().parents[3] / "shared" / "conformance"
 #: What this release claims to decide alike.

@@ -17,9 +17,9 @@ from ykactor.core.values.ids import AllocationKey, QueuePath
 from ykactor.sim.simulator import Outcome, simulate, simulate_directly
 from ykactor.sim.summary import Summary, print_report
 from ykactor.surfaces.environment import reserves_nodes
+from ykactor.wire.decision_log import decision_log
 from ykactor.wire.queuefile.load import ConfigError
 from ykactor.wire.scenario import Scenario, ScenarioError, load
-from ykactor.wire.si.responses import decision_log
 
 #: Opened before the run: a long one should not end with a file that cannot be written.
 _OUTPUT = click.File("wb", lazy=False)
