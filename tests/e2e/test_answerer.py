@@ -134,5 +134,5 @@ async def test_a_scenario_answers(tmp_path):
     story.write_bytes(b"\n".join(map(msgspec.json.encode, [header, *messages])))
     async with real_daemon() as daemon:
         printed, _ = await run_command("submit", story, "--url", daemon.url, "--speed", "5")
-    asked, allocated = (printed.index(text) for text in ("asked whether gpu may run on n1", "allocated t1 of app-1 on n1"))
+    asked, allocated = (printed.index(text) for text in ("predicate check: may gpu run on n1", "allocated t1 of app-1 on n1"))
     assert asked < allocated
