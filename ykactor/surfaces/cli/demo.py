@@ -26,7 +26,7 @@ RM_ID = "ykactor-submit"
 @click.command()
 @click.option("--ws", "address", type=Address(), default=DEFAULT_ADDRESS, show_default=True, help="Where the daemon listens.")
 def command(address: tuple[str, int]) -> None:
-    """Start a daemon, run a small workload on it, and print its events until interrupted."""
+    """Run a daemon with a small workload and print its events."""
     configure("warning", sys.stderr)
     with resources.as_file(resources.files("ykactor.sim") / "demo.yaml") as path:
         scenario = load(path)

@@ -35,7 +35,7 @@ def command(
     kinds: tuple[str, ...],
     output: str,
 ) -> None:
-    """Follow the events of the daemon at URL until interrupted.
+    """Print the events of the daemon at URL until interrupted.
 
     Columns: time, sequence number, type, change, detail, object, reference, resource, message. A lost connection is opened
     again; a line on standard error says so, and whether events may be missing.

@@ -44,7 +44,7 @@ class Address(click.ParamType[tuple[str, int]]):
 
 @click.command()
 @click.option("--config", "config_path", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-              help="The queue file, which is read again when it changes. Default: a queue for each value of the tag namespace.")
+              help="The queue file, which is read again when it changes. Default: the built-in one, a queue for each namespace.")
 @click.option("--state-dir", type=click.Path(file_okay=False, path_type=Path),
               help="The directory for a post-mortem report if the daemon crashes.")
 @click.option("--ws", "address", type=Address(), default=DEFAULT_ADDRESS, show_default=True,

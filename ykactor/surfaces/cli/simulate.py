@@ -31,10 +31,10 @@ _OUTPUT = click.File("wb", lazy=False)
 @click.option("--final", type=_OUTPUT, help="Write the final state to this file, as JSON.")
 @click.option("--oracle", is_flag=True, help="Use a direct loop instead of the actors; the decisions are the same.")
 def command(scenario: Path, decisions: BinaryIO | None, final: BinaryIO | None, oracle: bool) -> None:
-    """Run the SCENARIO file (YAML, JSON or JSON Lines) through the scheduler on a virtual clock.
+    """Run the SCENARIO file on a virtual clock.
 
-    Prints a summary: what was placed, what is pending and why, utilisation and waiting times. Messages of the scenario that
-    were refused are printed on standard error.
+    The file is YAML, JSON or JSON Lines. Prints a summary: what was placed, what is pending and why, utilisation and waiting
+    times. Messages of the scenario that were refused are printed on standard error.
     """
     try:
         outcome = _run(load(scenario), oracle)

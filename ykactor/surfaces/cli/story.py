@@ -18,13 +18,13 @@ from ykactor.wire.si import messages as si
 
 @click.command()
 @click.argument("key")
-@click.option("--url", default="ws://127.0.0.1:9081", show_default=True)
+@click.option("--url", default="ws://127.0.0.1:9081", show_default=True, help="The address of the daemon.")
 def command(key: str, url: str) -> None:
-    """Print the story of KEY: an application, an ask or allocation, a node, a queue, a user or a group.
+    """Print the events about KEY and its present state.
 
-    Prints the events about KEY that the daemon still has in memory, the oldest first; then its present state: state, usage, and
-    why asks are pending. Events also say when an ask does not fit in a quota, and when it fits again. Exits with code 1 if the
-    daemon knows nothing about KEY.
+    KEY is an application, an ask or allocation, a node, a queue, a user or a group. The events are those that the daemon still
+    has in memory, the oldest first. The present state includes usage, and why asks are pending. Exits with code 1 if the daemon
+    knows nothing about KEY.
     """
     try:
         lines = trio.run(_collect, key, url)

@@ -16,16 +16,17 @@ from ykactor.wire.si import messages as si
 
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--url", default="ws://127.0.0.1:9081", show_default=True)
+@click.option("--url", default="ws://127.0.0.1:9081", show_default=True, help="The address of the daemon.")
 @click.option("--speed", type=click.FloatRange(min=0, min_open=True), default=10.0, show_default=True,
-              help="How many seconds of the scenario pass in a second.")
+              help="Seconds of the scenario that pass in one second.")
 @click.option("--rm-id", default="ykactor-submit", show_default=True, help="The id of the resource manager to register as.")
 @click.option("--keep-config", is_flag=True, help="Keep the queue configuration of the daemon.")
 def command(file: Path, url: str, speed: float, rm_id: str, keep_config: bool) -> None:
-    """Send the messages of the scenario FILE to a daemon, SPEED times as fast as recorded, and print its responses.
+    """Send the scenario FILE to a daemon and print its responses.
 
-    Each line begins with the time in the scenario, in seconds. The resource manager registers anew: the daemon forgets its nodes
-    and applications. The queue configuration of the scenario is applied first.
+    The messages are sent SPEED times as fast as recorded. Each line begins with the time in the scenario, in seconds. The
+    resource manager registers anew: the daemon forgets its nodes and applications. The queue configuration of the scenario is
+    applied first.
     """
     try:
         scenario = load(file)
