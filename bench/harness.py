@@ -13,10 +13,12 @@ import trio
 
 from ykactor.actors.clock import Clock
 from ykactor.actors.commands import Intake, PartitionCommand, Quiesce
-from ykactor.actors.feed import Batch, EventFilter, FeedActor, Missed, Subscription
+from ykactor.actors.event_filter import EventFilter
+from ykactor.actors.feed import FeedActor
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.outbox import OutboxReader, OutboxRegistry
 from ykactor.actors.partition import PartitionActor
+from ykactor.actors.subscription import Batch, Missed, Subscription
 from ykactor.core.messages.facts import Fact
 from ykactor.core.values.ids import PartitionName
 from ykactor.wire import queuefile

@@ -62,9 +62,7 @@ class Starving(Struct, frozen=True):
 
     def setup(self) -> list[si.NodeRequest | si.ApplicationRequest | si.AllocationRequest]:
         """Nodes, applications, and running tasks."""
-        apart = [
-            si.NodeInfo(node_id=f"x{i:05}", action="CREATE", schedulable_resource=_APART) for i in range(self.others // 128)
-        ]
+        apart = [si.NodeInfo(node_id=f"x{i:05}", action="CREATE", schedulable_resource=_APART) for i in range(self.others // 128)]
         names = [(f"{kind}{i}", f"root.{kind}{i}") for i in range(self.queues) for kind in "rs"]
         tasks = (
             si.Allocation(

@@ -388,9 +388,7 @@ class World:
 
 def priorities_of(final: dict[str, Any]) -> dict[str, int | None]:
     """Queue path -> priority, None instead of the lowest number. Not for tests that have asks of that priority."""
-    return {
-        path: None if found["priority"] == PRIORITY_MIN else found["priority"] for path, found in final["queues"].items()
-    }
+    return {path: None if found["priority"] == PRIORITY_MIN else found["priority"] for path, found in final["queues"].items()}
 
 
 def world(text: str, nodes: Iterable[Submission] = (), **options: Any) -> World:

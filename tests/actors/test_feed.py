@@ -10,8 +10,10 @@ import trio.testing
 
 from ykactor.actors import feed as feed_module
 from ykactor.actors.commands import PartitionSnapshot, Publication, TakeSnapshot
-from ykactor.actors.feed import FACTS_MAX, Batch, EventFilter, FeedActor, Missed, Reached, SnapshotError, Subscription
+from ykactor.actors.event_filter import EventFilter
+from ykactor.actors.feed import FACTS_MAX, FeedActor, SnapshotError
 from ykactor.actors.mailbox import Mailbox
+from ykactor.actors.subscription import Batch, Missed, Reached, Subscription
 from ykactor.core.messages.facts import NodeRemoved
 
 

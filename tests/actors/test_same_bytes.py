@@ -15,8 +15,8 @@ from ykactor.core.planner.plan import Budget
 from ykactor.sim.generate import generate
 from ykactor.sim.simulator import simulate, simulate_directly
 from ykactor.wire import scenario
+from ykactor.wire.decision_log import decision_log
 from ykactor.wire.si import messages as si
-from ykactor.wire.si.responses import decision_log
 
 ORDERS = seeds(6)
 RECORDINGS = Path(__file__).resolve().parents[3] / "shared" / "conformance"

@@ -146,9 +146,7 @@ def clean_environment() -> dict[str, str]:
 
 
 def node(node_id: str = "n1", action: str = "CREATE", **resource: int | str) -> si.NodeRequest:
-    return si.NodeRequest(
-        nodes=[si.NodeInfo(node_id=node_id, action=action, schedulable_resource=resource or {"vcore": 4000})]
-    )
+    return si.NodeRequest(nodes=[si.NodeInfo(node_id=node_id, action=action, schedulable_resource=resource or {"vcore": 4000})])
 
 
 def application(application_id: str = "app-1", queue: str = "root.default") -> si.ApplicationRequest:

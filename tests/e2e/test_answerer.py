@@ -12,9 +12,7 @@ from ykactor.wire.si import messages as si
 
 def classed(key, predicate):
     tags = {"ykactor.io/predicate": predicate}
-    wanted = si.Allocation(
-        allocation_key=key, application_id="app-1", resource_per_alloc={"vcore": 1000}, allocation_tags=tags
-    )
+    wanted = si.Allocation(allocation_key=key, application_id="app-1", resource_per_alloc={"vcore": 1000}, allocation_tags=tags)
     return si.AllocationRequest(allocations=[wanted])
 
 
@@ -136,5 +134,5 @@ async def test_a_scenario_answers(tmp_path):
     story.write_bytes(b"\n".join(map(msgspec.json.encode, [header, *messages])))
     async with real_daemon("--manual") as daemon:  # so that the answer to a step tells that it is done
         printed, _ = await run_command("submit", story, "--url", daemon.url, "--speed", "5")
-    asked, allocated = (printed.index(text) for text in ("asked whether gpu may run on n1", "allocated t1 of app-1 on n1"))
+    asked, allocated = (printed.index(text) for text in ("predicate check: may gpu run on n1", "allocated t1 of app-1 on n1"))
     assert asked < allocated

@@ -244,9 +244,7 @@ def piece(path, folder, lines=40):
 async def test_demo_says_where_to_look_and_ends_on_ctrl_c():
     """The address comes first, then events; SIGINT ends it without a word."""
     command = [*COMMAND, "demo", "--ws", "127.0.0.1:0"]
-    process = await trio.lowlevel.open_process(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=clean_environment()
-    )
+    process = await trio.lowlevel.open_process(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=clean_environment())
     async with process.stdout, process.stderr:
         with trio.fail_after(LIMIT_S):
             printed = b""
@@ -259,7 +257,7 @@ async def test_demo_says_where_to_look_and_ends_on_ctrl_c():
                 printed += chunk
             assert await process.stderr.receive_some() == b""
             assert await process.wait() == 0
-            assert b"has been played" not in printed
+            assert b"workload has ended" not in printed
 
 
 # ---- mistakes: one clear line, never a traceback
@@ -278,12 +276,12 @@ def last_line(errors):
     [
         (["serve", "--config", "{tmp}/none.yaml"], 2, "none.yaml' does not exist"),
         (["serve", "--config", "{tmp}/broken.yaml"], 1, "broken.yaml:2:1: not YAML"),
-        (["serve", "--config", "{tmp}/binary.yaml"], 1, "binary.yaml: is not UTF-8 text"),
+        (["serve", "--config", "{tmp}/binary.yaml"], 1, "binary.yaml: not UTF-8 text"),
         (["serve", "--ws", "nonsense"], 2, "found 'nonsense', expected HOST:PORT such as 127.0.0.1:9081"),
         (["serve", "--ws", "127.0.0.1:65536"], 2, "expected HOST:PORT"),
         (["serve", "--ws", "192.0.2.1:9081"], 1, "192.0.2.1:9081: [Errno 99] Cannot assign requested address"),
         (["serve", "--ws", "127.0.0.1:{taken}"], 1, "127.0.0.1:{taken}: [Errno 98] Address already in use"),
-        (["serve", "--ws", "127.0.0.1:0", "--state-dir", "{tmp}/broken.yaml/state"], 1, "state: cannot be made: Not a directory"),
+        (["serve", "--ws", "127.0.0.1:0", "--state-dir", "{tmp}/broken.yaml/state"], 1, "cannot be created: Not a directory"),
         (["serve", "--log-level", "loud"], 2, "'loud' is not one of"),
         (["demo", "--ws", "127.0.0.1:{taken}"], 1, "127.0.0.1:{taken}: [Errno 98] Address already in use"),
         (["follow", "ws://127.0.0.1:1"], 1, "ws://127.0.0.1:1: all attempts to connect"),
@@ -302,7 +300,7 @@ def last_line(errors):
 )
 @pytest.mark.usefixtures("scenario")
 def test_mistakes_are_one_clear_line(run_here, monkeypatch, tmp_path, taken_port, arguments, code, expected):
-    """Whoever mistypes something reads what was found and what was expected, not a traceback."""
+    """A wrong argument or file gives one line with what was found and expected, and no traceback."""
     monkeypatch.setattr("ykactor.client.follower.FIRST_CONNECT_S", 0)  # a daemon that does not come up is given up at once
     (tmp_path / "broken.yaml").write_text("partitions: [{\n")
     (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe")

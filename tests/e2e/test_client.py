@@ -351,9 +351,7 @@ async def test_daemon_that_starts_anew_gives_its_state(monkeypatch, nodes_count)
                     assert [event.sequence - snapshot.sequence for event in await events(follower, 2)] == [1, 2]
     lost, back = told
     assert lost.startswith("connection lost, trying again: ")
-    assert back == (
-        "connection is back: the daemon has started anew, events in between may be missed, its present state follows"
-    )
+    assert back == ("connection is back: the daemon has started anew, events in between may be missed, its present state follows")
 
 
 async def test_follow_tells_of_its_connection_on_standard_error():

@@ -211,7 +211,7 @@ async def test_a_process_that_does_not_work_changes_nothing(monkeypatch: pytest.
             with pytest.raises(ProtocolError) as caught:
                 await daemon.apply_config(large, "")
             assert (caught.value.code, caught.value.path) == ("UNAVAILABLE", "config")
-            assert caught.value.message.startswith("the configuration could not be read in a process of its own: ")
+            assert caught.value.message.startswith("the process that reads the configuration failed: ")
             assert daemon.config is running
             assert registry.config is config
             assert registry.queues == queues
@@ -269,7 +269,7 @@ async def test_whoever_goes_away_leaves_no_half_of_a_change() -> None:
                 for _ in range(turns):
                     await trio.lowlevel.checkpoint()
                 nursery.cancel_scope.cancel()
-            with pytest.raises(ProtocolError, match="what runs is"):
+            with pytest.raises(ProtocolError, match="the configuration in force has"):
                 await daemon.apply_config("", "another")  # behind what may still be under way
             leaf = "root.a" if daemon.config.text == old else "root.b"
             assert list(daemon.partitions) == [partition.name for partition in daemon.config.partitions]

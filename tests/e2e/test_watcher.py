@@ -175,7 +175,7 @@ async def test_not_text(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A file that is not UTF-8 is logged and stays watched."""
     async with watching(path, "one") as watched:
         path.write_bytes(b"\xff\xfe")
-        await logged(caplog, "config_misread")
+        await logged(caplog, "config_unreadable")
         path.write_text("two")
         assert await watched.next_text() == "two"
 

@@ -23,7 +23,7 @@ from ykactor.core.turn.phases import MakePlan, Observe, SchedulerPhase, Settle
 from ykactor.core.turn.turn import Cycle
 from ykactor.core.values.ids import AllocationKey
 from ykactor.sim.direct import DirectPartition
-from ykactor.wire.si.responses import decision_log
+from ykactor.wire.decision_log import decision_log
 
 ONE_BY_ONE, SMALL, LARGE = Budget(1, 10**9), Budget(7, 5), Budget(256, 10**9)
 

@@ -19,7 +19,7 @@ from ykactor.core.messages.facts import ApplicationMoved, Fact, ReleaseStarted, 
 from ykactor.core.messages.submissions import Administration, MoveApplication, Submission, TerminateApplication
 from ykactor.core.planner.planner import Budget
 from ykactor.core.values.ids import ApplicationID
-from ykactor.wire.si.responses import decision_log
+from ykactor.wire.decision_log import decision_log
 
 SEEDS = seeds(60)
 

@@ -41,12 +41,15 @@ class Talk:
 
     def history(self):
         at_s = 0
-        yield at_s, [
-            *(node(name, vcore=4) for name in NODES[:6]),
-            app("app-1", "root.a"),
-            app("app-2", "root.b"),
-            app("gang", "root.g", placeholders={"vcore": 3}),
-        ]
+        yield (
+            at_s,
+            [
+                *(node(name, vcore=4) for name in NODES[:6]),
+                app("app-1", "root.a"),
+                app("app-2", "root.b"),
+                app("gang", "root.g", placeholders={"vcore": 3}),
+            ],
+        )
         for _ in range(STEPS):
             at_s += self.rng.choice((0, 1, 1, 2, 9, 11, 40))
             yield at_s, [said for _ in range(self.rng.randint(1, 4)) for said in self.word()]

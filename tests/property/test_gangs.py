@@ -44,8 +44,8 @@ from ykactor.core.values.resources import Resource, fits
 from ykactor.sim.direct import DirectPartition
 from ykactor.sim.simulator import simulate, simulate_directly
 from ykactor.wire import scenario
+from ykactor.wire.decision_log import decision_log
 from ykactor.wire.si import messages as si
-from ykactor.wire.si.responses import decision_log
 
 STEPS = 40
 ON_THE_WAY_OUT = (ApplicationState.FAILING, ApplicationState.RESUMING, ApplicationState.COMPLETING)

@@ -15,7 +15,7 @@ from ykactor.core.messages.submissions import Submission
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.turn.scheduler import SchedulerCore
-from ykactor.wire.si.responses import decision_log
+from ykactor.wire.decision_log import decision_log
 
 TYPES = ("vcore", "memory")
 LEAVES = ("root.p.a", "root.p.b", "root.c")

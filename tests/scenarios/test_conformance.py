@@ -23,7 +23,7 @@ from ykactor.sim.direct import DirectPartition, DirectPartitions
 from ykactor.sim.script import Work, addressed, instants
 from ykactor.sim.simulator import play
 from ykactor.wire import queuefile, scenario
-from ykactor.wire.si.responses import decision_lines
+from ykactor.wire.decision_log import decision_lines
 
 RECORDINGS = Path(__file__).resolve().parents[3] / "shared" / "conformance"
 #: What this release claims to decide alike.
@@ -42,11 +42,7 @@ ACCIDENTS = {
     "m-invalid/invalid-dab86": "PR-66: the original does not re-score a node when foreign use changes",
 }
 
-CASES = sorted(
-    path.parent
-    for path in RECORDINGS.glob("*/*/scenario.json")
-    if path.parent.parent.name.startswith(FAMILIES)
-)
+CASES = sorted(path.parent for path in RECORDINGS.glob("*/*/scenario.json") if path.parent.parent.name.startswith(FAMILIES))
 pytestmark = pytest.mark.skipif(not CASES, reason="no recordings beside the checkout")
 
 

@@ -163,9 +163,7 @@ def ends_victim_itself() -> World:
     return it
 
 
-no_victim = on_plain(
-    app("app-2"), ask("u1", "app-2", vcore=4, priority=1), APP, ask("t1", "app-1", vcore=4, requires="n1")
-)
+no_victim = on_plain(app("app-2"), ask("u1", "app-2", vcore=4, priority=1), APP, ask("t1", "app-1", vcore=4, requires="n1"))
 
 
 def over_quota(vcore: int) -> str:
@@ -485,9 +483,7 @@ ROWS: dict[tuple[str, str], list[Case]] = {
 }
 
 CASES = [
-    pytest.param(*case, id=f"{kind}: {when} {number}")
-    for (kind, when), row in ROWS.items()
-    for number, case in enumerate(row, 1)
+    pytest.param(*case, id=f"{kind}: {when} {number}") for (kind, when), row in ROWS.items() for number, case in enumerate(row, 1)
 ]
 
 

@@ -192,9 +192,7 @@ def test_types_without_a_limit() -> None:
     """A type that is not listed is not limited, one with 0 is forbidden; the next ask is tried (QU-72)."""
     it = world(tree(queue("a", limits=[limit("bob", vcore=2, memory=0)])), [node("n1", vcore=9, memory=9, gpu=9)])
     it.given(app("app-1", user="bob"))
-    it.send(
-        ask("t1", "app-1", memory=1), ask("t2", "app-1", gpu=9), ask("t3", "app-1", vcore=3), ask("t4", "app-1", vcore=2)
-    )
+    it.send(ask("t1", "app-1", memory=1), ask("t2", "app-1", gpu=9), ask("t3", "app-1", vcore=3), ask("t4", "app-1", vcore=2))
     assert it.placed() == ["t2", "t4"]
 
 

@@ -1,4 +1,4 @@
-"""Configurations and refusals as frames: what goes in comes out, a bit of work at a time."""
+"""Encoding configurations and refusals in frames, and decoding them one frame at a time."""
 
 from pathlib import Path
 
@@ -34,7 +34,7 @@ CONFIG = Path(__file__).parents[2] / "config"
 
 
 def carried(config: SchedulerConfig) -> tuple[SchedulerConfig, int]:
-    """What arrives, and in how many steps."""
+    """The decoded configuration, and the number of steps."""
     reader = FrameReader(encode(config), config.text)
     steps = sum(1 for _ in reader)
     return reader.config, steps
@@ -101,14 +101,14 @@ _configs = st.builds(
 @settings(max_examples=100)
 @given(_configs)
 def test_any_configuration_arrives(config: SchedulerConfig) -> None:
-    """Equal in every field, at every depth, of every partition."""
+    """The decoded configuration is equal in every field, for trees of any depth and several partitions."""
     assert carried(config)[0] == config
 
 
 @settings(max_examples=30)
 @given(st.integers(0, 2**32), st.integers(1, 300))
 def test_generated_texts_arrive(seed: int, queues: int) -> None:
-    """What ``load`` makes of a text, in as many steps as its queues need."""
+    """The decoded configuration is that of ``load``, in one step for each frame of queues."""
     config = queuefile.load(generate(seed, queues=queues, asks=1).config)
     arrived, steps = carried(config)
     assert arrived == config
@@ -118,7 +118,7 @@ def test_generated_texts_arrive(seed: int, queues: int) -> None:
 
 @pytest.mark.parametrize("count", [FRAME_QUEUES - 2, FRAME_QUEUES - 1, FRAME_QUEUES, 2 * FRAME_QUEUES - 1, 3 * FRAME_QUEUES])
 def test_a_frame_may_end_anywhere(count: int) -> None:
-    """Between a parent and its children, or between two partitions."""
+    """A frame may end between a parent and its children, or between two partitions."""
     many = [queue(f"q{number}") for number in range(count)]
     text = several(first=many, second=[queue("p", *many), queue("q")], third=[queue("a")])
     config = queuefile.load(text)
@@ -127,13 +127,13 @@ def test_a_frame_may_end_anywhere(count: int) -> None:
 
 @pytest.mark.parametrize("path", sorted(CONFIG.glob("*.yaml")), ids=lambda path: path.stem)
 def test_samples_arrive(path: Path) -> None:
-    """The commented files that are shipped."""
+    """The samples in config/ survive encoding."""
     config = queuefile.load(path.read_text())
     assert carried(config)[0] == config
 
 
 def test_everything_that_a_text_can_say() -> None:
-    """Rules with parents and filters, limits, templates, access lists, node weights, and the warnings."""
+    """Rules with parents and filters, limits, templates, access lists, node weights and warnings survive encoding."""
     rule = {"name": "tag", "value": "namespace", "create": True, "parent": {"name": "user", "create": True}}
     rule["filter"] = {"type": "deny", "users": ["alice", "bob"], "groups": ["dev.*"]}
     config = queuefile.load(
@@ -158,7 +158,7 @@ _mistakes = st.lists(
 
 @given(_mistakes, _name_tuples)
 def test_refusals_arrive(mistakes: list[Mistake], warnings: tuple[str, ...]) -> None:
-    """Every mistake with its place and every warning."""
+    """A refusal has every mistake with its place, and every warning."""
     sent = ConfigError(mistakes, warnings)
     with pytest.raises(ConfigError) as caught:
         list(FrameReader(encode(sent), "text"))
@@ -167,14 +167,14 @@ def test_refusals_arrive(mistakes: list[Mistake], warnings: tuple[str, ...]) -> 
 
 @pytest.mark.parametrize("cut", [0, 3, 4, 10, -1])
 def test_frames_that_end_too_early(cut: int) -> None:
-    """Half an answer is no configuration, and no crash."""
+    """Incomplete or other data raise ValueError."""
     sent = encode(queuefile.load(tree(queue("a"), queue("b"))))
     with pytest.raises(ValueError, match="frames"):
         list(FrameReader(sent[:cut], "text"))
 
 
 def test_a_frame_is_missing() -> None:
-    """Queues of one frame do not make the tree."""
+    """Frames with too few or too many queues raise ValueError."""
     config = queuefile.load(several(first=[queue("a")], second=[queue(f"q{n}") for n in range(FRAME_QUEUES)]))
     sent = encode(config)
     bare = encode(msgspec.structs.replace(config, partitions=config.partitions[:1]))

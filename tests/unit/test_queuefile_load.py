@@ -84,7 +84,7 @@ def test_single_mistake(code: str, text: str, line: int, column: int, path: str,
 
 
 def test_str_is_one_line_per_mistake() -> None:
-    """``str`` of the error is ``file:line:column: path: message (CODE)``, one line each, also with odd keys and values."""
+    """``str`` of the error is ``file:line:column: path: message (CODE)``, one line each, also with unusual keys and values."""
     text = queue_with('"new\\nline": 1, maxapplications: "\\n"')
     with pytest.raises(ConfigError) as caught:
         load(text, "q.yaml")
@@ -131,17 +131,21 @@ TEMPLATE = "        parent: true\n        childtemplate: {properties: {quota.pre
 @pytest.mark.parametrize(
     ("text", "place", "message"),
     [
-        ("partitions:\n  -\n" + DELAYED, "q.yaml:5:46: partitions[0].queues[0](root.a).properties", "no effect as long as"),
+        (
+            "partitions:\n  -\n" + DELAYED,
+            "q.yaml:5:46: partitions[0].queues[0](root.a).properties",
+            "no effect: quotapreemptionenabled is not true in the preemption settings of the partition",
+        ),
         (SWITCH + QUEUE, "q.yaml:2:42: partitions[0].preemption", "no effect: no queue has the property"),
         (
             SWITCH + DELAYED + TEMPLATE,
             "q.yaml:7:62: partitions[0].queues[0](root.a).childtemplate.properties",
-            "no effect: queues that placement creates never give back",
+            "no effect: there is no quota preemption in queues that placement creates",
         ),
     ],
 )
 def test_quota_preemption_without_effect(text: str, place: str, message: str) -> None:
-    """PE-90, PE-97: whoever sets only one of its two switches, or sets one where it is not read, is told."""
+    """PE-90, PE-97: a switch without a delay, a delay without the switch, and a delay in a template give a warning."""
     (warning,) = load(text, "q.yaml").warnings
     assert warning.startswith(place)
     assert message in warning
@@ -149,7 +153,7 @@ def test_quota_preemption_without_effect(text: str, place: str, message: str) ->
 
 @pytest.mark.parametrize("text", [SWITCH + DELAYED, PARTITION, "partitions:\n  -\n" + DELAYED.replace("1m", '"0"')])
 def test_quota_preemption_with_effect(text: str) -> None:
-    """Both switches, or none."""
+    """There is no warning with both the switch and a delay, or with neither."""
     assert load(text).warnings == ()
 
 
@@ -176,7 +180,7 @@ def test_checksum() -> None:
 
 
 def test_scalars_stay_text() -> None:
-    """CF-5: text fields keep the source text whatever YAML would make of it; null is the empty string."""
+    """CF-5: text fields keep the source text, not its YAML value; null is the empty string."""
     text = queue_with("properties: {a: 010, b: yes, c: 12:30, d: 1.50, e: 2024-01-01, f: , g: 'null', h: 0x10}")
     assert queues_of(text)["root.a"].property_map == {
         "a": "010", "b": "yes", "c": "12:30", "d": "1.50", "e": "2024-01-01", "f": "", "g": "null", "h": "0x10",
@@ -252,7 +256,7 @@ def test_large_file_is_fast() -> None:
 
 
 def test_many_mistakes_are_found_fast() -> None:
-    """Finding the places of 20,000 mistakes in one mapping takes no time that grows with its square (that would be 30 s)."""
+    """The time for 20,000 mistakes in one mapping does not grow with the square of their number (that would be 30 s)."""
     entries = ", ".join(f"t{i}: x" for i in range(20_000))
     start = time.thread_time()
     assert len(mistakes_of(queue_with(f"resources: {{max: {{{entries}}}}}"))) == 20_000
@@ -282,9 +286,9 @@ def test_root_beside_others_is_a_child() -> None:
 
 
 def test_root_beside_others_is_a_warning() -> None:
-    """CF-84: a root that is none is legal, and seldom meant."""
+    """CF-84: a queue root beside other queues is allowed, and gives a warning because it is seldom meant."""
     (warning,) = load(HEAD + "      - name: root\n      - name: a\n", "q.yaml").warnings
-    assert "a root is put above it and this queue is root.root" in warning
+    assert "a root queue is added above and this queue becomes root.root" in warning
 
 
 def test_names_are_lower_cased() -> None:
@@ -309,7 +313,7 @@ def test_samples_load(path: Path) -> None:
 
 
 def test_sample_queues() -> None:
-    """config/queues.yaml says what its comments say."""
+    """config/queues.yaml has the settings that its comments describe."""
     partition = load((CONFIG / "queues.yaml").read_text()).partitions[0]
     queues = by_path(partition.root)
     leaves = [path for path, queue in queues.items() if not queue.is_parent]
@@ -341,6 +345,6 @@ def test_sample_priorities() -> None:
 
 
 def test_sample_binpacking() -> None:
-    """config/binpacking.yaml fills nodes and weighs vcore four times."""
+    """config/binpacking.yaml sorts nodes by binpacking, with a weight of four for vcore."""
     policy = load((CONFIG / "binpacking.yaml").read_text()).partitions[0].node_sort_policy
     assert policy == NodeSortPolicy("binpacking", {"vcore": 4.0, "memory": 1.0})

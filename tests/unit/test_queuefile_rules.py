@@ -62,7 +62,7 @@ RULES = [
 
 @pytest.mark.parametrize(("code", "text", "line", "column", "path", "part"), NUMBERS + RULES)
 def test_single_mistake(code: str, text: str, line: int, column: int, path: str, part: str) -> None:
-    """CF-8, CF-74: each mistake alone gives its code at its line, column and path, and says what was found."""
+    """CF-8, CF-74: each mistake has its code, line, column and path, and what was found."""
     found = mistakes_of(text)
     assert [(m.code, m.source, m.line, m.column, m.path) for m in found] == [(code, "q.yaml", line, column, path)]
     assert part in found[0].message
@@ -89,7 +89,7 @@ def test_single_mistake(code: str, text: str, line: int, column: int, path: str,
     ],
 )
 def test_legal_neighbours(text: str) -> None:
-    """What is next to a rule and allowed, for example equal amounts, the longest name (CF-20), null on root (CF-42)."""
+    """Allowed: for example equal amounts, the longest name (CF-20), null on root (CF-42)."""
     assert load(text).warnings == ()
 
 
@@ -187,10 +187,10 @@ def test_equal_application_limits_are_legal() -> None:
 
 
 def test_types_that_are_something_else_are_warnings() -> None:
-    """CF-84: the file is legal, but cpu is no other word for vcore."""
+    """CF-84: cpu is allowed and gives a warning, because it is not the same as vcore."""
     (warning,) = load(queue_with("resources: {max: {cpu: 4}}"), "q.yaml").warnings
     assert warning == (
-        f"q.yaml:4:42: {A}.resources.max.cpu: cpu is a type of its own that is counted in plain units; did you mean vcore?"
+        f"q.yaml:4:42: {A}.resources.max.cpu: cpu is a resource type of its own, counted in plain units; did you mean vcore?"
     )
 
 

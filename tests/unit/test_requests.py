@@ -3,7 +3,7 @@
 import pytest
 
 from ykactor.core.config.access import UserGroups
-from ykactor.core.messages import facts as decisions
+from ykactor.core.messages import facts
 from ykactor.core.messages import submissions as messages
 from ykactor.core.messages.kinds import NodeAction, TerminationType
 from ykactor.core.values.ids import PartitionName
@@ -23,7 +23,7 @@ def spec_of(wire: si.Allocation) -> messages.AllocationSpec:
 
 
 def test_every_field_of_an_ask_arrives():
-    """An ask's fields are taken over; quantities are base units, text as in the queue configuration."""
+    """All fields of an ask arrive in its submission; quantities are base units, or text as in the queue file."""
     wire = allocation(
         resource_per_alloc={"vcore": "500m", "memory": "2Gi", "gpu": 3},
         priority=-7,
@@ -60,7 +60,7 @@ def test_every_field_of_an_ask_arrives():
     ],
 )
 def test_absent_preemption_policy(policy, expected):
-    """AP-53: per field, an absent one is opted in as a victim and may not preempt others."""
+    """AP-53: without a policy, or without one of its fields, an ask may be preempted and may not preempt others."""
     wire = JSON.decode_request(
         JSON.encode(si.AllocationRequest(allocations=[allocation()]))
         if policy is None
@@ -72,13 +72,13 @@ def test_absent_preemption_policy(policy, expected):
 
 
 def test_quantities_that_the_core_judges():
-    """AP-105, AP-106: empty, zero and negative resources are no mistakes of the request."""
+    """AP-105, AP-106: empty, zero and negative resources do not make the request wrong; the core refuses them."""
     for resource in ({}, {"vcore": 0}, {"vcore": -1}):
         assert spec_of(allocation(resource_per_alloc=resource)).resource == resource
 
 
 def test_applications():
-    """A new application's fields are taken over; ``new`` comes before ``remove``."""
+    """All fields of a new application arrive in its submission; ``new`` comes before ``remove``."""
     request = si.ApplicationRequest(
         new=[
             si.AddApplicationRequest(
@@ -104,7 +104,7 @@ def test_applications():
 
 
 def test_releases_follow_allocations():
-    """Allocations come before releases; an empty key is all of the application's, an empty application is foreign."""
+    """Allocations come before releases; without a key all allocations of the application are released."""
     release = si.AllocationRelease
     request = si.AllocationRequest(
         allocations=[allocation()],
@@ -127,7 +127,7 @@ def test_releases_follow_allocations():
     ("name", "expected"), [("", "default"), ("default", "default"), ("DeFault", "default"), ("gpu", "gpu"), ("GPU", "GPU")]
 )
 def test_partition_names(name, expected):
-    """SC-143: empty and any capitalisation of ``default`` is ``default``; a node names its partition in an attribute."""
+    """SC-143: an empty name and ``default`` in any case mean ``default``; a node names its partition in an attribute."""
     node = si.NodeInfo(node_id="n1", action="CREATE", attributes={"si/node-partition": name})
     for request in (
         si.NodeRequest(nodes=[node]),
@@ -139,7 +139,7 @@ def test_partition_names(name, expected):
 
 
 def test_order_inside_a_partition_is_the_messages():
-    """Entries keep their order among those of their partition; a node without the attribute is in ``default``."""
+    """The submissions of a partition keep the order of the message; a node without the attribute is in ``default``."""
 
     def node(name: str, partition: str | None) -> si.NodeInfo:
         attributes = {} if partition is None else {"si/node-partition": partition}
@@ -176,7 +176,7 @@ def releases(**fields: object) -> si.AllocationRequest:
     ],
 )
 def test_mistakes_in_nodes(fields, code, path):
-    """A mistake in any entry refuses the whole request, with the entry's index in the path and the request's id."""
+    """A mistake in any entry refuses the whole request; the error has the path with the entry's index, and the request's id."""
     good = si.NodeInfo(node_id="n1", action="CREATE")
     with pytest.raises(ProtocolError) as caught:
         submissions(si.NodeRequest(id="r", nodes=[good, si.NodeInfo(**fields)]))
@@ -208,30 +208,30 @@ def test_mistakes_in_nodes(fields, code, path):
     ],
 )
 def test_mistakes_in_applications_and_allocations(request_, code, path):
-    """Empty identifiers, unknown names and quantities that are none are refused with their path."""
+    """Empty identifiers, unknown names and invalid quantities are refused with their path."""
     with pytest.raises(ProtocolError) as caught:
         submissions(request_)
     assert (caught.value.code, caught.value.path) == (code, path)
 
 
 def test_other_requests_are_not_submissions():
-    """Requests that the session answers itself are a programming error here."""
+    """A request that the session carries out itself raises TypeError: it should not be given to ``submissions``."""
     for request in (si.ScheduleRequest(), si.UpdateConfigurationRequest(), si.TerminateApplication(application_id="a")):
-        with pytest.raises(TypeError, match="not made of submissions"):
+        with pytest.raises(TypeError, match="has no submissions"):
             submissions(request)
 
 
 def test_unknown_partition():
-    """AP-10, AP-100, SC-153: what names an unknown partition is refused with the SI's text, or ignored (AP-132)."""
+    """AP-10, AP-100, SC-153: a submission to an unknown partition is refused with the SI's text, or ignored (AP-132)."""
     spec = messages.AllocationSpec("t1", "app-1", {"vcore": 1})
-    assert unknown_partition(messages.SubmitAllocation(spec), "gpu", 5) == decisions.AllocationRejected(
+    assert unknown_partition(messages.SubmitAllocation(spec), "gpu", 5) == facts.AllocationRejected(
         5, "t1", "app-1", "Failed to find partition gpu, for application app-1 and allocation t1"
     )
-    assert unknown_partition(messages.AddApplication("app-1", "root.a", "alice"), "gpu", 5) == decisions.ApplicationRejected(
+    assert unknown_partition(messages.AddApplication("app-1", "root.a", "alice"), "gpu", 5) == facts.ApplicationRejected(
         5, "app-1", "Failed to add application app-1 to partition gpu, partition doesn't exist"
     )
     for action in (NodeAction.CREATE, NodeAction.CREATE_DRAIN):
-        assert unknown_partition(messages.UpdateNode("n1", action), "gpu", 5) == decisions.NodeRejected(
+        assert unknown_partition(messages.UpdateNode("n1", action), "gpu", 5) == facts.NodeRejected(
             5, "n1", "failed to find partition gpu for new node n1"
         )
     for ignored in (
@@ -244,7 +244,7 @@ def test_unknown_partition():
 
 
 def test_administrators() -> None:
-    """Who asks comes along; without ``ugi`` it is the resource manager. The partition is found whatever its case."""
+    """``ugi`` becomes ``who``; without it the resource manager requests. The case of a partition's name does not matter."""
     ugi = si.UserGroupInformation(user="bob", groups=["ops"])
     ended = administration(si.TerminateApplication(application_id="a", partition_name="GPU", ugi=ugi))
     assert ended == ("GPU", messages.TerminateApplication("a", UserGroups("bob", ("ops",))))
@@ -253,8 +253,8 @@ def test_administrators() -> None:
     assert running(PartitionName("GPU"), [PartitionName("default"), PartitionName("gpu")]) == "gpu"
 
 
-def test_answers_about_nodes_arrive_behind_what_is_forgotten():
-    """All of a ``PredicatesResponse`` goes to its partition, what is to be forgotten first; "allocate" is true if left out."""
+def test_predicates_are_forgotten_before_new_answers():
+    """All of a ``PredicatesResponse`` goes to its partition, ``forget`` first; ``allocate`` is true by default."""
     request = si.PredicatesResponse(
         partition_name="gpu",
         answers=[
@@ -280,8 +280,8 @@ def test_answers_about_nodes_arrive_behind_what_is_forgotten():
         ({"predicate": "a" * 254, "node_id": "n1"}, "OUT_OF_RANGE", "answers[0].predicate"),
     ],
 )
-def test_wrong_answers_about_nodes(fields, code, path):
-    """Nothing of the message takes effect."""
+def test_mistakes_in_predicate_answers(fields, code, path):
+    """An answer needs a predicate class of at most 253 characters and a node; else the whole message is refused."""
     with pytest.raises(ProtocolError) as caught:
         submissions(si.PredicatesResponse(answers=[si.PredicateAnswer(**fields)]))
     assert (caught.value.code, caught.value.path) == (code, path)

@@ -1,123 +1,51 @@
-"""Facts to decision lines and responses."""
-
-import json
+"""Facts to messages for the resource manager."""
 
 import pytest
 
-from ykactor.core.messages import facts as fact
+from ykactor.core.messages import facts
 from ykactor.core.messages.asks import AllocationSpec, Ask
 from ykactor.core.messages.kinds import Change, QueueLimit, TerminationType
 from ykactor.core.messages.states import ApplicationEvent, ApplicationState, QueueState
 from ykactor.wire.si import messages as si
-from ykactor.wire.si.responses import decision_lines, decision_log, responses
+from ykactor.wire.si.responses import responses
 
 S = 10**9
 SPEC = AllocationSpec("t1", "app-1", {"vcore": 1000}, priority=3, tags={"k": "v"}, allow_preempt_other=True)
 ASK = Ask(SPEC, created_ns=0, arrival=1)
-ALLOCATED = fact.Allocated(S, ASK, "root.a", "n1")
+ALLOCATED = facts.Allocated(S, ASK, "root.a", "n1")
 
 
-def released(kind: str = "STOPPED_BY_RM", message: str = "m", node_id: str = "n1", key: str = "t1") -> fact.Released:
+def released(kind: str = "STOPPED_BY_RM", message: str = "m", node_id: str = "n1", key: str = "t1") -> facts.Released:
     ask = Ask(AllocationSpec(key, "app-1", {"vcore": 1000}), 0, 1)
-    return fact.Released(2 * S, ask, "root.a", node_id, TerminationType(kind), message)
-
-
-# ---- the decision log
+    return facts.Released(2 * S, ask, "root.a", node_id, TerminationType(kind), message)
 
 
 @pytest.mark.parametrize(
-    ("decision", "line"),
+    "fact",
     [
-        (
-            fact.NodeAdded(S, "n1", {}, True, {}),
-            '{"at":1.0,"decision":"node","nodeID":"n1","state":"accepted","reason":""}',
-        ),
-        (fact.NodeRejected(S, "n1", "why"), '{"at":1.0,"decision":"node","nodeID":"n1","state":"rejected","reason":"why"}'),
-        (
-            fact.ApplicationAdded(S, "app-1", "root.a", "alice"),
-            '{"at":1.0,"decision":"application","applicationID":"app-1","state":"New","reason":""}',
-        ),
-        (
-            fact.ApplicationRejected(S, "app-1", "why"),
-            '{"at":1.0,"decision":"application","applicationID":"app-1","state":"Rejected","reason":"why"}',
-        ),
-        (
-            fact.ApplicationChanged(S, "app-1", "root.a", ApplicationState.RUNNING, ApplicationEvent.RUN),
-            '{"at":1.0,"decision":"application","applicationID":"app-1","state":"Running","reason":""}',
-        ),
-        (
-            fact.ApplicationChanged(S, "app-1", "root.a", ApplicationState.FAILING, ApplicationEvent.FAIL, "ExecutionTimeout"),
-            '{"at":1.0,"decision":"application","applicationID":"app-1","state":"Failing","reason":"ExecutionTimeout"}',
-        ),
-        (
-            ALLOCATED,
-            '{"at":1.0,"decision":"allocated","allocationKey":"t1","applicationID":"app-1","queueName":"root.a","nodeID":"n1"}',
-        ),
-        (
-            released("PREEMPTED_BY_SCHEDULER"),
-            (
-                '{"at":2.0,"decision":"released","allocationKey":"t1","applicationID":"app-1","queueName":"root.a","nodeID":"n1",'
-                '"terminationType":"PREEMPTED_BY_SCHEDULER"}'
-            ),
-        ),
-        (
-            released("TIMEOUT", node_id=""),
-            (
-                '{"at":2.0,"decision":"released","allocationKey":"t1","applicationID":"app-1","queueName":"root.a",'
-                '"terminationType":"TIMEOUT"}'
-            ),
-        ),
-        (
-            fact.AllocationRejected(1_500_000_000, "t9", "app-1", "why"),
-            '{"at":1.5,"decision":"rejected","allocationKey":"t9","applicationID":"app-1","reason":"why"}',
-        ),
-        (
-            fact.ConfigurationChanged(S, False, "why"),
-            '{"at":1.0,"decision":"configuration","state":"rejected","reason":"why"}',
-        ),
+        facts.NodeRemoved(S, "n1"),
+        facts.NodeSchedulable(S, "n1", False),
+        facts.NodeCapacityChanged(S, "n1", {}),
+        facts.ForeignChanged(S, "n1", "f1", Change.ADD, {}, {}),
+        facts.ApplicationLeft(S, "app-1", "root.a"),
+        facts.AskAdded(S, ASK, "root.a"),
+        facts.AskRemoved(S, ASK, "root.a", True),
+        facts.QueueAdded(S, "root.a"),
+        facts.QueueRemoved(S, "root.a"),
+        facts.QueueStateChanged(S, "root.a", QueueState.DRAINING),
+        facts.QueueLimitChanged(S, "root.a", QueueLimit.MAX, None),
     ],
+    ids=lambda fact: type(fact).__name__,
 )
-def test_decision_lines(decision, line):
-    """The table of decisions in the protocol: which fact gives which line, keys in the order of the examples."""
-    assert decision_log([decision]).decode() == line + "\n"
-
-
-@pytest.mark.parametrize(
-    "decision",
-    [
-        fact.NodeRemoved(S, "n1"),
-        fact.NodeSchedulable(S, "n1", False),
-        fact.NodeCapacityChanged(S, "n1", {}),
-        fact.ForeignChanged(S, "n1", "f1", Change.ADD, {}, {}),
-        fact.ApplicationLeft(S, "app-1", "root.a"),
-        fact.AskAdded(S, ASK, "root.a"),
-        fact.AskRemoved(S, ASK, "root.a", True),
-        fact.QueueAdded(S, "root.a"),
-        fact.QueueRemoved(S, "root.a"),
-        fact.QueueStateChanged(S, "root.a", QueueState.DRAINING),
-        fact.QueueLimitChanged(S, "root.a", QueueLimit.MAX, None),
-    ],
-    ids=lambda decision: type(decision).__name__,
-)
-def test_facts_without_a_line_or_an_answer(decision):
-    """Other node actions, foreign allocations, cancelled asks and queues are no decisions and no messages (SC-81)."""
-    assert decision_lines(decision) == []
-    assert responses([decision], "default") == []
-
-
-def test_the_log_is_one_line_each_in_order():
-    """The log is JSON Lines in the order of the facts."""
-    log = decision_log([ALLOCATED, fact.NodeRemoved(S, "n1"), released()])
-    assert [json.loads(line)["decision"] for line in log.splitlines()] == ["allocated", "released"]
+def test_facts_that_are_not_sent(fact):
+    """Other node actions, foreign allocations, asks and queues are no messages to the resource manager (SC-81)."""
+    assert responses([fact], "default") == []
 
 
 def test_reservations_are_not_sent():
-    """SC-13, SC-54: the resource manager hears of a placement, not of the node that was reserved before."""
-    found = responses([fact.Reserved(S, ASK, "root.a", "n1"), ALLOCATED, fact.Unreserved(S, ASK, "root.a", "n1")], "default")
+    """SC-13, SC-54: the resource manager is notified of a placement, not of the reservation before it."""
+    found = responses([facts.Reserved(S, ASK, "root.a", "n1"), ALLOCATED, facts.Unreserved(S, ASK, "root.a", "n1")], "default")
     assert [len(message.new) for message in found] == [1]
-
-
-# ---- messages to the resource manager
 
 
 def test_new_holds_the_full_allocation():
@@ -139,21 +67,21 @@ def test_new_holds_the_full_allocation():
     )
 
 
-def test_new_says_what_the_task_is_in_its_application():
-    """AP-98, AP-130: the mark of the task that owns the application, its group, and whether it only holds space."""
+def test_new_repeats_originator_task_group_and_placeholder():
+    """AP-98, AP-130: ``new`` repeats whether the task is the originator or a placeholder, and its task group."""
     spec = AllocationSpec("t1", "app-1", {"vcore": 1}, task_group_name="g", placeholder=True, originator=True)
-    (message,) = responses([fact.Allocated(S, Ask(spec, 0, 1), "root.a", "n1")], "default")
+    (message,) = responses([facts.Allocated(S, Ask(spec, 0, 1), "root.a", "n1")], "default")
     (new,) = message.new
     assert (new.task_group_name, new.placeholder, new.originator) == ("g", True, True)
 
 
 def test_updated_entries():
-    """AP-95, AP-21, AP-22: every entered state but New is told with its time and message, Rejected only as ``rejected``."""
+    """AP-95, AP-21, AP-22: every entered state except New is sent with its time and message; Rejected is sent as ``rejected``."""
     message = responses(
         [
-            fact.ApplicationAdded(S, "app-1", "root.a", "alice"),
-            fact.ApplicationRejected(S, "app-2", "why"),
-            fact.ApplicationChanged(S + 7, "app-1", "root.a", ApplicationState.ACCEPTED, ApplicationEvent.RUN),
+            facts.ApplicationAdded(S, "app-1", "root.a", "alice"),
+            facts.ApplicationRejected(S, "app-2", "why"),
+            facts.ApplicationChanged(S + 7, "app-1", "root.a", ApplicationState.ACCEPTED, ApplicationEvent.RUN),
         ],
         "default",
     )
@@ -171,7 +99,7 @@ def test_updated_entries():
 
 
 def test_released_entries():
-    """AP-131: a release is told with its type and message; one without a message is the confirmation and is not."""
+    """AP-131: a release is sent with its type and message; one without a message confirms, and is not sent."""
     echo = "allocation remove as per RM request"
     assert responses([released(message=echo), released("TIMEOUT", "")], "gpu") == [
         si.AllocationResponse(
@@ -190,45 +118,45 @@ def test_released_entries():
 
 def test_nodes_and_rejections():
     """SC-100, AP-115: accepted and rejected nodes share a message, so do all rejected allocations."""
-    facts = [
-        fact.NodeAdded(S, "n1", {}, True, {}),
-        fact.NodeRejected(S, "n2", "why"),
-        fact.AllocationRejected(S, "t1", "app-1", "why"),
-        fact.AllocationRejected(S, "t2", "app-1", "why"),
+    reported = [
+        facts.NodeAdded(S, "n1", {}, True, {}),
+        facts.NodeRejected(S, "n2", "why"),
+        facts.AllocationRejected(S, "t1", "app-1", "why"),
+        facts.AllocationRejected(S, "t2", "app-1", "why"),
     ]
     rejected = [si.RejectedAllocation(allocation_key=key, application_id="app-1", reason="why") for key in ("t1", "t2")]
-    assert responses(facts, "default") == [
+    assert responses(reported, "default") == [
         si.NodeResponse(accepted=[si.AcceptedNode(node_id="n1")], rejected=[si.RejectedNode(node_id="n2", reason="why")]),
         si.AllocationResponse(rejected_allocations=rejected),
     ]
 
 
 def test_reading_lists_in_order_gives_the_facts_in_order():
-    """AP-96: states precede the allocation that follows from them; a freed room is told before who gets it."""
+    """AP-96: a state comes before the allocation that follows it; a release comes before the use of its room."""
 
-    def changed(state: ApplicationState) -> fact.ApplicationChanged:
-        return fact.ApplicationChanged(S, "app-1", "root.a", state, ApplicationEvent.RUN)
+    def changed(state: ApplicationState) -> facts.ApplicationChanged:
+        return facts.ApplicationChanged(S, "app-1", "root.a", state, ApplicationEvent.RUN)
 
     starting, running = changed(ApplicationState.STARTING), changed(ApplicationState.RUNNING)
-    facts = [starting, ALLOCATED, running, ALLOCATED, ALLOCATED, released(), released(key="t2"), ALLOCATED]
-    told = [
+    reported = [starting, ALLOCATED, running, ALLOCATED, ALLOCATED, released(), released(key="t2"), ALLOCATED]
+    lists = [
         name
-        for message in responses(facts, "default")
+        for message in responses(reported, "default")
         for name in message.__struct_fields__
         if name != "sequence"
         for _ in getattr(message, name)
     ]
-    assert told == ["updated", "new", "updated", "new", "new", "released", "released", "new"]
-    assert len(responses(facts, "default")) == 5
+    assert lists == ["updated", "new", "updated", "new", "new", "released", "released", "new"]
+    assert len(responses(reported, "default")) == 5
 
 
-def test_a_question_about_nodes_is_a_message_of_its_own():
-    """In the order of the facts, with a check for each node and an example of the asks."""
-    asked = fact.PredicatesAsked(S, "gpu", ASK, ("n1", "n2"), True)
-    before, question, after = responses([ALLOCATED, asked, ALLOCATED], "default")
+def test_predicate_checks_are_a_message_of_their_own():
+    """In the order of the facts, with one check for each node, and one ask of the predicate class as an example."""
+    asked = facts.PredicatesAsked(S, "gpu", ASK, ("n1", "n2"), True)
+    before, checks, after = responses([ALLOCATED, asked, ALLOCATED], "default")
     assert isinstance(before, si.AllocationResponse)
     assert isinstance(after, si.AllocationResponse)
-    assert question == si.PredicatesRequest(
+    assert checks == si.PredicatesRequest(
         partition_name="default",
         checks=[
             si.PredicateCheck(predicate="gpu", node_id=name, allocate=True, allocation_key="t1", application_id="app-1")

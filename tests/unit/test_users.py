@@ -83,8 +83,6 @@ def test_refusals_are_told() -> None:
     """A user that cannot be resolved is the reason of the refusal, before any queue is looked for (PL-45)."""
     it = world(tree(queue("a")))
     it.send(app("app-1", user=""), app("app-2", "nowhere", user="9"))
-    it.expect(
-        "app-1 Rejected: empty user cannot resolve", "app-2 Rejected: invalid username, it contains invalid characters"
-    )
+    it.expect("app-1 Rejected: empty user cannot resolve", "app-2 Rejected: invalid username, it contains invalid characters")
     it.send(app("app-3", user="", application__create__force="true"))
     it.expect("app-3 New")

@@ -11,7 +11,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from ykactor.actors.commands import Administer, Intake, PartitionSnapshot, Publication, RunSteps, SwitchConfig, TakeSnapshot
-from ykactor.actors.feed import Batch, Missed, Reached
+from ykactor.actors.subscription import Batch, Missed, Reached
 from ykactor.core.objects import commands
 from ykactor.core.planner.plan import Plan
 from ykactor.core.turn.phases import Commit, MakePlan, Observe, Settle

@@ -106,9 +106,7 @@ async def _open_stream(url: str) -> trio.SocketStream | trio.SSLStream[trio.Sock
         if parts.scheme == "ws":
             return await trio.open_tcp_stream(parts.hostname, parts.port or 80)
         context = ssl.create_default_context()
-        return await trio.open_ssl_over_tcp_stream(
-            parts.hostname, parts.port or 443, ssl_context=context, https_compatible=True
-        )
+        return await trio.open_ssl_over_tcp_stream(parts.hostname, parts.port or 443, ssl_context=context, https_compatible=True)
 
 
 class _Opening(trio.abc.ReceiveStream):

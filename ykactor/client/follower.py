@@ -80,7 +80,7 @@ class Follower:
                     self._resume_from("snapshot")
                 has_moved = self._subscribe.from_ != began_from
                 attempt = 0 if has_moved or not self.begun.is_set() else attempt + 1
-                pause_s = min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2**min(attempt, 16))
+                pause_s = min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2 ** min(attempt, 16))
                 await trio.sleep(pause_s * self._rng.uniform(0.5, 1))
         except (Disconnected, RequestRefused, ProtocolError, ValueError) as error:
             self._failure = error

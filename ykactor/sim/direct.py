@@ -109,9 +109,7 @@ class DirectPartition:
         assert outcome.cycle is not None
         return outcome.cycle, outcome.has_confirmed
 
-    def run_turn(
-        self, now_ns: int, taken_in: Exchange[list[Fact]] | None = None, budget: Budget | None = None
-    ) -> TurnResult:
+    def run_turn(self, now_ns: int, taken_in: Exchange[list[Fact]] | None = None, budget: Budget | None = None) -> TurnResult:
         """Run one turn; see ``core.turn``."""
         steps = turn(self.core, now_ns, taken_in, budget, confirms=self._confirms)
         try:

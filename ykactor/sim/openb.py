@@ -177,10 +177,7 @@ def openb_scenario(nodes: list[TraceNode], tasks: list[TraceTask]) -> Scenario:
 
 def _node_request(nodes: list[TraceNode]) -> si.NodeRequest:
     return si.NodeRequest(
-        nodes=[
-            si.NodeInfo(node_id=node.node_id, action="CREATE", schedulable_resource=_wire(node.capacity))
-            for node in nodes
-        ]
+        nodes=[si.NodeInfo(node_id=node.node_id, action="CREATE", schedulable_resource=_wire(node.capacity)) for node in nodes]
     )
 
 
@@ -228,9 +225,7 @@ def _release(tasks: list[TraceTask]) -> si.AllocationRequest:
     return si.AllocationRequest(
         releases=si.AllocationReleasesRequest(
             allocations_to_release=[
-                si.AllocationRelease(
-                    application_id=task.name, allocation_key=task.name, termination_type="STOPPED_BY_RM"
-                )
+                si.AllocationRelease(application_id=task.name, allocation_key=task.name, termination_type="STOPPED_BY_RM")
                 for task in tasks
             ]
         )

@@ -354,6 +354,4 @@ class NodeIndex:
 
 def _shortfall(items: tuple[tuple[str, int], ...], available: Resource) -> float:
     """The sum over the ask's types of the part that is missing (SC-51)."""
-    return sum(
-        max(0, quantity - max(0, available.get(name, 0))) / quantity for name, quantity in items if quantity > 0
-    )
+    return sum(max(0, quantity - max(0, available.get(name, 0))) / quantity for name, quantity in items if quantity > 0)

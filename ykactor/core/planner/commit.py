@@ -21,9 +21,7 @@ def commit(state: SchedulerState, plan: Plan) -> Exchange[set[IndexedNode]]:
         if order.node is not None:
             batches.setdefault(order.node, []).append(order)
     cores = state.registry.nodes
-    sends = [
-        (cores[node.node_id], PlaceBatch(node.revision, [order.ask for order in batch])) for node, batch in batches.items()
-    ]
+    sends = [(cores[node.node_id], PlaceBatch(node.revision, [order.ask for order in batch])) for node, batch in batches.items()]
     replies = yield from send(sends)
     first = [order for order in plan.orders if type(order) is Placement and order.is_first]
     refused: set[IndexedNode] = set()

@@ -156,9 +156,7 @@ class Planner:
                 return queue, ask_class
             application.ask_queues.park(queue)
 
-    def _place(
-        self, plan: Plan, leaf: QueueNode, application: PendingApplication, queue: AskQueue, node: IndexedNode
-    ) -> None:
+    def _place(self, plan: Plan, leaf: QueueNode, application: PendingApplication, queue: AskQueue, node: IndexedNode) -> None:
         ask = queue.first()
         if application.held or queue.notified is not None:
             plan.report(*self._state.pending_reasons.fits(plan.now_ns, leaf, application, ask))

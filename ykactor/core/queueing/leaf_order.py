@@ -176,10 +176,7 @@ class LeafOrder:
     def has_moved(self, application: PendingApplication) -> bool:
         """Whether something other than its priority may have changed the position of ``application``."""
         return bool(
-            application.changed
-            or (application.used and self._sorts_by_usage)
-            or application.closed
-            or application.opened
+            application.changed or (application.used and self._sorts_by_usage) or application.closed or application.opened
         )
 
     def remove(self, application: PendingApplication) -> None:

@@ -71,9 +71,7 @@ def turn(
     return TurnResult(observed, cycle, has_confirmed)
 
 
-def _take_in(
-    partition: PartitionCore, now_ns: int, taken_in: Exchange[list[Fact]], *, confirms: bool
-) -> Turn[list[Fact]]:
+def _take_in(partition: PartitionCore, now_ns: int, taken_in: Exchange[list[Fact]], *, confirms: bool) -> Turn[list[Fact]]:
     facts: list[Fact] = yield Ingest(taken_in)
     if facts:
         facts = yield Observe(facts)
