@@ -32,6 +32,7 @@ from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import AllocationKey, NodeID
 from ykactor.core.values.resources import Resource, add_to
+from ykactor.core.values.stamp import Stamp
 from ykactor.core.values.times import S_NS
 
 #: Work units of a search for each node; 1 unit is a look at a node (about 2 us against 0.2 us).
@@ -51,7 +52,7 @@ class Preemptor:
         self._tasks = Tasks(state.tasks.on_node)
         #: Why searches failed, by all that their result depends on while nothing changes: queue, shape, priority, reserved node.
         self._hopeless: dict[tuple[QueueNode, Shape, int, IndexedNode | None], str] = {}
-        self._stamp = (-1, -1, -1)
+        self._searched = Stamp(lambda: (state.generation, state.ledger.changes, state.preemptions.changes))
 
     def attempt(self, plan: Plan, application: PendingApplication, ask: Ask) -> str | None:
         """Preempt victims for an ask whose preemption delay is over; returns why not, or None if the plan has decided something.
@@ -60,10 +61,9 @@ class Preemptor:
             OutOfWork: the search goes on in the next plan.
         """
         state, leaf, shape = self._state, self._state.leaf_of(application), shape_of(ask.spec)
-        stamp = state.generation, state.ledger.changes, state.preemptions.changes
-        if stamp != self._stamp or len(self._hopeless) >= HOPELESS_MAX:
+        if not self._searched.is_current() or len(self._hopeless) >= HOPELESS_MAX:
             self._hopeless.clear()
-            self._stamp = stamp
+            self._searched.renew()
         reservation = state.reservations.find(ask)
         known = leaf, shape, ask.spec.priority, reservation.node if reservation else None
         if known in self._hopeless:

@@ -22,6 +22,7 @@ from ykactor.core.quota.headroom import queue_shortage
 from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.quota.limits import TrackerTuple
 from ykactor.core.state.state import SchedulerState
+from ykactor.core.values.stamp import Stamp
 from ykactor.core.values.times import NEVER
 
 #: Reservations that may lead to a decision, by leaf and application.
@@ -40,12 +41,12 @@ class ReservationStep:
         self.scanned = 0
         #: Reservations whose node had room at its last change, or whose ask requires its node and may preempt there.
         self._hopeful: dict[AskID, Reservation] = {}
-        #: Expired reservations, grouped by what decides whether they have quota; valid for ``_grouped`` until ``_old_until_ns``.
+        #: Expired reservations, grouped by what decides whether they have quota; valid until ``_old_until_ns``.
         self._old: dict[tuple[QueueUsage, TrackerTuple, Needs, bool], list[Reservation]] = {}
-        self._grouped = (-1, -1)
+        self._grouped = Stamp(self._counters)
         self._old_until_ns = 0
-        #: Generation, and change counter of reservations, of the last pass that could place nothing.
-        self._seen = (-1, -1)
+        #: The last pass that could place nothing.
+        self._fruitless = Stamp(self._counters)
         #: Whether an application was skipped because it has no place in its leaf's order at present (see ``LeafOrder.sort_key``).
         self._is_kept_back = False
 
@@ -68,10 +69,10 @@ class ReservationStep:
         if len(plan) > count:
             return True
         if not self._is_kept_back:
-            self._seen = self._now()
+            self._fruitless.renew()
         return False
 
-    def _now(self) -> tuple[int, int]:
+    def _counters(self) -> tuple[int, int]:
         return self._state.generation, self._reservations.changes
 
     # ---- which reservations are looked at
@@ -81,7 +82,7 @@ class ReservationStep:
         for node_id in self._state.nodes.take_changed():
             for reservation in self._reservations.on(node_id):
                 self._judge(reservation)
-        chosen = {} if self._seen == self._now() else self._with_room()
+        chosen = {} if self._fruitless.is_current() else self._with_room()
         chosen.update((ask_id(reservation.ask), reservation) for reservation in self._expired(now_ns))
         self.scanned = len(chosen)
         found: Candidates = {}
@@ -108,12 +109,13 @@ class ReservationStep:
 
     def _expired(self, now_ns: int) -> list[Reservation]:
         """Old reservations that no longer have quota (SC-60)."""
-        if self._grouped != self._now() or now_ns >= self._old_until_ns:
+        if not self._grouped.is_current() or now_ns >= self._old_until_ns:
             self._group(now_ns)
         return [reservation for group in self._old.values() if _lacks_quota(group[0]) for reservation in group]
 
     def _group(self, now_ns: int) -> None:
-        self._grouped, self._old = self._now(), {}
+        self._grouped.renew()
+        self._old = {}
         self._old_until_ns = self._reservations.next_old_ns(now_ns) or NEVER
         for reservation in self._reservations.older_than(now_ns - RESERVATION_MAX_NS):
             application = reservation.application

@@ -18,6 +18,7 @@ from ykactor.core.queueing.equivalence import HAS_NODE, RESERVES, AskQueue
 from ykactor.core.queueing.pending import AskClass, PendingApplication
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.state.state import SchedulerState
+from ykactor.core.values.stamp import Stamp
 from ykactor.core.values.times import MS_NS, NEVER
 
 #: Attempts to preempt for asks of one leaf in one pass; the other asks wait for a later pass (PE-10).
@@ -36,7 +37,7 @@ class UnschedulableStep:
         self._attempts: dict[QueueNode, int] = {}
         #: Classes that wait for the next plan to preempt, with their leaves.
         self.put_off: list[tuple[QueueNode, AskClass]] = []
-        self._put_off_in = 0
+        self._put_off_in = Stamp(lambda: (state.generation,))
         self._may_preempt = True
         #: The node that could be reserved for an ask of the current class.
         self._node: IndexedNode | None = None
@@ -44,7 +45,7 @@ class UnschedulableStep:
     def begin_plan(self, *, may_preempt: bool) -> None:
         """A plan begins: try the classes again that were put off. Without ``may_preempt`` they are put off again."""
         self._may_preempt = may_preempt
-        if self._put_off_in == self._state.generation:  # else growth has woken everything already, and classes may be new
+        if self._put_off_in.is_current():  # else growth has woken everything already, and classes may be new
             for leaf, ask_class in self.put_off:
                 leaf.applications.wake(ask_class)
                 self._state.tree.wake(leaf)
@@ -90,7 +91,7 @@ class UnschedulableStep:
         if not self._may_preempt:
             order.park(ask_class)
             self.put_off.append((leaf, ask_class))
-            self._put_off_in = self._state.generation
+            self._put_off_in.renew()
             return False
         if plan:
             raise PlanEnds

@@ -10,17 +10,16 @@ from ykactor.core.messages.states import ApplicationState
 from ykactor.core.nodes.index import NodeIndex
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.tree import QueueNode
+from ykactor.core.values.stamp import Stamp
 
 
 class GangPairs:
     """The applications that have pairs, by leaf; those that are set aside are in ``aside`` instead."""
 
     def __init__(self, nodes: NodeIndex) -> None:
-        self._nodes = nodes
         self.by_leaf: dict[QueueNode, dict[PendingApplication, None]] = {}
         self.aside: dict[PendingApplication, QueueNode] = {}
-        #: The counters of changed nodes and answers at the last ``recall``.
-        self._recalled = 0, 0
+        self._recalled = Stamp(lambda: (nodes.openings, nodes.predicates.changes))
 
     def note(self, leaf: QueueNode, application: PendingApplication) -> None:
         """The asks or placeholders of an application have changed."""
@@ -50,9 +49,8 @@ class GangPairs:
 
     def recall(self) -> None:
         """Offer applications that were set aside again if a node or an answer has changed."""
-        changes = self._nodes.openings, self._nodes.predicates.changes
-        if self._recalled != changes:
-            self._recalled = changes
+        if not self._recalled.is_current():
+            self._recalled.renew()
             for application, leaf in self.aside.items():
                 self.by_leaf.setdefault(leaf, {})[application] = None
             self.aside.clear()
