@@ -30,7 +30,9 @@ async def next_question(rm):
 async def reason(daemon, key):
     """Why an ask waits, as a follower sees it."""
     state = await daemon.state()
-    (found,) = [it["reason"] for it in state["applications"]["app-1"]["pending"] if key in it["allocationKeys"]]
+    (found,) = [
+        application["reason"] for application in state["applications"]["app-1"]["pending"] if key in application["allocationKeys"]
+    ]
     return found
 
 
@@ -50,7 +52,7 @@ async def test_asked_and_answered(encoding):
         await prepare(rm)
         await rm.request(classed("t1", "gpu"))
         asked = await next_question(rm)
-        assert [(it.predicate, it.node_id, it.allocate, it.allocation_key) for it in asked.checks] == [
+        assert [(entry.predicate, entry.node_id, entry.allocate, entry.allocation_key) for entry in asked.checks] == [
             ("gpu", "n1", True, "t1"),
             ("gpu", "n2", True, "t1"),
         ]

@@ -10,7 +10,7 @@ import pytest
 from checked import LARGE, ONE_BY_ONE, SMALL, World
 from histories import USERS, draw_history
 from seeds import seeds
-from world import S_NS, app, ask, configure, limit, node, queue, release, tree, world
+from world import S_NS, app, ask, configure, limit, make_world, node, queue, release, tree
 
 from ykactor.core.config.access import UserGroups
 from ykactor.core.inspection.invariants import violations
@@ -123,19 +123,19 @@ def draw_gang_step(rng: random.Random, number: int) -> Submission:
 def test_gangs_move_and_end(seed: int) -> None:
     """Gangs in every state are moved and ended while confirmations are lost, repeated and of the wrong kind."""
     rng = random.Random(seed)
-    it = world(draw_tree(rng), [node("n1", vcore=20), node("n2", vcore=20)], confirms=False)
+    world = make_world(draw_tree(rng), [node("n1", vcore=20), node("n2", vcore=20)], confirms=False)
     told = 0
     for number in range(1, 80):
-        it.send(draw_gang_step(rng, number), at=it.now_ns / S_NS + rng.choice((0, 0, 0, 1, 31)))
+        world.send(draw_gang_step(rng, number), at=world.now_ns / S_NS + rng.choice((0, 0, 0, 1, 31)))
         if rng.random() < 0.4:
-            it.administer(draw_gang_request(rng))
-        started = [fact for fact in it.facts[told:] if isinstance(fact, ReleaseStarted)]
-        told = len(it.facts)
+            world.administer(draw_gang_request(rng))
+        started = [fact for fact in world.facts[told:] if isinstance(fact, ReleaseStarted)]
+        told = len(world.facts)
         for fact in started:
             for _ in range(rng.choice((0, 1, 1, 2))):
                 kind = rng.choice((fact.termination_type, fact.termination_type, "STOPPED_BY_RM"))
-                it.send(release(fact.ask.spec.allocation_key, fact.ask.spec.application_id, kind))
-    assert any(isinstance(fact, ApplicationMoved) for fact in it.facts)
+                world.send(release(fact.ask.spec.allocation_key, fact.ask.spec.application_id, kind))
+    assert any(isinstance(fact, ApplicationMoved) for fact in world.facts)
 
 
 def draw_gang_request(rng: random.Random) -> Administration:

@@ -94,12 +94,12 @@ class Law:
 
     def see(self, facts):
         self.facts += facts
-        for it in facts:
-            match it:
+        for decision in facts:
+            match decision:
                 case PredicateAnswered():
-                    place = it.predicate, it.allocate, it.node_id
+                    place = decision.predicate, decision.allocate, decision.node_id
                     self.allowed -= {place}
-                    self.allowed |= set() if it.error else {place}
+                    self.allowed |= set() if decision.error else {place}
                 case PredicatesForgotten(_, predicate, node_id):
                     covered = {p for p in self.allowed if predicate in ("", p[0]) and node_id in ("", p[2])}
                     self.allowed -= covered

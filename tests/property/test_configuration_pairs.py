@@ -30,7 +30,9 @@ def everything(world: World) -> dict[str, object]:
         "queues": {path: (id(queue), queue.config, queue.state) for path, queue in registry.queues.items()},
         "applications": dict(registry.applications),
         "accounts": {path: (id(account), account.config) for path, account in state.tree.nodes.items()},
-        "trackers": {key: (id(it), it.holders_count, list(it.applications)) for key, it in state.trackers.held.items()},
+        "trackers": {
+            key: (id(entry), entry.holders_count, list(entry.applications)) for key, entry in state.trackers.held.items()
+        },
         "cleaning": world.core.timers.cleaning_ns,
     }
 

@@ -64,8 +64,8 @@ class Watch:
         self.gone: tuple[Ask, str | None] | None = None
 
     def see(self, facts: list[Fact]) -> None:
-        for it in facts:
-            match it:
+        for decision in facts:
+            match decision:
                 case ReleaseStarted(termination_type=termination_type, message=message, ask=ask) if termination_type == REPLACED:
                     self._promise(ask, message.removeprefix("replacing allocationKey: "))
                 case AskAdded(ask=ask) | AskResized(after=ask) | AllocationResized(after=ask) if ask.spec.placeholder:
@@ -82,7 +82,7 @@ class Watch:
                 case ApplicationLeft(application_id=name):
                     self.open.pop(name, None)
                     self.promised.pop(name, None)
-            if not isinstance(it, Released | AskRemoved | ApplicationChanged):  # who takes the place does so at once
+            if not isinstance(decision, Released | AskRemoved | ApplicationChanged):  # who takes the place does so at once
                 self.gone = None
 
     def _promise(self, holder: Ask, real: str) -> None:
@@ -95,7 +95,7 @@ class Watch:
         name, key, group = real.spec.application_id, real.spec.allocation_key, real.spec.task_group_name
         holder, taker = self.gone or (None, None)
         if holder is None or holder.spec.application_id != name or taker != key:
-            waiting = [it for it, ask in self.open.get(name, {}).items() if ask.spec.task_group_name == group]
+            waiting = [entry for entry, ask in self.open.get(name, {}).items() if ask.spec.task_group_name == group]
             assert not waiting, f"{key} runs while {waiting} of its group {group} are open (GA-13)"
         else:
             assert fits(holder.spec.resource, real.spec.resource), f"{key} takes more than its placeholder held (GA-33)"
@@ -180,7 +180,7 @@ def test_laws(seed: int) -> None:
     """After every step all invariants and laws hold; then everything ends, and nothing is left of it."""
     session = Session(seed).play()
     session.wind_up()
-    assert [it.application_id for it in session.applications() if not _may_wait(it)] == []
+    assert [application.application_id for application in session.applications() if not _may_wait(application)] == []
     session.say([remove(name) for name in APPLICATIONS])
     assert_empty(session)
 
@@ -270,7 +270,10 @@ def told(seed: int) -> scenario.Scenario:
     """One history as a scenario file would have it, confirmed by the simulator."""
     session = Session(seed, confirms=True, is_modest=True).play(25)
     messages = [
-        scenario.TimedRequest(at_ns / S_NS, request) for at_ns, said in session.said for it in said for request in _requests(it)
+        scenario.TimedRequest(at_ns / S_NS, request)
+        for at_ns, said in session.said
+        for submission in said
+        for request in _requests(submission)
     ]
     return scenario.Scenario(f"gangs-{seed}", session.manager.text, session.manager.now_ns / S_NS + 1000, messages=messages)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from seeds import seeds
-from world import PLENTY, S_NS, World, app, ask, configure, node, queue, release, tree, world
+from world import PLENTY, S_NS, World, app, ask, configure, make_world, node, queue, release, tree
 
 from ykactor.core.messages.facts import QuotaPreempted, ReleaseStarted
 from ykactor.core.messages.submissions import Submission
@@ -24,15 +24,15 @@ LEAVES = ("root.p.a", "root.p.b", "root.c")
 def draw_queue(rng: random.Random, name: str, bound: dict[str, int], *children: dict[str, Any]) -> dict[str, Any]:
     """A queue whose limits stay within ``bound``, and what is guaranteed below it within its own."""
     keys: dict[str, Any] = {}
-    below = [it.get("guaranteed", {}) for it in children]
-    guaranteed = {it: sum(child.get(it, 0) for child in below) + rng.choice((0, 0, 3, 8)) for it in TYPES}
-    limit = {it: max(guaranteed[it], rng.randint(1, bound[it])) for it in TYPES if rng.random() < 0.7}
+    below = [child.get("guaranteed", {}) for child in children]
+    guaranteed = {name: sum(child.get(name, 0) for child in below) + rng.choice((0, 0, 3, 8)) for name in TYPES}
+    limit = {name: max(guaranteed[name], rng.randint(1, bound[name])) for name in TYPES if rng.random() < 0.7}
     for child in children:
-        for it in child.get("max", {}):
-            limit[it] = max(limit.get(it, guaranteed[it]), child["max"][it])
+        for type_ in child.get("max", {}):
+            limit[type_] = max(limit.get(type_, guaranteed[type_]), child["max"][type_])
     delay = rng.choice(("0", "1s", "5s", "20s"))
     keys |= {"max": limit} if limit and rng.random() < 0.8 else {}
-    keys |= {"guaranteed": {it: amount for it, amount in guaranteed.items() if amount}}
+    keys |= {"guaranteed": {entry: amount for entry, amount in guaranteed.items() if amount}}
     return {"name": name, "p": {"quota.preemption.delay": delay}, "children": children, **keys}
 
 
@@ -59,7 +59,7 @@ def draw_step(rng: random.Random, number: int) -> Submission:
         case 3:  # somebody else has placed it, or resizes it
             key = f"t{rng.randint(1, number)}"
             return ask(key, name, on="n1", vcore=rng.randint(1, 9), memory=rng.randint(1, 9))
-    resource = {it: rng.randint(1, 6) for it in TYPES if rng.random() < 0.8} or {"vcore": 1}
+    resource = {type_: rng.randint(1, 6) for type_ in TYPES if rng.random() < 0.8} or {"vcore": 1}
     return ask(f"t{number}", name, priority=rng.randint(-1, 1), created=rng.choice((0, 7200)), **resource)
 
 
@@ -91,17 +91,17 @@ def left(queue: QueueNode, name: str) -> int:
 @cache
 def play(seed: int, placements_max: int) -> Watched:
     rng = random.Random(seed)
-    it = Watched(draw_tree(rng, 80), placements_max=placements_max, confirms=False)
-    it.send(node("n1", vcore=200, memory=200), *(app(f"app-{number}", path) for number, path in enumerate(LEAVES)))
+    world = Watched(draw_tree(rng, 80), placements_max=placements_max, confirms=False)
+    world.send(node("n1", vcore=200, memory=200), *(app(f"app-{number}", path) for number, path in enumerate(LEAVES)))
     told = 0
     for number in range(1, 100):
-        it.send(draw_step(rng, number), at=it.now_ns / S_NS + rng.choice((0, 0, 0, 1, 6)))
-        started = [fact for fact in it.facts[told:] if isinstance(fact, ReleaseStarted)]
-        told = len(it.facts)
+        world.send(draw_step(rng, number), at=world.now_ns / S_NS + rng.choice((0, 0, 0, 1, 6)))
+        started = [fact for fact in world.facts[told:] if isinstance(fact, ReleaseStarted)]
+        told = len(world.facts)
         for fact in started:
             if rng.random() < 0.8:
-                it.send(release(fact.ask.spec.allocation_key, fact.ask.spec.application_id, fact.termination_type))
-    return it
+                world.send(release(fact.ask.spec.allocation_key, fact.ask.spec.application_id, fact.termination_type))
+    return world
 
 
 @pytest.mark.parametrize("seed", seeds(60))
@@ -126,11 +126,11 @@ def test_nothing_is_left_that_fits() -> None:
         limit = rng.randint(1, sum(sizes))
         properties: dict[str, Any] = {"p": {"quota.preemption.delay": "1s"}, "max": {"vcore": limit}}
         on = {"quotapreemptionenabled": True}
-        it = world(tree(queue("a"), preemption=on), [node("n1", vcore=1000)])
-        it.given(app("app-1"), *(ask(f"t{number}", "app-1", vcore=size) for number, size in enumerate(sizes)))
-        it.given(configure(tree(queue("a", **properties), preemption=on)))
-        it.wait(1)
-        application = it.direct.core.registry.leaf_of("app-1").applications["app-1"]  # type: ignore[index,arg-type]
+        world = make_world(tree(queue("a"), preemption=on), [node("n1", vcore=1000)])
+        world.given(app("app-1"), *(ask(f"t{number}", "app-1", vcore=size) for number, size in enumerate(sizes)))
+        world.given(configure(tree(queue("a", **properties), preemption=on)))
+        world.wait(1)
+        application = world.direct.core.registry.leaf_of("app-1").applications["app-1"]  # type: ignore[index,arg-type]
         running = [task.spec.resource["vcore"] for task, _ in application.allocations.values()]
         assert sum(running) >= limit
         assert not running or sum(running) == limit or sum(running) - min(running) < limit

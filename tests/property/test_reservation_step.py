@@ -110,7 +110,7 @@ def empty(request: pytest.FixtureRequest) -> Story:
 
 
 @pytest.fixture
-def it(empty: Story) -> Story:
+def story(empty: Story) -> Story:
     """n1 has {4, 1} left and n2 {7, 10}; k asks for {8, 1} and has waited for 2 seconds."""
     empty.at(0, node("n1", **TEN), node("n2", **TEN))
     empty.at(0, ask("u1", "two", on="n1", vcore=6, memory=9), ask("u2", "two", on="n2", vcore=3))
@@ -121,38 +121,38 @@ def it(empty: Story) -> Story:
     return empty
 
 
-def test_what_frees_goes_to_the_reserved_ask(it: Story) -> None:
+def test_what_frees_goes_to_the_reserved_ask(story: Story) -> None:
     """SC-150: meanwhile nobody else is placed on the node."""
-    it.at(3, ask("small", "two", vcore=4)).expect("small on n1")
-    it.at(4, ask("other", "two", vcore=1)).expect()
-    it.at(5, ask("u2", "two", vcore=2, memory=0)).expect("k on n2", "k leaves n2")
+    story.at(3, ask("small", "two", vcore=4)).expect("small on n1")
+    story.at(4, ask("other", "two", vcore=1)).expect()
+    story.at(5, ask("u2", "two", vcore=2, memory=0)).expect("k on n2", "k leaves n2")
 
 
-def test_the_order_of_a_pass(it: Story) -> None:
+def test_the_order_of_a_pass(story: Story) -> None:
     """SC-10: reserved asks, then placeholders, then all others."""
-    it.at(3, app("gang", "root.b", placeholders={"vcore": 2}), ask("p", "gang", placeholder=True, group="g", vcore=2))
-    it.expect("p on n1")
+    story.at(3, app("gang", "root.b", placeholders={"vcore": 2}), ask("p", "gang", placeholder=True, group="g", vcore=2))
+    story.expect("p on n1")
     room = ask("u2", "two", vcore=2)
-    it.at(4, ask("small", "two", vcore=1), ask("t", "gang", group="g", vcore=2), room)
-    it.expect("k on n2", "k leaves n2", "t on n1", "small on n1")
+    story.at(4, ask("small", "two", vcore=1), ask("t", "gang", group="g", vcore=2), room)
+    story.expect("k on n2", "k leaves n2", "t on n1", "small on n1")
 
 
-def test_room_elsewhere(it: Story) -> None:
+def test_room_elsewhere(story: Story) -> None:
     """SC-44: the ask does not insist on its node."""
-    it.at(3, node("n3", **TEN)).expect("k on n3", "k leaves n2")
+    story.at(3, node("n3", **TEN)).expect("k on n3", "k leaves n2")
 
 
-def test_an_hour_without_quota(it: Story) -> None:
+def test_an_hour_without_quota(story: Story) -> None:
     """SC-60: to the second, and with no quota nothing is reserved again."""
-    it.at(3, configure(tree(queue("a", max={"vcore": 12}), queue("b")))).expect()
-    it.at(3601.9).expect()
-    it.at(3602).expect("k leaves n2")
-    it.at(9000).expect()
+    story.at(3, configure(tree(queue("a", max={"vcore": 12}), queue("b")))).expect()
+    story.at(3601.9).expect()
+    story.at(3602).expect("k leaves n2")
+    story.at(9000).expect()
 
 
-def test_required_before_normal(it: Story) -> None:
+def test_required_before_normal(story: Story) -> None:
     """SC-74: an ask that requires the node takes it over, although it does not fit."""
-    it.at(3, ask("d", "ds", requires="n2", vcore=9)).expect("k leaves n2", "d keeps n2", "k keeps n1")
+    story.at(3, ask("d", "ds", requires="n2", vcore=9)).expect("k leaves n2", "d keeps n2", "k keeps n1")
 
 
 def test_a_required_node_that_is_not_there_yet(empty: Story) -> None:
@@ -180,53 +180,53 @@ def test_required_asks_share_a_node(empty: Story) -> None:
     empty.expect("d keeps n1", "e keeps n1", "e on n1", "e leaves n1")
 
 
-def test_drained(it: Story) -> None:
+def test_drained(story: Story) -> None:
     """SC-61: the ask reserves what is left."""
-    it.at(3, node("n2", "DRAIN_NODE")).expect("k leaves n2", "k keeps n1")
+    story.at(3, node("n2", "DRAIN_NODE")).expect("k leaves n2", "k keeps n1")
 
 
-def test_removed(it: Story) -> None:
+def test_removed(story: Story) -> None:
     """SC-151: what is left of the cluster has no room, so nothing is kept (SC-31)."""
-    it.at(3, node("n2", "DECOMISSION")).expect("k leaves n2")
+    story.at(3, node("n2", "DECOMISSION")).expect("k leaves n2")
 
 
-def test_shrunk(it: Story) -> None:
+def test_shrunk(story: Story) -> None:
     """SC-104."""
-    it.at(3, node("n2", "UPDATE", vcore=7, memory=10)).expect("k leaves n2", "k keeps n1")
+    story.at(3, node("n2", "UPDATE", vcore=7, memory=10)).expect("k leaves n2", "k keeps n1")
 
 
-def test_shrunk_and_resized_at_once(it: Story) -> None:
+def test_shrunk_and_resized_at_once(story: Story) -> None:
     """SC-104: each by itself would leave the reservation alone."""
-    it.at(3, node("n2", "UPDATE", vcore=9, memory=10), ask("k", "one", vcore=10)).expect("k leaves n2", "k keeps n1")
+    story.at(3, node("n2", "UPDATE", vcore=9, memory=10), ask("k", "one", vcore=10)).expect("k leaves n2", "k keeps n1")
 
 
-def test_resized(it: Story) -> None:
+def test_resized(story: Story) -> None:
     """AP-110: a size that the node could have leaves the reservation, another one does not."""
-    it.at(3, ask("k", "one", vcore=10)).expect()
-    it.at(4, ask("k", "one", vcore=11)).expect("k leaves n2")
-    it.at(5, ask("k", "one", vcore=6)).expect("k on n2")
+    story.at(3, ask("k", "one", vcore=10)).expect()
+    story.at(4, ask("k", "one", vcore=11)).expect("k leaves n2")
+    story.at(5, ask("k", "one", vcore=6)).expect("k on n2")
 
 
-def test_cancelled(it: Story) -> None:
+def test_cancelled(story: Story) -> None:
     """AP-120: others may have the node."""
-    it.at(3, ask("k2", "two", vcore=5)).expect()
-    it.at(4, release("k", "one")).expect("k leaves n2", "k2 on n2")
+    story.at(3, ask("k2", "two", vcore=5)).expect()
+    story.at(4, release("k", "one")).expect("k leaves n2", "k2 on n2")
 
 
-def test_removed_with_its_application(it: Story) -> None:
+def test_removed_with_its_application(story: Story) -> None:
     """AP-80."""
-    it.at(3, remove("one")).expect("k leaves n2")
+    story.at(3, remove("one")).expect("k leaves n2")
 
 
-def test_placed_by_the_resource_manager(it: Story) -> None:
+def test_placed_by_the_resource_manager(story: Story) -> None:
     """AP-112."""
-    it.at(3, ask("k", "one", on="n1", vcore=8, memory=1)).expect("k on n1", "k leaves n2")
+    story.at(3, ask("k", "one", on="n1", vcore=8, memory=1)).expect("k on n1", "k leaves n2")
 
 
-def test_a_type_that_no_node_has(it: Story) -> None:
+def test_a_type_that_no_node_has(story: Story) -> None:
     """SC-149: it waits for ever, and nothing is kept for it."""
-    it.at(3, ask("odd", "two", fpga=1)).expect()
-    it.at(9000).expect()
+    story.at(3, ask("odd", "two", fpga=1)).expect()
+    story.at(9000).expect()
 
 
 def test_ages(empty: Story) -> None:
@@ -241,25 +241,25 @@ def test_ages(empty: Story) -> None:
 @pytest.mark.parametrize("scheduled_by", ["scheduler", "reference"])
 def test_a_reservation_takes_a_slot(scheduled_by: str) -> None:
     """SC-24: nobody else begins in the place of an Accepted application that has, or had, a node kept for it."""
-    it = Story(scheduled_by, tree(queue("a", maxapplications=1), queue("b")))
-    it.at(0, node("n1", **TEN), node("n2", **TEN), app("one"), app("two"), app("u", "root.b"))
-    it.at(0, ask("u1", "u", on="n1", vcore=6), ask("u2", "u", on="n2", vcore=6)).expect("u1 on n1", "u2 on n2")
-    it.at(0, ask("k", "one", vcore=8)).at(2).expect("k keeps n1")
-    it.at(3, ask("small", "two", vcore=1)).expect()
-    it.at(4, node("n1", "DRAIN_NODE"), node("n2", "DRAIN_NODE")).expect("k leaves n1")
-    it.at(5, node("n2", "DRAIN_TO_SCHEDULABLE")).expect("k keeps n2")
-    it.at(6, node("n1", "DRAIN_TO_SCHEDULABLE")).expect()
-    it.at(7, release("k", "one")).expect("k leaves n2")  # until it is gone (QU-54)
-    it.at(37).expect("small on n1")
+    story = Story(scheduled_by, tree(queue("a", maxapplications=1), queue("b")))
+    story.at(0, node("n1", **TEN), node("n2", **TEN), app("one"), app("two"), app("u", "root.b"))
+    story.at(0, ask("u1", "u", on="n1", vcore=6), ask("u2", "u", on="n2", vcore=6)).expect("u1 on n1", "u2 on n2")
+    story.at(0, ask("k", "one", vcore=8)).at(2).expect("k keeps n1")
+    story.at(3, ask("small", "two", vcore=1)).expect()
+    story.at(4, node("n1", "DRAIN_NODE"), node("n2", "DRAIN_NODE")).expect("k leaves n1")
+    story.at(5, node("n2", "DRAIN_TO_SCHEDULABLE")).expect("k keeps n2")
+    story.at(6, node("n1", "DRAIN_TO_SCHEDULABLE")).expect()
+    story.at(7, release("k", "one")).expect("k leaves n2")  # until it is gone (QU-54)
+    story.at(37).expect("small on n1")
 
 
 @pytest.mark.parametrize("scheduled_by", ["scheduler", "reference"])
 def test_a_reservation_does_not_count_for_its_user(scheduled_by: str) -> None:
     """QU-73, QU-74: a user's applications count from their first allocation on, so another one may take the place of this one."""
-    it = Story(scheduled_by, tree(queue("a", limits=[limit("alice", applications=1)]), queue("b")))
-    it.at(0, node("n1", **TEN), node("n2", **TEN), app("one"), app("two"), app("u", "root.b", user="bob"))
-    it.at(0, ask("u1", "u", on="n1", vcore=6), ask("u2", "u", on="n2", vcore=6)).expect("u1 on n1", "u2 on n2")
-    it.at(0, ask("k", "one", vcore=8)).at(2).expect("k keeps n1")
-    it.at(3, ask("small", "two", vcore=1)).expect("small on n2")
-    it.at(4, release("u1", "u")).expect()
-    it.at(5, release("small", "two")).expect("k on n1", "k leaves n1")
+    story = Story(scheduled_by, tree(queue("a", limits=[limit("alice", applications=1)]), queue("b")))
+    story.at(0, node("n1", **TEN), node("n2", **TEN), app("one"), app("two"), app("u", "root.b", user="bob"))
+    story.at(0, ask("u1", "u", on="n1", vcore=6), ask("u2", "u", on="n2", vcore=6)).expect("u1 on n1", "u2 on n2")
+    story.at(0, ask("k", "one", vcore=8)).at(2).expect("k keeps n1")
+    story.at(3, ask("small", "two", vcore=1)).expect("small on n2")
+    story.at(4, release("u1", "u")).expect()
+    story.at(5, release("small", "two")).expect("k on n1", "k leaves n1")

@@ -54,7 +54,9 @@ def small_scans(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
 def session(seed: int, **sizes: float) -> History:
     """A well-meant session of ``sim.generate``; what comes at one instant comes as one batch."""
     scenario = generate(seed, **sizes)
-    batches = [Batch(it.at_ns, [entry for step in it.steps for entry in submissions(step)]) for it in instants(scenario)]
+    batches = [
+        Batch(instant.at_ns, [entry for step in instant.steps for entry in submissions(step)]) for instant in instants(scenario)
+    ]
     return History(queuefile.load(scenario.config).partitions[0], batches)
 
 

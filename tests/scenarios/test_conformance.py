@@ -72,10 +72,10 @@ def simulate(path: Path) -> tuple[list[dict[str, object]], dict[str, object]]:
 
     def admit(work: Work, known: list[PartitionName], at_ns: int) -> Work:
         routed, refused = addressed(work, known, at_ns)
-        for it in refused:
-            facts.append(it)
-            if isinstance(it, ApplicationRejected):
-                turned_away[it.application_id] = {"state": "Rejected"}
+        for rejection in refused:
+            facts.append(rejection)
+            if isinstance(rejection, ApplicationRejected):
+                turned_away[rejection.application_id] = {"state": "Rejected"}
         return routed
 
     config = queuefile.load(story.config)
@@ -90,7 +90,7 @@ def simulate(path: Path) -> tuple[list[dict[str, object]], dict[str, object]]:
     (part,) = direct.partitions.values()
     final = final_state(part.core, part.scheduler.state)
     final["applications"] = turned_away | final["applications"]
-    return [line for it in facts for line in decision_lines(it)], final
+    return [line for decision in facts for line in decision_lines(decision)], final
 
 
 @pytest.mark.parametrize("folder", CASES, ids=lambda folder: f"{folder.parent.name}/{folder.name}")

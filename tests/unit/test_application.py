@@ -1,7 +1,7 @@
 """One application: its entries, its tags, and the facts that each step causes."""
 
 import pytest
-from world import RELEASED, app, ask, node, queue, release, remove, spoken, tree, world
+from world import RELEASED, app, ask, make_world, node, queue, release, remove, spoken, tree
 
 from ykactor.core.messages.asks import AllocationSpec
 from ykactor.core.messages.facts import AllocationResized, AskAdded, AskRemoved, AskResized, Fact, Released
@@ -13,7 +13,7 @@ from ykactor.core.values.times import S_NS
 
 
 def application(**tags: str) -> Application:
-    spec = AddApplication("app-1", "root.a", "alice", tags={name.replace("__", "."): it for name, it in tags.items()})  # type: ignore[arg-type]
+    spec = AddApplication("app-1", "root.a", "alice", tags={name.replace("__", "."): entry for name, entry in tags.items()})  # type: ignore[arg-type]
     return Application(spec, "root.a", 100, 1)  # type: ignore[arg-type]
 
 
@@ -73,27 +73,31 @@ def test_creation_time(tags: dict[str, str], expected: int) -> None:
 @pytest.mark.parametrize("on", [None, "n1"])
 def test_refused_entries_change_nothing(resource: dict[str, int], reason: str, on: str | None) -> None:
     """AP-105, AP-106, exact texts; the application stays as it was."""
-    it = application()
+    pending_application = application()
     spec = AllocationSpec("t1", "app-1", resource, 0, on)  # type: ignore[arg-type]
-    assert said(it.submit(5, spec, 5, 1)) == [f"t1 rejected: {reason}"]
-    assert (it.state, it.asks, it.allocations) == (ApplicationState.NEW, {}, {})
+    assert said(pending_application.submit(5, spec, 5, 1)) == [f"t1 rejected: {reason}"]
+    assert (pending_application.state, pending_application.asks, pending_application.allocations) == (
+        ApplicationState.NEW,
+        {},
+        {},
+    )
 
 
 def test_state_change_precedes_the_ask() -> None:
     """The first ask: Accepted, then the ask itself (AP-34, AP-96); the second one changes no state (AP-48)."""
-    it = application()
-    facts = it.submit(5, entry(), 5, 1)
+    pending_application = application()
+    facts = pending_application.submit(5, entry(), 5, 1)
     assert said(facts) == ["app-1 Accepted"]
     assert isinstance(facts[-1], AskAdded)
-    assert [type(fact) for fact in it.submit(5, entry("t2"), 5, 2)] == [AskAdded]
+    assert [type(fact) for fact in pending_application.submit(5, entry("t2"), 5, 2)] == [AskAdded]
 
 
 def test_same_key_twice() -> None:
     """Nothing changed, no effect (AP-114); another size is a resize (AP-110); the priority is kept (AP-116)."""
-    it = application()
-    it.submit(5, entry(vcore=1), 5, 1)
-    assert it.submit(6, entry(vcore=1, priority=9), 6, 2) == []
-    (resized,) = it.submit(7, entry(vcore=3, priority=9), 7, 3)
+    pending_application = application()
+    pending_application.submit(5, entry(vcore=1), 5, 1)
+    assert pending_application.submit(6, entry(vcore=1, priority=9), 6, 2) == []
+    (resized,) = pending_application.submit(7, entry(vcore=3, priority=9), 7, 3)
     assert isinstance(resized, AskResized)
     assert (resized.before.spec.resource, resized.after.spec.resource) == ({"vcore": 1}, {"vcore": 3})
     assert (resized.after.spec.priority, resized.after.created_ns, resized.after.arrival) == (0, 5, 1)
@@ -101,10 +105,10 @@ def test_same_key_twice() -> None:
 
 def test_running_key_again() -> None:
     """Allocated: the same is nothing, also with another node (AP-113); another size is a resize without a word (AP-111)."""
-    it = application()
-    it.submit(5, entry(on="n1", vcore=1), 5, 1)
-    assert it.submit(6, entry(on="n2", vcore=1), 6, 2) == []
-    (resized,) = it.submit(7, entry(vcore=3), 7, 3)
+    pending_application = application()
+    pending_application.submit(5, entry(on="n1", vcore=1), 5, 1)
+    assert pending_application.submit(6, entry(on="n2", vcore=1), 6, 2) == []
+    (resized,) = pending_application.submit(7, entry(vcore=3), 7, 3)
     assert isinstance(resized, AllocationResized)
     assert resized.node_id == "n1"
     assert said([resized]) == []
@@ -112,7 +116,7 @@ def test_running_key_again() -> None:
 
 def test_moves_that_are_errors_change_nothing() -> None:
     """Rejected, Failing or Completed + run, New + complete, Running + run: unchanged, no message (AP-30, AP-31)."""
-    it = application()
+    pending_application = application()
     for state, event in [
         ("Rejected", ApplicationEvent.RUN),
         ("Failing", ApplicationEvent.RUN),
@@ -120,19 +124,19 @@ def test_moves_that_are_errors_change_nothing() -> None:
         ("Completed", ApplicationEvent.RUN),
         ("Running", ApplicationEvent.RUN),
     ]:
-        it.state, it.timers = ApplicationState(state), {Timer.STATE: 77}
-        assert it.move(5, event) == []
-        assert (it.state, it.timers) == (state, {Timer.STATE: 77})
+        pending_application.state, pending_application.timers = ApplicationState(state), {Timer.STATE: 77}
+        assert pending_application.move(5, event) == []
+        assert (pending_application.state, pending_application.timers) == (state, {Timer.STATE: 77})
 
 
 def test_timers_belong_to_states() -> None:
     """Armed on entering Starting and Completing, stopped on leaving any state (AP-43)."""
-    it = application()
+    pending_application = application()
     found = []
     for event in ("run", "run", "run", "complete", "run", "complete", "complete"):
-        it.move(1000 * S_NS, ApplicationEvent(f"{event}Application"))
-        due_ns = it.timers.get(Timer.STATE)
-        found.append((it.state.value, None if due_ns is None else due_ns // S_NS - 1000))
+        pending_application.move(1000 * S_NS, ApplicationEvent(f"{event}Application"))
+        due_ns = pending_application.timers.get(Timer.STATE)
+        found.append((pending_application.state.value, None if due_ns is None else due_ns // S_NS - 1000))
     assert found == [
         ("Accepted", None), ("Starting", 300), ("Running", None), ("Completing", 30), ("Running", None), ("Completing", 30),
         ("Completed", None),
@@ -141,10 +145,10 @@ def test_timers_belong_to_states() -> None:
 
 def test_release_all_in_order() -> None:
     """One echo for each allocation, none for asks, and the end of the application comes with the last (AP-126)."""
-    it = application()
+    pending_application = application()
     for key, on in [("t1", "n1"), ("t2", None), ("t3", "n1")]:
-        it.submit(5, entry(key, on), 5, 1)
-    facts = it.release_all(9, "STOPPED_BY_RM")
+        pending_application.submit(5, entry(key, on), 5, 1)
+    facts = pending_application.release_all(9, "STOPPED_BY_RM")
     assert said(facts) == [f"t1 {RELEASED}", f"t3 {RELEASED}", "app-1 Completing"]
     assert [fact.pending for fact in facts if isinstance(fact, AskRemoved)] == [False, False, True]
 
@@ -161,30 +165,30 @@ def test_release_all_in_order() -> None:
 )
 def test_echoes(termination_type: str, told: str, echo: str) -> None:
     """AP-131: wishes are echoed, confirmations are not; every type ends asks and allocations."""
-    it = application()
-    it.submit(5, entry("t1", "n1"), 5, 1)
-    it.submit(5, entry("t2"), 5, 2)
-    facts = it.release(6, "t1", termination_type)  # type: ignore[arg-type]
+    pending_application = application()
+    pending_application.submit(5, entry("t1", "n1"), 5, 1)
+    pending_application.submit(5, entry("t2"), 5, 2)
+    facts = pending_application.release(6, "t1", termination_type)  # type: ignore[arg-type]
     assert [fact.termination_type for fact in facts if isinstance(fact, Released)] == [told]
     assert [line for line in said(facts) if "released" in line] == ([f"t1 released {told} ({echo})"] if echo else [])
-    assert said(it.release(7, "t2", termination_type)) == ["app-1 Completing"]  # type: ignore[arg-type]
-    assert it.release(8, "t1", termination_type) == []  # type: ignore[arg-type]
+    assert said(pending_application.release(7, "t2", termination_type)) == ["app-1 Completing"]  # type: ignore[arg-type]
+    assert pending_application.release(8, "t1", termination_type) == []  # type: ignore[arg-type]
 
 
 def test_unknown_type_is_told_as_stopped() -> None:
     """UNKNOWN_TERMINATION_TYPE is echoed as STOPPED_BY_RM (AP-131)."""
-    it = world(tree(queue("a")), [node("n1", vcore=2)])
-    it.given(app("app-1"), ask("t1", "app-1", vcore=1), ask("t2", "app-1", vcore=1))
-    it.send(release("t1", termination_type="UNKNOWN_TERMINATION_TYPE"))
-    it.expect(f"t1 {RELEASED}")
+    world = make_world(tree(queue("a")), [node("n1", vcore=2)])
+    world.given(app("app-1"), ask("t1", "app-1", vcore=1), ask("t2", "app-1", vcore=1))
+    world.send(release("t1", termination_type="UNKNOWN_TERMINATION_TYPE"))
+    world.expect(f"t1 {RELEASED}")
 
 
 def test_removal_echoes_once_for_each_allocation() -> None:
     """AP-80, AP-81: through Completing and Completed, then the list of what ended; asks go in silence."""
-    it = world(tree(queue("a")), [node("n1", vcore=2)])
-    it.given(app("app-1"), *(ask(f"t{n}", "app-1", vcore=1) for n in range(3)))
-    it.send(remove("app-1"))
-    it.expect(
+    world = make_world(tree(queue("a")), [node("n1", vcore=2)])
+    world.given(app("app-1"), *(ask(f"t{n}", "app-1", vcore=1) for n in range(3)))
+    world.send(remove("app-1"))
+    world.expect(
         "app-1 Completing",
         "app-1 Completed",
         "t0 released STOPPED_BY_RM (Application app-1 Removed)",

@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from world import app, ask, node, queue, release, remove, tree, world
+from world import app, ask, make_world, node, queue, release, remove, tree
 
 from ykactor.core.inspection.invariants import violations
 from ykactor.core.messages.asks import AllocationSpec
@@ -22,21 +22,23 @@ def wants(key: str, application_id: str, **resource: int) -> Submission:
 
 def starving():
     """A full node; ``root.prod`` is below its guarantee, and an ask of it has waited nearly long enough to preempt."""
-    it = world(tree(queue("prod", guaranteed={"vcore": 45}), queue("test", guaranteed={"vcore": 45})), [node("n1", vcore=100)])
-    it.given(app("prod", "root.prod"), app("test", "root.test"))
-    it.given(*(ask(f"p{n}", "prod", on="n1", vcore=10) for n in range(4)))
-    it.given(*(ask(f"t{n}", "test", on="n1", vcore=10) for n in range(6)))
-    it.given(wants("p9", "prod", vcore=10))
-    it.wait(29)
-    return it
+    world = make_world(
+        tree(queue("prod", guaranteed={"vcore": 45}), queue("test", guaranteed={"vcore": 45})), [node("n1", vcore=100)]
+    )
+    world.given(app("prod", "root.prod"), app("test", "root.test"))
+    world.given(*(ask(f"p{n}", "prod", on="n1", vcore=10) for n in range(4)))
+    world.given(*(ask(f"t{n}", "test", on="n1", vcore=10) for n in range(6)))
+    world.given(wants("p9", "prod", vcore=10))
+    world.wait(29)
+    return world
 
 
-def loops_of(it) -> CycleGuard:
-    return it.direct.scheduler.state.preemptions.cycle_guard
+def loops_of(world) -> CycleGuard:
+    return world.direct.scheduler.state.preemptions.cycle_guard
 
 
-def told(it, kind: type) -> list:
-    return [fact for fact in it.facts if isinstance(fact, kind)]
+def told(world, kind: type) -> list:
+    return [fact for fact in world.facts if isinstance(fact, kind)]
 
 
 def test_taking_back_is_refused() -> None:
@@ -63,30 +65,30 @@ def test_memory_is_bounded() -> None:
 
 def test_the_book_refuses_with_a_reason() -> None:
     """If it ever came to it, nobody is told to go; the refusal is told, counted, and why the ask waits; it tries again."""
-    it = starving()
-    loops_of(it).note(PROD, TEST, ["vcore"])
-    it.wait(31)
-    (refused,) = told(it, PreemptionRefused)
+    world = starving()
+    loops_of(world).note(PROD, TEST, ["vcore"])
+    world.wait(31)
+    (refused,) = told(world, PreemptionRefused)
     assert refused.ask.spec.allocation_key == "p9"
     assert "would take vcore back from root.test, for which root.prod was preempted" in refused.why
-    assert it.why("p9").endswith(refused.why)
-    assert it.state()["preemption"]["refused"] == 1
-    assert not told(it, Preempted)
-    it.wait(40)
-    assert len(told(it, PreemptionRefused)) == 1
-    it.given(release("t0", "test"), wants("p10", "prod", vcore=20), at=41)  # an end that nobody asked for
-    it.wait(72)
-    assert [fact.ask.spec.allocation_key for fact in told(it, Preempted)] == []  # p9 has the room; 50 is above the guarantee
+    assert world.why("p9").endswith(refused.why)
+    assert world.state()["preemption"]["refused"] == 1
+    assert not told(world, Preempted)
+    world.wait(40)
+    assert len(told(world, PreemptionRefused)) == 1
+    world.given(release("t0", "test"), wants("p10", "prod", vcore=20), at=41)  # an end that nobody asked for
+    world.wait(72)
+    assert [fact.ask.spec.allocation_key for fact in told(world, Preempted)] == []  # p9 has the room; 50 is above the guarantee
 
 
 def test_invariants_see_a_circle() -> None:
     """Two queues that have taken the same type from each other would be shown."""
-    it = starving()
-    it.wait(31)
-    assert len(told(it, Preempted)) == 1
-    core, scheduler = it.direct.core, it.direct.scheduler
+    world = starving()
+    world.wait(31)
+    assert len(told(world, Preempted)) == 1
+    core, scheduler = world.direct.core, world.direct.scheduler
     assert violations(core, scheduler) == []
-    loops_of(it).note(PROD, TEST, ["vcore"])
+    loops_of(world).note(PROD, TEST, ["vcore"])
     assert any("have taken vcore from each other" in sentence for sentence in violations(core, scheduler))
 
 
@@ -104,9 +106,9 @@ def test_invariants_see_a_circle() -> None:
 )
 def test_changes_from_outside_begin_anew(outside: Submission) -> None:
     """After these nobody remembers who took what; what is confirmed as told and asked for again is not such a change."""
-    it = starving()
-    it.wait(31)  # the simulated resource manager confirms at once
-    it.given(ask("t9", "test", vcore=10))
-    assert loops_of(it).objection(PROD, TEST, ["vcore"]) != ""
-    it.given(outside)
-    assert loops_of(it).objection(PROD, TEST, ["vcore"]) == ""
+    world = starving()
+    world.wait(31)  # the simulated resource manager confirms at once
+    world.given(ask("t9", "test", vcore=10))
+    assert loops_of(world).objection(PROD, TEST, ["vcore"]) != ""
+    world.given(outside)
+    assert loops_of(world).objection(PROD, TEST, ["vcore"]) == ""

@@ -1,23 +1,23 @@
 """What a new configuration changes, in sentences for people."""
 
 import pytest
-from world import World, app, ask, configure, limit, load, node, queue, template, tree, world
+from world import World, app, ask, configure, limit, load, make_world, node, queue, template, tree
 
 from ykactor.core.config.diff import partition_changes
 from ykactor.core.messages.facts import ConfigurationChanged
 
 
-def told(it: World) -> list[str]:
+def told(world: World) -> list[str]:
     """The sentences of the last configuration."""
-    return list([fact for fact in it.facts if isinstance(fact, ConfigurationChanged)][-1].changes)
+    return list([fact for fact in world.facts if isinstance(fact, ConfigurationChanged)][-1].changes)
 
 
 def changes(before: str, after: str) -> list[str]:
     """The sentences when one text follows the other."""
-    it = world(before)
-    it.send(configure(after))
-    it.expect("configuration accepted")
-    return told(it)
+    world = make_world(before)
+    world.send(configure(after))
+    world.expect("configuration accepted")
+    return told(world)
 
 
 def test_nothing() -> None:
@@ -66,16 +66,16 @@ def test_inherited_settings() -> None:
 
 def test_queues_that_come_and_go() -> None:
     """Added, drained, and active again."""
-    it = world(tree(queue("a"), queue("b", queue("c"))))
-    it.send(app("app-1", "root.b.c"))
-    it.send(configure(tree(queue("a"), queue("d"))))
-    assert told(it) == [
+    world = make_world(tree(queue("a"), queue("b", queue("c"))))
+    world.send(app("app-1", "root.b.c"))
+    world.send(configure(tree(queue("a"), queue("d"))))
+    assert told(world) == [
         "queue root.d: added",
         "queue root.b: removed, drains until it is empty",
         "queue root.b.c: removed, drains until it is empty",
     ]
-    it.send(configure(tree(queue("a"), queue("d"), queue("b", queue("c")))))
-    assert told(it) == ["queue root.b: active again", "queue root.b.c: active again"]
+    world.send(configure(tree(queue("a"), queue("d"), queue("b", queue("c")))))
+    assert told(world) == ["queue root.b: active again", "queue root.b.c: active again"]
 
 
 def test_types() -> None:
@@ -88,10 +88,10 @@ def test_types() -> None:
 def test_dynamic_queues_that_become_managed() -> None:
     """Their settings are those of the text from now on (CF-76)."""
     rules = [{"name": "provided", "create": True}]
-    it = world(tree(placementrules=rules))
-    it.send(app("app-1", "root.p.a", namespace__resourcemaxapps="4"))
-    it.send(configure(tree(queue("p", queue("a")), placementrules=rules)))
-    assert told(it) == [
+    world = make_world(tree(placementrules=rules))
+    world.send(app("app-1", "root.p.a", namespace__resourcemaxapps="4"))
+    world.send(configure(tree(queue("p", queue("a")), placementrules=rules)))
+    assert told(world) == [
         "queue root.p: managed by the configuration from now on",
         "queue root.p.a: managed by the configuration from now on",
         "queue root.p.a: maxapplications 4 -> 0",
@@ -120,18 +120,18 @@ def test_partitions() -> None:
 
 def test_the_resolver_stays() -> None:
     """Another usergroupresolver is reported and ignored each time (CF-79)."""
-    it = world(tree(queue("a")))
+    world = make_world(tree(queue("a")))
     for _ in range(2):
-        it.send(configure(tree(queue("a"), usergroupresolver={"type": "os"})))
-        assert told(it) == ["usergroupresolver changed: ignored until the partition starts anew"]
-    assert it.direct.core.registry.config.user_group_resolver == ""
+        world.send(configure(tree(queue("a"), usergroupresolver={"type": "os"})))
+        assert told(world) == ["usergroupresolver changed: ignored until the partition starts anew"]
+    assert world.direct.core.registry.config.user_group_resolver == ""
 
 
 def test_refused_configurations_change_nothing() -> None:
     """A leaf with applications that is to be a parent refuses everything (CF-61)."""
-    it = world(tree(queue("a")), [node("n1", vcore=9)])
-    it.given(app("app-1"), ask("t1", "app-1", vcore=1))
-    before = it.state()
-    it.send(configure(tree(queue("a", parent=True), queue("b"), placementrules=[{"name": "user"}])))
-    assert told(it) == []
-    assert it.state() == before
+    world = make_world(tree(queue("a")), [node("n1", vcore=9)])
+    world.given(app("app-1"), ask("t1", "app-1", vcore=1))
+    before = world.state()
+    world.send(configure(tree(queue("a", parent=True), queue("b"), placementrules=[{"name": "user"}])))
+    assert told(world) == []
+    assert world.state() == before

@@ -1,6 +1,6 @@
 """Steps, and the order of the facts in each (EV-22, EV-30)."""
 
-from world import S_NS, app, ask, node, queue, release, tree, world
+from world import S_NS, app, ask, make_world, node, queue, release, tree
 
 from ykactor.core.messages import facts as fact
 from ykactor.core.messages.asks import AllocationSpec, Ask
@@ -55,10 +55,10 @@ def test_a_placement_with_its_consequences() -> None:
 
 def test_resource_managers_hear_the_same() -> None:
     """What is put in order is not told to them: states, allocations and releases keep their order."""
-    it = world(tree(queue("a")), [node("n1", vcore=4)])
-    it.given(app("app-1"), ask("t1", "app-1", vcore=1), app("app-2"), ask("u1", "app-2", vcore=1))
-    it.send(node("n1", "DECOMISSION"), at=S_NS / S_NS)
+    world = make_world(tree(queue("a")), [node("n1", vcore=4)])
+    world.given(app("app-1"), ask("t1", "app-1", vcore=1), app("app-2"), ask("u1", "app-2", vcore=1))
+    world.send(node("n1", "DECOMISSION"), at=S_NS / S_NS)
     gone = "released STOPPED_BY_RM (Node n1 Removed)"
-    it.expect("app-1 Completing", "app-2 Completing", f"t1 {gone}", f"u1 {gone}")
-    it.send(release("t1"))
-    it.expect()
+    world.expect("app-1 Completing", "app-2 Completing", f"t1 {gone}", f"u1 {gone}")
+    world.send(release("t1"))
+    world.expect()

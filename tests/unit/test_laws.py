@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from replicasets import ReplicaSets
-from world import World, answer, answering, app, ask, node, queue, tree, world
+from world import World, answer, answering, app, ask, make_world, node, queue, tree
 
 from ykactor.core.messages.facts import Preempted
 from ykactor.core.messages.submissions import Submission
@@ -25,25 +25,25 @@ def cluster(text: str, nodes: list[Submission], *runs: tuple[str, str, str, dict
 
     ``c2`` has an application without tasks, too.
     """
-    it = world(text, nodes, **options)
+    world = make_world(text, nodes, **options)
     leaves = dict.fromkeys(["c2", *(where for _, where, _, _ in runs)])
-    paths = {path.rpartition(".")[2]: path for path in it.state()["queues"]}
-    it.given(*(app(f"app-{name}", paths[name]) for name in leaves))
+    paths = {path.rpartition(".")[2]: path for path in world.state()["queues"]}
+    world.given(*(app(f"app-{name}", paths[name]) for name in leaves))
     for number, (key, where, node_id, amounts) in enumerate(runs, 1):
-        it.given(ask(key, f"app-{where}", on=node_id, **amounts), at=number / 100)
-    return it
+        world.given(ask(key, f"app-{where}", on=node_id, **amounts), at=number / 100)
+    return world
 
 
-def gone(it: World, *submissions: Submission) -> list[str]:
+def gone(world: World, *submissions: Submission) -> list[str]:
     """Who goes for these asks, which come at second 1, up to their first attempt."""
-    it.given(*submissions, at=1)
-    it.run(11)
-    return victims(it)
+    world.given(*submissions, at=1)
+    world.run(11)
+    return victims(world)
 
 
-def victims(it: World) -> list[str]:
+def victims(world: World) -> list[str]:
     """Who was told to go so far."""
-    return [key for fact in it.facts if isinstance(fact, Preempted) for _, _, key in fact.victims]
+    return [key for fact in world.facts if isinstance(fact, Preempted) for _, _, key in fact.victims]
 
 
 def five(**extra: int) -> dict[str, int]:
@@ -71,8 +71,8 @@ def s2(text: str = S1, **options: Any) -> World:
 
 def test_s1_the_newest() -> None:
     """The newest candidate on the node is the victim (PE-32)."""
-    it = cluster(S1, [node("n1", first=10, pods=5)], ("t1", "c1", "n1", WANTED), ("t2", "c1", "n1", WANTED))
-    assert gone(it, wants("a", "app-c2", **WANTED)) == ["t2"]
+    world = cluster(S1, [node("n1", first=10, pods=5)], ("t1", "c1", "n1", WANTED), ("t2", "c1", "n1", WANTED))
+    assert gone(world, wants("a", "app-c2", **WANTED)) == ["t2"]
 
 
 def test_s2_the_first_node_of_equals() -> None:
@@ -82,17 +82,17 @@ def test_s2_the_first_node_of_equals() -> None:
 
 def test_s2_where_it_may_run() -> None:
     """A node that the resource manager refuses is not used (PE-45)."""
-    it = s2()
-    it.given(answering(is_there=True), *answer("p", "n1", no="not there"), *answer("p", "n1", no="not there", allocate=False))
-    it.given(*answer("p", "n2"), *answer("p", "n2", allocate=False))
-    assert gone(it, wants("a", "app-c2", predicate="p", **WANTED)) == ["t2"]
+    world = s2()
+    world.given(answering(is_there=True), *answer("p", "n1", no="not there"), *answer("p", "n1", no="not there", allocate=False))
+    world.given(*answer("p", "n2"), *answer("p", "n2", allocate=False))
+    assert gone(world, wants("a", "app-c2", predicate="p", **WANTED)) == ["t2"]
 
 
 def test_s3_no_node_is_large_enough() -> None:
     """A node whose capacity is too small for the ask is not considered (PE-38)."""
     c2 = leaf("c2", guaranteed={"first": 6}, max={"first": 10})
-    it = s2(tree(queue("parent", leaf("c1", guaranteed={"first": 5}, max={"first": 10}), c2)))
-    assert gone(it, wants("a", "app-c2", first=6, pods=1)) == []
+    world = s2(tree(queue("parent", leaf("c1", guaranteed={"first": 5}, max={"first": 10}), c2)))
+    assert gone(world, wants("a", "app-c2", first=6, pods=1)) == []
 
 
 def test_s4_a_parent_at_its_max() -> None:
@@ -100,8 +100,8 @@ def test_s4_a_parent_at_its_max() -> None:
     text = tree(queue("parent", leaf("c1", guaranteed={"first": 5}), leaf("c2", guaranteed={"first": 5}), max={"first": 10}))
     nodes = [node("n1", first=10), node("n2", first=10)]
     for first, second in (("n1", "n2"), ("n2", "n1")):
-        it = cluster(text, nodes, ("t1", "c1", first, five()), ("t2", "c1", second, five()))
-        assert gone(it, wants("a", "app-c2", first=5)) == ["t2"]
+        world = cluster(text, nodes, ("t1", "c1", first, five()), ("t2", "c1", second, five()))
+        assert gone(world, wants("a", "app-c2", first=5)) == ["t2"]
 
 
 def test_room_on_the_node_or_not() -> None:
@@ -126,27 +126,27 @@ def test_s5_one_node_does_not_free_enough() -> None:
     """For a max of a queue, too, all victims run on one node (PE-43)."""
     text = tree(queue("parent", leaf("c1"), leaf("c2", guaranteed={"first": 5}), max={"first": 6}))
     runs = [("t1", "c1", "n1", {"first": 4}), ("t2", "c1", "n2", {"first": 2})]
-    it = cluster(text, [node("n1", first=5), node("n2", first=4)], *runs)
-    assert gone(it, wants("a", "app-c2", first=5)) == []
+    world = cluster(text, [node("n1", first=5), node("n2", first=4)], *runs)
+    assert gone(world, wants("a", "app-c2", first=5)) == []
 
 
 def s6(*runs: tuple[str, str, str, dict[str, int]], c3: int = 0) -> World:
     text = tree(queue("parent", leaf("c1"), leaf("c2", guaranteed={"first": 15}), leaf("c3"), max={"first": 18}))
-    it = cluster(text, [node("n1", first=30), node("n2", first=30)], *runs)
-    it.given(app("app-c3", "root.parent.c3"), ask("t4", "app-c3", on="n2", priority=c3, first=5), at=0.5)
-    return it
+    world = cluster(text, [node("n1", first=30), node("n2", first=30)], *runs)
+    world.given(app("app-c3", "root.parent.c3"), ask("t4", "app-c3", on="n2", priority=c3, first=5), at=0.5)
+    return world
 
 
 def test_s6_as_few_as_possible() -> None:
     """Two on n2, never three (PE-40, PE-42)."""
-    it = s6(("t1", "c1", "n1", five()), ("t2", "c1", "n2", five()))
-    assert sorted(gone(it, wants("a", "app-c2", first=10))) == ["t2", "t4"]
+    world = s6(("t1", "c1", "n1", five()), ("t2", "c1", "n2", five()))
+    assert sorted(gone(world, wants("a", "app-c2", first=10))) == ["t2", "t4"]
 
 
 def test_s7_not_the_more_important() -> None:
     """A task of higher priority is no victim, so the other node is used (PE-28, PE-44)."""
-    it = s6(("t1", "c1", "n1", five()), ("t2", "c1", "n1", five()), c3=1000)
-    assert sorted(gone(it, wants("a", "app-c2", first=10))) == ["t1", "t2"]
+    world = s6(("t1", "c1", "n1", five()), ("t2", "c1", "n1", five()), c3=1000)
+    assert sorted(gone(world, wants("a", "app-c2", first=10))) == ["t1", "t2"]
 
 
 def test_s8_guarantee_of_a_parent() -> None:
@@ -154,9 +154,9 @@ def test_s8_guarantee_of_a_parent() -> None:
     inner = queue("p1", leaf("c1"), guaranteed={"vcore": 1})
     text = tree(queue("parent", inner, queue("p2", leaf("c2")), max={"vcore": 2}))
     amounts = {"vcore": 1, "mem": 200}
-    it = cluster(text, [node("n1", vcore=3, mem=400)], ("t1", "c2", "n1", amounts), ("t2", "c2", "n1", amounts))
-    it.given(app("app-c1", "root.parent.p1.c1"))
-    assert gone(it, wants("a", "app-c1", vcore=1)) == ["t2"]
+    world = cluster(text, [node("n1", vcore=3, mem=400)], ("t1", "c2", "n1", amounts), ("t2", "c2", "n1", amounts))
+    world.given(app("app-c1", "root.parent.p1.c1"))
+    assert gone(world, wants("a", "app-c1", vcore=1)) == ["t2"]
 
 
 def test_s9_only_what_helps_and_no_further_than_the_guarantee() -> None:
@@ -164,9 +164,9 @@ def test_s9_only_what_helps_and_no_further_than_the_guarantee() -> None:
     one, other = queue("p1", leaf("c1", guaranteed={"vcore": 2})), queue("p2", leaf("c2", guaranteed={"vcore": 1}))
     runs = [(f"v{n}", "c2", "n1", {"vcore": 1, "mem": 100}) for n in range(3)]
     runs += [(f"m{n}", "c2", "n1", {"mem": 100}) for n in range(3)]
-    it = cluster(tree(queue("parent", one, other)), [node("n1", vcore=3, mem=600)], *runs)
-    it.given(app("app-c1", "root.parent.p1.c1"))
-    assert sorted(gone(it, wants("a", "app-c1", vcore=2), wants("b", "app-c1", vcore=2))) == ["v1", "v2"]
+    world = cluster(tree(queue("parent", one, other)), [node("n1", vcore=3, mem=600)], *runs)
+    world.given(app("app-c1", "root.parent.p1.c1"))
+    assert sorted(gone(world, wants("a", "app-c1", vcore=2), wants("b", "app-c1", vcore=2))) == ["v1", "v2"]
 
 
 @pytest.mark.parametrize(
@@ -177,15 +177,15 @@ def test_s9_only_what_helps_and_no_further_than_the_guarantee() -> None:
 def test_s10_s11_siblings_below_a_starving_parent(c1: dict[str, Any], c2: dict[str, Any], expected: list[str]) -> None:
     """An own trigger may exchange tasks below the parent; an inherited one takes nothing from a sibling (PE-27, PE-41)."""
     text = tree(queue("parent", queue("p1", leaf("c1", **c1), leaf("c2", **c2), guaranteed={"vcore": 10})))
-    it = cluster(text, [node("n1", vcore=2)], ("t1", "c1", "n1", {"vcore": 1}), ("t2", "c1", "n1", {"vcore": 1}))
-    assert gone(it, wants("a", "app-c2", vcore=1)) == expected
+    world = cluster(text, [node("n1", vcore=2)], ("t1", "c1", "n1", {"vcore": 1}), ("t2", "c1", "n1", {"vcore": 1}))
+    assert gone(world, wants("a", "app-c2", vcore=1)) == expected
 
 
 def test_s12_down_to_the_guarantee() -> None:
     """c1 keeps the one task that it is guaranteed (PE-41)."""
     inner = queue("p1", leaf("c1", guaranteed={"vcore": 1}), leaf("c2", guaranteed={"vcore": 1}), guaranteed={"vcore": 10})
-    it = cluster(tree(queue("parent", inner)), [node("n1", vcore=2)], *((f"t{n}", "c1", "n1", {"vcore": 1}) for n in (1, 2)))
-    assert gone(it, wants("a", "app-c2", vcore=1), wants("b", "app-c2", vcore=1)) == ["t2"]
+    world = cluster(tree(queue("parent", inner)), [node("n1", vcore=2)], *((f"t{n}", "c1", "n1", {"vcore": 1}) for n in (1, 2)))
+    assert gone(world, wants("a", "app-c2", vcore=1), wants("b", "app-c2", vcore=1)) == ["t2"]
 
 
 def test_s13_types_that_nobody_uses_do_not_matter() -> None:
@@ -193,8 +193,8 @@ def test_s13_types_that_nobody_uses_do_not_matter() -> None:
     c1, c2 = leaf("c1", guaranteed={"first": 10, "second": 2}), leaf("c2", guaranteed={"first": 10})
     nodes = [node("n1", first=10, second=2), node("n2", first=10, second=2)]
     runs = [("t1", "c1", "n1", {"first": 10}), ("t2", "c1", "n2", {"first": 10})]
-    it = cluster(tree(queue("parent", c1, c2)), nodes, *runs)
-    assert gone(it, wants("a", "app-c2", first=5)) == ["t1"]
+    world = cluster(tree(queue("parent", c1, c2)), nodes, *runs)
+    assert gone(world, wants("a", "app-c2", first=5)) == ["t1"]
 
 
 def test_s14_whom_the_guarantee_spares() -> None:
@@ -202,8 +202,8 @@ def test_s14_whom_the_guarantee_spares() -> None:
     c1, c2 = leaf("c1", guaranteed={"first": 10}), leaf("c2", guaranteed={"first": 10, "second": 2})
     runs = [("t1", "c1", "n1", {"first": 10}), ("t2", "c1", "n2", {"first": 5}), ("u", "c2", "n2", {"first": 5, "second": 3})]
     nodes = [node(name, first=10, second=3, third=10) for name in ("n1", "n2")]
-    it = cluster(tree(queue("parent", c1, c2)), nodes, *runs)
-    assert gone(it, wants("a", "app-c2", first=5, third=10)) == ["t2"]
+    world = cluster(tree(queue("parent", c1, c2)), nodes, *runs)
+    assert gone(world, wants("a", "app-c2", first=5, third=10)) == ["t2"]
 
 
 def s15() -> World:
@@ -219,51 +219,51 @@ def test_s15_the_newest_of_the_first_node() -> None:
 
 def test_s15_the_newest_where_it_may_run() -> None:
     """Only nodes that the resource manager is known to allow are used (PE-45)."""
-    it = s15()
+    world = s15()
     for allocate in (True, False):
-        it.given(*answer("p", "n1", no="not there", allocate=allocate), *answer("p", "n2", allocate=allocate))
-    it.given(answering(is_there=True))
-    assert gone(it, wants("a", "app-c2", predicate="p", vcore=1)) == ["t5"]
+        world.given(*answer("p", "n1", no="not there", allocate=allocate), *answer("p", "n2", allocate=allocate))
+    world.given(answering(is_there=True))
+    assert gone(world, wants("a", "app-c2", predicate="p", vcore=1)) == ["t5"]
 
 
 def test_s16_opted_out_last() -> None:
     """A task that opted out is taken last (PE-32); a guarantee of 0 is none (PE-24)."""
     text = tree(queue("parent", leaf("c1", guaranteed={"vcore": 0}), leaf("c2", guaranteed={"vcore": 10})))
-    it = cluster(text, [node("n1", vcore=10)], *((f"t{n}", "c1", "n1", {"vcore": 2}) for n in range(4)))
-    it.given(ask("t4", "app-c1", on="n1", preempt_self=False, vcore=2), at=0.5)
-    assert gone(it, wants("a", "app-c2", vcore=2)) == ["t3"]
+    world = cluster(text, [node("n1", vcore=10)], *((f"t{n}", "c1", "n1", {"vcore": 2}) for n in range(4)))
+    world.given(ask("t4", "app-c1", on="n1", preempt_self=False, vcore=2), at=0.5)
+    assert gone(world, wants("a", "app-c2", vcore=2)) == ["t3"]
 
 
 def test_s17_a_node_without_opt_outs() -> None:
     """n2, where nobody opted out, although n1 comes first (PE-44)."""
     text = tree(queue("parent", leaf("c1"), leaf("c2", guaranteed={"vcore": 10})))
-    it = cluster(text, [node("n1", vcore=10), node("n2", vcore=10)])
-    it.given(app("app-c1", "root.parent.c1"))
-    it.given(*(ask(f"o{n}", "app-c1", on="n1", preempt_self=False, vcore=1) for n in range(10)))
-    it.given(*(ask(f"t{n}", "app-c1", on="n2", vcore=1) for n in range(10)))
-    assert len(found := gone(it, wants("a", "app-c2", vcore=3))) == 3
+    world = cluster(text, [node("n1", vcore=10), node("n2", vcore=10)])
+    world.given(app("app-c1", "root.parent.c1"))
+    world.given(*(ask(f"o{n}", "app-c1", on="n1", preempt_self=False, vcore=1) for n in range(10)))
+    world.given(*(ask(f"t{n}", "app-c1", on="n2", vcore=1) for n in range(10)))
+    assert len(found := gone(world, wants("a", "app-c2", vcore=3))) == 3
     assert all(key.startswith("t") for key in found)
 
 
 def test_s18_free_space_counts() -> None:
     """4 are free, 2 more are enough (PE-39)."""
     text = tree(queue("parent", leaf("c1"), leaf("c2", guaranteed={"vcore": 10})))
-    it = cluster(text, [node("n1", vcore=10)], *((f"t{n}", "c1", "n1", {"vcore": 2}) for n in range(3)))
-    assert gone(it, wants("a", "app-c2", vcore=6)) == ["t2"]
+    world = cluster(text, [node("n1", vcore=10)], *((f"t{n}", "c1", "n1", {"vcore": 2}) for n in range(3)))
+    assert gone(world, wants("a", "app-c2", vcore=6)) == ["t2"]
 
 
 def test_s20_the_node_goes_before_the_victims_do() -> None:
     """PE-55: the reservation is lost and with it the flag; a new attempt comes 15 s after the last one."""
     nodes = [node("n1", first=10, pods=5), node("n2", first=10, pods=5)]
     runs = [(f"t{n}", "c1", f"n{1 + n // 2}", WANTED) for n in range(4)]
-    it = cluster(S1.replace('"10"', '"20"'), nodes, *runs, confirms=False)
-    assert gone(it, wants("a", "app-c2", **WANTED)) == ["t1"]
-    it.given(node("n1", "DECOMISSION"), at=12)
-    assert it.direct.scheduler.state.preemptions.by_ask == {}
-    it.run(25.9)
-    assert victims(it) == ["t1"]
-    it.run(26.1)
-    assert victims(it) == ["t1", "t3"]
+    world = cluster(S1.replace('"10"', '"20"'), nodes, *runs, confirms=False)
+    assert gone(world, wants("a", "app-c2", **WANTED)) == ["t1"]
+    world.given(node("n1", "DECOMISSION"), at=12)
+    assert world.direct.scheduler.state.preemptions.by_ask == {}
+    world.run(25.9)
+    assert victims(world) == ["t1"]
+    world.run(26.1)
+    assert victims(world) == ["t1", "t3"]
 
 
 # ---- PE-28
@@ -284,9 +284,9 @@ def test_s20_the_node_goes_before_the_victims_do() -> None:
 def test_priorities_as_the_common_queue_sees_them(p1: dict[str, Any], p2: dict[str, Any], *, allowed: bool) -> None:
     """PE-28: the ask has 0 in root.p1.l1, the task -1000 in root.p2.l2; equal is enough."""
     text = tree(queue("p1", leaf("l1", guaranteed={"vcore": 1}), p=p1), queue("p2", leaf("l2"), p=p2))
-    it = world(text, [node("n1", vcore=1)])
-    it.given(app("app-1", "root.p1.l1"), app("app-2", "root.p2.l2"), ask("t", "app-2", on="n1", priority=-1000, vcore=1))
-    assert gone(it, wants("a", "app-1", vcore=1)) == (["t"] if allowed else [])
+    world = make_world(text, [node("n1", vcore=1)])
+    world.given(app("app-1", "root.p1.l1"), app("app-2", "root.p2.l2"), ask("t", "app-2", on="n1", priority=-1000, vcore=1))
+    assert gone(world, wants("a", "app-1", vcore=1)) == (["t"] if allowed else [])
 
 
 @pytest.mark.parametrize(
@@ -299,9 +299,9 @@ def test_priorities_as_the_common_queue_sees_them(p1: dict[str, Any], p2: dict[s
 )
 def test_the_offset_of_the_common_queue_counts_for_neither(p1: dict[str, Any], task: int, *, allowed: bool) -> None:
     """PE-28: the ask has 5 in root.p1.l1, the task runs in root.p1.l3."""
-    it = world(tree(queue("p1", leaf("l1", guaranteed={"vcore": 1}), leaf("l3"), p=p1)), [node("n1", vcore=1)])
-    it.given(app("app-1", "root.p1.l1"), app("app-3", "root.p1.l3"), ask("t", "app-3", on="n1", priority=task, vcore=1))
-    assert gone(it, wants("a", "app-1", priority=5, vcore=1)) == (["t"] if allowed else [])
+    world = make_world(tree(queue("p1", leaf("l1", guaranteed={"vcore": 1}), leaf("l3"), p=p1)), [node("n1", vcore=1)])
+    world.given(app("app-1", "root.p1.l1"), app("app-3", "root.p1.l3"), ask("t", "app-3", on="n1", priority=task, vcore=1))
+    assert gone(world, wants("a", "app-1", priority=5, vcore=1)) == (["t"] if allowed else [])
 
 
 # ---- examples of the user guide
@@ -309,12 +309,14 @@ def test_the_offset_of_the_common_queue_counts_for_neither(p1: dict[str, Any], t
 
 def guide(text: str, capacity: int, *runs: tuple[str, int, dict[str, Any]]) -> ReplicaSets:
     """One node; every application is submitted by its queue's name and runs so many tasks, oldest first."""
-    it = world(text, [node("n1", vcore=capacity)], confirms=False)
+    world = make_world(text, [node("n1", vcore=capacity)], confirms=False)
     for number, (path, count, keys) in enumerate(runs):
         name = path.rpartition(".")[2]
         flags = {"preempt_other": True, "vcore": 1} | keys
-        it.given(app(name, f"root.{path}"), *(ask(f"{name}-{n}", name, on="n1", **flags) for n in range(count)), at=number / 10)
-    return ReplicaSets(it)
+        world.given(
+            app(name, f"root.{path}"), *(ask(f"{name}-{n}", name, on="n1", **flags) for n in range(count)), at=number / 10
+        )
+    return ReplicaSets(world)
 
 
 def ends(sets: ReplicaSets, *asks: Submission) -> dict[str, int]:

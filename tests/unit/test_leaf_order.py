@@ -1,7 +1,7 @@
 """Which application first in a leaf (PR-73)."""
 
 import pytest
-from world import World, app, ask, configure, node, queue, release, tree, world
+from world import World, app, ask, configure, make_world, node, queue, release, tree
 
 from ykactor.core.config.model import QueueConfig, QueueProperties
 from ykactor.core.messages.asks import AllocationSpec, Ask
@@ -24,10 +24,10 @@ def properties(policy: str, enabled: bool) -> dict[str, str]:
 
 def order_of(text: str, *submissions: object) -> list[str]:
     """The order in which the asks are placed when room appears; one ask an application keeps the others where they are."""
-    it = world(text, [BIG])
-    it.given(node("n1", "DRAIN_NODE"), *submissions)  # type: ignore[arg-type]
-    it.send(node("n1", "DRAIN_TO_SCHEDULABLE"))
-    return it.placed()
+    world = make_world(text, [BIG])
+    world.given(node("n1", "DRAIN_NODE"), *submissions)  # type: ignore[arg-type]
+    world.send(node("n1", "DRAIN_TO_SCHEDULABLE"))
+    return world.placed()
 
 
 # ---- fifo
@@ -47,22 +47,22 @@ def test_priority_then_age(policy: str, enabled: bool, order: str) -> None:
 def test_age_is_moved_back_by_older_asks() -> None:
     """Submission time = time of arrival, moved back to the creation time of any older ask (PR-40); ties: registration."""
     text = tree(queue("a"))
-    it = world(text, [BIG])
-    it.given(node("n1", "DRAIN_NODE"))
-    it.given(*(app(name) for name in "abcd"), at=100)
+    world = make_world(text, [BIG])
+    world.given(node("n1", "DRAIN_NODE"))
+    world.given(*(app(name) for name in "abcd"), at=100)
     asks = [ask("c", "c", created=50, vcore=1), ask("b", "b", created=60, vcore=1), ask("d", "d", created=50, vcore=1)]
-    it.given(ask("a", "a", vcore=1), *asks)
-    it.send(node("n1", "DRAIN_TO_SCHEDULABLE"))
-    assert it.placed() == ["c", "d", "b", "a"]
+    world.given(ask("a", "a", vcore=1), *asks)
+    world.send(node("n1", "DRAIN_TO_SCHEDULABLE"))
+    assert world.placed() == ["c", "d", "b", "a"]
 
 
 def test_age_is_moved_back_by_recovered_allocations() -> None:
     """An older allocation moves the submission time back too (PR-40)."""
-    it = world(tree(queue("a")), [BIG])
-    it.given(app("a"), app("b"), ask("old", "b", on="n1", created=50, vcore=1), at=100)
-    it.given(node("n1", "DRAIN_NODE"), ask("a1", "a", vcore=1), ask("b1", "b", vcore=1))
-    it.send(node("n1", "DRAIN_TO_SCHEDULABLE"))
-    assert it.placed() == ["b1", "a1"]
+    world = make_world(tree(queue("a")), [BIG])
+    world.given(app("a"), app("b"), ask("old", "b", on="n1", created=50, vcore=1), at=100)
+    world.given(node("n1", "DRAIN_NODE"), ask("a1", "a", vcore=1), ask("b1", "b", vcore=1))
+    world.send(node("n1", "DRAIN_TO_SCHEDULABLE"))
+    assert world.placed() == ["b1", "a1"]
 
 
 # ---- fair
@@ -83,9 +83,9 @@ def test_fair(total: int | None, allocated: str, priorities: str, enabled: bool,
     """PR-73, PR-74, with what the applications run as recovered allocations."""
     keys = {} if total is None else {"guaranteed": {"vcore": total}}
     text = tree(queue("a", p=properties("fair", enabled), **keys))
-    numbers = [int(it) for it in priorities.split()] or [0] * 4
-    used = [ask(f"used{n}", f"a{n}", on="n1", vcore=int(it)) for n, it in enumerate(allocated.split())]
-    asks = [ask(f"a{n}", f"a{n}", priority=it, vcore=1) for n, it in enumerate(numbers)]
+    numbers = [int(word) for word in priorities.split()] or [0] * 4
+    used = [ask(f"used{n}", f"a{n}", on="n1", vcore=int(entry)) for n, entry in enumerate(allocated.split())]
+    asks = [ask(f"a{n}", f"a{n}", priority=entry, vcore=1) for n, entry in enumerate(numbers)]
     assert order_of(text, *(app(f"a{n}") for n in range(4)), *used, *asks) == order.split()
 
 
@@ -108,10 +108,10 @@ def test_usage_compares(total: Resource | None, allocated: dict[str, Resource], 
 
 def test_fair_takes_turns() -> None:
     """Usage grows with each placement: equal applications of a fair leaf alternate."""
-    it = world(tree(queue("a", p={"application.sort.policy": "fair"})))
-    it.given(app("x"), app("y"), *(ask(f"{name}{n}", name, vcore=1) for name in "xy" for n in range(3)))
-    it.send(BIG)
-    assert it.placed() == ["x0", "y0", "x1", "y1", "x2", "y2"]
+    world = make_world(tree(queue("a", p={"application.sort.policy": "fair"})))
+    world.given(app("x"), app("y"), *(ask(f"{name}{n}", name, vcore=1) for name in "xy" for n in range(3)))
+    world.send(BIG)
+    assert world.placed() == ["x0", "y0", "x1", "y1", "x2", "y2"]
 
 
 # ---- stateaware
@@ -123,14 +123,14 @@ def chosen(states: str, *, enabled: bool = False, priorities: str = "") -> str:
     Each asks for something else, so that parking what was offered leaves the others.
     """
     order = LeafOrder(QueueConfig("root.a", False, QueueProperties("stateaware", enabled)))  # type: ignore[arg-type]
-    numbers = [int(it) for it in priorities.split()] or [0] * 9
+    numbers = [int(word) for word in priorities.split()] or [0] * 9
     for number, (state, priority) in enumerate(zip(states.split(), numbers, strict=False)):
         name = f"a{number}"
-        it = PendingApplication(ApplicationAdded(0, name, "root.a", "", number, number), LEAF)  # type: ignore[arg-type]
-        it.state = ApplicationState(state.rstrip("-"))
+        pending_application = PendingApplication(ApplicationAdded(0, name, "root.a", "", number, number), LEAF)  # type: ignore[arg-type]
+        pending_application.state = ApplicationState(state.rstrip("-"))
         if not state.endswith("-"):
-            it.add(Ask(AllocationSpec("t", name, {"vcore": 1 + number}, priority), 10**9, number))  # type: ignore[arg-type]
-        order.update(it)
+            pending_application.add(Ask(AllocationSpec("t", name, {"vcore": 1 + number}, priority), 10**9, number))  # type: ignore[arg-type]
+        order.update(pending_application)
     offered = []
     while (first := order.first(0)) is not None:
         offered.append(first.application_id)
@@ -167,57 +167,57 @@ def test_stateaware_choice_with_priorities() -> None:
 
 def drivers() -> World:
     """Two applications that each ask for a driver, in a stateaware leaf."""
-    it = world(tree(queue("a", p={"application.sort.policy": "stateaware"})), [BIG])
-    it.given(app("app-1"), app("app-2"))
-    return it
+    world = make_world(tree(queue("a", p={"application.sort.policy": "stateaware"})), [BIG])
+    world.given(app("app-1"), app("app-2"))
+    return world
 
 
 def test_stateaware_example_run() -> None:
     """PR-75: D2 waits until App1 runs."""
-    it = drivers()
-    it.send(ask("D1", "app-1", vcore=1), ask("D2", "app-2", vcore=1))
-    assert it.placed() == ["D1"]
-    it.send(ask("E11", "app-1", vcore=1), ask("E12", "app-1", vcore=1))
-    assert it.placed() == ["E11", "E12", "D2"]
-    assert (it.state_of("app-1"), it.state_of("app-2")) == ("Running", "Starting")
-    it.send(ask("E21", "app-2", vcore=1))
-    assert it.placed() == ["E21"]
-    assert it.state_of("app-2") == "Running"
+    world = drivers()
+    world.send(ask("D1", "app-1", vcore=1), ask("D2", "app-2", vcore=1))
+    assert world.placed() == ["D1"]
+    world.send(ask("E11", "app-1", vcore=1), ask("E12", "app-1", vcore=1))
+    assert world.placed() == ["E11", "E12", "D2"]
+    assert (world.state_of("app-1"), world.state_of("app-2")) == ("Running", "Starting")
+    world.send(ask("E21", "app-2", vcore=1))
+    assert world.placed() == ["E21"]
+    assert world.state_of("app-2") == "Running"
 
 
 def test_stateaware_next_starts_when_the_timer_fires() -> None:
     """Five minutes after Starting the application runs, and the next one may start (PR-75)."""
-    it = drivers()
-    it.given(ask("D1", "app-1", vcore=1), ask("D2", "app-2", vcore=1), at=10)
-    it.wait(309)
-    it.expect()
-    it.wait(310)
-    it.expect("app-1 Running", "app-2 Starting", "D2 on n1")
+    world = drivers()
+    world.given(ask("D1", "app-1", vcore=1), ask("D2", "app-2", vcore=1), at=10)
+    world.wait(309)
+    world.expect()
+    world.wait(310)
+    world.expect("app-1 Running", "app-2 Starting", "D2 on n1")
 
 
 def test_stateaware_next_starts_when_the_first_ends() -> None:
     """An application that leaves Starting for Completing makes way."""
-    it = drivers()
-    it.given(ask("D1", "app-1", vcore=1), ask("D2", "app-2", vcore=1))
-    it.send(release("D1"))
-    assert it.placed() == ["D2"]
+    world = drivers()
+    world.given(ask("D1", "app-1", vcore=1), ask("D2", "app-2", vcore=1))
+    world.send(release("D1"))
+    assert world.placed() == ["D2"]
 
 
 def test_policy_changes_on_reload() -> None:
     """The applications of a leaf are in the new policy's order at once (CF-38, CF-75)."""
-    it = drivers()
-    it.given(ask("D1", "app-1", vcore=1), ask("D2", "app-2", vcore=1))
-    it.send(configure(tree(queue("a"))))
-    assert it.placed() == ["D2"]
+    world = drivers()
+    world.given(ask("D1", "app-1", vcore=1), ask("D2", "app-2", vcore=1))
+    world.send(configure(tree(queue("a"))))
+    assert world.placed() == ["D2"]
 
 
 def test_a_failed_shape_is_tried_once_for_all_applications() -> None:
     """An equivalence class is parked as one: a full queue costs one try for each shape, however many applications wait."""
-    it = world(tree(queue("a", resources={"max": {"vcore": "1"}})), [BIG])
-    it.given(*[app(f"app-{number}") for number in range(50)])
-    it.given(*[ask(f"t{number}", f"app-{number}", vcore=1000) for number in range(50)])
-    it.send(release("t0", "app-0"))
-    assert it.placed() == ["t1"]
-    lines = it.direct.scheduler.state.tree.nodes[QueuePath("root.a")].applications.classes
+    world = make_world(tree(queue("a", resources={"max": {"vcore": "1"}})), [BIG])
+    world.given(*[app(f"app-{number}") for number in range(50)])
+    world.given(*[ask(f"t{number}", f"app-{number}", vcore=1000) for number in range(50)])
+    world.send(release("t0", "app-0"))
+    assert world.placed() == ["t1"]
+    lines = world.direct.scheduler.state.tree.nodes[QueuePath("root.a")].applications.classes
     assert [len(line) for line in lines.values()] == [48]
     assert all(line.parked for line in lines.values())

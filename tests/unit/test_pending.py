@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from world import app, ask, foreign, node, queue, tree, world
+from world import app, ask, foreign, make_world, node, queue, tree
 
 from ykactor.core.config.model import QueueConfig
 from ykactor.core.messages.asks import AllocationSpec, Ask, order_of, shape_of
@@ -26,7 +26,7 @@ def application(submission_ns: int = 100) -> PendingApplication:
 
 
 def keys(asks: list[Ask]) -> str:
-    return " ".join(it.spec.allocation_key for it in asks)
+    return " ".join(ask.spec.allocation_key for ask in asks)
 
 
 def test_order_of_asks() -> None:
@@ -42,8 +42,8 @@ def test_order_of_asks() -> None:
 
 def test_order_holds_in_a_world() -> None:
     """The tag ``creationTime`` orders asks of equal priority, whatever their shapes; the arrival breaks ties (PR-52)."""
-    it = world(tree(queue("a")))
-    it.given(
+    world = make_world(tree(queue("a")))
+    world.given(
         app("app-1"),
         ask("t1", "app-1", created=1, vcore=1),
         ask("t2", "app-1", priority=5, created=2, vcore=2),
@@ -53,16 +53,16 @@ def test_order_holds_in_a_world() -> None:
         ask("t6", "app-1", priority=-1, created=0, vcore=1),
         at=10,
     )
-    it.send(node("n1", vcore=100))
-    assert it.placed() == ["t2", "t3", "t1", "t4", "t5", "t6"]
+    world.send(node("n1", vcore=100))
+    assert world.placed() == ["t2", "t3", "t1", "t4", "t5", "t6"]
 
 
 def test_priority_order_of_asks_is_not_configurable() -> None:
     """Asks inside one application are in order of priority although the queue's setting is disabled (PR-21)."""
-    it = world(tree(queue("a", p={"application.sort.priority": "disabled"})))
-    it.given(app("app-1"), ask("low", "app-1", vcore=1), ask("high", "app-1", priority=1, vcore=1))
-    it.send(node("n1", vcore=100))
-    assert it.placed() == ["high", "low"]
+    world = make_world(tree(queue("a", p={"application.sort.priority": "disabled"})))
+    world.given(app("app-1"), ask("low", "app-1", vcore=1), ask("high", "app-1", priority=1, vcore=1))
+    world.send(node("n1", vcore=100))
+    assert world.placed() == ["high", "low"]
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_required_node(tags: dict[str, str], required: str | None) -> None:
 def test_shape_does_not_depend_on_the_order_of_types() -> None:
     """Asks that want the same are interchangeable, however their resources were written."""
     one, other = ({"vcore": 1, "memory": 2}, {"memory": 2, "vcore": 1})
-    shapes = {shape_of(AllocationSpec("t", "app-1", it, priority)) for priority, it in enumerate((one, other))}  # type: ignore[arg-type]
+    shapes = {shape_of(AllocationSpec("t", "app-1", entry, priority)) for priority, entry in enumerate((one, other))}  # type: ignore[arg-type]
     assert len(shapes) == 1
 
 
@@ -116,61 +116,61 @@ def test_ask_queue_against_sorting() -> None:
 
 def test_application_knows_its_highest_priority() -> None:
     """10 and 20: 20; the 20 is placed: 10; the 10 too: n/a; put back: 10 again (PR-3, PR-4)."""
-    it = application()
+    pending_application = application()
     ten, twenty = waiting("t10", 1, 10), waiting("t20", 2, 20)
-    assert it.priorities.highest is None
-    it.add(ten)
-    it.add(twenty)
-    assert it.priorities.highest == 20
-    it.discard(twenty)
-    it.begin(twenty)
-    assert it.priorities.highest == 10
-    it.discard(ten)
-    it.begin(ten)
-    assert it.priorities.highest is None
-    assert it.allocated == {"vcore": 2}
-    it.put_back(ten)
-    assert it.priorities.highest == 10
-    assert it.allocated == {"vcore": 1}
+    assert pending_application.priorities.highest is None
+    pending_application.add(ten)
+    pending_application.add(twenty)
+    assert pending_application.priorities.highest == 20
+    pending_application.discard(twenty)
+    pending_application.begin(twenty)
+    assert pending_application.priorities.highest == 10
+    pending_application.discard(ten)
+    pending_application.begin(ten)
+    assert pending_application.priorities.highest is None
+    assert pending_application.allocated == {"vcore": 2}
+    pending_application.put_back(ten)
+    assert pending_application.priorities.highest == 10
+    assert pending_application.allocated == {"vcore": 1}
 
 
 def test_application_forgets_what_is_discarded() -> None:
     """A cancelled ask leaves nothing behind; a shape without asks is gone."""
-    it = application()
+    pending_application = application()
     one, other = waiting("t1", 1), waiting("t2", 2, gpu=1)
-    it.add(one)
-    it.add(other)
-    it.discard(one)
-    assert [asks.needs for asks in it.queues.values()] == [(("gpu", 1),)]
-    it.discard(other)
-    assert not it.asks
-    assert not it.queues
-    assert it.ask_queues.first(0) is None
+    pending_application.add(one)
+    pending_application.add(other)
+    pending_application.discard(one)
+    assert [asks.needs for asks in pending_application.queues.values()] == [(("gpu", 1),)]
+    pending_application.discard(other)
+    assert not pending_application.asks
+    assert not pending_application.queues
+    assert pending_application.ask_queues.first(0) is None
 
 
 def test_older_asks_make_the_application_older() -> None:
     """The submission time moves back, never forward (PR-40)."""
-    it = application(submission_ns=100)
-    it.add(waiting("t1", 1, created=150))
-    assert it.submission_ns == 100
-    it.add(waiting("t2", 2, created=50))
-    assert it.submission_ns == 50
+    pending_application = application(submission_ns=100)
+    pending_application.add(waiting("t1", 1, created=150))
+    assert pending_application.submission_ns == 100
+    pending_application.add(waiting("t2", 2, created=50))
+    assert pending_application.submission_ns == 50
 
 
 def test_required_node_is_the_only_candidate() -> None:
     """Pending while the node is unknown, then placed there, cordoned or not; never elsewhere (SC-70 to SC-72)."""
-    it = world(tree(queue("a")), [node("n1", vcore=10)])
-    it.given(app("app-1"), ask("pinned", "app-1", requires="n2", vcore=1), ask("free", "app-1", vcore=1))
-    assert it.why("pinned") == "required node n2 is not registered"
-    it.send(node("n2", "CREATE_DRAIN", vcore=1))
-    it.expect("n2 accepted", "app-1 Running", "pinned on n2")
+    world = make_world(tree(queue("a")), [node("n1", vcore=10)])
+    world.given(app("app-1"), ask("pinned", "app-1", requires="n2", vcore=1), ask("free", "app-1", vcore=1))
+    assert world.why("pinned") == "required node n2 is not registered"
+    world.send(node("n2", "CREATE_DRAIN", vcore=1))
+    world.expect("n2 accepted", "app-1 Running", "pinned on n2")
 
 
 def test_required_node_waits_for_room() -> None:
     """A full required node: the ask waits although others are free, and goes when there is room."""
-    it = world(tree(queue("a")), [node("n1", vcore=10), node("n2", vcore=10)])
-    it.given(foreign("daemon", "n2", vcore=10), app("app-1"))
-    it.send(ask("pinned", "app-1", requires="n2", vcore=1), ask("free", "app-1", vcore=1))
-    assert it.placed() == ["free"]
-    it.send(foreign("daemon", "n2", vcore=9))
-    it.expect("app-1 Running", "pinned on n2", "pinned leaves n2")
+    world = make_world(tree(queue("a")), [node("n1", vcore=10), node("n2", vcore=10)])
+    world.given(foreign("daemon", "n2", vcore=10), app("app-1"))
+    world.send(ask("pinned", "app-1", requires="n2", vcore=1), ask("free", "app-1", vcore=1))
+    assert world.placed() == ["free"]
+    world.send(foreign("daemon", "n2", vcore=9))
+    world.expect("app-1 Running", "pinned on n2", "pinned leaves n2")

@@ -6,7 +6,7 @@ One node of 100; tasks of 10; ``prod`` wants more at second 10. Whatever is told
 from typing import Any
 
 from replicasets import ReplicaSets
-from world import World, app, ask, node, queue, tree, world
+from world import World, app, ask, make_world, node, queue, tree
 
 T0 = 10.0
 DELAY = 30.0
@@ -36,16 +36,16 @@ def start(
     for keys in (prod, test):
         keys["p"] = delay | keys.get("p", {})
     text = tree(queue("parent", queue("prod", **prod), queue("test", **test), **(parent or {})))
-    it = world(text, [node("n1", vcore=100)], confirms=False)
-    it.given(app("prod-repl", "root.parent.prod"), app("test-repl", "root.parent.test"))
+    world = make_world(text, [node("n1", vcore=100)], confirms=False)
+    world.given(app("prod-repl", "root.parent.prod"), app("test-repl", "root.parent.test"))
     for n in range(1, prod_runs + 1):
-        it.given(ask(f"p{n}", "prod-repl", vcore=10, on="n1", preempt_other=True))
+        world.given(ask(f"p{n}", "prod-repl", vcore=10, on="n1", preempt_other=True))
     for n in range(1, test_runs + 1):
         flags = {"preempt_other": True} | (test_is or {})
-        it.given(ask(f"t{n}", "test-repl", vcore=(sizes or {}).get(n, 10), on="n1", **flags), at=n / 10)
+        world.given(ask(f"t{n}", "test-repl", vcore=(sizes or {}).get(n, 10), on="n1", **flags), at=n / 10)
     for n in range(1, prod_wants + 1):
-        it.given(ask(f"w{n}", "prod-repl", vcore=10, **{"preempt_other": True} | (wants or {})), at=T0)
-    return ReplicaSets(it, confirms_s)
+        world.given(ask(f"w{n}", "prod-repl", vcore=10, **{"preempt_other": True} | (wants or {})), at=T0)
+    return ReplicaSets(world, confirms_s)
 
 
 def played(prod: dict[str, Any], test: dict[str, Any], **setup: Any) -> ReplicaSets:
@@ -55,9 +55,9 @@ def played(prod: dict[str, Any], test: dict[str, Any], **setup: Any) -> ReplicaS
     return sets
 
 
-def used(it: World) -> tuple[int, int]:
+def used(world: World) -> tuple[int, int]:
     """What prod and test use."""
-    queues = it.state()["queues"]
+    queues = world.state()["queues"]
     return tuple(queues[f"root.parent.{name}"]["allocated"].get("vcore", 0) for name in ("prod", "test"))  # type: ignore[return-value]
 
 
@@ -168,12 +168,12 @@ def test_case_11_not_allowed_to_preempt_others() -> None:
 def test_case_12_not_in_its_own_queue() -> None:
     """PE-30: the 60 are another application's in prod itself; there is no preemption inside a queue."""
     sets = start(guaranteed(105), {}, test_runs=0, prod_wants=0)
-    it = sets.world
-    it.given(app("other-repl", "root.parent.prod"), *(ask(f"o{n}", "other-repl", vcore=10, on="n1") for n in range(6)))
-    it.given(*(ask(f"w{n}", "prod-repl", vcore=10, preempt_other=True) for n in (1, 2, 3)), at=T0)
+    entry = sets.world
+    entry.given(app("other-repl", "root.parent.prod"), *(ask(f"o{n}", "other-repl", vcore=10, on="n1") for n in range(6)))
+    entry.given(*(ask(f"w{n}", "prod-repl", vcore=10, preempt_other=True) for n in (1, 2, 3)), at=T0)
     sets.run(T0 + 600)
     expect(sets, ends=(100, 0))
-    assert "Preemption does not help" in it.why("w1")
+    assert "Preemption does not help" in entry.why("w1")
 
 
 def storm(prod: dict[str, Any]) -> ReplicaSets:
@@ -182,14 +182,14 @@ def storm(prod: dict[str, Any]) -> ReplicaSets:
         queue("parent", queue("prod", **prod), queue("test"), guaranteed={"vcore": 100}),
         queue("other"),
     )
-    it = world(text, [node("n1", vcore=140)], confirms=False)
+    world = make_world(text, [node("n1", vcore=140)], confirms=False)
     names = ("parent.prod", "parent.test", "other")
-    it.given(*(app(name, f"root.{name}") for name in names))
+    world.given(*(app(name, f"root.{name}") for name in names))
     for n in range(1, 5):
-        it.given(ask(f"p{n}", names[0], vcore=10, on="n1"), ask(f"t{n}", names[1], vcore=10, on="n1"), at=n / 10)
-    it.given(*(ask(f"o{n}", names[2], vcore=10, on="n1", created=0) for n in range(6)))
-    it.given(*(ask(f"w{n}", names[0], vcore=10, preempt_other=True) for n in range(4)), at=T0)
-    return ReplicaSets(it)
+        world.given(ask(f"p{n}", names[0], vcore=10, on="n1"), ask(f"t{n}", names[1], vcore=10, on="n1"), at=n / 10)
+    world.given(*(ask(f"o{n}", names[2], vcore=10, on="n1", created=0) for n in range(6)))
+    world.given(*(ask(f"w{n}", names[0], vcore=10, preempt_other=True) for n in range(4)), at=T0)
+    return ReplicaSets(world)
 
 
 def test_case_13_no_storm_below_a_starving_parent() -> None:

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from world import World, app, ask, configure, node, queue, release, tree, world
+from world import World, app, ask, configure, make_world, node, queue, release, tree
 
 from ykactor.core.messages.facts import Preempted
 from ykactor.core.messages.submissions import Submission
@@ -18,36 +18,36 @@ def daemon(key: str = "d", vcore: int = 5, **keys: Any) -> Submission:
 
 def full(*tasks: Submission, text: str = "", confirms: bool = False) -> World:
     """These tasks of ``app-1`` in root.a run, oldest first; n2 has room for all."""
-    it = world(text or tree(queue("a"), queue("sys")), [node("n1", vcore=10), node("n2", vcore=100)], confirms=confirms)
-    it.given(app("app-1", "root.a"), app("system", "root.sys"))
+    world = make_world(text or tree(queue("a"), queue("sys")), [node("n1", vcore=10), node("n2", vcore=100)], confirms=confirms)
+    world.given(app("app-1", "root.a"), app("system", "root.sys"))
     for number, submission in enumerate(tasks):
-        it.given(submission, at=number / 10)
-    it.heard()
-    return it
+        world.given(submission, at=number / 10)
+    world.heard()
+    return world
 
 
 def task(key: str, vcore: int = 2, application_id: str = "app-1", **keys: Any) -> Submission:
     return ask(key, application_id, on="n1", vcore=vcore, **keys)
 
 
-def victims(it: World) -> list[str]:
-    return [key for fact in it.facts if isinstance(fact, Preempted) for _, _, key in fact.victims]
+def victims(world: World) -> list[str]:
+    return [key for fact in world.facts if isinstance(fact, Preempted) for _, _, key in fact.victims]
 
 
-def gone(it: World, *submissions: Submission) -> list[str]:
-    it.given(*submissions or (daemon(),), at=5)
-    return sorted(victims(it))
+def gone(world: World, *submissions: Submission) -> list[str]:
+    world.given(*submissions or (daemon(),), at=5)
+    return sorted(victims(world))
 
 
 def test_d1_the_newest() -> None:
     """At once, without the delay of other asks, and reserved first (SC-78, PE-64)."""
-    it = full(*(task(f"t{n}") for n in range(5)))
-    it.send(daemon(), at=5)
+    world = full(*(task(f"t{n}") for n in range(5)))
+    world.send(daemon(), at=5)
     message = "preempting allocations to free up resources to run daemon set ask: d"
-    it.expect("system Accepted", "d reserves n1", *(f"t{n} releasing {PREEMPTED} ({message})" for n in (4, 3, 2)))
-    assert victims(it) == ["t4", "t3", "t2"]
-    it.send(*(release(f"t{n}", "app-1", PREEMPTED) for n in (2, 3, 4)))
-    assert "d on n1" in it.heard()
+    world.expect("system Accepted", "d reserves n1", *(f"t{n} releasing {PREEMPTED} ({message})" for n in (4, 3, 2)))
+    assert victims(world) == ["t4", "t3", "t2"]
+    world.send(*(release(f"t{n}", "app-1", PREEMPTED) for n in (2, 3, 4)))
+    assert "d on n1" in world.heard()
 
 
 def test_d2_free_space_counts() -> None:
@@ -57,23 +57,23 @@ def test_d2_free_space_counts() -> None:
 
 def test_d3_nobody() -> None:
     """PE-63: none, the owner is told, no more often than every 15 s; the node stays reserved."""
-    it = full(task("t", 6, priority=11))
-    assert gone(it) == []
-    assert it.node("n1")["reservations"] == ["d"]
-    assert it.remarks() == [NOBODY]
+    world = full(task("t", 6, priority=11))
+    assert gone(world) == []
+    assert world.node("n1")["reservations"] == ["d"]
+    assert world.remarks() == [NOBODY]
     for second in (10, 19, 20, 34):
-        it.given(task(f"s{second}", 1, priority=11), at=second)
-        it.given(release(f"s{second}", "app-1"))
-    assert it.remarks() == [NOBODY, NOBODY]
+        world.given(task(f"s{second}", 1, priority=11), at=second)
+        world.given(release(f"s{second}", "app-1"))
+    assert world.remarks() == [NOBODY, NOBODY]
 
 
 def test_everybody_is_told() -> None:
     """PE-63: of several asks for which nobody may go each owner hears it."""
-    it = full(task("t", 6, priority=11), ask("u", "app-1", on="n2", vcore=96, priority=11))
-    it.given(app("other", "root.sys"))
-    it.given(daemon("d"), ask("e", "other", requires="n2", vcore=5), at=5)
-    it.given(*(ask(f"more-{name}", "app-1", on=name, vcore=1, priority=11) for name in ("n1", "n2")), at=25)
-    assert sorted(it.remarks()) == 2 * [NOBODY] + 2 * [NOBODY.replace("'d'", "'e'").replace("n1", "n2")]
+    world = full(task("t", 6, priority=11), ask("u", "app-1", on="n2", vcore=96, priority=11))
+    world.given(app("other", "root.sys"))
+    world.given(daemon("d"), ask("e", "other", requires="n2", vcore=5), at=5)
+    world.given(*(ask(f"more-{name}", "app-1", on=name, vcore=1, priority=11) for name in ("n1", "n2")), at=25)
+    assert sorted(world.remarks()) == 2 * [NOBODY] + 2 * [NOBODY.replace("'d'", "'e'").replace("n1", "n2")]
 
 
 def test_d4_opted_out() -> None:
@@ -83,18 +83,18 @@ def test_d4_opted_out() -> None:
 
 def test_d5_not_others_that_require_it() -> None:
     """A task that requires the node is no victim (PE-60, SC-79)."""
-    it = full()
-    it.given(app("other", "root.sys"), ask("o", "other", requires="n1", vcore=8))
-    assert gone(it) == []
+    world = full()
+    world.given(app("other", "root.sys"), ask("o", "other", requires="n1", vcore=8))
+    assert gone(world) == []
 
 
 @pytest.mark.parametrize("a", [{"guaranteed": {"vcore": 50}}, {"p": {"preemption.policy": "disabled"}}])
 @pytest.mark.parametrize("sys", [{}, {"p": {"preemption.policy": "fence"}}])
 def test_d6_guarantees_and_fences_play_no_part(a: dict[str, Any], sys: dict[str, Any]) -> None:
     """Guarantees, fences and ``disabled`` play no part, and nothing is claimed (PE-60, PE-64)."""
-    it = full(*(task(f"t{n}") for n in range(5)), text=tree(queue("a", **a), queue("sys", **sys)))
-    assert gone(it) == ["t2", "t3", "t4"]
-    assert it.direct.scheduler.state.tree.root.claims == {}
+    world = full(*(task(f"t{n}") for n in range(5)), text=tree(queue("a", **a), queue("sys", **sys)))
+    assert gone(world) == ["t2", "t3", "t4"]
+    assert world.direct.scheduler.state.tree.root.claims == {}
 
 
 def test_d7_as_few_as_possible() -> None:
@@ -127,25 +127,25 @@ def test_the_order() -> None:
         ("a9", 10, 2, 5, True, True),
         ("a10", 5, 4, 5, False, True),
     ]
-    it = world(tree(queue("a"), queue("sys")), [node("n1", vcore=81)])
-    it.given(app("app-1", "root.a"), app("system", "root.sys"))
+    world = make_world(tree(queue("a"), queue("sys")), [node("n1", vcore=81)])
+    world.given(app("app-1", "root.a"), app("system", "root.sys"))
     for key, priority, rank, size, is_out, is_owner in table:
         flags = {"priority": priority, "created": rank, "preempt_self": not is_out, "originator": is_owner}
-        it.given(task(key, size, **flags), at=50)
+        world.given(task(key, size, **flags), at=50)
     # each takes what was freed: nothing but one more task of this size or less can make room
     order = ["a5", "a4", "a2", "a1", "a3", "a10", "a6", "a7", "a8", "a9"]
     sizes = {key: size for key, _, _, size, _, _ in table}
-    it.given(task("rest", 81 - sum(sizes.values()), priority=99))
+    world.given(task("rest", 81 - sum(sizes.values()), priority=99))
     for number, key in enumerate(order):
-        it.given(daemon(f"d{number}", sizes[key], priority=20), at=60 + number)
-    assert victims(it) == order
+        world.given(daemon(f"d{number}", sizes[key], priority=20), at=60 + number)
+    assert victims(world) == order
 
 
 def test_cordoned_node() -> None:
     """PE-66: the same on a node that is not schedulable."""
-    it = full(*(task(f"t{n}") for n in range(5)))
-    it.given(node("n1", "DRAIN_NODE"))
-    assert gone(it) == ["t2", "t3", "t4"]
+    world = full(*(task(f"t{n}") for n in range(5)))
+    world.given(node("n1", "DRAIN_NODE"))
+    assert gone(world) == ["t2", "t3", "t4"]
 
 
 def test_capacity_too_small() -> None:
@@ -155,43 +155,43 @@ def test_capacity_too_small() -> None:
 
 def test_a_limit_of_its_queue() -> None:
     """PE-60: the headroom of its own queue comes first."""
-    it = full(*(task(f"t{n}") for n in range(5)), text=tree(queue("a"), queue("sys", max={"vcore": 4})))
-    assert gone(it) == []
+    world = full(*(task(f"t{n}") for n in range(5)), text=tree(queue("a"), queue("sys", max={"vcore": 4})))
+    assert gone(world) == []
 
 
 def test_two_on_one_node() -> None:
     """SC-77, PE-65: each has others go for it, none of them twice."""
-    it = full(*(task(f"t{n}") for n in range(5)), confirms=True)
-    assert gone(it, daemon("d1", 4), daemon("d2", 4)) == ["t1", "t2", "t3", "t4"]
-    assert it.waiting() == []
+    world = full(*(task(f"t{n}") for n in range(5)), confirms=True)
+    assert gone(world, daemon("d1", 4), daemon("d2", 4)) == ["t1", "t2", "t3", "t4"]
+    assert world.waiting() == []
 
 
 def test_the_node_is_lost() -> None:
     """PE-55: decommissioned while the victims have not gone; when it comes back all begins anew."""
-    it = full(*(task(f"t{n}") for n in range(5)))
-    gone(it)
-    it.given(node("n1", "DECOMISSION"))
-    books = it.direct.scheduler.state.preemptions
+    world = full(*(task(f"t{n}") for n in range(5)))
+    gone(world)
+    world.given(node("n1", "DECOMISSION"))
+    books = world.direct.scheduler.state.preemptions
     assert (books.by_ask, books.victims) == ({}, {})
-    it.send(node("n1", vcore=10))
-    assert "d on n1" in it.heard()
+    world.send(node("n1", vcore=10))
+    assert "d on n1" in world.heard()
 
 
 def test_victims_in_vain() -> None:
     """PE-55, PE-64: somebody else's task grows into the room; 15 s later others go."""
-    it = full(*(task(f"t{n}") for n in range(5)))
-    assert gone(it) == ["t2", "t3", "t4"]
-    it.given(ask("t0", "app-1", vcore=8))
-    it.given(*(release(f"t{n}", "app-1", PREEMPTED) for n in (2, 3, 4)))
-    it.run(19.9)
-    assert len(victims(it)) == 3
-    it.run(20.1)
-    assert victims(it)[3:] == ["t0"]
+    world = full(*(task(f"t{n}") for n in range(5)))
+    assert gone(world) == ["t2", "t3", "t4"]
+    world.given(ask("t0", "app-1", vcore=8))
+    world.given(*(release(f"t{n}", "app-1", PREEMPTED) for n in (2, 3, 4)))
+    world.run(19.9)
+    assert len(victims(world)) == 3
+    world.run(20.1)
+    assert victims(world)[3:] == ["t0"]
 
 
 def test_another_configuration() -> None:
-    it = full(*(task(f"t{n}") for n in range(5)))
-    gone(it)
-    it.given(configure(tree(queue("a"), queue("sys"), queue("new"))))
-    it.send(*(release(f"t{n}", "app-1", PREEMPTED) for n in (2, 3, 4)))
-    assert "d on n1" in it.heard()
+    world = full(*(task(f"t{n}") for n in range(5)))
+    gone(world)
+    world.given(configure(tree(queue("a"), queue("sys"), queue("new"))))
+    world.send(*(release(f"t{n}", "app-1", PREEMPTED) for n in (2, 3, 4)))
+    assert "d on n1" in world.heard()

@@ -1,6 +1,6 @@
 import pytest
 from queuetexts import HEAD, by_path, queues_of
-from world import app, ask, node, queue, tree, world
+from world import app, ask, make_world, node, queue, tree
 
 from ykactor.core.config.model import QueueConfig, QueueProperties, SchedulerConfig
 from ykactor.wire.queuefile.load import load
@@ -47,10 +47,12 @@ def test_meaning_of_properties() -> None:
 
 def test_parents_sort_by_share() -> None:
     """The sort policy of a parent does not order its child queues: the smaller share comes first (CF-34)."""
-    it = world(tree(queue("a"), queue("b"), p={"application.sort.policy": "fifo"}), [node("n1", vcore=4)])
-    it.given(app("app-1", "root.a"), app("app-2", "root.b"))
-    it.send(*(ask(f"a{number}", "app-1", vcore=1) for number in "12"), *(ask(f"b{number}", "app-2", vcore=1) for number in "12"))
-    assert it.placed() == ["a1", "b1", "a2", "b2"]
+    world = make_world(tree(queue("a"), queue("b"), p={"application.sort.policy": "fifo"}), [node("n1", vcore=4)])
+    world.given(app("app-1", "root.a"), app("app-2", "root.b"))
+    world.send(
+        *(ask(f"a{number}", "app-1", vcore=1) for number in "12"), *(ask(f"b{number}", "app-2", vcore=1) for number in "12")
+    )
+    assert world.placed() == ["a1", "b1", "a2", "b2"]
 
 
 def test_properties_do_not_depend_on_their_order() -> None:

@@ -38,7 +38,9 @@ KEYS = {
 def test_keys() -> None:
     """CF-62 to CF-71: the types, and the schema made of them, have exactly these keys; each with a description."""
     assert {kind.__name__: set(kind.__struct_encode_fields__) for kind in TYPES} == {n: set(k.split()) for n, k in KEYS.items()}
-    assert {name: set(it["properties"]) for name, it in SCHEMA["$defs"].items()} == {n: set(k.split()) for n, k in KEYS.items()}
+    assert {name: set(entry["properties"]) for name, entry in SCHEMA["$defs"].items()} == {
+        n: set(k.split()) for n, k in KEYS.items()
+    }
     for definition in SCHEMA["$defs"].values():
         assert definition["description"]
         assert definition["additionalProperties"] is False

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from world import S_NS, World, app, ask, configure, node, queue, release, template, tree, world
+from world import S_NS, World, app, ask, configure, make_world, node, queue, release, template, tree
 
 from ykactor.core.config.model import QueueConfig, QueueProperties
 from ykactor.core.messages import facts as fact
@@ -32,11 +32,11 @@ def accounts(**queues: dict[str, Any]) -> dict[str, QueueNode]:
     paths = {name: QueuePath(name.replace("__", ".")) for name in queues}
     parents = {path.rpartition(".")[0] for path in paths.values()}
     configs = {path: config(path, queues[name].get("max"), 1, queues[name].get("guaranteed")) for name, path in paths.items()}
-    for _ in tree.configure((it, path not in parents) for path, it in configs.items()):
+    for _ in tree.configure((item, path not in parents) for path, item in configs.items()):
         pass
-    for name, it in queues.items():
-        tree.nodes[paths[name]].allocated = dict(it.get("used", {}))
-        tree.nodes[paths[name]].preempting = dict(it.get("preempting", {}))
+    for name, entry in queues.items():
+        tree.nodes[paths[name]].allocated = dict(entry.get("used", {}))
+        tree.nodes[paths[name]].preempting = dict(entry.get("preempting", {}))
     return {name: tree.nodes[path] for name, path in paths.items()}
 
 
@@ -57,7 +57,7 @@ def task(key: str, /, *, priority: int = 0, willing: bool = True, owner: bool = 
 
 
 def keys(tasks: list[Ask]) -> list[str]:
-    return [it.spec.allocation_key for it in tasks]
+    return [other.spec.allocation_key for other in tasks]
 
 
 # ---- how much
@@ -80,17 +80,17 @@ def keys(tasks: list[Ask]) -> list[str]:
 )
 def test_how_much(guaranteed: Resource, limit: Resource | None, used: Resource, expected: Resource) -> None:
     """The table of PE-83."""
-    it = accounts(root={}, root__p={"guaranteed": guaranteed, "used": used}, root__p__a={"max": limit, "used": used})
-    assert preemptable(it["root__p__a"]) == expected
+    nodes_by_name = accounts(root={}, root__p={"guaranteed": guaranteed, "used": used}, root__p__a={"max": limit, "used": used})
+    assert preemptable(nodes_by_name["root__p__a"]) == expected
 
 
 def test_what_goes_already_is_not_to_be_given_again() -> None:
     """PE-83: use' = allocated - preempting; nor is it there to be spared from a guarantee."""
     used = {"used": {"mem": 1500}, "preempting": {"mem": 200}}
-    it = accounts(root={}, root__p=used, root__p__a={"max": {"mem": 1000}, **used})
-    assert preemptable(it["root__p__a"]) == {"mem": 300}
-    it = accounts(root={}, root__p={"guaranteed": {"mem": 1200}, **used}, root__p__a={"max": {"mem": 1000}, **used})
-    assert preemptable(it["root__p__a"]) == {"mem": 100}
+    nodes_by_name = accounts(root={}, root__p=used, root__p__a={"max": {"mem": 1000}, **used})
+    assert preemptable(nodes_by_name["root__p__a"]) == {"mem": 300}
+    nodes_by_name = accounts(root={}, root__p={"guaranteed": {"mem": 1200}, **used}, root__p__a={"max": {"mem": 1000}, **used})
+    assert preemptable(nodes_by_name["root__p__a"]) == {"mem": 100}
 
 
 # ---- who below it
@@ -121,26 +121,31 @@ def family() -> dict[str, QueueNode]:
 )
 def test_who_gives_what(amount: int, expected: tuple[int, ...]) -> None:
     """The table of PE-84; whoever has nothing to spare is left out, and what is lost by rounding stays."""
-    it = family()
-    found = {leaf.path.rpartition(".")[2]: part["mem"] for leaf, part in shares(it["root"], {"mem": amount}, children(it))}
+    nodes_by_name = family()
+    found = {
+        leaf.path.rpartition(".")[2]: part["mem"]
+        for leaf, part in shares(nodes_by_name["root"], {"mem": amount}, children(nodes_by_name))
+    }
     assert found == dict(zip(("leaf111", "leaf12", "leaf211", "leaf22"), expected, strict=False))
 
 
 def test_each_type_has_its_own_parts() -> None:
     """PE-84: a type of which a leaf has nothing to give stays with 0, so that nothing of it goes there."""
-    it = accounts(
+    nodes_by_name = accounts(
         root={},
         root__a={"used": {"mem": 30, "cpu": 1}, "guaranteed": {"cpu": 1}},
         root__b={"used": {"mem": 10, "cpu": 4}},
     )
-    found = {leaf.path: part for leaf, part in shares(it["root"], {"mem": 4, "cpu": 2}, children(it))}
+    found = {leaf.path: part for leaf, part in shares(nodes_by_name["root"], {"mem": 4, "cpu": 2}, children(nodes_by_name))}
     assert found == {"root.a": {"mem": 3, "cpu": 0}, "root.b": {"mem": 1, "cpu": 2}}
 
 
 def test_a_leaf_gives_all() -> None:
     """The queue that ran may be a leaf."""
-    it = family()
-    assert list(shares(it["root__leaf3"], {"mem": 5}, children(it))) == [(it["root__leaf3"], {"mem": 5})]
+    nodes_by_name = family()
+    assert list(shares(nodes_by_name["root__leaf3"], {"mem": 5}, children(nodes_by_name))) == [
+        (nodes_by_name["root__leaf3"], {"mem": 5})
+    ]
 
 
 # ---- which tasks
@@ -183,8 +188,8 @@ def test_who_could_go() -> None:
 )
 def test_walk(amount: int, sizes: tuple[int, ...], taken: list[int]) -> None:
     """The table of PE-87: smaller first, never more than is to be given, passed over what is too large."""
-    it = accounts(root={}, root__a={"used": {"mem": 1000}, "max": LIMIT})
-    leaf, part = it["root__a"], {"mem": amount}
+    nodes_by_name = accounts(root={}, root__a={"used": {"mem": 1000}, "max": LIMIT})
+    leaf, part = nodes_by_name["root__a"], {"mem": amount}
     tasks = candidates([task(f"t{size}", mem=size, cpu=99) for size in sizes], part, LIMIT)
     chosen = choose(leaf, tasks, part, VictimSet(leaf, (), is_own=False))
     assert [victim.task.spec.resource["mem"] for victim in chosen] == taken
@@ -192,14 +197,14 @@ def test_walk(amount: int, sizes: tuple[int, ...], taken: list[int]) -> None:
 
 def test_nothing_guaranteed_is_taken() -> None:
     """Law 2: also of types that are not to be given, and of queues between."""
-    it = accounts(
+    nodes_by_name = accounts(
         root={},
         root__p={"used": {"mem": 30, "cpu": 3}, "guaranteed": {"cpu": 1}},
         root__p__a={"used": {"mem": 30, "cpu": 3}, "guaranteed": {"mem": 15}},
     )
-    leaf, part = it["root__p__a"], {"mem": 30}
+    leaf, part = nodes_by_name["root__p__a"], {"mem": 30}
     tasks = [task("a", mem=10, cpu=2), task("b", mem=5, cpu=1), task("c", mem=6), task("d", mem=5)]
-    chosen = choose(leaf, tasks, part, VictimSet(it["root__p"], (), is_own=False))
+    chosen = choose(leaf, tasks, part, VictimSet(nodes_by_name["root__p"], (), is_own=False))
     assert [victim.task.spec.allocation_key for victim in chosen] == ["a", "d"]
 
 
@@ -250,17 +255,17 @@ def test_start(start: int | None, old: tuple[Any, int], new: tuple[Any, int], ex
 def test_parents_first() -> None:
     """PE-96: in name order from root, nobody below a queue that gives back in this pass; who came down is forgotten."""
     over: dict[str, Any] = {"used": {"mem": 10}, "max": {"mem": 5}}
-    it = accounts(root={}, root__b=over, root__b__x=over, root__a={}, root__a__y=over, root__a__x={"max": {"mem": 5}})
+    nodes_by_name = accounts(root={}, root__b=over, root__b__x=over, root__a={}, root__a__y=over, root__a__x={"max": {"mem": 5}})
     clocks = QuotaClocks()
-    clocks.starts = {account: 5 for name, account in it.items() if "__" in name}
-    clocks.starts[it["root__a__y"]] = 6
+    clocks.starts = {account: 5 for name, account in nodes_by_name.items() if "__" in name}
+    clocks.starts[nodes_by_name["root__a__y"]] = 6
     assert clocks.next_ns() == 5
     assert clocks.due(4) == []
-    assert it["root__a__x"] not in clocks.starts
-    assert clocks.due(5) == [it["root__b"]]
-    assert clocks.due(6) == [it["root__a__y"], it["root__b"]]
-    clocks.forget(it["root__b"])
-    assert clocks.due(6) == [it["root__a__y"], it["root__b__x"]]
+    assert nodes_by_name["root__a__x"] not in clocks.starts
+    assert clocks.due(5) == [nodes_by_name["root__b"]]
+    assert clocks.due(6) == [nodes_by_name["root__a__y"], nodes_by_name["root__b"]]
+    clocks.forget(nodes_by_name["root__b"])
+    assert clocks.due(6) == [nodes_by_name["root__a__y"], nodes_by_name["root__b__x"]]
 
 
 # ---- in a partition
@@ -277,44 +282,44 @@ def text(*queues: dict[str, Any], **preemption: bool) -> str:
 
 def full(queues: str = text(leaf()), **options: Any) -> World:
     """root.a runs ten tasks of 10 on one node, the last of them is the newest."""
-    it = world(queues, [node("n1", vcore=1000)], **options)
-    it.given(app("app-1"), *(ask(f"t{number}", "app-1", vcore=10, created=number * 3600) for number in range(10)))
-    return it
+    world = make_world(queues, [node("n1", vcore=1000)], **options)
+    world.given(app("app-1"), *(ask(f"t{number}", "app-1", vcore=10, created=number * 3600) for number in range(10)))
+    return world
 
 
-def gone(it: World) -> list[str]:
+def gone(world: World) -> list[str]:
     """Who was told to go since the last time."""
-    return [line.split()[0] for line in it.heard() if "releasing" in line]
+    return [line.split()[0] for line in world.heard() if "releasing" in line]
 
 
 def test_a_lowered_max_is_enforced_after_a_while() -> None:
     """PE-88, PE-89: the newest go, each is told why, and the queue tells what came of it."""
-    it = full()
-    it.given(configure(text(leaf(75))), at=5)
-    it.wait(14.999)
-    it.expect()
-    it.wait(15)
+    world = full()
+    world.given(configure(text(leaf(75))), at=5)
+    world.wait(14.999)
+    world.expect()
+    world.wait(15)
     why = "preempting allocations to enforce new max quota for queue : root.a"
-    it.expect(*(f"{key} releasing PREEMPTED_BY_SCHEDULER ({why})" for key in ("t9", "t8")))
-    assert it.remarks() == ["Preempted by Quota change enforcement process in root.a"] * 2
-    (entry,) = [found for found in it.facts if isinstance(found, fact.QuotaPreempted)]
+    world.expect(*(f"{key} releasing PREEMPTED_BY_SCHEDULER ({why})" for key in ("t9", "t8")))
+    assert world.remarks() == ["Preempted by Quota change enforcement process in root.a"] * 2
+    (entry,) = [found for found in world.facts if isinstance(found, fact.QuotaPreempted)]
     assert entry == fact.QuotaPreempted(15 * S_NS, A, {"vcore": 25}, {"vcore": 20}, 10, 2, {"vcore": 75})
-    assert it.queue("root.a")["allocated"] == {"vcore": 80}
+    assert world.queue("root.a")["allocated"] == {"vcore": 80}
 
 
 def test_there_is_one_run_for_each_start() -> None:
     """PE-82: what could not be given stays until there is another reason."""
-    it = full()
-    it.given(configure(text(leaf(75))))
-    it.wait(10)
-    assert gone(it) == ["t9", "t8"]
-    it.wait(1000)
-    it.given(configure(text(leaf(76))))
-    it.wait(2000)
-    it.expect()
-    it.given(configure(text(leaf(65))))
-    it.wait(2010)
-    assert gone(it) == ["t7"]
+    world = full()
+    world.given(configure(text(leaf(75))))
+    world.wait(10)
+    assert gone(world) == ["t9", "t8"]
+    world.wait(1000)
+    world.given(configure(text(leaf(76))))
+    world.wait(2000)
+    world.expect()
+    world.given(configure(text(leaf(65))))
+    world.wait(2010)
+    assert gone(world) == ["t7"]
 
 
 @pytest.mark.parametrize(
@@ -328,88 +333,88 @@ def test_there_is_one_run_for_each_start() -> None:
 )
 def test_it_is_off_by_default(first: str, then: str) -> None:
     """The switch, the delay and a lowered max are all needed."""
-    it = full(first)
-    it.given(configure(then))
-    it.wait(1000)
-    it.expect()
+    world = full(first)
+    world.given(configure(then))
+    world.wait(1000)
+    world.expect()
 
 
 def test_the_delay_of_a_queue_above() -> None:
     """PE-80: a queue without a delay of its own has that of its parent."""
     below = [text(queue("p", queue("a", max={"vcore": limit}), p={DELAY: "10s"})) for limit in (100, 80)]
-    it = world(below[0], [node("n1", vcore=1000)])
-    it.given(app("app-1", "root.p.a"), *(ask(f"t{number}", "app-1", vcore=10) for number in range(10)))
-    it.given(configure(below[1]))
-    it.wait(9.999)
-    it.heard()
-    it.wait(10)
-    assert len(gone(it)) == 2
+    world = make_world(below[0], [node("n1", vcore=1000)])
+    world.given(app("app-1", "root.p.a"), *(ask(f"t{number}", "app-1", vcore=10) for number in range(10)))
+    world.given(configure(below[1]))
+    world.wait(9.999)
+    world.heard()
+    world.wait(10)
+    assert len(gone(world)) == 2
 
 
 def test_nothing_happens_when_usage_has_come_down() -> None:
     """PE-97: growing again begins anew."""
-    it = full()
-    it.given(configure(text(leaf(80))))
-    it.given(release("t0"), release("t1"), at=5)
-    it.wait(11)
-    it.expect()
-    it.given(ask("t10", "app-1", vcore=10, on="n1"), at=12)
-    it.wait(21)
-    it.expect()
-    it.wait(22)
-    assert gone(it) == ["t9"]
+    world = full()
+    world.given(configure(text(leaf(80))))
+    world.given(release("t0"), release("t1"), at=5)
+    world.wait(11)
+    world.expect()
+    world.given(ask("t10", "app-1", vcore=10, on="n1"), at=12)
+    world.wait(21)
+    world.expect()
+    world.wait(22)
+    assert gone(world) == ["t9"]
 
 
 def test_a_raised_max_ends_it() -> None:
     """CF-81: usage within the max clears the start."""
-    it = full()
-    it.given(configure(text(leaf(50))))
-    it.given(configure(text(leaf(100))), at=5)
-    it.wait(100)
-    it.expect()
+    world = full()
+    world.given(configure(text(leaf(50))))
+    world.given(configure(text(leaf(100))), at=5)
+    world.wait(100)
+    world.expect()
 
 
 def test_another_delay_moves_the_start() -> None:
     """CF-81: also into the past."""
-    it = full()
-    it.given(configure(text(leaf(90))))
-    assert it.queue("root.a")["quotaPreemptionStartTime"] == 10 * S_NS
-    it.given(configure(text(leaf(90, "20s"))), at=9)
-    assert it.queue("root.a")["quotaPreemptionStartTime"] == 20 * S_NS
-    it.wait(19)
-    it.expect()
-    it.send(configure(text(leaf(90, "2s"))))
-    assert gone(it) == ["t9"]
-    assert "quotaPreemptionStartTime" not in it.queue("root.a")
+    world = full()
+    world.given(configure(text(leaf(90))))
+    assert world.queue("root.a")["quotaPreemptionStartTime"] == 10 * S_NS
+    world.given(configure(text(leaf(90, "20s"))), at=9)
+    assert world.queue("root.a")["quotaPreemptionStartTime"] == 20 * S_NS
+    world.wait(19)
+    world.expect()
+    world.send(configure(text(leaf(90, "2s"))))
+    assert gone(world) == ["t9"]
+    assert "quotaPreemptionStartTime" not in world.queue("root.a")
 
 
 def test_growth_that_is_not_ours_begins_it() -> None:
     """QU-41: recovered allocations and resizes; what becomes smaller begins nothing."""
-    it = full()
-    it.given(ask("t10", "app-1", vcore=5, on="n1", created=0), at=1)
-    it.wait(11)
-    assert gone(it) == ["t10"]
-    it.given(ask("t0", "app-1", vcore=20, on="n1"), at=20)
-    it.given(ask("t1", "app-1", vcore=9, on="n1"), at=25)
-    it.wait(30)
-    assert gone(it) == ["t1"]  # 9 were too many; 10 would be one too much
-    it.given(ask("t2", "app-1", vcore=11, on="n1"), at=40)
-    it.given(configure(text(leaf(100), quotapreemptionenabled=False)), at=45)
-    it.given(ask("t3", "app-1", vcore=11, on="n1"), at=46)
-    it.wait(100)
-    it.expect()
+    world = full()
+    world.given(ask("t10", "app-1", vcore=5, on="n1", created=0), at=1)
+    world.wait(11)
+    assert gone(world) == ["t10"]
+    world.given(ask("t0", "app-1", vcore=20, on="n1"), at=20)
+    world.given(ask("t1", "app-1", vcore=9, on="n1"), at=25)
+    world.wait(30)
+    assert gone(world) == ["t1"]  # 9 were too many; 10 would be one too much
+    world.given(ask("t2", "app-1", vcore=11, on="n1"), at=40)
+    world.given(configure(text(leaf(100), quotapreemptionenabled=False)), at=45)
+    world.given(ask("t3", "app-1", vcore=11, on="n1"), at=46)
+    world.wait(100)
+    world.expect()
 
 
 def test_nothing_else_begins_it() -> None:
     """A queue that is over its max takes nothing; what becomes smaller there is no growth."""
-    it = full()
-    it.given(configure(text(leaf(95))))
-    it.given(ask("more", "app-1", vcore=1))
-    assert it.why("more") == "not enough vcore in queue root.a: wants 1, has 0 of 95"
-    it.wait(10)
-    assert gone(it) == []  # nothing is as small as 5
-    it.given(ask("t0", "app-1", vcore=9, on="n1"))
-    assert it.direct.scheduler.state.clocks.starts == {}
+    world = full()
+    world.given(configure(text(leaf(95))))
+    world.given(ask("more", "app-1", vcore=1))
+    assert world.why("more") == "not enough vcore in queue root.a: wants 1, has 0 of 95"
+    world.wait(10)
+    assert gone(world) == []  # nothing is as small as 5
+    world.given(ask("t0", "app-1", vcore=9, on="n1"))
+    assert world.direct.scheduler.state.clocks.starts == {}
 
 
 def test_queues_that_placement_created_never_give_back() -> None:
@@ -417,14 +422,14 @@ def test_queues_that_placement_created_never_give_back() -> None:
     below = template(max={"vcore": 100}, p={DELAY: "1s"})
     parent = queue("p", parent=True, childtemplate=below, p={DELAY: "10s"}, max={"vcore": 1000})
     rules: list[dict[str, Any]] = [{"name": "provided", "create": True}]
-    it = world(tree(parent, placementrules=rules, preemption=ON), [node("n1", vcore=2000)])
-    it.given(app("app-1", "root.p.x"), *(ask(f"t{number}", "app-1", vcore=50, on="n1") for number in range(4)))
-    it.wait(100)
-    it.expect()
+    world = make_world(tree(parent, placementrules=rules, preemption=ON), [node("n1", vcore=2000)])
+    world.given(app("app-1", "root.p.x"), *(ask(f"t{number}", "app-1", vcore=50, on="n1") for number in range(4)))
+    world.wait(100)
+    world.expect()
     lowered = queue("p", parent=True, childtemplate=below, p={DELAY: "10s"}, max={"vcore": 150})
-    it.given(configure(tree(lowered, placementrules=rules, preemption=ON)))
-    it.wait(110)
-    assert gone(it) == ["t0"]
+    world.given(configure(tree(lowered, placementrules=rules, preemption=ON)))
+    world.wait(110)
+    assert gone(world) == ["t0"]
 
 
 def family_text(limit: int, child: int = 1000) -> str:
@@ -434,96 +439,96 @@ def family_text(limit: int, child: int = 1000) -> str:
 
 def test_a_parent_gives_back_from_all_its_leaves() -> None:
     """PE-84; what becomes due below it is looked at when what it asks for has been told (PE-96)."""
-    it = world(family_text(1000), [node("n1", vcore=1000)])
-    it.given(app("app-1", "root.p.one"), *(ask(f"a{number}", "app-1", vcore=10) for number in range(6)))
-    it.given(app("app-2", "root.p.two"), *(ask(f"b{number}", "app-2", vcore=10) for number in range(3)))
-    it.given(configure(family_text(60, 30)))
-    it.wait(10)
-    entries = [found for found in it.facts if isinstance(found, fact.QuotaPreempted)]
+    world = make_world(family_text(1000), [node("n1", vcore=1000)])
+    world.given(app("app-1", "root.p.one"), *(ask(f"a{number}", "app-1", vcore=10) for number in range(6)))
+    world.given(app("app-2", "root.p.two"), *(ask(f"b{number}", "app-2", vcore=10) for number in range(3)))
+    world.given(configure(family_text(60, 30)))
+    world.wait(10)
+    entries = [found for found in world.facts if isinstance(found, fact.QuotaPreempted)]
     assert [(found.queue, found.amount, found.victims) for found in entries] == [
         ("root.p", {"vcore": 30}, 3),
         ("root.p.one", {"vcore": 10}, 1),
     ]
-    assert gone(it) == ["a0", "a1", "b0", "a2"]
+    assert gone(world) == ["a0", "a1", "b0", "a2"]
 
 
 def test_a_parent_with_nothing_to_give_does_not_hold_up_its_children() -> None:
     """PE-96: what is due at one moment does not depend on how many plans there are at it."""
-    it = world(family_text(1000), [node("n1", vcore=1000)])
+    world = make_world(family_text(1000), [node("n1", vcore=1000)])
     for name, path in (("app-1", "root.p.one"), ("app-2", "root.p.two")):
-        it.given(app(name, path), *(ask(f"t{number}", name, vcore=10) for number in range(6)))
-    it.given(configure(family_text(119, 30)))  # half of 1 for each leaf is nothing
-    it.wait(10)
-    assert gone(it) == ["t0", "t1", "t2"]
+        world.given(app(name, path), *(ask(f"t{number}", name, vcore=10) for number in range(6)))
+    world.given(configure(family_text(119, 30)))  # half of 1 for each leaf is nothing
+    world.wait(10)
+    assert gone(world) == ["t0", "t1", "t2"]
 
 
 def test_who_goes_already_counts_as_gone() -> None:
     """PE-83 while nobody confirms: the same is not asked for twice, and victims go on counting for everybody else."""
-    it = full(confirms=False)
-    it.given(configure(text(leaf(75))))
-    it.wait(10)
-    assert gone(it) == ["t9", "t8"]
-    it.given(configure(text(leaf(65))), at=20)
-    it.wait(30)
-    assert gone(it) == ["t7"]
-    assert it.queue("root.a")["allocated"] == {"vcore": 100}
-    it.given(*(release(key) for key in ("t9", "t8", "t7")))
-    assert it.queue("root.a")["allocated"] == {"vcore": 70}
-    assert it.direct.scheduler.state.preemptions.victims == {}
+    world = full(confirms=False)
+    world.given(configure(text(leaf(75))))
+    world.wait(10)
+    assert gone(world) == ["t9", "t8"]
+    world.given(configure(text(leaf(65))), at=20)
+    world.wait(30)
+    assert gone(world) == ["t7"]
+    assert world.queue("root.a")["allocated"] == {"vcore": 100}
+    world.given(*(release(key) for key in ("t9", "t8", "t7")))
+    assert world.queue("root.a")["allocated"] == {"vcore": 70}
+    assert world.direct.scheduler.state.preemptions.victims == {}
 
 
 def test_tasks_that_require_their_node_stay() -> None:
     """PE-85."""
-    it = world(text(leaf()), [node("n1", vcore=1000)])
-    it.given(app("app-1"), ask("pinned", "app-1", vcore=10, requires="n1"), ask("t1", "app-1", vcore=10, priority=9))
-    it.given(configure(text(leaf(0))))
-    it.wait(10)
-    assert gone(it) == ["t1"]
+    world = make_world(text(leaf()), [node("n1", vcore=1000)])
+    world.given(app("app-1"), ask("pinned", "app-1", vcore=10, requires="n1"), ask("t1", "app-1", vcore=10, priority=9))
+    world.given(configure(text(leaf(0))))
+    world.wait(10)
+    assert gone(world) == ["t1"]
 
 
 def test_placeholders_go_too() -> None:
     """PE-56, PE-74: nobody takes the place of one that goes, and it is not timed out."""
-    it = world(text(leaf()), [node("n1", vcore=1000)], confirms=False)
+    world = make_world(text(leaf()), [node("n1", vcore=1000)], confirms=False)
     gang = {"group": "g", "placeholder": True}
-    it.given(app("app-1", placeholders={"vcore": 20}), *(ask(f"p{number}", "app-1", vcore=10, **gang) for number in range(2)))
-    it.given(configure(text(leaf(10))))
-    it.wait(10)
-    assert gone(it) == ["p0"]
-    it.send(ask("r1", "app-1", vcore=10, group="g"))
-    assert gone(it) == ["p1"]
-    it.wait(2000)
-    assert gone(it) == []
+    world.given(app("app-1", placeholders={"vcore": 20}), *(ask(f"p{number}", "app-1", vcore=10, **gang) for number in range(2)))
+    world.given(configure(text(leaf(10))))
+    world.wait(10)
+    assert gone(world) == ["p0"]
+    world.send(ask("r1", "app-1", vcore=10, group="g"))
+    assert gone(world) == ["p1"]
+    world.wait(2000)
+    assert gone(world) == []
 
 
 def test_the_clock_knows_when_to_wake() -> None:
     """SC-5: time alone lets something be decided at the start of a queue, if there is the switch."""
-    it = full()
-    it.given(configure(text(leaf(50))), at=1)
-    state = it.direct.scheduler.state
-    assert wakeups.next_ns(state, it.now_ns) == 11 * S_NS
-    it.given(configure(text(leaf(50), quotapreemptionenabled=False)))
-    assert wakeups.next_ns(state, it.now_ns) is None
-    it.given(configure(text(leaf(50))), at=30)
-    assert len(it.placed()) == 0
-    assert wakeups.next_ns(state, it.now_ns) is None
+    world = full()
+    world.given(configure(text(leaf(50))), at=1)
+    state = world.direct.scheduler.state
+    assert wakeups.next_ns(state, world.now_ns) == 11 * S_NS
+    world.given(configure(text(leaf(50), quotapreemptionenabled=False)))
+    assert wakeups.next_ns(state, world.now_ns) is None
+    world.given(configure(text(leaf(50))), at=30)
+    assert len(world.placed()) == 0
+    assert wakeups.next_ns(state, world.now_ns) is None
 
 
 def test_the_switch_decides_whether_what_is_due_is_done() -> None:
     """PE-96: a start is kept while the switch is off."""
-    it = full()
-    it.given(configure(text(leaf(80), quotapreemptionenabled=False)))
-    it.wait(100)
-    it.expect()
-    it.send(configure(text(leaf(80))))
-    assert gone(it) == ["t9", "t8"]
+    world = full()
+    world.given(configure(text(leaf(80), quotapreemptionenabled=False)))
+    world.wait(100)
+    world.expect()
+    world.send(configure(text(leaf(80))))
+    assert gone(world) == ["t9", "t8"]
 
 
 def test_a_queue_that_goes_has_nothing_to_give_back() -> None:
     """A queue that comes again begins anew."""
-    it = full(text(leaf(), queue("b")))
-    it.given(configure(text(leaf(50), queue("b"))))
-    it.given(release(None), at=1)
-    it.given(configure(text(queue("b"))), at=2)
-    it.wait(100)
-    assert it.direct.scheduler.state.clocks.starts == {}
-    assert "root.a" not in it.state()["queues"]
+    world = full(text(leaf(), queue("b")))
+    world.given(configure(text(leaf(50), queue("b"))))
+    world.given(release(None), at=1)
+    world.given(configure(text(queue("b"))), at=2)
+    world.wait(100)
+    assert world.direct.scheduler.state.clocks.starts == {}
+    assert "root.a" not in world.state()["queues"]

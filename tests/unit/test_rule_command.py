@@ -51,7 +51,7 @@ def test_list() -> None:
     assert out.splitlines() == [f"{found.code}  {found.title}" for found in load().values()]
     _, out, _ = look_up("--list", "pe-4", "SC-51")
     codes = [line.split()[0] for line in out.splitlines()]
-    assert set(codes) == {it for it in load() if it.startswith("PE-4")} | {"SC-51"}
+    assert set(codes) == {rule for rule in load() if rule.startswith("PE-4")} | {"SC-51"}
 
 
 @pytest.mark.parametrize(

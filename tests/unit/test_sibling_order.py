@@ -4,7 +4,7 @@ import random
 from typing import Any
 
 import pytest
-from world import app, ask, node, queue, release, tree, world
+from world import app, ask, make_world, node, queue, release, tree
 
 from ykactor.core.messages.submissions import Submission
 from ykactor.core.queueing.scheduling_queue import SchedulingQueue
@@ -17,11 +17,11 @@ PRIORITIES_OFF = {"application.sort.priority": "disabled"}
 
 def order_of_queues(queues: list[dict[str, Any]], asks: list[Submission], used: list[Submission], **root: Any) -> list[str]:
     """The order in which sibling queues are served: one ask each, so that serving one does not move the others."""
-    it = world(tree(*queues, **root), [BIG])
+    world = make_world(tree(*queues, **root), [BIG])
     names = [entry["name"] for entry in queues]
-    it.given(node("n1", "DRAIN_NODE"), *(app(name, f"root.{name}") for name in names), *used, *asks)
-    it.send(node("n1", "DRAIN_TO_SCHEDULABLE"))
-    return it.placed()
+    world.given(node("n1", "DRAIN_NODE"), *(app(name, f"root.{name}") for name in names), *used, *asks)
+    world.send(node("n1", "DRAIN_TO_SCHEDULABLE"))
+    return world.placed()
 
 
 @pytest.mark.parametrize(
@@ -84,26 +84,26 @@ def test_priority_before_pending_only_when_enabled() -> None:
 
 def test_order_is_fresh_for_every_step() -> None:
     """A queue's share grows with each placement, so equal siblings take turns (PR-25)."""
-    it = world(tree(queue("a"), queue("b")))
+    world = make_world(tree(queue("a"), queue("b")))
     asks = [ask(f"{name}{n}", name, v=1) for name in "ab" for n in range(3)]
-    it.send(app("a", "root.a"), app("b", "root.b"), *asks)
-    it.send(node("n1", v=100))
-    assert it.placed() == ["a0", "b0", "a1", "b1", "a2", "b2"]
+    world.send(app("a", "root.a"), app("b", "root.b"), *asks)
+    world.send(node("n1", v=100))
+    assert world.placed() == ["a0", "b0", "a1", "b1", "a2", "b2"]
 
 
 def test_preference_is_not_exclusion() -> None:
     """A more important queue, application or ask that can place nothing does not block the others (PR-28, PR-53, SC-30)."""
-    it = world(tree(queue("a"), queue("b")), [node("n1", v=10)])
-    it.send(
+    world = make_world(tree(queue("a"), queue("b")), [node("n1", v=10)])
+    world.send(
         app("big", "root.a"), ask("big", "big", priority=9, v=11),
         app("small", "root.a"), ask("small-big", "small", priority=8, v=12), ask("small", "small", v=1),
         app("other", "root.b"), ask("other", "other", v=1),
     )  # fmt: skip
-    assert sorted(it.placed()) == ["other", "small"]
-    it.send(node("n2", v=12))  # what was skipped is not forgotten
-    assert it.placed() == ["big"]
-    it.send(release("big", "big"))
-    assert it.placed() == ["small-big"]
+    assert sorted(world.placed()) == ["other", "small"]
+    world.send(node("n2", v=12))  # what was skipped is not forgotten
+    assert world.placed() == ["big"]
+    world.send(release("big", "big"))
+    assert world.placed() == ["small-big"]
 
 
 # ---- lineups
@@ -188,5 +188,5 @@ def test_lineup_against_sorting() -> None:
             case 4 if chance.random() < 0.2:
                 generation += 1
                 parked.clear()
-        best = min((it for it in keys if it not in parked), key=keys.__getitem__, default=None)
+        best = min((word for word in keys if word not in parked), key=keys.__getitem__, default=None)
         assert line.first(generation) is best
