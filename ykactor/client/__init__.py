@@ -1,6 +1,6 @@
-"""A trio client for the daemon: be a resource manager, or follow the event feed.
+"""A trio client for the daemon: a resource manager, or a follower of the event feed.
 
-Messages are the structs of `ykactor.wire.si`.
+Messages are the structs of `ykactor.wire.si.messages`.
 
 Examples
 --------
@@ -9,7 +9,7 @@ A resource manager with one node and one task, which waits until the task may ru
     import trio
 
     from ykactor.client import connect
-    from ykactor.wire import si
+    from ykactor.wire.si import messages as si
 
     async def run_one_task(url):
         node = si.NodeInfo(node_id="n1", action="CREATE", schedulable_resource={"vcore": "4", "memory": "8Gi"})
