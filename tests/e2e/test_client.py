@@ -323,8 +323,8 @@ async def test_lost_connection_is_resumed_without_gap_or_repetition(monkeypatch)
                     seen += [event.sequence for event in await events(follower, 4)]
                 assert seen == list(range(1, 41))
     lost, back = told[:2]
-    assert lost.startswith("connection lost, trying again: ")
-    assert re.fullmatch(r"connection is back: resumed exactly where it was lost, behind event [012]", back)
+    assert lost.startswith("connection lost, trying to connect again: ")
+    assert re.fullmatch(r"connection restored: resumed after event [012], no event is missing", back)
 
 
 @pytest.mark.parametrize("nodes_count", [0, 1, 20])
@@ -350,8 +350,8 @@ async def test_daemon_that_starts_anew_gives_its_state(monkeypatch, nodes_count)
                     await rm.request(si.NodeRequest(nodes=[NODE]))
                     assert [event.sequence - snapshot.sequence for event in await events(follower, 2)] == [1, 2]
     lost, back = told
-    assert lost.startswith("connection lost, trying again: ")
-    assert back == ("connection is back: the daemon has started anew, events in between may be missed, its present state follows")
+    assert lost.startswith("connection lost, trying to connect again: ")
+    assert back == "connection restored: the daemon has restarted, events may be missing, its present state follows"
 
 
 async def test_follow_tells_of_its_connection_on_standard_error():
@@ -363,8 +363,8 @@ async def test_follow_tells_of_its_connection_on_standard_error():
             await rm.request(si.NodeRequest(nodes=[NODE]))
             assert " NODE " in await read_line(process) + await read_line(process)
             proxy.cut()
-            assert (await read_line(process, process.stderr)).startswith("connection lost, trying again: ")
-            assert (await read_line(process, process.stderr)).endswith(", behind event 2\n")
+            assert (await read_line(process, process.stderr)).startswith("connection lost, trying to connect again: ")
+            assert (await read_line(process, process.stderr)).endswith(" resumed after event 2, no event is missing\n")
             await rm.request(si.NodeRequest(nodes=[NODE]))
             assert " 3 NODE " in await read_line(process)
 

@@ -109,7 +109,7 @@ async def test_too_many_sessions_are_refused_until_one_ends():
     """Sessions are bounded: one too many gets 503, and its place is free again when another one leaves."""
     async with running_daemon(limits=Limits(sessions_max=1)) as daemon:
         async with client(daemon, "/v1/feed"):
-            with pytest.raises(Disconnected, match="answered 503 1 sessions are open"):
+            with pytest.raises(Disconnected, match="the server replied 503 1 sessions are open"):
                 async with client(daemon, "/v1/feed"):
                     pass
         await wait_for_place(daemon)
@@ -745,5 +745,5 @@ async def test_requests_to_closed_partitions_are_unavailable(request_, caplog):
             for _ in range(2):
                 answer = await rm.ask({**request_, "id": "late"})
                 assert (answer["type"], answer["code"], answer["id"]) == ("ErrorResponse", "UNAVAILABLE", "late")
-                assert answer["message"].endswith("not run now, try again later")
+                assert answer["message"].endswith("not run at the moment, try again later")
     assert caplog.records == []
