@@ -139,10 +139,10 @@ def test_why_one_waits_that_has_preempted() -> None:
     world.given(wants("p1", vcore=20))
     world.wait(31)
     names = "t4 of test, t3 of test, t2 of test"
-    kept = "node n1 is kept for it; "
-    assert world.why("p1") == f"{kept}0 of 5 that were told to go for it have gone, it waits for {names} and 2 more"
+    kept = "node n1 is reserved; "
+    assert world.why("p1") == f"{kept}0 of 5 victims have been released, waiting for {names} and 2 more"
     world.given(*(release(f"t{n}", "test", "PREEMPTED_BY_SCHEDULER") for n in range(2, 5)))
-    assert world.why("p1") == f"{kept}3 of 5 that were told to go for it have gone, it waits for t1 of test, t0 of test"
+    assert world.why("p1") == f"{kept}3 of 5 victims have been released, waiting for t1 of test, t0 of test"
     assert "nextAttempt" not in waiting(world)
 
 
@@ -158,5 +158,5 @@ def test_summary_of_a_run(confirms: bool, in_vain: int) -> None:
     assert report.preemptions == Preemptions(1, 1, {"vcore": 20 * 3600}, in_vain)
     console = Console(record=True, width=200, file=StringIO())
     print_report(report, console)
-    text = f"1 preemptions told 1 allocations to go, {in_vain} asks of them in vain; work lost: vcore 0.0 h"
+    text = f"1 preemptions released 1 allocations, {in_vain} asks of them in vain; work lost: vcore 0.0 h"
     assert text in console.export_text()

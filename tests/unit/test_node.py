@@ -159,7 +159,7 @@ def test_foreign_task_makes_others_wait() -> None:
     world = make_world(tree(queue("a")), [node("n1", vcore=10)])
     world.send(foreign("f1", "n1", vcore=6), app("app-1"), ask("t1", "app-1", vcore=5))
     world.expect("app-1 New", "app-1 Accepted")
-    assert world.why("t1") == "no schedulable node has room for it that is not kept for another ask"
+    assert world.why("t1") == "no schedulable node has room that is not reserved for another ask"
     assert world.queue("root")["allocated"] == {}
     world.send(release("f1", ""))
     world.expect("app-1 Starting", "t1 on n1")

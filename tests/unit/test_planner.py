@@ -122,7 +122,7 @@ def test_why_it_waits() -> None:
         "quota": "not enough vcore in queue root.a: wants 6, has 5 of 5",
         "slot": "queue root.b runs its maximum of 1 applications",
         "cluster": "not enough vcore in the cluster: wants 9, has 7 of 8",
-        "scattered": "no schedulable node has room for it that is not kept for another ask",
+        "scattered": "no schedulable node has room that is not reserved for another ask",
         "pinned": "required node n3 is not registered",
     }
 

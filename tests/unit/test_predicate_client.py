@@ -128,7 +128,7 @@ def test_the_hook_has_its_word_on_a_reservation(world):
     world.expect()
     world.send(*answer("gpu", "n1", allocate=False))
     world.expect("t1 reserves n1")
-    assert world.why("t1") == "node n1 is kept for it until it has room"
+    assert world.why("t1") == "node n1 is reserved until it has room"
 
 
 def test_a_node_that_turns_out_to_be_refused_is_kept_no_more(world):

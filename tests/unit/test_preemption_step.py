@@ -238,7 +238,7 @@ def test_a_reserved_ask_goes_on_trying() -> None:
     world.expect("w reserves n1")
     world.run(31.1)
     assert [line.split(" (")[0] for line in world.heard()] == [f"t releasing {PREEMPTED}", "w leaves n1", "w reserves n2"]
-    assert world.why("w") == "node n2 is kept for it; 0 of 1 that were told to go for it have gone, it waits for t of app-b"
+    assert world.why("w") == "node n2 is reserved; 0 of 1 victims have been released, waiting for t of app-b"
 
 
 def test_each_on_its_own_node() -> None:

@@ -51,7 +51,7 @@ def test_t2_the_node_that_lacks_least() -> None:
     expect(world)
     world.wait(2)
     expect(world, "big reserves n2")
-    assert world.why("big") == "node n2 is kept for it until it has room"
+    assert world.why("big") == "node n2 is reserved until it has room"
     assert world.node("n2")["reservations"] == ["big"]
 
 

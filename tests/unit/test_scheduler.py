@@ -84,7 +84,7 @@ def test_a_refusal_is_taken_back() -> None:
     assert world.queue("root.a") | {"allocated": {"vcore": 3}, "pending": {"vcore": 3}} == world.queue("root.a")
     again = cycle(world)
     assert (placed(again), again.at_rest) == ([], True)
-    assert world.why("t0") == "no schedulable node has room for it that is not kept for another ask"
+    assert world.why("t0") == "no schedulable node has room that is not reserved for another ask"
 
 
 def test_a_refused_batch_may_still_fit() -> None:

@@ -95,7 +95,7 @@ def test_only_selected_nodes_are_used() -> None:
     placed = [line for line in world.heard() if " on " in line]
     assert placed[:3] == ["t1 on n2", "t2 on n2", "t4 on n3"]
     assert placed[3] in ("t5 on n1", "t5 on n3")
-    assert world.why("t3") == "no schedulable node that it selects has room for it that is not kept for another ask"
+    assert world.why("t3") == "no schedulable node that it selects has room that is not reserved for another ask"
     world.send(labelled("n4", zone="b"))
     assert world.placed() == ["t3"]
 

@@ -289,7 +289,7 @@ def _print_preemptions(preemptions: Preemptions, console: Console) -> None:
         return
     lost = ", ".join(f"{name} {_quantity(name, amount // 3600)} h" for name, amount in sorted(preemptions.work_lost.items()))
     console.print(
-        f"[bold]{preemptions.count}[/] preemptions told [bold]{preemptions.evictions}[/] allocations to go, "
+        f"[bold]{preemptions.count}[/] preemptions released [bold]{preemptions.evictions}[/] allocations, "
         f"{preemptions.in_vain} asks of them in vain; work lost: {lost or 'none'}",
         highlight=False,
     )

@@ -175,20 +175,20 @@ def _reservations(state: SchedulerState, waiting: PendingApplication) -> list[Re
 def _reserved_reason(state: SchedulerState, reservation: Reservation) -> str:
     attempt = state.preemptions.by_ask.get(ask_id(reservation.ask))
     if attempt is not None:
-        return f"node {reservation.node.node_id} is kept for it; {_progress(attempt)}"
+        return f"node {reservation.node.node_id} is reserved; {_progress(attempt)}"
     last = state.preemptions.last_attempt(reservation.ask)
     failure = f"; {last.why}" if last is not None and last.why else ""
-    return f"node {reservation.node.node_id} is kept for it until it has room{failure}"
+    return f"node {reservation.node.node_id} is reserved until it has room{failure}"
 
 
 def _progress(attempt: PreemptionAttempt) -> str:
     left = len(attempt.waits_for)
-    gone = f"{attempt.victims_count - left} of {attempt.victims_count} that were told to go for it have gone"
+    gone = f"{attempt.victims_count - left} of {attempt.victims_count} victims have been released"
     if not left:
         return gone
     names = [f"{key} of {application_id}" for application_id, key in islice(attempt.waits_for, _EXAMPLES_MAX)]
     more = f" and {left - len(names)} more" if left > len(names) else ""
-    return f"{gone}, it waits for {', '.join(names)}{more}"
+    return f"{gone}, waiting for {', '.join(names)}{more}"
 
 
 def _is_short(queue: AskQueue) -> bool:

@@ -222,4 +222,4 @@ class Planner:
 
 
 def _no_node(queue: AskQueue) -> str:
-    return f"no schedulable node {'that it selects ' if queue.selector else ''}has room for it that is not kept for another ask"
+    return f"no schedulable node {'that it selects ' if queue.selector else ''}has room that is not reserved for another ask"
