@@ -2,8 +2,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Two processes; a file stays in one of them, because its tests share what they compute.
+PYTEST := $(BIN)/pytest --numprocesses 2 --dist loadfile
 
-.PHONY: run test lint bench clean
+.PHONY: run test test-nightly lint bench clean
 
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -17,8 +19,14 @@ lint: $(VENV)/.ready
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-test: lint
-	$(BIN)/pytest
+test:
+	@echo "Style, types and all tests: about three minutes on two cores."
+	$(MAKE) --no-print-directory lint
+	$(PYTEST)
+
+test-nightly: $(VENV)/.ready
+	@echo "All tests with four times as many random histories: about eight minutes on two cores."
+	YKACTOR_SEEDS=4 $(PYTEST)
 
 bench: $(VENV)/.ready
 	$(BIN)/python -m bench

@@ -1,1 +1,1 @@
-"""How fast the scheduler is: typed requests in, decisions and encoded events out, through the actors."""
+"""Benchmarks of the scheduler: typed requests in, decisions and encoded events out, through the actors."""

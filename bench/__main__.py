@@ -1,4 +1,4 @@
-"""``python -m bench``: run the cases, print a table, keep the results."""
+"""``python -m bench``: run the cases, print a table, save the results."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from bench.runs import Report, measure_all
 from bench.table import print_report
 
 RESULTS = Path(__file__).parent / "results"
-#: The table needs this many columns; a narrower terminal, or a file, would cut figures.
+#: The minimum width of the table in columns; a narrower terminal, or a file, would truncate figures.
 TABLE_WIDTH = 120
 
 
@@ -38,17 +38,17 @@ def main(group: str | None, runs: int, name: str | None, as_json: bool) -> None:
 
 
 def keep(report: Report, folder: Path) -> list[Path]:
-    """Write the report and, where there is something to draw, the picture. Answers what was written."""
+    """Write the report and its chart; returns the paths of both files."""
     folder.mkdir(parents=True, exist_ok=True)
     data = folder / f"{report.at.replace(':', '')}.json"
     data.write_bytes(msgspec.json.format(msgspec.json.encode(report)) + b"\n")
-    picture = folder / "latest.svg"
-    picture.write_text(svg(report))
-    return [data, picture]
+    chart = folder / "latest.svg"
+    chart.write_text(svg(report))
+    return [data, chart]
 
 
-def _print_json(answer: object) -> None:
-    click.echo(msgspec.json.encode(answer))
+def _print_json(result: object) -> None:
+    click.echo(msgspec.json.encode(result))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The cases by name, and one run of one case. Names and figures are read by scripts: they stay."""
+"""The cases by name, and one run of one case. Scripts read the names of cases and figures, so they must not change."""
 
 import resource
 import sys
@@ -25,12 +25,12 @@ _HOPELESS = Starving(nodes=5_000, queues=100, asks_each=10, others=20_000, is_ho
 
 
 class Case(Struct, frozen=True):
-    """What is measured, on how much of what.
+    """A measurement and its size.
 
     Attributes:
-        nodes: in the cluster.
-        asks: that are placed or that wait.
-        measure: does it once.
+        nodes: number of nodes in the cluster.
+        asks: number of asks that are placed or pending.
+        measure: runs the measurement once.
     """
 
     group: str
@@ -58,7 +58,7 @@ CASES: dict[str, Case] = {
 }
 GROUPS = ("throughput", "latency")
 
-#: The case that is made of two others: what an allocation costs at 5,000 nodes, in units of what it costs at 500.
+#: The case computed from two others: the cost of an allocation with 5,000 nodes, divided by the cost with 500.
 COST_RATIO = "cost-ratio"
 COST_RATIO_OF = ("own-500", "own-5000")
 
@@ -74,13 +74,13 @@ class Measured(Struct, frozen=True):
 
 
 def run_here(name: str) -> Measured:
-    """Run the case once in this process, which should not have done anything else."""
+    """Run the case once in this process, which should have done nothing else before."""
     case = CASES[name]
     samples = trio.run(case.measure)
     return Measured(name, case.nodes, case.asks, samples, _rss_peak_mib())
 
 
 def _rss_peak_mib() -> float:
-    """Includes what the parent had when it started this process: it had better be small."""
+    """Includes the memory of the parent process when it started this process, so the parent must be small."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10  # bytes there, KiB elsewhere
+    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10  # bytes on macOS, KiB elsewhere

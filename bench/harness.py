@@ -1,7 +1,7 @@
 """The daemon without its sockets: one partition, the feed with a follower, the outbox with a session that reads it.
 
-Typed requests go in through ``Rig.submit``. On the other side two tasks take what a websocket session would send: the feed's
-events as JSON, and the resource manager's responses as JSON. The measuring tasks look at their ``Watch``es.
+Typed requests go in through ``Rig.submit``. On the output side two tasks read what websocket sessions would send: the feed's
+events as JSON, and the resource manager's responses as JSON. Each counts its output in a ``Watch``, which measurements read.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -13,10 +13,12 @@ import trio
 
 from ykactor.actors.clock import Clock
 from ykactor.actors.commands import Intake, PartitionCommand, Quiesce
-from ykactor.actors.feed import Batch, EventFilter, FeedActor, Missed, Subscription
+from ykactor.actors.event_filter import EventFilter
+from ykactor.actors.feed import FeedActor
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.outbox import OutboxReader, OutboxRegistry
 from ykactor.actors.partition import PartitionActor
+from ykactor.actors.subscription import Batch, Missed, Subscription
 from ykactor.core.messages.facts import Fact
 from ykactor.core.values.ids import PartitionName
 from ykactor.wire import queuefile
@@ -25,18 +27,18 @@ from ykactor.wire.si import messages as si
 from ykactor.wire.si.events import events
 from ykactor.wire.si.responses import responses
 
-#: Occurs once in the JSON of each event that tells an allocation, and in no other event of the bench.
+#: Occurs once in the JSON of each event of a new allocation, and in no other event of the benchmarks.
 _ALLOCATION_MARK = b'"APP_ALLOC"'
 
 
 class Watch:
-    """What has come out on one side.
+    """The output of one side: events or responses.
 
     Attributes:
-        position: sequence number of the newest event or response that has been encoded and taken.
-        allocations: how many allocations were among them since ``reset``.
-        first_s: when the first of these was there, on the clock of ``perf_counter``; None before.
-        last_s: when the newest of these was there.
+        position: sequence number of the newest event or response that was encoded and read.
+        allocations: number of allocations among them since ``reset``.
+        first_s: time of the first of these allocations, on the clock of ``perf_counter``; None before.
+        last_s: time of the newest of these allocations.
     """
 
     def __init__(self) -> None:
@@ -45,13 +47,13 @@ class Watch:
         self.reset()
 
     def reset(self) -> None:
-        """Count and time afresh."""
+        """Restart counting and timing."""
         self.allocations = 0
         self.first_s: float | None = None
         self.last_s = 0.0
 
     def saw(self, messages: int, allocations: int) -> None:
-        """That many messages were taken, with that many allocations in them."""
+        """Count messages that were read, and the allocations in them."""
         self.position += messages
         if allocations:
             self.allocations += allocations
@@ -60,23 +62,23 @@ class Watch:
         self._grown.unpark_all()
 
     async def until_position(self, position: int) -> None:
-        """Wait until everything up to this sequence number was taken."""
+        """Wait until everything up to this sequence number was read."""
         while self.position < position:
             await self._grown.park()
 
     async def until_allocations(self, allocations: int) -> None:
-        """Wait until that many have come out since ``reset``."""
+        """Wait for this many allocations since ``reset``."""
         while self.allocations < allocations:
             await self._grown.park()
 
 
 class Rig:
-    """One running partition named ``default`` with all that is behind it; made by ``running``.
+    """One running partition named ``default`` with feed and outbox; made by ``running``.
 
     Attributes:
-        partition: the actor, for what the bench has to know of its state (read only).
-        events: the follower's side of the exit.
-        responses: the resource manager's side.
+        partition: the actor; measurements read its state.
+        events: the output of the feed.
+        responses: the output to the resource manager.
     """
 
     def __init__(self, config: str) -> None:
@@ -105,7 +107,7 @@ class Rig:
             await self.partition.inbox.put(Intake(submissions))
 
     async def settle(self) -> None:
-        """Wait until nothing more can be decided and everything decided has come out on both sides."""
+        """Wait until nothing more can be decided, and all decisions were read on both sides."""
         decided = trio.Event()
         await self.partition.inbox.put(Quiesce(lambda _: decided.set()))
         await decided.wait()
@@ -114,7 +116,7 @@ class Rig:
         await self.responses.until_position(self._outbox.sequence)
 
     def reset(self) -> None:
-        """Count and time allocations afresh on both sides."""
+        """Restart counting and timing on both sides."""
         self.events.reset()
         self.responses.reset()
 
@@ -122,13 +124,13 @@ class Rig:
         self._outboxes.deliver(responses(facts, partition))
 
     async def _follow(self, subscription: Subscription) -> None:
-        """A follower that wants every event; like a session it lets others run between two batches."""
+        """A follower of all events; like a session it lets other tasks run between two batches."""
         while True:
-            told = await subscription.next()
-            if isinstance(told, Batch):
-                self.events.saw(len(told.events), b",".join(told.events).count(_ALLOCATION_MARK))
-            elif isinstance(told, Missed):
-                raise RuntimeError(f"the follower missed events {told.first} to {told.last}: the figures would be wrong")
+            message = await subscription.next()
+            if isinstance(message, Batch):
+                self.events.saw(len(message.events), b",".join(message.events).count(_ALLOCATION_MARK))
+            elif isinstance(message, Missed):
+                raise RuntimeError(f"the follower missed events {message.first} to {message.last}: the figures would be wrong")
             await trio.lowlevel.checkpoint()
 
     async def _answer(self, reader: OutboxReader[Any]) -> None:
@@ -142,7 +144,7 @@ class Rig:
 
 @asynccontextmanager
 async def running(config: str, setup: Sequence[requests.PartitionRequest]) -> AsyncIterator[Rig]:
-    """A rig that has carried out ``setup`` and is at rest."""
+    """A rig that has carried out ``setup`` and has nothing left to decide."""
     rig = Rig(config)
     async with trio.open_nursery() as nursery:
         await nursery.start(rig.run)

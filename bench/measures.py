@@ -1,4 +1,4 @@
-"""The measurements. Each runs in a process of its own and gives samples of its figures; a figure's name ends with its unit."""
+"""The measurements. Each runs in its own process and returns samples of its figures; a figure's name ends with its unit."""
 
 import gc
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ Samples = dict[str, list[float]]
 
 
 async def throughput(workload: Workload) -> Samples:
-    """Allocations a second, from the first request until the last allocation has come out on both sides."""
+    """Allocations per second, from the first request until the last allocation was read on both sides."""
     requests = workload.requests()
     async with running(workload.config(), workload.setup()) as rig:
         settle_memory()
@@ -37,9 +37,9 @@ async def _place_all(rig: Rig, asks: int, requests: list[si.AllocationRequest]) 
 
 
 async def freed_node(cluster: FullCluster, rounds: int = 10) -> Samples:
-    """All that runs on one node is released: the time until the first waiting ask is seen there, and until all that fit are.
+    """Release everything on one node: the time until the first pending ask is placed there, and until all that fit are placed.
 
-    Done to ``rounds`` nodes, one after the other.
+    Repeated for ``rounds`` nodes, one after the other.
     """
     samples: Samples = {"first_ms": [], "all_ms": []}
     async with running(cluster.config(), cluster.setup()) as rig:
@@ -59,7 +59,7 @@ async def freed_node(cluster: FullCluster, rounds: int = 10) -> Samples:
 
 
 def _release_all(rig: Rig, node_id: str) -> si.AllocationRequest:
-    """The release of everything that runs on the node."""
+    """The request that releases everything on the node."""
     running_here = rig.partition.core.registry.nodes[NodeID(node_id)].allocations.values()
     releases = [
         si.AllocationRelease(
@@ -73,14 +73,14 @@ def _release_all(rig: Rig, node_id: str) -> si.AllocationRequest:
 
 
 def _check_full(rig: Rig) -> None:
-    """No node has a vcore left: whatever could be placed was."""
+    """Check that no node has a vcore left, so that everything that fits was placed."""
     for node in rig.partition.core.registry.nodes.values():
         if node.allocated["vcore"] != NODE["vcore"]:
             raise RuntimeError(f"node {node.node_id} is not full: {node.allocated}")
 
 
 async def one_more_ask(cluster: FullCluster, rounds: int = 100) -> Samples:
-    """One ask is added to all that wait: milliseconds until a follower sees it."""
+    """Add one ask to many pending ones: milliseconds until a follower reads its event."""
     samples: list[float] = []
     async with running(cluster.config(), cluster.setup()) as rig:
         settle_memory()
@@ -96,10 +96,10 @@ async def one_more_ask(cluster: FullCluster, rounds: int = 100) -> Samples:
 
 
 async def loop_lag(workload: Workload) -> Samples:
-    """How long the event loop was kept from looking at sockets while the workload was placed.
+    """How long the event loop does not check its sockets while the workload is placed.
 
-    ``max_ms`` and ``p99_ms`` are of the times between two looks, ``step_max_ms`` is the longest that one task ran without a
-    pause, ``gc_max_ms`` the longest garbage collection (part of the others).
+    ``max_ms`` and ``p99_ms`` are times between two checks, ``step_max_ms`` is the longest step of one task without a checkpoint,
+    ``gc_max_ms`` the longest garbage collection (contained in the others).
     """
     requests = workload.requests()
     async with running(workload.config(), workload.setup()) as rig:
@@ -119,7 +119,7 @@ async def loop_lag(workload: Workload) -> Samples:
 
 
 class Stopwatch(trio.abc.Instrument):
-    """Times each turn of the event loop between two looks at the sockets, and each task's step."""
+    """Times each iteration of the event loop between two checks of the sockets, and each step of a task."""
 
     def __init__(self) -> None:
         self.turns_ms: list[float] = []
@@ -141,7 +141,7 @@ class Stopwatch(trio.abc.Instrument):
 
 @contextmanager
 def _collections_timed() -> Iterator[list[float]]:
-    """The list grows by the milliseconds of each garbage collection."""
+    """Yields a list to which the milliseconds of each garbage collection are appended."""
     durations_ms: list[float] = []
     began_s = 0.0
 
@@ -160,7 +160,7 @@ def _collections_timed() -> Iterator[list[float]]:
 
 
 async def idle(workload: Workload, duration_s: float = 2.0) -> Samples:
-    """CPU seconds that the workload's nodes and applications use in ``duration_s`` seconds in which nothing is asked for."""
+    """CPU seconds used in ``duration_s`` seconds without input, with the nodes and applications of the workload."""
     async with running(workload.config(), workload.setup()):
         settle_memory()
         began_s = process_time()

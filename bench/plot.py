@@ -1,4 +1,4 @@
-"""A report as a picture: how many allocations a second each case reached, beside the target and YuniKorn."""
+"""A report as a chart: allocations per second of each case, with the target and YuniKorn's figure."""
 
 from xml.sax.saxutils import escape
 
@@ -21,7 +21,7 @@ _STYLE = """
 
 
 def svg(report: Report) -> str:
-    """The cases that have a rate, one bar each: the median, a line from the worst run to the best, the target, YuniKorn."""
+    """One bar for each case with a rate: the median, a line from the worst run to the best, the target, YuniKorn's figure."""
     rates = [(result.name, result.figures[_RATE]) for result in report.results if _RATE in result.figures]
     ticks = _ticks(max((_reach(name, figure) for name, figure in rates), default=1.0))
     scale = (_WIDTH - _LABELS - 2 * _MARGIN) / ticks[-1]
@@ -44,7 +44,7 @@ def _reach(name: str, figure: Figure) -> float:
 
 
 def _ticks(reach: float) -> list[float]:
-    """From zero to the first round number that is not below ``reach``, four to ten of them."""
+    """Four to ten round numbers from zero to the first one that is not below ``reach``."""
     step = 10.0 ** (len(str(int(reach))) - 1)
     while reach / step < 4:
         step /= 2

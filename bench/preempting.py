@@ -1,4 +1,4 @@
-"""Queues below their guarantee preempt on a full cluster, and a queue that has room of its own goes on."""
+"""Queues below their guarantee preempt on a full cluster, while a queue with nodes of its own continues to be served."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from ykactor.core.planner.preemption_step import Preemptor
 from ykactor.core.preemption.victims import Search
 from ykactor.wire.si import messages as si
 
-#: What runs on a full node: ten of these.
+#: Ten of these run on each full node.
 _TENTH: si.WireResource = {name: int(quantity) // 10 for name, quantity in NODE.items()}
-#: What a starving ask wants: three of those have to go for it.
+#: What an ask of a starving queue wants: it needs three victims.
 _WANTED: si.WireResource = {name: 3 * int(quantity) for name, quantity in _TENTH.items()}
-#: Nodes on which nothing that wants vcore has room, for the queue that is not concerned.
+#: Nodes without vcore, on which only asks of the unaffected queue fit.
 _APART: si.WireResource = {"memory": 256 * GIB}
 _APART_ASK: si.WireResource = {"memory": GIB}
 
 
 class Starving(Struct, frozen=True):
-    """Full nodes, and queues below their guarantee in front of them.
+    """Full nodes, and starving queues: queues below their guarantee with pending asks.
 
     Attributes:
-        nodes: full ones, each with ten tasks; the tasks are in as many queues as there are starving ones.
-        queues: that starve.
-        asks_each: of a starving queue; its guarantee is enough for all of them.
-        others: asks of the queue that has nodes of its own.
-        is_hopeless: the tasks' queues are guaranteed what they use, so that every search is in vain.
+        nodes: number of full nodes, each with ten tasks; the tasks belong to as many queues as there are starving ones.
+        queues: number of starving queues.
+        asks_each: asks of each starving queue; its guarantee is enough for all of them.
+        others: asks of the unaffected queue, which has nodes of its own.
+        is_hopeless: the queues of the tasks are guaranteed what they use, so that every search fails.
     """
 
     nodes: int
@@ -46,11 +46,11 @@ class Starving(Struct, frozen=True):
 
     @property
     def asks(self) -> int:
-        """How many starve."""
+        """Number of asks of all starving queues."""
         return self.queues * self.asks_each
 
     def config(self) -> str:
-        """``root.s0`` and so on starve, ``root.r0`` and so on run, ``root.apart`` is not concerned."""
+        """The queue file: ``root.s<i>`` starve, ``root.r<i>`` run the tasks, ``root.apart`` is the unaffected queue."""
         vcore = int(_TENTH["vcore"])
         held = f", resources: {{guaranteed: {{vcore: {10 * self.nodes * vcore // self.queues}m}}}}" if self.is_hopeless else ""
         wanted = f"resources: {{guaranteed: {{vcore: {3 * self.asks_each * vcore}m}}}}"
@@ -61,10 +61,8 @@ class Starving(Struct, frozen=True):
         return "\n".join(lines)
 
     def setup(self) -> list[si.NodeRequest | si.ApplicationRequest | si.AllocationRequest]:
-        """Nodes, applications, and all that runs."""
-        apart = [
-            si.NodeInfo(node_id=f"x{i:05}", action="CREATE", schedulable_resource=_APART) for i in range(self.others // 128)
-        ]
+        """Nodes, applications, and running tasks."""
+        apart = [si.NodeInfo(node_id=f"x{i:05}", action="CREATE", schedulable_resource=_APART) for i in range(self.others // 128)]
         names = [(f"{kind}{i}", f"root.{kind}{i}") for i in range(self.queues) for kind in "rs"]
         tasks = (
             si.Allocation(
@@ -76,11 +74,11 @@ class Starving(Struct, frozen=True):
             for n in range(self.nodes)
             for i in range(10)
         )
-        everybody = new_applications([*names, ("apart", "root.apart")])
-        return [nodes(self.nodes), si.NodeRequest(nodes=apart), everybody, *in_requests(tasks)]
+        applications = new_applications([*names, ("apart", "root.apart")])
+        return [nodes(self.nodes), si.NodeRequest(nodes=apart), applications, *in_requests(tasks)]
 
     def starving(self) -> list[si.AllocationRequest]:
-        """The asks for which others have to go."""
+        """The asks of the starving queues."""
         policy = si.PreemptionPolicy(allow_preempt_self=True, allow_preempt_other=True)
         return in_requests(
             si.Allocation(
@@ -91,7 +89,7 @@ class Starving(Struct, frozen=True):
         )
 
     def apart(self) -> list[si.AllocationRequest]:
-        """The asks of the queue that is not concerned."""
+        """The asks of the unaffected queue."""
         return in_requests(
             si.Allocation(allocation_key=f"x{i}", application_id="apart", resource_per_alloc=_APART_ASK)
             for i in range(self.others)
@@ -99,11 +97,11 @@ class Starving(Struct, frozen=True):
 
 
 async def preempt(cluster: Starving) -> Samples:
-    """All asks of all starving queues arrive, and then those of the queue that is not concerned.
+    """Submit the asks of all starving queues, then those of the unaffected queue.
 
-    ``decision_ms`` is what one decision for an ask takes in which all nodes were looked at, ``first_ms`` the first, for which
-    tasks have to be put in order; ``step_max_ms`` the longest that one task ran without a pause. ``others_per_second`` are
-    allocations of the other queue, ``ratio`` is how many times more there are without starving queues.
+    ``decision_ms`` is the time of one decision with a search over all nodes; ``first_ms`` is that of the first decision, which
+    also sorts the tasks of all nodes. ``step_max_ms`` is the longest step of one task without a checkpoint.
+    ``others_per_second`` are allocations of the unaffected queue; ``ratio`` is its rate without starving queues divided by this.
     """
     alone, _ = await _others_per_second(cluster, is_alone=True)
     with _decisions_timed() as decisions_ms:
@@ -118,7 +116,7 @@ async def preempt(cluster: Starving) -> Samples:
 
 
 async def _others_per_second(cluster: Starving, *, is_alone: bool) -> tuple[float, Stopwatch]:
-    """The stopwatch runs until everybody has had a turn."""
+    """The rate of the unaffected queue; the stopwatch runs until nothing more can be decided."""
     others = cluster.apart()
     async with running(cluster.config(), cluster.setup()) as rig:
         settle_memory()
@@ -138,7 +136,7 @@ async def _others_per_second(cluster: Starving, *, is_alone: bool) -> tuple[floa
 
 @contextmanager
 def _decisions_timed() -> Iterator[list[float]]:
-    """The list grows by the milliseconds of each decision for which there was a search, all its slices together."""
+    """Yields a list to which the milliseconds of each decision with a search are appended, all plans of a search together."""
     durations_ms: list[float] = []
     spent_s = 0.0
     searches = 0
@@ -148,13 +146,13 @@ def _decisions_timed() -> Iterator[list[float]]:
         nonlocal spent_s, searches
         began_s = perf_counter()
         try:
-            answer = attempt(*args)
-        finally:  # also when the budget of a plan is used up in the middle of it
+            result = attempt(*args)
+        finally:  # also when the budget of the plan is used up during the search
             spent_s += perf_counter() - began_s
         if searches:
             durations_ms.append(spent_s * 1e3)
         spent_s, searches = 0.0, 0
-        return answer
+        return result
 
     def counted_run(*args: Any) -> Any:
         nonlocal searches

@@ -1,4 +1,4 @@
-"""Thousands of queues are put into force while scheduling goes on: the daemon's own path, without its sockets."""
+"""Thousands of queues are configured while scheduling continues: the daemon's own code path, without its sockets."""
 
 from time import perf_counter
 
@@ -19,10 +19,10 @@ _DEFAULT = PartitionName("default")
 
 
 async def reload_queues(queues: ManyQueues) -> Samples:
-    """From two queues to thousands (``load_s``), then to the same with another max each (``reload_s``).
+    """Change from one queue to thousands (``load_s``), then change the max of each (``reload_s``), while asks arrive.
 
-    Meanwhile asks arrive all the time. ``max_ms`` is the longest that the event loop did not look at its sockets, ``placed`` how
-    many asks were placed between the beginning and the end of both.
+    ``max_ms`` is the longest time in which the event loop did not check its sockets, ``placed`` the number of asks placed during
+    both changes.
     """
     daemon = Daemon(queuefile.load(queues.small()), Settings(), Clock.of_the_system())
     async with trio.open_nursery() as nursery:

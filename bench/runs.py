@@ -1,4 +1,4 @@
-"""Runs cases several times, each in a fresh process, and puts the samples together."""
+"""Runs cases several times, each time in a new process, and combines the samples."""
 
 import platform
 import subprocess
@@ -15,7 +15,7 @@ from msgspec import Struct
 from bench.cases import CASES, COST_RATIO, COST_RATIO_OF, GROUPS, Measured
 from ykactor.actors.clock import Clock
 
-#: What all figures are to be compared by: how long the interpreter takes for this, on this machine, now.
+#: The calibration loop: its duration is the scale for comparing figures of different machines.
 _CALIBRATION = compile("x = 0\nfor i in range(10_000_000): x += i\n", "calibration", "exec")
 
 
@@ -28,12 +28,12 @@ class Figure(Struct, frozen=True):
 
     @classmethod
     def of(cls, samples: list[float]) -> "Figure":
-        """The figure that these samples make."""
+        """Median, minimum and maximum of the samples."""
         return cls(median(samples), min(samples), max(samples))
 
 
 class Result(Struct, frozen=True):
-    """One case over all runs; ``rss_mib`` is the median of the peaks, 0 where no process was measured."""
+    """One case over all runs; ``rss_mib`` is the median of the processes' peaks, 0 for a computed case."""
 
     name: str
     nodes: int
@@ -42,19 +42,19 @@ class Result(Struct, frozen=True):
     rss_mib: float
 
     def row(self) -> dict[str, object]:
-        """The case as scripts read it."""
+        """The case in the format of ``--json``."""
         figures = {name: float(f"{figure.median:.6g}") for name, figure in self.figures.items()}
         rss = {"rss_mib": round(self.rss_mib, 1)} if self.rss_mib else {}
         return {"name": self.name, "nodes": self.nodes, "asks": self.asks, **figures, **rss}
 
 
 class Report(Struct, frozen=True):
-    """Everything that came out, and on what.
+    """The results of all cases, and the machine.
 
     Attributes:
-        at: UTC, ISO 8601.
+        at: time of the report, UTC, ISO 8601.
         calibration: seconds, see ``calibrate``.
-        runs: how often each case ran.
+        runs: number of runs of each case.
     """
 
     at: str
@@ -70,7 +70,7 @@ class Report(Struct, frozen=True):
 
 
 def calibrate() -> float:
-    """Seconds for ``for i in range(10_000_000): x += i`` at module level (``x`` and ``i`` are globals), best of 5."""
+    """Seconds of ``for i in range(10_000_000): x += i`` at module level (``x`` and ``i`` are globals), best of 5."""
     return min(_timed() for _ in range(5))
 
 
@@ -82,7 +82,7 @@ def _timed() -> float:
 
 
 def in_fresh_process(name: str) -> Measured:
-    """Run the case once in a process of its own."""
+    """Run the case once in a new process."""
     command = [sys.executable, "-m", "bench", "--case", name, "--json"]
     completed = subprocess.run(command, stdout=subprocess.PIPE, check=True)
     return msgspec.json.decode(completed.stdout, type=Measured)
@@ -94,12 +94,12 @@ def measure_all(
     run: Callable[[str], Measured] = in_fresh_process,
     on_run: Callable[[str], None] = lambda _: None,
 ) -> Report:
-    """Run all cases of the groups, one round after the other so that a slow minute of the machine hits all of them alike.
+    """Run all cases of the groups in rounds, so that a temporarily slow machine affects all cases equally.
 
     Args:
-        runs: rounds.
+        runs: number of rounds.
         run: runs a case once.
-        on_run: told which case is about to run.
+        on_run: called with the name of each case before it runs.
     """
     names = [name for group in GROUPS if group in groups for name in CASES if CASES[name].group == group]
     extra = [name for name in COST_RATIO_OF if name not in names] if "latency" in groups else []
@@ -116,14 +116,14 @@ def measure_all(
 
 
 def _result(rounds: list[Measured]) -> Result:
-    """All samples of all rounds together."""
+    """The figures over the samples of all rounds."""
     first = rounds[0]
     figures = {name: Figure.of([sample for measured in rounds for sample in measured.samples[name]]) for name in first.samples}
     return Result(first.name, first.nodes, first.asks, figures, median(measured.rss_mib for measured in rounds))
 
 
 def _cost_ratio(small: list[Measured], large: list[Measured]) -> Result:
-    """Compared within each round, because the rounds may differ."""
+    """The ratio is taken within each round, because the speed of the machine may differ between rounds."""
     (rate,) = small[0].samples
     ratios = [a.samples[rate][0] / b.samples[rate][0] for a, b in zip(small, large, strict=True)]
     return Result(COST_RATIO, large[0].nodes, large[0].asks, {"ratio": Figure.of(ratios)}, 0.0)

@@ -1,4 +1,4 @@
-"""A report for people: one line for each figure."""
+"""A report as a table: one row for each figure."""
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -11,7 +11,7 @@ _SHORT = {"allocations_per_second": "alloc/s", "others_per_second": "others/s"}
 
 
 def print_report(report: Report, console: Console) -> None:
-    """The table, and what it was measured on."""
+    """Print the table; its caption describes the machine."""
     title = f"Benchmark of {report.at}, median of {report.runs} runs"
     table = Table(title=title, caption=_caption(report), box=SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
     for heading in ("case", "nodes", "asks", "RSS MiB", "figure", "median", "min", "max", "target", "", "YuniKorn", "ratio"):
@@ -46,5 +46,5 @@ def _cells(case: str, name: str, figure: Figure, calibration: float) -> list[str
 
 
 def number(value: float) -> str:
-    """Three digits that count, thousands apart."""
+    """Whole numbers and values from 100 on without decimals, others with three significant digits."""
     return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"

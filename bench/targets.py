@@ -1,13 +1,13 @@
-"""What the figures are held against: our targets, and what YuniKorn's scheduler in Go does with the same work."""
+"""What the figures are compared with: our targets, and YuniKorn's figures for the same workload."""
 
 from msgspec import Struct
 
 from bench.runs import Figure
 
-#: What the calibration loop took where YuniKorn was measured, seconds.
+#: Seconds of the calibration loop on the machine where YuniKorn was measured.
 YUNIKORN_CALIBRATION_S = 0.49
 
-#: Figures of which more is better; of all others less is.
+#: Figures of which higher is better; of all others lower is better.
 _RATES = ("allocations_per_second", "others_per_second")
 
 
@@ -15,9 +15,9 @@ class Target(Struct, frozen=True):
     """One figure of one case.
 
     Attributes:
-        bound: what is to be reached, on any machine; None where a figure is only reported.
-        yunikorn: what YuniKorn reached where the calibration loop took ``YUNIKORN_CALIBRATION_S``.
-        always: not the median but the worst sample of all has to keep the bound.
+        bound: the value to reach on any machine; None for a figure that is only reported.
+        yunikorn: YuniKorn's figure, measured where the calibration loop takes ``YUNIKORN_CALIBRATION_S``.
+        always: the worst sample, not the median, must meet the bound.
     """
 
     bound: float | None = None
@@ -25,7 +25,7 @@ class Target(Struct, frozen=True):
     always: bool = False
 
     def is_met(self, name: str, figure: Figure) -> bool:
-        """Whether the bound, if there is one, is kept by the figure called ``name``."""
+        """Whether the figure called ``name`` meets the bound; True without a bound."""
         if self.bound is None:
             return True
         if name in _RATES:
@@ -33,7 +33,7 @@ class Target(Struct, frozen=True):
         return (figure.max if self.always else figure.median) <= self.bound
 
 
-#: YuniKorn places 4,450 to 4,700 a second on its own shape; it is given the better one.
+#: YuniKorn places 4,450 to 4,700 asks per second in its own benchmark; we compare with the better figure.
 _OWN = Target(30_000, 4_700)
 
 _TARGETS: dict[tuple[str, str], Target] = {
@@ -59,16 +59,16 @@ _TARGETS: dict[tuple[str, str], Target] = {
 
 
 def target(case: str, figure: str) -> Target:
-    """What the figure is held against; an empty target where nothing is."""
+    """The target of a figure; an empty target if it has none."""
     return _TARGETS.get((case, figure), Target())
 
 
 def yunikorn_here(figure: str, there: float, calibration: float) -> float:
-    """What YuniKorn would reach on a machine where the calibration loop takes ``calibration`` seconds."""
+    """YuniKorn's figure scaled to a machine where the calibration loop takes ``calibration`` seconds."""
     speed = YUNIKORN_CALIBRATION_S / calibration
     return there * speed if figure in _RATES else there / speed
 
 
 def times_better(figure: str, ours: float, theirs: float) -> float:
-    """Above 1: we are better."""
+    """The ratio of two figures; above 1 if ours is better."""
     return ours / theirs if figure in _RATES else theirs / ours

@@ -1,7 +1,7 @@
-"""What is measured on: queues, nodes, applications and asks, made once and before the clock starts.
+"""The workloads: queues, nodes, applications and asks, made before the measured time starts.
 
-Sizes are chosen so that everything fits: a node has 64 vcore and 256 GiB, an ask wants 1 vcore and 1 GiB; 500 nodes hold 32,000
-asks, more than three times what the smallest case asks for.
+Sizes are chosen so that everything fits: a node has 64 vcore and 256 GiB, an ask wants 1 vcore and 1 GiB. 500 nodes have room
+for 32,000 asks, more than three times the asks of the smallest case.
 """
 
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ class Workload(Struct, frozen=True):
 
     @property
     def asks(self) -> int:
-        """How many in all."""
+        """Number of asks in all."""
         return self.applications * self.asks_each
 
     def config(self) -> str:
@@ -46,7 +46,7 @@ class Workload(Struct, frozen=True):
         return [nodes(self.nodes), new_applications(applications)]
 
     def requests(self) -> list[si.AllocationRequest]:
-        """All asks; neighbours in a request belong to different applications."""
+        """All asks; consecutive asks in a request belong to different applications."""
         return in_requests(
             si.Allocation(allocation_key=f"a{app}-{i}", application_id=f"app-{app}", resource_per_alloc=ASK)
             for i in range(self.asks_each)
@@ -54,25 +54,25 @@ class Workload(Struct, frozen=True):
         )
 
 
-#: The lines of a queue file above the queues below root.
+#: The first lines of a queue file, up to the list of queues below root.
 HEAD = ["partitions:", "  - name: default", "    queues:", "      - name: root", "        submitacl: '*'", "        queues:"]
 
 
 def queue_file(leaves: int, policy: str = "fifo") -> str:
-    """Leaves ``root.q0``, ``root.q1`` and so on, all of one application policy."""
+    """A queue file with leaves ``root.q0``, ``root.q1`` and so on, all with one application policy."""
     lines = [f"          - {{name: q{i}, properties: {{application.sort.policy: {policy}}}}}" for i in range(leaves)]
     return "\n".join(HEAD + lines)
 
 
 def nodes(count: int) -> si.NodeRequest:
-    """That many equal nodes, ``n00000`` and so on."""
+    """``count`` equal nodes, ``n00000`` and so on."""
     return si.NodeRequest(
         nodes=[si.NodeInfo(node_id=f"n{i:05}", action="CREATE", schedulable_resource=NODE) for i in range(count)]
     )
 
 
 def new_applications(applications: list[tuple[str, str]]) -> si.ApplicationRequest:
-    """Applications from their names and queues."""
+    """Applications from (application ID, queue) pairs."""
     user = si.UserGroupInformation(user="bench", groups=["bench"])
     return si.ApplicationRequest(
         new=[si.AddApplicationRequest(application_id=name, queue_name=queue, ugi=user) for name, queue in applications]
@@ -87,9 +87,9 @@ def in_requests(asks: Iterator[si.Allocation]) -> list[si.AllocationRequest]:
 
 # ---- a full cluster
 
-#: What runs on each node: four of these.
+#: Four of these run on each node.
 _QUARTER: si.WireResource = {name: int(quantity) // 4 for name, quantity in NODE.items()}
-#: What waits, in turn. Memory always lasts longer than vcore, so that a freed node is full when its vcore are used up.
+#: The shapes of pending asks, in turn. vcore is always used up before memory, so a node is full when it has no vcore left.
 _WAITING: list[si.WireResource] = [
     {"vcore": 1_000, "memory": 2 * GIB},
     {"vcore": 2_000, "memory": 8 * GIB},
@@ -97,22 +97,22 @@ _WAITING: list[si.WireResource] = [
     {"vcore": 8_000, "memory": 32 * GIB},
     {"vcore": 16_000, "memory": 32 * GIB},
 ]
-#: Applications among which the waiting asks are divided.
+#: Number of applications of the pending asks.
 _WAITING_APPLICATIONS = 20
 
 
 class FullCluster(Struct, frozen=True):
-    """Full nodes in front of which ``asks`` asks of five shapes wait, in 20 applications of another leaf."""
+    """Full nodes, and ``asks`` pending asks of five shapes in 20 applications of another leaf."""
 
     nodes: int
     asks: int
 
     def config(self) -> str:
-        """The queue file: what runs is in ``root.q0``, what waits in ``root.q1``."""
+        """The queue file: tasks run in ``root.q0``, asks are pending in ``root.q1``."""
         return queue_file(2)
 
     def setup(self) -> list[si.NodeRequest | si.ApplicationRequest | si.AllocationRequest]:
-        """Everything: nodes, what runs on them, what waits."""
+        """Nodes, applications, running tasks and pending asks."""
         waiting = [(f"waits-{i}", "root.q1") for i in range(_WAITING_APPLICATIONS)]
         running = (
             si.Allocation(allocation_key=f"r{i}", application_id="runs", resource_per_alloc=_QUARTER)
@@ -126,7 +126,7 @@ class FullCluster(Struct, frozen=True):
         ]
 
     def waiting_ask(self, number: int) -> si.Allocation:
-        """One of the asks that do not fit; each number makes another one."""
+        """A pending ask that does not fit; ``number`` makes it unique."""
         shapes = len(_WAITING)
         return si.Allocation(
             allocation_key=f"w{number}",
@@ -141,18 +141,18 @@ _BUSY = "          - name: busy"
 
 
 class ManyQueues(Struct, frozen=True):
-    """A configuration of ``parents`` times ``leaves_each`` leaves, and one application in a queue beside them."""
+    """A configuration with ``parents`` times ``leaves_each`` leaves, and one application in another queue."""
 
     parents: int
     leaves_each: int
     nodes: int = 100
 
     def small(self) -> str:
-        """The configuration before: the queue of the application alone."""
+        """The configuration before: only the application's queue."""
         return "\n".join([*HEAD, _BUSY])
 
     def config(self, max_vcore: int) -> str:
-        """Every leaf with a guarantee, this max, properties and a limit."""
+        """The configuration in which every leaf has a guarantee, this max, properties and a limit."""
         lines = [*HEAD, _BUSY]
         for parent in range(self.parents):
             lines += [f"          - name: p{parent}", "            queues:"]
@@ -170,7 +170,7 @@ class ManyQueues(Struct, frozen=True):
         return [nodes(self.nodes), new_applications([("app-0", "root.busy")])]
 
     def asks(self, first: int, count: int) -> si.AllocationRequest:
-        """Some asks of the application."""
+        """``count`` asks of the application, numbered from ``first``."""
         wanted: si.WireResource = {"vcore": 1, "memory": 1}
         return si.AllocationRequest(
             allocations=[

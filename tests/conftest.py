@@ -1,1 +1,22 @@
 """Here so that pytest puts this folder on the import path: every kind of test may say ``from world import ...``."""
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import settings
+from seeds import FACTOR
+
+settings.load_profile("day" if FACTOR == 1 else "night")
+
+
+@pytest.fixture
+def logging_restored() -> Iterator[None]:
+    """For tests that configure logging, which is for a whole process: gives pytest its handlers and levels back."""
+    ours = logging.getLogger("ykactor")
+    handlers, level, ours_level = logging.root.handlers[:], logging.root.level, ours.level
+    logging.root.handlers[:] = []
+    yield
+    logging.root.handlers[:] = handlers
+    logging.root.setLevel(level)
+    ours.setLevel(ours_level)

@@ -28,8 +28,9 @@ import ykactor.sim.simulator as simulator  # noqa: E402
 from ykactor.core.planner.planner import Budget  # noqa: E402
 from ykactor.sim.generate import generate  # noqa: E402
 from ykactor.wire import scenario  # noqa: E402
+from ykactor.wire.decision_log import decision_log  # noqa: E402
 from ykactor.wire.si.events import events  # noqa: E402
-from ykactor.wire.si.responses import decision_log, responses  # noqa: E402
+from ykactor.wire.si.responses import responses  # noqa: E402
 
 _JSON = msgspec.json.Encoder(order="deterministic")
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from world import World, app, ask, node, queue, tree, world
+from world import World, app, ask, make_world, node, queue, tree
 
 TIMEOUT = "TIMEOUT (releasing allocated placeholders on placeholder timeout)"
 GIVEN_UP = "TIMEOUT (releasing pending placeholders on placeholder timeout)"
@@ -20,7 +20,7 @@ def real(key: str, name: str = "gang", *, group: str = "g", vcore: int = 1) -> A
 
 
 def room(vcore: int = 10, *, confirms: bool = True, **leaf: Any) -> World:
-    return world(tree(queue("g", **leaf)), [node("n1", vcore=vcore)], confirms=confirms)
+    return make_world(tree(queue("g", **leaf)), [node("n1", vcore=vcore)], confirms=confirms)
 
 
 def gang(total: int = 3, *, style: str = "", timeout_s: float = 0) -> Any:

@@ -1,6 +1,6 @@
 """Applications of the kind that never give up: whatever of them is preempted is submitted again under a new key.
 
-    sets = ReplicaSets(world(text, nodes, confirms=False))
+    sets = ReplicaSets(make_world(text, nodes, confirms=False))
     sets.run(600)
 
 Time runs as in a daemon. A release is confirmed after ``confirms_s``, and the new task is submitted at the same instant.
@@ -29,14 +29,14 @@ class ReplicaSets:
 
     def __init__(
         self,
-        it: World,
+        world: World,
         confirms_s: float | Callable[[AllocationSpec], float | None] | None = 0.0,
         ends_as: Callable[[], str] = lambda: PREEMPTED,
     ) -> None:
-        self.world = it
+        self.world = world
         self._confirms_s = confirms_s
         self._ends_as = ends_as
-        self._heard = len(it.facts)
+        self._heard = len(world.facts)
         self._owed: list[tuple[int, list[Submission]]] = []
         self._copies: dict[str, int] = {}
         #: The keys that were told to go, in order, with the second.
@@ -76,16 +76,16 @@ class ReplicaSets:
 
     def _hear(self, facts: list[Fact]) -> None:
         self._heard += len(facts)
-        for it in facts:
-            if isinstance(it, Preempted):
-                self.preemptions.append(it)
-            if isinstance(it, ReleaseStarted) and it.termination_type == PREEMPTED:
-                spec = it.ask.spec
-                self.evicted.append((it.at_ns / S_NS, spec.allocation_key))
+        for decision in facts:
+            if isinstance(decision, Preempted):
+                self.preemptions.append(decision)
+            if isinstance(decision, ReleaseStarted) and decision.termination_type == PREEMPTED:
+                spec = decision.ask.spec
+                self.evicted.append((decision.at_ns / S_NS, spec.allocation_key))
                 after_s = self._confirms_s(spec) if callable(self._confirms_s) else self._confirms_s
                 if after_s is not None:
                     end = ReleaseAllocations(spec.application_id, spec.allocation_key, self._ends_as())
-                    self._owed.append((it.at_ns + round(after_s * S_NS), [end, SubmitAllocation(self._copy(spec))]))
+                    self._owed.append((decision.at_ns + round(after_s * S_NS), [end, SubmitAllocation(self._copy(spec))]))
 
     def _copy(self, spec: AllocationSpec) -> AllocationSpec:
         stem = spec.allocation_key.partition("'")[0]

@@ -48,7 +48,7 @@ CLOCKS = {"time"}
 CHANCE = {"random", "secrets", "uuid"}
 #: A catalogue of messages may be longer.
 LINES_MAX = 400
-CATALOGUES = {"core/messages/facts.py", "wire/si/messages.py", "sim/generate.py"}
+CATALOGUES = {"core/messages/facts.py", "wire/si/messages.py"}
 
 
 def layer(source: str) -> str:
@@ -152,6 +152,14 @@ def test_a_file_has_one_idea(source: str) -> None:
     """A file of more than 400 lines holds a second noun; only catalogues of messages and workloads may be longer."""
     lines = (PACKAGE / source).read_text().count("\n")
     assert lines <= LINES_MAX or source in CATALOGUES
+
+
+@pytest.mark.parametrize(("package", "other"), [("si", "queuefile"), ("queuefile", "si")])
+def test_the_interface_and_the_queue_file_are_independent(package: str, other: str) -> None:
+    """``wire/si`` and ``wire/queuefile`` do not import each other."""
+    sources = [source for source in SOURCES if source.startswith(f"wire/{package}/")]
+    assert sources
+    assert not [name for source in sources for name in imports(source) if name.startswith(f"ykactor.wire.{other}")]
 
 
 @pytest.mark.parametrize("source", in_layers("core"))

@@ -1,8 +1,8 @@
 """A small world to talk to: one partition, driven in a plain loop.
 
-    it = world(tree(queue("a")), nodes=[node("n1", vcore=1000)])
-    it.send(app("app-1", "root.a"), ask("t1", "app-1", vcore=1000))
-    it.expect("app-1 New", "app-1 Accepted", "app-1 Starting", "t1 on n1")
+    world = make_world(tree(queue("a")), nodes=[node("n1", vcore=1000)])
+    world.send(app("app-1", "root.a"), ask("t1", "app-1", vcore=1000))
+    world.expect("app-1 New", "app-1 Accepted", "app-1 Starting", "t1 on n1")
 
 ``send`` says something at a virtual second, ``expect`` compares everything that was decided since the last time.
 Quantities are base units.
@@ -219,39 +219,39 @@ def told(instant: Instant) -> list[Submission]:
 # ---- what it hears
 
 
-def spoken(it: fact.Fact) -> str | None:
+def spoken(decision: fact.Fact) -> str | None:
     """One decision in a few words; None for facts that are not decisions."""
-    match it:
+    match decision:
         case fact.NodeAdded():
-            return f"{it.node_id} accepted"
+            return f"{decision.node_id} accepted"
         case fact.NodeRejected():
-            return f"{it.node_id} rejected: {it.reason}"
+            return f"{decision.node_id} rejected: {decision.reason}"
         case fact.ApplicationAdded():
-            return f"{it.application_id} New"
+            return f"{decision.application_id} New"
         case fact.ApplicationRejected():
-            return f"{it.application_id} Rejected: {it.reason}"
+            return f"{decision.application_id} Rejected: {decision.reason}"
         case fact.ApplicationChanged():
-            return f"{it.application_id} {it.state}"
+            return f"{decision.application_id} {decision.state}"
         case fact.ApplicationMoved():
-            return f"{it.application_id} moved to {it.to_queue}"
+            return f"{decision.application_id} moved to {decision.to_queue}"
         case fact.Allocated():
-            return f"{it.ask.spec.allocation_key} on {it.node_id}"
+            return f"{decision.ask.spec.allocation_key} on {decision.node_id}"
         case fact.Reserved():
-            return f"{it.ask.spec.allocation_key} reserves {it.node_id}"
+            return f"{decision.ask.spec.allocation_key} reserves {decision.node_id}"
         case fact.Unreserved():
-            return f"{it.ask.spec.allocation_key} leaves {it.node_id}"
-        case fact.Released() if not it.message:  # told when it was started
+            return f"{decision.ask.spec.allocation_key} leaves {decision.node_id}"
+        case fact.Released() if not decision.message:  # told when it was started
             return None
         case fact.Released():
-            return f"{it.ask.spec.allocation_key} released {it.termination_type} ({it.message})"
+            return f"{decision.ask.spec.allocation_key} released {decision.termination_type} ({decision.message})"
         case fact.ReleaseStarted():
-            return f"{it.ask.spec.allocation_key} releasing {it.termination_type} ({it.message})"
+            return f"{decision.ask.spec.allocation_key} releasing {decision.termination_type} ({decision.message})"
         case fact.PredicatesAsked():
-            return f"{it.predicate}{'' if it.allocate else ' instead'} on {' '.join(it.nodes)}?"
+            return f"{decision.predicate}{'' if decision.allocate else ' instead'} on {' '.join(decision.nodes)}?"
         case fact.AllocationRejected():
-            return f"{it.allocation_key} rejected: {it.reason}"
+            return f"{decision.allocation_key} rejected: {decision.reason}"
         case fact.ConfigurationChanged():
-            return "configuration accepted" if it.is_accepted else f"configuration rejected: {it.reason}"
+            return "configuration accepted" if decision.is_accepted else f"configuration rejected: {decision.reason}"
     return None
 
 
@@ -330,7 +330,7 @@ class World:
 
     def heard(self) -> list[str]:
         """What was decided since this was last asked."""
-        heard = [line for it in self.facts[self._heard :] if (line := spoken(it)) is not None]
+        heard = [line for decision in self.facts[self._heard :] if (line := spoken(decision)) is not None]
         self._heard = len(self.facts)
         return heard
 
@@ -341,7 +341,7 @@ class World:
 
     def remarks(self) -> list[str]:
         """Everything that owners of asks were told in a sentence."""
-        return [it.message for it in self.facts if isinstance(it, fact.AskCondition)]
+        return [decision.message for decision in self.facts if isinstance(decision, fact.AskCondition)]
 
     def placed(self) -> list[str]:
         """The keys placed since the last time, in order."""
@@ -388,11 +388,9 @@ class World:
 
 def priorities_of(final: dict[str, Any]) -> dict[str, int | None]:
     """Queue path -> priority, None instead of the lowest number. Not for tests that have asks of that priority."""
-    return {
-        path: None if found["priority"] == PRIORITY_MIN else found["priority"] for path, found in final["queues"].items()
-    }
+    return {path: None if found["priority"] == PRIORITY_MIN else found["priority"] for path, found in final["queues"].items()}
 
 
-def world(text: str, nodes: Iterable[Submission] = (), **options: Any) -> World:
+def make_world(text: str, nodes: Iterable[Submission] = (), **options: Any) -> World:
     """A world with this queue file; see ``World``."""
     return World(text, nodes, **options)

@@ -10,8 +10,10 @@ import trio.testing
 
 from ykactor.actors import feed as feed_module
 from ykactor.actors.commands import PartitionSnapshot, Publication, TakeSnapshot
-from ykactor.actors.feed import FACTS_MAX, Batch, EventFilter, FeedActor, Missed, Reached, SnapshotError, Subscription
+from ykactor.actors.event_filter import EventFilter
+from ykactor.actors.feed import FACTS_MAX, FeedActor, SnapshotError
 from ykactor.actors.mailbox import Mailbox
+from ykactor.actors.subscription import Batch, Missed, Reached, Subscription
 from ykactor.core.messages.facts import NodeRemoved
 
 
@@ -68,7 +70,7 @@ class World:
 
 
 @asynccontextmanager
-async def world(*partitions, **options):
+async def make_world(*partitions, **options):
     made = World(*partitions, **options)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(made.feed.run)
@@ -86,7 +88,7 @@ def numbers(told):
 
 async def test_one_number_for_all_partitions_without_gaps(seed, autojump_clock):
     """Events of all partitions share one sequence; facts without events use up no number (EV-46)."""
-    async with world("default", "gpu") as w:
+    async with make_world("default", "gpu") as w:
 
         async def partition(name):
             for _ in range(10):
@@ -116,7 +118,7 @@ async def test_facts_are_delivered_after_they_are_numbered():
 
 async def test_published_waits_for_what_was_put_before(seed):
     """``published`` returns when everything before it is numbered: then an ``Ack`` comes behind its consequences."""
-    async with world("default") as w:
+    async with make_world("default") as w:
         for _ in range(50):
             await w.feed.inbox.put(Publication("default", [NodeRemoved(0, "n")]))
         await w.feed.published("default")
@@ -142,7 +144,7 @@ class Steps(trio.abc.Instrument):
 )
 async def test_one_turn_is_bounded_by_facts(sizes, seed):
     """However facts are packed into publications, others run after ``FACTS_MAX`` of them at the latest; none is lost or moved."""
-    async with world(inbox_max=len(sizes)) as w:
+    async with make_world(inbox_max=len(sizes)) as w:
         nodes = iter(range(sum(sizes)))
         for size in sizes:
             w.feed.inbox.put_nowait(Publication("default", [NodeRemoved(0, str(next(nodes))) for _ in range(size)]))
@@ -157,7 +159,7 @@ async def test_one_turn_is_bounded_by_facts(sizes, seed):
 
 async def test_large_publication_is_held_back_as_a_whole(seed):
     """A snapshot does not split a partition's history, though the feed takes a large publication in parts."""
-    async with world("default", "gpu") as w, trio.open_nursery() as nursery:
+    async with make_world("default", "gpu") as w, trio.open_nursery() as nursery:
         nursery.start_soon(w.feed.snapshot)
         await trio.testing.wait_all_tasks_blocked()
         await w.answer("default", {})
@@ -174,14 +176,14 @@ async def test_large_publication_is_held_back_as_a_whole(seed):
 
 async def test_subscriber_gets_what_follows_its_number():
     """``from: n`` begins with event n + 1 (EV-46)."""
-    async with world() as w:
+    async with make_world() as w:
         await w.publish("a", "b", "c")
         assert numbers(await w.subscribe(after=1).next()) == [2, 3]
 
 
 async def test_batches_are_bounded_and_continue():
     """A subscriber that is far behind gets batches of at most 256 events, in order."""
-    async with world() as w:
+    async with make_world() as w:
         await w.publish(*["n"] * 300)
         subscription = w.subscribe()
         assert numbers(await subscription.next()) == list(range(1, 257))
@@ -190,7 +192,7 @@ async def test_batches_are_bounded_and_continue():
 
 async def test_events_are_encoded_once_for_all_subscribers():
     """Ten subscribers of one encoding cost one encoding of each event."""
-    async with world() as w:
+    async with make_world() as w:
         await w.publish("a", "b")
         for _ in range(10):
             assert numbers(await w.subscribe().next()) == [1, 2]
@@ -199,7 +201,7 @@ async def test_events_are_encoded_once_for_all_subscribers():
 
 async def test_overwritten_event_is_encoded_anew():
     """A place in the ring that is used again does not serve the bytes of the event that was there."""
-    async with world(ring_max=2) as w:
+    async with make_world(ring_max=2) as w:
         subscription = w.subscribe()
         for number in range(1, 6):
             await w.publish("n")
@@ -208,7 +210,7 @@ async def test_overwritten_event_is_encoded_anew():
 
 async def test_lagging_subscriber_is_told_what_it_missed():
     """When the ring has moved past a cursor the subscriber is told which events are gone, and goes on behind them (EV-64)."""
-    async with world(ring_max=4) as w:
+    async with make_world(ring_max=4) as w:
         subscription = w.subscribe()
         await w.publish(*["n"] * 10)
         assert await subscription.next() == Missed(1, 6)
@@ -217,7 +219,7 @@ async def test_lagging_subscriber_is_told_what_it_missed():
 
 async def test_subscriber_that_never_reads_slows_nobody(seed):
     """A subscriber is a cursor: others see every event while it sleeps, and the feed never waits (EV-40)."""
-    async with world(ring_max=50) as w:
+    async with make_world(ring_max=50) as w:
         sleeper, reader = w.subscribe(), w.subscribe()
         seen = []
         for _ in range(20):
@@ -230,7 +232,7 @@ async def test_subscriber_that_never_reads_slows_nobody(seed):
 @pytest.mark.parametrize("ring_max", [1, 3, 7, 100])
 async def test_ring_goes_round(ring_max):
     """Publications smaller and larger than what is left of the ring: number, event and bytes belong together all the time."""
-    async with world(ring_max=ring_max) as w:
+    async with make_world(ring_max=ring_max) as w:
         published = []
         for size in (2, 3, 1, 20, 5, 7, 14):
             names = [f"n{len(published) + n}" for n in range(size)]
@@ -246,7 +248,7 @@ async def test_ring_goes_round(ring_max):
 
 async def test_filtered_batches_are_bounded_and_continue():
     """A filter that lets every third event pass gives full batches of those, in order, and forgets none."""
-    async with world() as w:
+    async with make_world() as w:
         await w.publish(*["n"] * 600)
         for _ in range(300):
             await w.publish("n", "n", partition="gpu")
@@ -259,7 +261,7 @@ async def test_filtered_batches_are_bounded_and_continue():
 
 async def test_next_is_always_a_checkpoint(autojump_clock):
     """Others run also while there is always something to tell: events, events that are missed, bookmarks."""
-    async with world(ring_max=300) as w:
+    async with make_world(ring_max=300) as w:
         subscription = w.subscribe()
         await w.publish(*["n"] * 400)
         for told in (Missed, Batch, Batch, Reached):
@@ -269,7 +271,7 @@ async def test_next_is_always_a_checkpoint(autojump_clock):
 
 async def test_cancelled_before_it_looks_loses_nothing():
     """A cancelled call has not moved the cursor, though there was something to tell."""
-    async with world() as w:
+    async with make_world() as w:
         subscription = w.subscribe()
         await w.publish("a", "b")
         with trio.CancelScope() as scope:
@@ -281,7 +283,7 @@ async def test_cancelled_before_it_looks_loses_nothing():
 
 async def test_cancelled_wait_loses_nothing(autojump_clock):
     """A subscriber that is interrupted while it waits gets the next event all the same."""
-    async with world() as w:
+    async with make_world() as w:
         subscription = w.subscribe()
         with trio.move_on_after(3):
             await subscription.next()
@@ -291,7 +293,7 @@ async def test_cancelled_wait_loses_nothing(autojump_clock):
 
 async def test_silent_subscriber_gets_a_bookmark_every_ten_seconds(autojump_clock):
     """With nothing to tell, ``Bookmark`` comes every 10 s."""
-    async with world() as w:
+    async with make_world() as w:
         subscription = w.subscribe()
         for _ in range(3):
             began = trio.current_time()
@@ -301,7 +303,7 @@ async def test_silent_subscriber_gets_a_bookmark_every_ten_seconds(autojump_cloc
 
 async def test_filtered_events_move_the_bookmark(autojump_clock):
     """Events that a subscriber does not want move its cursor, of which it hears within a second, not once an event."""
-    async with world() as w:
+    async with make_world() as w:
         subscription = w.subscribe(kinds=frozenset({"APP"}))
         await w.publish(*["n"] * 10_000)
         began = trio.current_time()
@@ -311,7 +313,7 @@ async def test_filtered_events_move_the_bookmark(autojump_clock):
 
 async def test_rest_is_told_without_waiting():
     """``next_nowait`` gives everything that is wanted up to here, then nothing: what a session sends before it ends."""
-    async with world(ring_max=20_000) as w:
+    async with make_world(ring_max=20_000) as w:
         subscription = w.subscribe(partitions=frozenset({"gpu"}))
         await w.publish(*["n"] * 300, partition="gpu")
         await w.publish(*["n"] * 10_000)
@@ -354,7 +356,7 @@ def test_filters(wanted, event, passes):
 
 async def test_snapshot_is_exact_at_its_number(seed):
     """What a partition publishes after its answer waits for the other answers, then comes behind the snapshot."""
-    async with world("default", "gpu") as w:
+    async with make_world("default", "gpu") as w:
         await w.publish("a")
         taken = []
 
@@ -377,7 +379,7 @@ async def test_snapshot_is_exact_at_its_number(seed):
 
 async def test_replaying_events_on_a_snapshot_gives_the_present(seed):
     """Under load: snapshot plus the events behind it equals the state, whatever order tasks run in (EV-62)."""
-    async with world("default", "gpu") as w:
+    async with make_world("default", "gpu") as w:
         counts = dict.fromkeys(w.inboxes, 0)
 
         async def partition(name):
@@ -401,7 +403,7 @@ async def test_replaying_events_on_a_snapshot_gives_the_present(seed):
 
 async def test_waiting_callers_share_a_snapshot(seed, autojump_clock):
     """A hundred followers that come back together cost two rounds, not a hundred."""
-    async with world("default") as w:
+    async with make_world("default") as w:
         rounds = []
 
         async def partition():
@@ -424,7 +426,7 @@ async def test_waiting_callers_share_a_snapshot(seed, autojump_clock):
 
 async def test_snapshot_that_is_not_answered_is_given_up(autojump_clock):
     """A silent partition costs the caller its snapshot, names itself, and holds nobody's events for ever."""
-    async with world("default", "gpu") as w:
+    async with make_world("default", "gpu") as w:
         async with trio.open_nursery() as nursery:
 
             async def take():
@@ -442,7 +444,7 @@ async def test_snapshot_that_is_not_answered_is_given_up(autojump_clock):
 
 async def test_cancelled_snapshot_releases_what_it_held():
     """A follower that leaves while its snapshot is taken leaves nothing behind; a late answer is ignored."""
-    async with world("default", "gpu") as w:
+    async with make_world("default", "gpu") as w:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(w.feed.snapshot)
             await trio.testing.wait_all_tasks_blocked()
@@ -457,7 +459,7 @@ async def test_cancelled_snapshot_releases_what_it_held():
 
 async def test_snapshot_of_a_partition_that_does_not_run_fails_at_once():
     """A closed inbox is a refusal, not something to wait for."""
-    async with world("default") as w:
+    async with make_world("default") as w:
         w.inboxes["default"].close()
         with pytest.raises(SnapshotError, match="default"):
             await w.feed.snapshot()
@@ -465,5 +467,5 @@ async def test_snapshot_of_a_partition_that_does_not_run_fails_at_once():
 
 async def test_snapshot_without_partitions_is_empty():
     """A daemon that has no partition yet still answers."""
-    async with world() as w:
+    async with make_world() as w:
         assert (await w.feed.snapshot()).partitions == []

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 import trio.testing
-from world import PLENTY, RELEASED, S_NS, answer, app, ask, configure, load, node, queue, release, spoken, tree, world
+from world import PLENTY, RELEASED, S_NS, answer, app, ask, configure, load, make_world, node, queue, release, spoken, tree
 
 from ykactor.actors.clock import Clock
 from ykactor.actors.commands import Intake, PartitionSnapshot, Publication, Quiesce, RunSteps, TakeSnapshot
@@ -95,27 +95,27 @@ STORY = [
 
 async def test_facts_come_in_the_order_of_the_plain_loop(seed, autojump_clock):
     """The actors decide what the oracle decides, when it does, and publish it in the same order."""
-    it = world(TWO_LEAVES)
+    world = make_world(TWO_LEAVES)
     async with stage(budget=UNBOUNDED) as s:
         for at_s, submissions in STORY:
-            it.send(*submissions, at=at_s)
+            world.send(*submissions, at=at_s)
             await s.until(at_s)
             await s.send(*submissions)
-        it.wait(500)
+        world.wait(500)
         await s.until(500)
-        assert s.facts == it.facts
+        assert s.facts == world.facts
 
 
 async def test_what_is_in_the_inbox_together_is_handled_together(seed, autojump_clock):
     """Input of one turn takes effect before any decision, in the order of the inbox, whoever sent it."""
     submissions = [submission for _, submissions in STORY[:4] for submission in submissions]
-    it = world(TWO_LEAVES)
-    it.send(*submissions)
+    world = make_world(TWO_LEAVES)
+    world.send(*submissions)
     async with stage(budget=UNBOUNDED) as s:
         for submission in submissions:
             s.actor.inbox.put_nowait(Intake([submission]))
         await s.command(Quiesce)
-        assert s.facts == it.facts
+        assert s.facts == world.facts
 
 
 async def test_done_is_called_when_all_that_was_caused_is_published(seed, autojump_clock):
@@ -308,16 +308,16 @@ async def test_closed_inbox_ends_the_partition_in_good_order(seed, autojump_cloc
 
 
 async def test_ten_thousand_nodes_start_and_stop():
-    """Each node has a task of its own; all begin, work, and are gone within a moment."""
+    """Each node has a task of its own; all begin, work, and are gone within a moment of CPU time."""
     tasks_before = trio.lowlevel.current_statistics().tasks_living
-    began = time.perf_counter()
+    began = time.thread_time()
     async with stage(budget=UNBOUNDED) as s:
         await s.send(*(node(f"n{number}", vcore=1000) for number in range(10_000)), app("app-1"), *asks(10_000))
         # nodes and queues have one each, and so have the partition and its scheduler
         assert trio.lowlevel.current_statistics().tasks_living - tasks_before == 10_000 + 3 + 2
         assert len(set(s.placed())) == 10_000
-        stopping = time.perf_counter()
-    stopped = time.perf_counter()
+        stopping = time.thread_time()
+    stopped = time.thread_time()
     assert trio.lowlevel.current_statistics().tasks_living == tasks_before
     assert stopped - stopping < 2
     assert stopped - began < 20
@@ -371,7 +371,7 @@ async def test_a_slow_answerer_is_asked_once_and_waited_for(seed, autojump_clock
         await s.until(1)
         await s.send(ask("free", "app-2", vcore=1))
         await s.until(3)
-        await s.send(*(said for it in questions for said in answer(it.predicate, *it.nodes)))
+        await s.send(*(said for check in questions for said in answer(check.predicate, *check.nodes)))
         placed = [(at, line.split()[0]) for at, line in s.heard() if " on n" in line and "?" not in line]
         assert placed == [(1, "free"), (3, "gpu-0"), (3, "gpu-1"), (3, "gpu-2")]
         await s.until(3600)

@@ -120,99 +120,99 @@ TWO = {"default": LEAVES, "gpu": LEAVES}
 @pytest.mark.parametrize("stubborn", [0, -1])
 async def test_one_objection_and_nobody_changes(seed, autojump_clock, names, stubborn):
     """CF-58, CF-61: queues, settings and what waits are the very same; nothing is told; nobody is added or removed."""
-    async with realm(**dict.fromkeys(names, LEAVES)) as it:
-        await busy(it)
-        await it.send(names[stubborn], app("mine", "root.a"))
-        before, told = it.state(), len(it.told)
+    async with realm(**dict.fromkeys(names, LEAVES)) as setup:
+        await busy(setup)
+        await setup.send(names[stubborn], app("mine", "root.a"))
+        before, told = setup.state(), len(setup.told)
         wanted = several_loaded(**dict.fromkeys(names, SPLIT), fresh=LEAVES)
-        objection = await it.partitions.switch(wanted)
+        objection = await setup.partitions.switch(wanted)
         assert objection.startswith("queue root.a cannot become a parent: it is a leaf with 1 applications")
-        assert it.state() == before
-        assert len(it.told) == told
-        await it.settle()
-        await it.send("default", ask("later", "default-1", vcore=1000), release("default-t0", "default-1"))
-        assert "default-t2 on n1" in it.heard("default")
+        assert setup.state() == before
+        assert len(setup.told) == told
+        await setup.settle()
+        await setup.send("default", ask("later", "default-1", vcore=1000), release("default-t0", "default-1"))
+        assert "default-t2 on n1" in setup.heard("default")
 
 
 async def test_an_objection_removes_nobody(seed, autojump_clock):
     """A partition that is no longer listed stays when another one objects."""
-    async with realm(**THREE) as it:
-        await busy(it)
-        await it.send("default", app("mine", "root.a"))
-        before = it.state()
-        assert await it.partitions.switch(several_loaded(default=SPLIT)) != ""
-        assert it.state() == before
+    async with realm(**THREE) as setup:
+        await busy(setup)
+        await setup.send("default", app("mine", "root.a"))
+        before = setup.state()
+        assert await setup.partitions.switch(several_loaded(default=SPLIT)) != ""
+        assert setup.state() == before
 
 
 async def test_all_objections_are_told(seed, autojump_clock):
     """One line for each partition that cannot follow."""
-    async with realm(**THREE) as it:
+    async with realm(**THREE) as setup:
         for name in ("default", "arm"):
-            await it.send(name, app("mine", "root.a"))
-        objection = await it.partitions.switch(several_loaded(default=SPLIT, gpu=SPLIT, arm=SPLIT))
+            await setup.send(name, app("mine", "root.a"))
+        objection = await setup.partitions.switch(several_loaded(default=SPLIT, gpu=SPLIT, arm=SPLIT))
         assert len(objection.split("\n")) == 2
 
 
 async def test_all_agree_and_all_change(seed, autojump_clock):
     """Each partition says what is different; what waits is tried under the new settings."""
-    async with realm(**THREE) as it:
-        await busy(it)
+    async with realm(**THREE) as setup:
+        await busy(setup)
         wider = [queue("a"), queue("b"), queue("c")]
-        assert await it.partitions.switch(several_loaded(default=wider, gpu=wider, arm=wider)) == ""
+        assert await setup.partitions.switch(several_loaded(default=wider, gpu=wider, arm=wider)) == ""
         for name in THREE:
-            assert "root.c" in it[name].core.registry.queues
-            (*_, news) = [fact for fact in it.facts(name) if isinstance(fact, ConfigurationChanged)]
+            assert "root.c" in setup[name].core.registry.queues
+            (*_, news) = [fact for fact in setup.facts(name) if isinstance(fact, ConfigurationChanged)]
             assert (news.is_accepted, news.changes) == (True, ("queue root.c: added",))
-        await it.settle()
+        await setup.settle()
 
 
 async def test_an_application_that_is_earlier_than_the_vote_counts(seed, autojump_clock):
     """What is in the inbox before the question is handled before it is answered."""
-    async with realm(**TWO) as it:
-        gpu = it.blocked("gpu")
+    async with realm(**TWO) as setup:
+        gpu = setup.blocked("gpu")
         async with trio.open_nursery() as nursery:
-            it.partitions.inboxes["gpu"].put_nowait(Intake([app("first", "root.a")]))
+            setup.partitions.inboxes["gpu"].put_nowait(Intake([app("first", "root.a")]))
             answers = []
 
             async def switch():
-                answers.append(await it.partitions.switch(several_loaded(default=SPLIT, gpu=SPLIT)))
+                answers.append(await setup.partitions.switch(several_loaded(default=SPLIT, gpu=SPLIT)))
 
             nursery.start_soon(switch)
             await trio.testing.wait_all_tasks_blocked()
             assert answers == []
             gpu.set()
         assert "root.a cannot become a parent" in answers[0]
-        assert all(actor.core.registry.queues["root.a"].config.children == () for actor in it.partitions.actors.values())
-        assert it.heard("gpu")[1:] == ["gpu-late accepted", "first New"]
+        assert all(actor.core.registry.queues["root.a"].config.children == () for actor in setup.partitions.actors.values())
+        assert setup.heard("gpu")[1:] == ["gpu-late accepted", "first New"]
 
 
 @pytest.mark.parametrize("gpu_objects", [False, True])
 async def test_nothing_happens_between_vote_and_switch(seed, autojump_clock, gpu_objects):
     """An application, an ask and a freed place that come during the vote wait for its end; so what was said stays true."""
-    async with realm(**TWO) as it:
-        await busy(it)
+    async with realm(**TWO) as setup:
+        await busy(setup)
         if gpu_objects:
-            await it.send("gpu", app("mine", "root.a"))
-        gpu = it.blocked("gpu")
-        before, told = it.state()["default"], len(it.facts("default"))
+            await setup.send("gpu", app("mine", "root.a"))
+        gpu = setup.blocked("gpu")
+        before, told = setup.state()["default"], len(setup.facts("default"))
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(it.partitions.switch, several_loaded(default=SPLIT, gpu=SPLIT))
+            nursery.start_soon(setup.partitions.switch, several_loaded(default=SPLIT, gpu=SPLIT))
             await trio.testing.wait_all_tasks_blocked()
             for said in (
                 [app("late", "root.a")],
                 [ask("late-t", "late", vcore=1), release("default-t0", "default-1")],
                 [node("n2", vcore=10_000)],
             ):
-                it.partitions.inboxes["default"].put_nowait(Intake(said))
+                setup.partitions.inboxes["default"].put_nowait(Intake(said))
             await trio.testing.wait_all_tasks_blocked()
-            assert it.state()["default"] == before
-            assert len(it.facts("default")) == told
+            assert setup.state()["default"] == before
+            assert len(setup.facts("default")) == told
             gpu.set()
-        await it.settle()
-        news = [line for line in map(spoken, it.facts("default")[told:]) if line]
+        await setup.settle()
+        news = [line for line in map(spoken, setup.facts("default")[told:]) if line]
         if gpu_objects:  # the leaf is still one: the application is in
             assert news[:2] == ["late New", "late Accepted"]
-            assert it["default"].core.registry.applications["late"] == "root.a"
+            assert setup["default"].core.registry.applications["late"] == "root.a"
         else:
             assert news[0] == "configuration accepted"
             assert news[1].startswith("late Rejected: ")
@@ -223,30 +223,30 @@ async def test_nothing_happens_between_vote_and_switch(seed, autojump_clock, gpu
 
 async def test_input_of_the_vote_comes_after_it_in_order(seed, autojump_clock):
     """However much is said meanwhile, by several, it is handled in the order of the inbox."""
-    async with realm(**TWO) as it:
-        gpu = it.blocked("gpu")
+    async with realm(**TWO) as setup:
+        gpu = setup.blocked("gpu")
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(it.partitions.switch, several_loaded(default=[*LEAVES, queue("c")], gpu=LEAVES))
+            nursery.start_soon(setup.partitions.switch, several_loaded(default=[*LEAVES, queue("c")], gpu=LEAVES))
             await trio.testing.wait_all_tasks_blocked()
             for number in range(600):
-                it.partitions.inboxes["default"].put_nowait(Intake([node(f"n{number}", vcore=1)]))
+                setup.partitions.inboxes["default"].put_nowait(Intake([node(f"n{number}", vcore=1)]))
             gpu.set()
-        await it.settle()
-        assert it.heard("default")[1:] == ["configuration accepted", *(f"n{number} accepted" for number in range(600))]
+        await setup.settle()
+        assert setup.heard("default")[1:] == ["configuration accepted", *(f"n{number} accepted" for number in range(600))]
 
 
 async def test_a_timer_that_falls_due_during_the_vote_waits(seed, autojump_clock):
     """Starting ends after 5 min (AP-40), but a partition that has voted does nothing, however long the others take."""
-    async with realm(**TWO) as it:
-        await it.send("default", node("n1", vcore=1000), app("app-1"), ask("t1", "app-1", vcore=1))
-        gpu = it.blocked("gpu")
+    async with realm(**TWO) as setup:
+        await setup.send("default", node("n1", vcore=1000), app("app-1"), ask("t1", "app-1", vcore=1))
+        gpu = setup.blocked("gpu")
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(it.partitions.switch, several_loaded(default=[*LEAVES, queue("c")], gpu=LEAVES))
+            nursery.start_soon(setup.partitions.switch, several_loaded(default=[*LEAVES, queue("c")], gpu=LEAVES))
             await trio.sleep(400)
-            assert it.heard("default")[-1] == "t1 on n1"
+            assert setup.heard("default")[-1] == "t1 on n1"
             gpu.set()
-        await it.settle()
-        assert it.heard("default")[-2:] == ["configuration accepted", "app-1 Running"]
+        await setup.settle()
+        assert setup.heard("default")[-2:] == ["configuration accepted", "app-1 Running"]
 
 
 async def test_the_plain_loop_does_the_same(seed, autojump_clock):
@@ -271,22 +271,22 @@ async def test_the_plain_loop_does_the_same(seed, autojump_clock):
         lambda config, now_ns: DirectPartition(config, UNBOUNDED, partial(publish, config.name), now_ns=now_ns),
         several_loaded(**TWO),
     )
-    async with realm(**TWO) as it:
+    async with realm(**TWO) as setup:
         for name, said in work.items():
             direct.partitions[name].intake(0, said)
-            await it.send(name, *said)
+            await setup.send(name, *said)
         for at_s, config in story:
-            await trio.sleep_until(it.clock.to_trio(at_s * S_NS))
+            await trio.sleep_until(setup.clock.to_trio(at_s * S_NS))
             for partition in direct.partitions.values():
                 partition.advance(at_s * S_NS)
             objection = direct.switch(at_s * S_NS, config)
             for partition in direct.partitions.values():
                 partition.settle(at_s * S_NS)
-            assert await it.partitions.switch(config) == objection
+            assert await setup.partitions.switch(config) == objection
             assert bool(objection) is (at_s == 20)
-            await it.settle()
-            assert list(it.partitions.actors) == list(direct.partitions)
-        assert {name: it.facts(name) for name in facts} == facts
+            await setup.settle()
+            assert list(setup.partitions.actors) == list(direct.partitions)
+        assert {name: setup.facts(name) for name in facts} == facts
 
 
 # ---- stopping
@@ -295,70 +295,70 @@ async def test_the_plain_loop_does_the_same(seed, autojump_clock):
 @pytest.mark.parametrize("closed", ["default", "gpu", "arm"])
 async def test_a_closed_partition_leaves_nobody_waiting(seed, autojump_clock, closed):
     """Whoever is closed before the question: nobody changes, the others go on, and whoever asked is told."""
-    async with realm(**THREE) as it:
-        await busy(it)
-        it[closed].inbox.close()
+    async with realm(**THREE) as setup:
+        await busy(setup)
+        setup[closed].inbox.close()
         with pytest.raises(trio.ClosedResourceError), trio.fail_after(1):
-            await it.partitions.switch(several_loaded(default=SPLIT, gpu=SPLIT, arm=SPLIT))
+            await setup.partitions.switch(several_loaded(default=SPLIT, gpu=SPLIT, arm=SPLIT))
         for name in set(THREE) - {closed}:
-            await it.send(name, node("n2", vcore=1000))
-            assert it.heard(name)[-2:] == ["n2 accepted", f"{name}-t2 on n2"]
-            assert "root.a.child" not in it[name].core.registry.queues
-        it.partitions.close()
+            await setup.send(name, node("n2", vcore=1000))
+            assert setup.heard(name)[-2:] == ["n2 accepted", f"{name}-t2 on n2"]
+            assert "root.a.child" not in setup[name].core.registry.queues
+        setup.partitions.close()
         with trio.fail_after(1):
-            await it.partitions.finished()
+            await setup.partitions.finished()
 
 
 async def test_closed_during_the_vote(seed, autojump_clock):
     """Who stops answers what is in the inbox first: the vote comes to its end, then everybody is gone."""
-    async with realm(**TWO) as it:
-        gpu = it.blocked("gpu")
+    async with realm(**TWO) as setup:
+        gpu = setup.blocked("gpu")
         answers = []
 
         async def switch():
-            answers.append(await it.partitions.switch(several_loaded(default=SPLIT, gpu=SPLIT)))
+            answers.append(await setup.partitions.switch(several_loaded(default=SPLIT, gpu=SPLIT)))
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(switch)
             await trio.testing.wait_all_tasks_blocked()
-            it.partitions.close()
+            setup.partitions.close()
             await trio.testing.wait_all_tasks_blocked()
             gpu.set()
             with trio.fail_after(1):
-                await it.partitions.finished()
+                await setup.partitions.finished()
         assert answers == [""]
-        assert all("root.a.child" in actor.core.registry.queues for actor in it.partitions.actors.values())
+        assert all("root.a.child" in actor.core.registry.queues for actor in setup.partitions.actors.values())
 
 
 async def test_partition_that_comes_while_all_stop(seed, autojump_clock):
     """``finished`` waits for those who are there; one that starts meanwhile disturbs nobody."""
-    async with realm(**TWO) as it:
-        gpu = it.blocked("gpu")
+    async with realm(**TWO) as setup:
+        gpu = setup.blocked("gpu")
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(it.partitions.switch, several_loaded(default=LEAVES, gpu=LEAVES, fresh=LEAVES))
+            nursery.start_soon(setup.partitions.switch, several_loaded(default=LEAVES, gpu=LEAVES, fresh=LEAVES))
             await trio.testing.wait_all_tasks_blocked()
-            it.partitions.close()
-            nursery.start_soon(it.partitions.finished)
+            setup.partitions.close()
+            nursery.start_soon(setup.partitions.finished)
             await trio.testing.wait_all_tasks_blocked()
             gpu.set()
             await trio.testing.wait_all_tasks_blocked()
             nursery.cancel_scope.cancel()
-        assert it["default"].finished.is_set()
+        assert setup["default"].finished.is_set()
 
 
 async def test_a_cancelled_switch_changes_nothing(seed, autojump_clock):
     """Whoever wanted it is gone before all have voted: those who wait are let go."""
-    async with realm(**TWO) as it:
-        await busy(it)
-        gpu = it.blocked("gpu")
+    async with realm(**TWO) as setup:
+        await busy(setup)
+        gpu = setup.blocked("gpu")
         with trio.move_on_after(1) as scope:
-            await it.partitions.switch(several_loaded(default=SPLIT, gpu=SPLIT))
+            await setup.partitions.switch(several_loaded(default=SPLIT, gpu=SPLIT))
         assert scope.cancelled_caught
         gpu.set()
-        await it.settle()
+        await setup.settle()
         for name in TWO:
-            assert "root.a.child" not in it[name].core.registry.queues
-        assert await it.partitions.switch(several_loaded(default=SPLIT, gpu=SPLIT)) == ""
+            assert "root.a.child" not in setup[name].core.registry.queues
+        assert await setup.partitions.switch(several_loaded(default=SPLIT, gpu=SPLIT)) == ""
 
 
 # ---- partitions come
@@ -366,30 +366,30 @@ async def test_a_cancelled_switch_changes_nothing(seed, autojump_clock):
 
 async def test_an_added_partition_is_usable_at_once(seed, autojump_clock):
     """When ``switch`` returns it takes nodes and applications, and its timers fire at their own time."""
-    async with realm(default=LEAVES) as it:
+    async with realm(default=LEAVES) as setup:
         await trio.sleep(1000)
-        assert await it.partitions.switch(several_loaded(default=LEAVES, gpu=LEAVES)) == ""
-        assert list(it.partitions.inboxes) == ["default", "gpu"]
-        await it.send("gpu", node("n1", vcore=1000), app("app-1"), ask("t1", "app-1", vcore=1))
-        assert it.heard("gpu")[-1] == "t1 on n1"
+        assert await setup.partitions.switch(several_loaded(default=LEAVES, gpu=LEAVES)) == ""
+        assert list(setup.partitions.inboxes) == ["default", "gpu"]
+        await setup.send("gpu", node("n1", vcore=1000), app("app-1"), ask("t1", "app-1", vcore=1))
+        assert setup.heard("gpu")[-1] == "t1 on n1"
         await trio.sleep(301)
-        assert it.heard("gpu")[-1] == "app-1 Running"
-        assert it.heard("default") == ["configuration accepted"] * 2
+        assert setup.heard("gpu")[-1] == "app-1 Running"
+        assert setup.heard("default") == ["configuration accepted"] * 2
 
 
 @pytest.mark.parametrize(("name", "other"), [("gpu", "GPU"), ("GPU", "gpu"), ("Gpu", "gPU")])
 async def test_names_are_compared_without_case(seed, autojump_clock, name, other):
     """``GPU`` is ``gpu``: it keeps its name, its nodes and what runs, and takes the new queues."""
-    async with realm(**{"default": LEAVES, name: LEAVES}) as it:
-        await busy(it)
-        actor = it[name]
-        assert await it.partitions.switch(several_loaded(**{"default": LEAVES, other: [*LEAVES, queue("c")]})) == ""
-        assert list(it.partitions.inboxes) == ["default", name]
-        assert it[name] is actor
+    async with realm(**{"default": LEAVES, name: LEAVES}) as setup:
+        await busy(setup)
+        actor = setup[name]
+        assert await setup.partitions.switch(several_loaded(**{"default": LEAVES, other: [*LEAVES, queue("c")]})) == ""
+        assert list(setup.partitions.inboxes) == ["default", name]
+        assert setup[name] is actor
         assert actor.core.registry.config.name == name
         assert {"root.c", "root.b"} < set(actor.core.registry.queues)
         assert set(actor.core.registry.nodes) == {"n1"}
-        await it.settle()
+        await setup.settle()
 
 
 # ---- partitions go
@@ -397,14 +397,14 @@ async def test_names_are_compared_without_case(seed, autojump_clock, name, other
 
 async def test_a_removed_partition_ends_with_all_it_runs(seed, autojump_clock):
     """CF-56: applications fail, allocations are released with the reason, nodes and queues go, its tasks end, others work on."""
-    async with realm(**TWO) as it:
-        await busy(it)
-        gpu, told = it["gpu"], len(it.facts("gpu"))
+    async with realm(**TWO) as setup:
+        await busy(setup)
+        gpu, told = setup["gpu"], len(setup.facts("gpu"))
         tasks = trio.lowlevel.current_statistics().tasks_living
-        assert await it.partitions.switch(several_loaded(default=LEAVES)) == ""
-        assert list(it.partitions.inboxes) == list(it.partitions.actors) == ["default"]
+        assert await setup.partitions.switch(several_loaded(default=LEAVES)) == ""
+        assert list(setup.partitions.inboxes) == list(setup.partitions.actors) == ["default"]
         assert gpu.finished.is_set()
-        news = it.facts("gpu")[told:]
+        news = setup.facts("gpu")[told:]
         gone = "released STOPPED_BY_RM (Partition gpu Removed)"
         assert [line for line in map(spoken, news) if line] == [
             "gpu-1 Failing",
@@ -418,29 +418,29 @@ async def test_a_removed_partition_ends_with_all_it_runs(seed, autojump_clock):
         await trio.testing.wait_all_tasks_blocked()
         # the partition, its scheduler, three queues and a node
         assert tasks - trio.lowlevel.current_statistics().tasks_living == 6
-        await it.send("default", node("n2", vcore=1000))
-        assert it.heard("default")[-1] == "default-t2 on n2"
+        await setup.send("default", node("n2", vcore=1000))
+        assert setup.heard("default")[-1] == "default-t2 on n2"
 
 
 async def test_what_is_in_the_inbox_is_handled_before_the_end(seed, autojump_clock):
     """Input of a partition that goes is still handled and answered; a snapshot shows it as it was; then all of it ends."""
-    async with realm(**TWO) as it:
-        await busy(it)
-        gpu, free = it["gpu"], it.blocked("gpu")
+    async with realm(**TWO) as setup:
+        await busy(setup)
+        gpu, free = setup["gpu"], setup.blocked("gpu")
         await trio.testing.wait_all_tasks_blocked()
         answered = []
         gpu.inbox.put_nowait(Intake([node("n2", vcore=1), app("late", "root.a")], answered.append))
         gpu.inbox.put_nowait(TakeSnapshot(7))
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(it.partitions.switch, several_loaded(default=LEAVES))
+            nursery.start_soon(setup.partitions.switch, several_loaded(default=LEAVES))
             await trio.testing.wait_all_tasks_blocked()
             with pytest.raises(trio.ClosedResourceError):
                 gpu.inbox.put_nowait(TakeSnapshot(8))
             free.set()
         assert answered == ["gpu"]
-        (snapshot,) = [told for told in it.told if isinstance(told, PartitionSnapshot)]
+        (snapshot,) = [told for told in setup.told if isinstance(told, PartitionSnapshot)]
         assert set(snapshot.state["applications"]) == {"gpu-1", "late"}
-        behind = it.told[it.told.index(snapshot) + 1 :]
+        behind = setup.told[setup.told.index(snapshot) + 1 :]
         assert [line for told in behind for fact in told.facts if (line := spoken(fact))] == [
             "late Failing",
             "late Failed",
@@ -453,9 +453,9 @@ async def test_what_is_in_the_inbox_is_handled_before_the_end(seed, autojump_clo
 
 async def test_senders_that_wait_while_a_partition_goes(seed, autojump_clock):
     """Nobody waits for ever for room in the inbox of a partition that goes, and nothing is accepted behind its end."""
-    async with realm(**TWO) as it:
-        await busy(it)
-        gpu, free = it["gpu"], it.blocked("gpu")
+    async with realm(**TWO) as setup:
+        await busy(setup)
+        gpu, free = setup["gpu"], setup.blocked("gpu")
         await trio.testing.wait_all_tasks_blocked()
         for _ in range(gpu.inbox.capacity):
             gpu.inbox.put_nowait(Intake([]))
@@ -471,22 +471,22 @@ async def test_senders_that_wait_while_a_partition_goes(seed, autojump_clock):
             for number in range(5):
                 nursery.start_soon(say, number)
             await trio.testing.wait_all_tasks_blocked()
-            nursery.start_soon(it.partitions.switch, several_loaded(default=LEAVES))
+            nursery.start_soon(setup.partitions.switch, several_loaded(default=LEAVES))
             await trio.testing.wait_all_tasks_blocked()
             free.set()
         assert sorted(refused) == list(range(5))
         assert gpu.finished.is_set()
-        assert isinstance(it.facts("gpu")[-1], QueueRemoved)
-        assert not [line for line in it.heard("gpu") if line.startswith("late-")]
+        assert isinstance(setup.facts("gpu")[-1], QueueRemoved)
+        assert not [line for line in setup.heard("gpu") if line.startswith("late-")]
 
 
 async def test_a_snapshot_that_waits_for_a_partition_that_goes(seed, autojump_clock):
     """It is not refused and does not hang: it is of those that are left."""
-    async with realm(**TWO) as it, trio.open_nursery() as nursery:
-        feed = FeedActor(lambda *_: [], it.partitions.inboxes, lambda *_: None)
-        it.publish = feed.inbox.put
+    async with realm(**TWO) as setup, trio.open_nursery() as nursery:
+        feed = FeedActor(lambda *_: [], setup.partitions.inboxes, lambda *_: None)
+        setup.publish = feed.inbox.put
         nursery.start_soon(feed.run)
-        gpu, free = it["gpu"], it.blocked("gpu")
+        gpu, free = setup["gpu"], setup.blocked("gpu")
         await trio.testing.wait_all_tasks_blocked()
         for _ in range(gpu.inbox.capacity):
             gpu.inbox.put_nowait(Intake([]))
@@ -499,7 +499,7 @@ async def test_a_snapshot_that_waits_for_a_partition_that_goes(seed, autojump_cl
             looking.start_soon(look)
             await trio.testing.wait_all_tasks_blocked()
             assert gpu.inbox.statistics().tasks_waiting_send == 1
-            looking.start_soon(it.partitions.switch, several_loaded(default=LEAVES))
+            looking.start_soon(setup.partitions.switch, several_loaded(default=LEAVES))
             await trio.testing.wait_all_tasks_blocked()
             free.set()
         assert [state["name"] for state in found] == ["default"]
@@ -508,21 +508,21 @@ async def test_a_snapshot_that_waits_for_a_partition_that_goes(seed, autojump_cl
 
 async def test_a_partition_that_comes_back_is_empty(seed, autojump_clock):
     """Nothing of the old one is left: no nodes, no applications, the same names are free."""
-    async with realm(**TWO) as it:
+    async with realm(**TWO) as setup:
         for _ in range(3):
-            await busy(it)
-            assert await it.partitions.switch(several_loaded(default=LEAVES)) == ""
-            assert await it.partitions.switch(several_loaded(default=LEAVES, gpu=LEAVES)) == ""
-            state = it.state()["gpu"][2]
+            await busy(setup)
+            assert await setup.partitions.switch(several_loaded(default=LEAVES)) == ""
+            assert await setup.partitions.switch(several_loaded(default=LEAVES, gpu=LEAVES)) == ""
+            state = setup.state()["gpu"][2]
             assert (state["applications"], state["nodes"]) == ({}, {})
-            await it.partitions.switch(several_loaded(gpu=LEAVES))
-            await it.partitions.switch(several_loaded(gpu=LEAVES, default=LEAVES))
+            await setup.partitions.switch(several_loaded(gpu=LEAVES))
+            await setup.partitions.switch(several_loaded(gpu=LEAVES, default=LEAVES))
 
 
 async def test_all_partitions_are_replaced(seed, autojump_clock):
     """None of those that run stays: there is nobody to vote, and it is done all the same."""
-    async with realm(**TWO) as it:
-        await busy(it)
-        assert await it.partitions.switch(several_loaded(x=LEAVES, y=LEAVES)) == ""
-        assert list(it.partitions.inboxes) == ["x", "y"]
-        await it.settle()
+    async with realm(**TWO) as setup:
+        await busy(setup)
+        assert await setup.partitions.switch(several_loaded(x=LEAVES, y=LEAVES)) == ""
+        assert list(setup.partitions.inboxes) == ["x", "y"]
+        await setup.settle()

@@ -15,8 +15,8 @@ from ykactor.client import follow
 from ykactor.wire.si import messages as si
 
 COMMAND = (sys.executable, "-m", "ykactor")
-#: Absolute bound of one test with a daemon.
-LIMIT_S = 30.0
+#: Absolute bound of one test with a daemon: it ends what hangs, however busy the machine is.
+LIMIT_S = 180.0
 
 
 class RunningDaemon:
@@ -28,6 +28,7 @@ class RunningDaemon:
         self.lines: list[dict[str, Any]] = []
         #: What it wrote that is no line of the log, for example a traceback.
         self.noise = ""
+        self._has_ended = False
         self._grown = trio.Event()
 
     async def read_log(self) -> None:
@@ -40,6 +41,8 @@ class RunningDaemon:
                 self._take(line)
         if rest:
             self._take(rest)
+        self._has_ended = True
+        self._grown.set()
 
     def _take(self, line: bytes) -> None:
         try:
@@ -54,16 +57,16 @@ class RunningDaemon:
         return [line for line in self.lines if line["event"] == event]
 
     async def wait_logged(self, event: str, count: int = 1) -> dict[str, Any]:
-        """Wait until an event has been logged ``count`` times and return the line."""
+        """Wait until an event has been logged ``count`` times and return the line; fails when the daemon ends before."""
         while len(found := self.logged(event)) < count:
+            assert not self._has_ended, f"the daemon ended without {event}\n{self.noise}"
             await self._grown.wait()
         return found[count - 1]
 
     async def stop(self) -> int:
-        """SIGTERM; the exit code, which must come within 5 s."""
+        """SIGTERM; returns the exit code."""
         self.process.terminate()
-        with trio.fail_after(5):
-            return await self.process.wait()
+        return await self.process.wait()
 
     async def state(self) -> dict[str, Any]:
         """The state of the default partition now."""
@@ -108,8 +111,7 @@ async def real_daemon(
         with trio.fail_after(LIMIT_S):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(daemon.read_log)
-                with trio.fail_after(10):
-                    daemon.url = (await daemon.wait_logged("daemon_started"))["addresses"]
+                daemon.url = (await daemon.wait_logged("daemon_started"))["addresses"]
                 yield daemon
                 nursery.cancel_scope.cancel()
     finally:
@@ -144,9 +146,7 @@ def clean_environment() -> dict[str, str]:
 
 
 def node(node_id: str = "n1", action: str = "CREATE", **resource: int | str) -> si.NodeRequest:
-    return si.NodeRequest(
-        nodes=[si.NodeInfo(node_id=node_id, action=action, schedulable_resource=resource or {"vcore": 4000})]
-    )
+    return si.NodeRequest(nodes=[si.NodeInfo(node_id=node_id, action=action, schedulable_resource=resource or {"vcore": 4000})])
 
 
 def application(application_id: str = "app-1", queue: str = "root.default") -> si.ApplicationRequest:

@@ -146,7 +146,7 @@ async def running_daemon(
     manual: bool = False,
     port: int = 0,
 ) -> AsyncIterator[FakeDaemon]:
-    """A daemon that serves websockets on loopback until the block ends; ten seconds are an eternity here."""
+    """A daemon that serves websockets on loopback until the block ends; three minutes end what hangs."""
     daemon = FakeDaemon(names or ("default",), script, ring_max, manual)
     listener = await open_listener(port)
     daemon.url = f"ws://127.0.0.1:{listener.socket.getsockname()[1]}"
@@ -155,6 +155,6 @@ async def running_daemon(
         for double in daemon.doubles.values():
             nursery.start_soon(double.run)
         await nursery.start(daemon.serve, listener, limits or Limits())
-        with trio.fail_after(10):
+        with trio.fail_after(180):
             yield daemon
         nursery.cancel_scope.cancel()

@@ -12,9 +12,7 @@ from ykactor.wire.si import messages as si
 
 def classed(key, predicate):
     tags = {"ykactor.io/predicate": predicate}
-    wanted = si.Allocation(
-        allocation_key=key, application_id="app-1", resource_per_alloc={"vcore": 1000}, allocation_tags=tags
-    )
+    wanted = si.Allocation(allocation_key=key, application_id="app-1", resource_per_alloc={"vcore": 1000}, allocation_tags=tags)
     return si.AllocationRequest(allocations=[wanted])
 
 
@@ -32,7 +30,9 @@ async def next_question(rm):
 async def reason(daemon, key):
     """Why an ask waits, as a follower sees it."""
     state = await daemon.state()
-    (found,) = [it["reason"] for it in state["applications"]["app-1"]["pending"] if key in it["allocationKeys"]]
+    (found,) = [
+        application["reason"] for application in state["applications"]["app-1"]["pending"] if key in application["allocationKeys"]
+    ]
     return found
 
 
@@ -52,7 +52,7 @@ async def test_asked_and_answered(encoding):
         await prepare(rm)
         await rm.request(classed("t1", "gpu"))
         asked = await next_question(rm)
-        assert [(it.predicate, it.node_id, it.allocate, it.allocation_key) for it in asked.checks] == [
+        assert [(entry.predicate, entry.node_id, entry.allocate, entry.allocation_key) for entry in asked.checks] == [
             ("gpu", "n1", True, "t1"),
             ("gpu", "n2", True, "t1"),
         ]
@@ -128,11 +128,13 @@ async def test_a_scenario_answers(tmp_path):
         {"at": 0, "type": "NodeRequest", "nodes": [{"nodeID": "n1", "action": "CREATE", "schedulableResource": {"vcore": 1000}}]},
         {"at": 0, **msgspec.to_builtins(application())},
         {"at": 0, **msgspec.to_builtins(classed("t1", "gpu"))},
+        {"at": 0, "type": "ScheduleRequest", "steps": 1},
         {"at": 1, "type": "PredicatesResponse", "answers": [{"predicate": "gpu", "nodeID": "n1"}]},
+        {"at": 1, "type": "ScheduleRequest", "steps": 1},
     ]
     header = {"name": "story", "config": "", "until": 2}
     story.write_bytes(b"\n".join(map(msgspec.json.encode, [header, *messages])))
-    async with real_daemon() as daemon:
+    async with real_daemon("--manual") as daemon:  # so that the answer to a step tells that it is done
         printed, _ = await run_command("submit", story, "--url", daemon.url, "--speed", "5")
-    asked, allocated = (printed.index(text) for text in ("asked whether gpu may run on n1", "allocated t1 of app-1 on n1"))
+    asked, allocated = (printed.index(text) for text in ("predicate check: may gpu run on n1", "allocated t1 of app-1 on n1"))
     assert asked < allocated

@@ -1,4 +1,4 @@
-"""The commands as they ship: ``python -m ykactor ...`` as processes, their output, exit codes and mistakes."""
+"""The commands: output, exit codes and mistakes; as ``python -m ykactor ...`` in a process of its own where that matters."""
 
 import itertools
 import json
@@ -13,6 +13,7 @@ import trio
 from daemon import COMMAND, LIMIT_S, clean_environment, node, real_daemon, run_command
 
 from ykactor.client import connect
+from ykactor.surfaces.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 DEMO = ROOT / "ykactor" / "sim" / "demo.yaml"
@@ -39,6 +40,20 @@ until: 3
 
 
 @pytest.fixture
+def run_here(capsys, logging_restored):
+    """Runs a command in this process; it must end with this exit code. Returns what it wrote on standard output and error."""
+
+    def run(*arguments, expect=0):
+        with pytest.raises(SystemExit) as ended:
+            main([*map(str, arguments)], prog_name="ykactor")
+        written = capsys.readouterr()
+        assert (ended.value.code, written.err) == (expect, written.err)
+        return written.out, written.err
+
+    return run
+
+
+@pytest.fixture
 def scenario(tmp_path):
     path = tmp_path / "small.yaml"
     path.write_text(SCENARIO)
@@ -56,9 +71,17 @@ def taken_port():
 # ---- submit and follow, against a daemon
 
 
+MANUAL = """
+  - {at: 1, type: ScheduleRequest, steps: 2}
+  - {at: 1, type: ScheduleRequest, steps: 0}
+"""
+
+
 async def test_submit_and_follow(scenario):
     """``submit`` prints the answers and a summary; ``follow`` in two formats prints what happens meanwhile."""
-    async with real_daemon() as daemon, trio.open_nursery() as nursery:
+    # a daemon that schedules by itself may do so when the scenario is over, however long that is
+    scenario.write_text(SCENARIO.replace("\n  - {at: 2", MANUAL.rstrip() + "\n  - {at: 2", 1))
+    async with real_daemon("--manual") as daemon, trio.open_nursery() as nursery:
         watching = ["--from", "0", "--app", "app-1", "--kind", "APP_ALLOC"]
         text = await nursery.start(followed, daemon.url, *watching)
         lines = await nursery.start(followed, daemon.url, "-o", "json", *watching)
@@ -75,8 +98,8 @@ async def test_submit_and_follow(scenario):
         ):
             assert expected in answers
         assert any(line.startswith("rejected lost of nobody: ") for line in answers)
-        assert any(line.startswith("refused ScheduleRequest: NOT_MANUAL: ") for line in answers)
-        summary = "small: 5 requests sent, 1 refused; 3 allocated, 1 released; rejected: 1 asks, 0 applications"
+        assert any(line.startswith("refused ScheduleRequest: OUT_OF_RANGE: ") for line in answers)
+        summary = "small: 7 requests sent, 1 refused; 3 allocated, 1 released; rejected: 1 asks, 0 applications"
         assert output.splitlines()[-1] == summary
         printed = [await text.receive() for _ in range(3)]
         assert [key for line in printed for key in ("t1", "t2", "t3") if f" {key} " in line] == ["t1", "t2", "t3"]
@@ -127,12 +150,12 @@ async def create_nodes(rm):
 # ---- simulate
 
 
-async def test_simulate_equals_its_oracle(tmp_path):
+def test_simulate_equals_its_oracle(run_here, tmp_path):
     """Actors and direct loop write the same bytes; the summary goes to standard output and nothing to standard error."""
     written = {}
     for kind, flags in [("actors", []), ("oracle", ["--oracle"])]:
         decisions, final = tmp_path / f"{kind}.jsonl", tmp_path / f"{kind}.json"
-        output, errors = await run_command("simulate", DEMO, "--decisions", decisions, "--final", final, *flags)
+        output, errors = run_here("simulate", DEMO, "--decisions", decisions, "--final", final, *flags)
         assert errors == ""
         written[kind] = decisions.read_bytes(), final.read_bytes(), output
     assert written["actors"] == written["oracle"]
@@ -170,18 +193,18 @@ def test_progress_bar_only_on_a_terminal(is_terminal):
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in (ROOT / "config").glob("*.yaml")))
-async def test_check_config_likes_the_samples(name):
+def test_check_config_likes_the_samples(run_here, name):
     """Exit code 0 and one line."""
-    output, errors = await run_command("check-config", ROOT / "config" / name)
+    output, errors = run_here("check-config", ROOT / "config" / name)
     assert ": ok, 1 partition, " in output
     assert errors == ""
 
 
-async def test_check_config_prints_every_mistake(tmp_path):
+def test_check_config_prints_every_mistake(run_here, tmp_path):
     """Exit code 1; each mistake on a line with file, line and column."""
     path = tmp_path / "bad.yaml"
     path.write_text("partitions:\n  - name: default\n    queues: [{name: root, colour: red, maxapplications: many}]\n")
-    output, errors = await run_command("check-config", path, expect=1)
+    output, errors = run_here("check-config", path, expect=1)
     assert output == ""
     places = [line.partition(": ")[0] for line in errors.splitlines() if line.startswith(str(path))]
     assert places == [f"{path}:3:27", f"{path}:3:57"]
@@ -196,15 +219,15 @@ async def test_rule_prints_a_rule():
 
 
 @pytest.mark.skipif(not OPENB.is_dir(), reason="needs the openb trace in ../shared/data/openb")
-async def test_convert_and_simulate(tmp_path):
+def test_convert_and_simulate(run_here, tmp_path):
     """A piece of the production trace becomes a scenario that ``simulate`` runs."""
     nodes, tasks = (piece(OPENB / name, tmp_path) for name in ("openb_node_list_all_node.csv", "openb_pod_list_default.csv"))
     path = tmp_path / "openb.jsonl"
-    await run_command("convert", "openb", nodes, tasks, "-o", path)
-    output, errors = await run_command("simulate", path)
+    run_here("convert", "openb", nodes, tasks, "-o", path)
+    output, errors = run_here("simulate", path)
     assert errors == ""
     assert output
-    assert (await run_command("convert", "openb", nodes, tasks))[0].encode() == path.read_bytes()
+    assert run_here("convert", "openb", nodes, tasks)[0].encode() == path.read_bytes()
 
 
 def piece(path, folder, lines=40):
@@ -221,9 +244,7 @@ def piece(path, folder, lines=40):
 async def test_demo_says_where_to_look_and_ends_on_ctrl_c():
     """The address comes first, then events; SIGINT ends it without a word."""
     command = [*COMMAND, "demo", "--ws", "127.0.0.1:0"]
-    process = await trio.lowlevel.open_process(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=clean_environment()
-    )
+    process = await trio.lowlevel.open_process(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=clean_environment())
     async with process.stdout, process.stderr:
         with trio.fail_after(LIMIT_S):
             printed = b""
@@ -236,7 +257,7 @@ async def test_demo_says_where_to_look_and_ends_on_ctrl_c():
                 printed += chunk
             assert await process.stderr.receive_some() == b""
             assert await process.wait() == 0
-            assert b"has been played" not in printed
+            assert b"workload has ended" not in printed
 
 
 # ---- mistakes: one clear line, never a traceback
@@ -255,12 +276,12 @@ def last_line(errors):
     [
         (["serve", "--config", "{tmp}/none.yaml"], 2, "none.yaml' does not exist"),
         (["serve", "--config", "{tmp}/broken.yaml"], 1, "broken.yaml:2:1: not YAML"),
-        (["serve", "--config", "{tmp}/binary.yaml"], 1, "binary.yaml: is not UTF-8 text"),
+        (["serve", "--config", "{tmp}/binary.yaml"], 1, "binary.yaml: not UTF-8 text"),
         (["serve", "--ws", "nonsense"], 2, "found 'nonsense', expected HOST:PORT such as 127.0.0.1:9081"),
         (["serve", "--ws", "127.0.0.1:65536"], 2, "expected HOST:PORT"),
         (["serve", "--ws", "192.0.2.1:9081"], 1, "192.0.2.1:9081: [Errno 99] Cannot assign requested address"),
         (["serve", "--ws", "127.0.0.1:{taken}"], 1, "127.0.0.1:{taken}: [Errno 98] Address already in use"),
-        (["serve", "--ws", "127.0.0.1:0", "--state-dir", "{tmp}/broken.yaml/state"], 1, "state: cannot be made: Not a directory"),
+        (["serve", "--ws", "127.0.0.1:0", "--state-dir", "{tmp}/broken.yaml/state"], 1, "cannot be created: Not a directory"),
         (["serve", "--log-level", "loud"], 2, "'loud' is not one of"),
         (["demo", "--ws", "127.0.0.1:{taken}"], 1, "127.0.0.1:{taken}: [Errno 98] Address already in use"),
         (["follow", "ws://127.0.0.1:1"], 1, "ws://127.0.0.1:1: all attempts to connect"),
@@ -277,20 +298,31 @@ def last_line(errors):
         (["schedule"], 2, "No such command 'schedule'"),
     ],
 )
-async def test_mistakes_are_one_clear_line(tmp_path, scenario, taken_port, arguments, code, expected):
-    """Whoever mistypes something reads what was found and what was expected, not a traceback."""
+@pytest.mark.usefixtures("scenario")
+def test_mistakes_are_one_clear_line(run_here, monkeypatch, tmp_path, taken_port, arguments, code, expected):
+    """A wrong argument or file gives one line with what was found and expected, and no traceback."""
+    monkeypatch.setattr("ykactor.client.follower.FIRST_CONNECT_S", 0)  # a daemon that does not come up is given up at once
     (tmp_path / "broken.yaml").write_text("partitions: [{\n")
     (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe")
     (tmp_path / "empty.yaml").write_text("")
     places = {"tmp": tmp_path, "taken": taken_port}
-    output, errors = await run_command(*(argument.format(**places) for argument in arguments), expect=code)
+    output, errors = run_here(*(argument.format(**places) for argument in arguments), expect=code)
     assert output == ""
     assert expected.format(**places) in last_line(errors)
 
 
-async def test_check_config_without_a_file(tmp_path):
+@pytest.mark.parametrize(("arguments", "code"), [(["serve", "--config", "{tmp}/broken.yaml"], 1), (["schedule"], 2)])
+async def test_mistakes_of_a_process(tmp_path, arguments, code):
+    """As above, where nothing of this process can help."""
+    (tmp_path / "broken.yaml").write_text("partitions: [{\n")
+    output, errors = await run_command(*(argument.format(tmp=tmp_path) for argument in arguments), expect=code)
+    assert output == ""
+    last_line(errors)
+
+
+def test_check_config_without_a_file(run_here, tmp_path):
     """Here a file that is not there is a mistake like the others: exit code 1."""
-    _, errors = await run_command("check-config", tmp_path / "none.yaml", expect=1)
+    _, errors = run_here("check-config", tmp_path / "none.yaml", expect=1)
     assert errors == f"{tmp_path}/none.yaml: cannot be read: No such file or directory\n"
 
 

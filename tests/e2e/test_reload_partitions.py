@@ -108,13 +108,13 @@ async def test_a_partition_comes_and_goes(queue_file):
 
         heard, ack = await heard_until_ack(rm, si.UpdateConfigurationRequest(id="remove", config=ONE))
         assert (ack.id, ack.checksum) == ("remove", checksum(ONE))
-        changes = [it for message in heard if isinstance(message, si.ApplicationResponse) for it in message.updated]
-        assert [(it.application_id, it.state) for it in changes if it.application_id == "g"][-2:] == [
+        changes = [entry for message in heard if isinstance(message, si.ApplicationResponse) for entry in message.updated]
+        assert [(entry.application_id, entry.state) for entry in changes if entry.application_id == "g"][-2:] == [
             ("g", "Failing"),
             ("g", "Failed"),
         ]
-        releases = [it for message in heard if isinstance(message, si.AllocationResponse) for it in message.released]
-        assert [(it.allocation_key, it.partition_name, it.termination_type, it.message) for it in releases] == [
+        releases = [entry for message in heard if isinstance(message, si.AllocationResponse) for entry in message.released]
+        assert [(entry.allocation_key, entry.partition_name, entry.termination_type, entry.message) for entry in releases] == [
             (key, "gpu", "STOPPED_BY_RM", "Partition gpu Removed") for key in ("g1", "g2")
         ]
 
@@ -128,7 +128,7 @@ async def test_a_partition_comes_and_goes(queue_file):
             assert (left.partition, left.event_change_type, left.queue_name) == ("gpu", "REMOVE", path)
 
         heard, _ = await heard_until_ack(rm, application_with_id("late", "gpu", "again"))
-        (refused,) = [it for message in heard for it in message.rejected]
+        (refused,) = [entry for message in heard for entry in message.rejected]
         assert refused.reason == "Failed to add application late to partition gpu, partition doesn't exist"
         await rm.request(asks("default", "d", "d1"))
         assert (await next_event(events, "APP_ALLOC")).object_id == "d"
@@ -351,7 +351,7 @@ async def test_a_partition_goes_while_groups_are_looked_up():
         async with connect(daemon.url, rm_id="rm-1") as rm:
             heard, ack = await heard_until_ack(rm, application_with_id("late", "gpu", "r1"))
             assert ack == si.Ack(id="r1", sequence=ack.sequence)
-            (refused,) = [it for message in heard for it in getattr(message, "rejected", [])]
+            (refused,) = [entry for message in heard for entry in getattr(message, "rejected", [])]
             assert refused.reason == "Failed to add application late to partition gpu, partition doesn't exist"
             await rm.request(application("app-1"))
 
@@ -377,7 +377,7 @@ async def test_a_partition_goes_while_a_sender_waits_for_room():
                 nursery.start_soon(leave)
                 heard, ack = await heard_until_ack(rm, application_with_id("late", "gpu", "r1"))
             assert isinstance(ack, si.Ack)
-            (refused,) = [it for message in heard for it in getattr(message, "rejected", [])]
+            (refused,) = [entry for message in heard for entry in getattr(message, "rejected", [])]
             assert refused.reason == "Failed to add application late to partition gpu, partition doesn't exist"
 
 
@@ -397,11 +397,11 @@ async def test_groups_of_this_machine(queue_file):
 
         async def outcome(request):
             heard, _ = await heard_until_ack(rm, si.ApplicationRequest(id=request.new[0].application_id, new=request.new))
-            responses = [it for it in heard if isinstance(it, si.ApplicationResponse)]
-            assert [it.application_id for response in responses for it in response.accepted + response.rejected] == [
+            responses = [message for message in heard if isinstance(message, si.ApplicationResponse)]
+            assert [entry.application_id for response in responses for entry in response.accepted + response.rejected] == [
                 request.new[0].application_id
             ]
-            return "".join(it.reason for response in responses for it in response.rejected)
+            return "".join(entry.reason for response in responses for entry in response.rejected)
 
         assert await outcome(application("one", user="root")) == ""
         assert (await next_event(events, "APP_NEW")).object_id == "one"

@@ -1,47 +1,49 @@
-"""``ykactor story``: what happened to one thing, and how it is now."""
+"""``ykactor story``: the events about one object, and its present state."""
 
 from typing import Any
 
+import click
 import pytest
 from daemon import application, asks, node, real_daemon, run_command
 
 from ykactor.client import connect
-from ykactor.surfaces.cli.story import is_about, present
+from ykactor.surfaces.cli.story import _collect, is_about, present
 from ykactor.wire.si import messages as si
 
 
 async def test_story_of_each_kind() -> None:
-    """Events in order, then the present: of an application, an ask that waits, one that runs, a node and a queue."""
+    """Events in order, then the present state, of an application, a pending ask, a running one, a node and a queue."""
     async with real_daemon() as daemon, connect(daemon.url, rm_id="rm-1") as rm:
         await rm.request(node(vcore=2000))
         await rm.request(application())
         await rm.request(asks("t1", "t2", "t3"))
 
         async def story(key: str) -> list[str]:
-            output, errors = await run_command("story", key, "--url", daemon.url)
-            assert errors == ""
-            return output.splitlines()
+            return [click.unstyle(line) for line in await _collect(key, daemon.url)]
 
-        lines = await story("app-1")
+        output, errors = await run_command("story", "app-1", "--url", daemon.url)
+        assert errors == ""
+        lines = output.splitlines()
+        assert lines == await story("app-1")
         details = [line.split()[4] for line in lines if not line.startswith("now")]
         assert details[:3] == ["APP_NEW", "QUEUE_APP", "APP_ACCEPTED"]
         assert lines[-2] == "now: application app-1 is Running in root.default"
         reason = "not enough vcore in the cluster: wants 1000, has 0 of 2000"
-        assert lines[-1] == f"now: 1 waiting, each vcore 1 (t3): {reason}"
+        assert lines[-1] == f"now: 1 ask pending (t3), each vcore 1: {reason}"
         about_t3 = await story("t3")
         assert about_t3[-1] == lines[-1]
         assert about_t3[-2].endswith("does not fit in queue 'root.default' (requested map[vcore:1000], available map[vcore:0])")
         assert [line.split()[4] for line in await story("alice")] == ["UG_USER_RESOURCE"] * 2
         assert (await story("t1"))[-1] == "now: t1 runs on n1"
         assert "now: node n1, schedulable, uses vcore 2 of vcore 2" in await story("n1")
-        assert "now: queue root.default Active, uses vcore 2, has room for vcore 0" in await story("root.default")
+        assert "now: queue root.default Active, uses vcore 2, headroom vcore 0" in await story("root.default")
         output, errors = await run_command("story", "nobody", "--url", daemon.url, expect=1)
         assert output == ""
-        assert "nothing is known of nobody" in errors
+        assert "the daemon knows nothing about nobody" in errors
 
 
 def test_what_an_event_is_about() -> None:
-    """Its object, its reference, its queue and the queues above."""
+    """An event is about its object, its reference, its queue and the queues above."""
     event = si.EventRecord(1, "APP", "app-1", "ADD", "APP_ALLOC", 0, "t1", "", "default", "root.a.b", {})
     assert [is_about(event, key) for key in ("app-1", "t1", "root.a.b", "root.a")] == [True] * 4
     assert [is_about(event, key) for key in ("app", "root.a.", "b", "root.a.bc")] == [False] * 4
@@ -52,20 +54,20 @@ def state(**parts: Any) -> dict[str, Any]:
 
 
 def test_a_user_and_an_ended_application() -> None:
-    """Limits are told by user or group; an application that was refused is in no queue."""
+    """A user has a line for each limit; a rejected application is in no queue."""
     limit = {"queue": "root.a", "whose": "user bob", "max": {"vcore": 3000}, "allocated": {"vcore": 2000}}
-    assert list(present("bob", state(limits=[limit]))) == ["now: user bob uses vcore 2 of vcore 3 in queue root.a"]
+    assert list(present("bob", state(limits=[limit]))) == ["now: user bob in queue root.a, uses vcore 2, limit vcore 3"]
     refused = {"app-1": {"state": "Rejected", "queueName": ""}}
     assert list(present("app-1", state(applications=refused))) == ["now: application app-1 is Rejected in no queue"]
 
 
 @pytest.mark.parametrize("key", ["", "root"])
 def test_the_root(key: str) -> None:
-    """Everything that waits is told of root; nothing of an empty key."""
+    """The story of root has every pending ask; the story of an empty key has nothing."""
     pending = [{"reason": "why", "count": 2, "resource": {"vcore": 500}, "allocationKeys": ["t1"]}]
     found = state(
         applications={"app-1": {"state": "Accepted", "queueName": "root.a", "pending": pending}},
         queues={"root": {"state": "Active", "allocated": {}, "headroom": None}},
     )
-    told = ["now: queue root Active, uses nothing, has room for no limit", "now: 2 of app-1 waiting, each vcore 500m: why"]
-    assert list(present(key, found)) == (told if key else [])
+    lines = ["now: queue root Active, uses nothing, headroom unlimited", "now: 2 asks of app-1 pending, each vcore 500m: why"]
+    assert list(present(key, found)) == (lines if key else [])

@@ -79,9 +79,9 @@ class ResourceManager:
         return [action() for action in actions]
 
     def hear(self, facts: list[Fact]) -> None:
-        for it in facts:
-            if isinstance(it, ReleaseStarted) and it.node_id is not None:
-                self.told.append((it.ask.spec.application_id, it.ask.spec.allocation_key, it.termination_type))
+        for decision in facts:
+            if isinstance(decision, ReleaseStarted) and decision.node_id is not None:
+                self.told.append((decision.ask.spec.application_id, decision.ask.spec.allocation_key, decision.termination_type))
 
     def answers(self) -> list[Submission]:
         """Everything that is owed, as it should be."""

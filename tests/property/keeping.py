@@ -125,7 +125,9 @@ class Keeping:
             case AskAdded(at_ns, ask):
                 self.since[name_of(ask)] = min(ask.created_ns, at_ns)
             case AskRemoved(_, ask, _, True):
-                leaves = any(type(it) is ApplicationLeft and it.application_id == ask.spec.application_id for it in facts)
+                leaves = any(
+                    type(decision) is ApplicationLeft and decision.application_id == ask.spec.application_id for decision in facts
+                )
                 self.end({name_of(ask)}, "application left" if leaves else "ask cancelled")
             case AskResized(_, _, after) if name_of(after) in self.kept:
                 kept = self.kept[name_of(after)] = structs.replace(self.kept[name_of(after)], ask=after)
@@ -151,7 +153,7 @@ class Keeping:
             case NodeAdded(_, node_id, capacity):
                 self.capacity[node_id] = capacity
             case NodeSchedulable(_, node_id, False):  # SC-61
-                goes = any(type(it) is NodeRemoved and it.node_id == node_id for it in facts)
+                goes = any(type(decision) is NodeRemoved and decision.node_id == node_id for decision in facts)
                 normal = {name for name in self.on(node_id) if not required_node(self.kept[name].ask.spec)}
                 self.end(normal, "node removed" if goes else "node drained")
             case NodeCapacityChanged(_, node_id, capacity):  # SC-104
@@ -172,7 +174,7 @@ class Keeping:
 
     def check(self) -> None:
         """SC-151: whatever ends a reservation has been told, and nothing else."""
-        kept = {name: it.node_id for name, it in self.kept.items()}
+        kept = {name: entry.node_id for name, entry in self.kept.items()}
         assert self.told == kept, f"told to be reserved {self.told}, expected {kept}"
 
     def on(self, node_id: NodeID) -> set[Name]:

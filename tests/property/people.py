@@ -93,10 +93,10 @@ class People:
             listed = queue.config.limits
             inside = queue.inside()
             own = [limit for limit in listed if user in limit.users] or [limit for limit in listed if "*" in limit.users]
-            found += [(limit, [it for it in inside if self.who[it.arrival][0] == user]) for limit in own]
+            found += [(limit, [ask for ask in inside if self.who[ask.arrival][0] == user]) for limit in own]
             if choice is not None:
                 named = [limit for limit in listed if choice[0] in limit.groups]
-                found += [(limit, [it for it in inside if self.is_in(it, choice[0])]) for limit in named]
+                found += [(limit, [ask for ask in inside if self.is_in(ask, choice[0])]) for limit in named]
         return found
 
     def is_in(self, application: Application, group: str) -> bool:
@@ -106,7 +106,7 @@ class People:
     def can_run(self, leaf: Queue, application: Application) -> bool:
         """QU-73."""
         for limit, sharing in self.bounds(leaf, application):
-            counted = {it.arrival for it in sharing} & self.counted_as_running
+            counted = {ask.arrival for ask in sharing} & self.counted_as_running
             is_new = application.arrival not in counted
             if limit.max_applications and is_new and len(counted) + 1 > limit.max_applications:
                 return False
@@ -116,7 +116,7 @@ class People:
         """QU-72; a type that is not in it is not limited."""
         room: Amounts = {}
         for limit, sharing in self.bounds(leaf, application):
-            used = total(usage(it) for it in sharing)
+            used = total(usage(ask) for ask in sharing)
             for name, quantity in (limit.max_resources or {}).items():
                 left = quantity - used.get(name, 0)
                 room[name] = min(left, room.get(name, left))

@@ -39,7 +39,7 @@ class Contest(Struct):
 
     fact: Preempted
     waits_for: set[AskID]
-    won_ns: int = 0
+    room_made_ns: int = 0
     ended_ns: int = 0
     outcome: str = ""
 
@@ -56,29 +56,29 @@ class Watch:
         self.reserved: dict[AskID, Reserved] = {}
 
     def hear(self, facts: Iterable[Fact]) -> None:
-        for it in facts:
-            match it:
+        for decision in facts:
+            match decision:
                 case ReleaseStarted(ask=ask):
                     self.leaving.add(ask_id(ask))
-                    if it.termination_type == PREEMPTED:
+                    if decision.termination_type == PREEMPTED:
                         self.preempting.add(ask_id(ask))
                 case Released(ask=ask):
-                    self._end_victim(it.at_ns, ask_id(ask))
+                    self._end_victim(decision.at_ns, ask_id(ask))
                 case Preempted():
-                    self._begin(it)
+                    self._begin(decision)
                 case Reserved(ask=ask):
-                    self.reserved[ask_id(ask)] = it
+                    self.reserved[ask_id(ask)] = decision
                 case Unreserved(ask=ask):
                     self.reserved.pop(ask_id(ask), None)
                     contest = self.contests.get(ask_id(ask))
-                    if contest is not None and contest.fact.node_id == it.node_id:  # else it has only moved
-                        self._end(it.at_ns, ask_id(ask), "reservation lost")
+                    if contest is not None and contest.fact.node_id == decision.node_id:  # else it has only moved
+                        self._end(decision.at_ns, ask_id(ask), "reservation lost")
                 case Allocated(ask=ask):
-                    self._end(it.at_ns, ask_id(ask), "placed")
+                    self._end(decision.at_ns, ask_id(ask), "placed")
                 case AskRemoved(ask=ask):
-                    self._end(it.at_ns, ask_id(ask), "ask gone")
+                    self._end(decision.at_ns, ask_id(ask), "ask gone")
                 case AskResized(before=ask):
-                    self._end(it.at_ns, ask_id(ask), "ask resized")
+                    self._end(decision.at_ns, ask_id(ask), "ask resized")
 
     def _begin(self, fact: Preempted) -> None:
         victims = {(application_id, key) for _, application_id, key in fact.victims}
@@ -91,7 +91,7 @@ class Watch:
         for contest in self.contests.values():
             if identity in contest.waits_for:
                 contest.waits_for.discard(identity)
-                contest.won_ns = at_ns
+                contest.room_made_ns = at_ns
 
     def _end(self, at_ns: int, identity: AskID, outcome: str) -> None:
         contest = self.contests.pop(identity, None)
@@ -101,7 +101,7 @@ class Watch:
     def let_time_pass(self, now_ns: int) -> None:
         """PE-55: all have gone 15 s ago, and the ask still waits."""
         for identity, contest in list(self.contests.items()):
-            if not contest.waits_for and now_ns >= contest.won_ns + 15 * S_NS:
+            if not contest.waits_for and now_ns >= contest.room_made_ns + 15 * S_NS:
                 self._end(now_ns, identity, "no room")
 
 
@@ -352,7 +352,7 @@ def _pruned(needs: Resource, chosen: list[Task]) -> list[Task]:
     if _left(needs, chosen):
         return []
     for victim in reversed(list(chosen)):
-        others = [it for it in chosen if it is not victim]
+        others = [other for other in chosen if other is not victim]
         if not _left(needs, others):
             chosen = others
     return chosen
@@ -380,7 +380,7 @@ def check(state: State, fact: Preempted) -> None:
         assert requires(asker.ask) == fact.node_id
         assert all(victim.ask.spec.priority <= asker.ask.spec.priority for victim in victims), "PE-60"
         _check_enough(state.needs_on_node(asker, fact.node_id), victims)
-        assert [it.id for it in victims] == [it.id for it in state.solve_on_node(asker)], "PE-61, PE-62"
+        assert [other.id for other in victims] == [other.id for other in state.solve_on_node(asker)], "PE-61, PE-62"
         return
     assert state.enabled
     assert asker.ask.spec.allow_preempt_other, "PE-11"
@@ -405,11 +405,11 @@ def check(state: State, fact: Preempted) -> None:
     best = state.solve(asker)
     if any(not victim.ask.spec.allow_preempt_self for victim in victims):
         assert any(not victim.ask.spec.allow_preempt_self for victim in best), "law 1: a last resort"
-    assert [it.id for it in victims] == [it.id for it in best], "PE-40, PE-44"
+    assert [other.id for other in victims] == [other.id for other in best], "PE-40, PE-44"
 
 
 def _check_enough(needs: Resource, victims: list[Task]) -> None:
     assert needs, "nobody goes for room that is there (PE-39)"
     assert not _left(needs, victims), "the ask fits when they have gone (PE-40)"
     for victim in victims:
-        assert _left(needs, [it for it in victims if it is not victim]), "nobody goes in vain (PE-42)"
+        assert _left(needs, [other for other in victims if other is not victim]), "nobody goes in vain (PE-42)"

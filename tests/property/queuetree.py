@@ -50,7 +50,7 @@ class Queue:
             self.applications = list(core.applications.values())
             self.allocated = total(usage(application) for application in self.applications)
             self.pending = total(wanted(application) for application in self.applications)
-            self.running = {it.application_id for it in self.applications if holds_slot(it, slots)}
+            self.running = {entry.application_id for entry in self.applications if holds_slot(entry, slots)}
             inside = [priority_of(application) for application in self.applications]
         self.priority = self.shown([priority for priority in inside if priority is not None])
 

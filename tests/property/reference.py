@@ -165,11 +165,11 @@ def stateaware(applications: list[Application], *, by_priority: bool) -> list[Ap
         importance = -priority_of(application) if by_priority and pending(application) else 0
         return importance, application.submission_ns, -(priority_of(application) or 0), application.arrival
 
-    kept = [it for it in applications if it.state in (STATE.RUNNING, STATE.COMPLETING)]
-    starting = [it for it in applications if it.state is STATE.STARTING]
-    accepted = [it for it in applications if it.state is STATE.ACCEPTED and pending(it)]
+    kept = [entry for entry in applications if entry.state in (STATE.RUNNING, STATE.COMPLETING)]
+    starting = [entry for entry in applications if entry.state is STATE.STARTING]
+    accepted = [entry for entry in applications if entry.state is STATE.ACCEPTED and pending(entry)]
     if starting:
-        kept.append(min(starting, key=lambda it: (not pending(it), urgency(it))))
+        kept.append(min(starting, key=lambda item: (not pending(item), urgency(item))))
     elif accepted:
         kept.append(min(accepted, key=urgency))
     return kept
@@ -267,8 +267,8 @@ class Step:
 
     def replace(self, application: Application, ask: Ask) -> list[Event]:
         """Rows 1 and 2."""
-        holders = [it for it in application.allocations.values() if it[0].spec.placeholder]
-        for holder, node_id in sorted(holders, key=lambda it: (it[0].created_ns, it[0].spec.allocation_key)):
+        holders = [pair for pair in application.allocations.values() if pair[0].spec.placeholder]
+        for holder, node_id in sorted(holders, key=lambda item: (item[0].created_ns, item[0].spec.allocation_key)):
             key, event = holder.spec.allocation_key, ("ended", *name_of(holder), node_id)
             is_free = key not in application.gang.released and event not in self.cancelled
             if holder.spec.task_group_name == ask.spec.task_group_name and is_free:

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import random
+from functools import cache
 from typing import Any
 
 import pytest
 from checked import LARGE, ONE_BY_ONE, SMALL, World
 from histories import USERS, draw_history
-from world import S_NS, app, ask, configure, limit, node, queue, release, tree, world
+from seeds import seeds
+from world import S_NS, app, ask, configure, limit, make_world, node, queue, release, tree
 
 from ykactor.core.config.access import UserGroups
 from ykactor.core.inspection.invariants import violations
 from ykactor.core.inspection.snapshot import partition_state
-from ykactor.core.messages.facts import ApplicationMoved, ReleaseStarted, RequestRefused
+from ykactor.core.messages.facts import ApplicationMoved, Fact, ReleaseStarted, RequestRefused
 from ykactor.core.messages.submissions import Administration, MoveApplication, Submission, TerminateApplication
+from ykactor.core.planner.planner import Budget
 from ykactor.core.values.ids import ApplicationID
-from ykactor.wire.si.responses import decision_log
+from ykactor.wire.decision_log import decision_log
+
+SEEDS = seeds(60)
 
 
 class Administered(World):
     """A history with administrators; the same seed draws the same requests."""
 
-    def play_with(self, seed: int, batches) -> bytes:
+    def play_with(self, seed: int, batches) -> list[Fact]:
         rng = random.Random(seed)
         for batch in batches:
             self.intake(batch.at_ns, batch.submissions)
@@ -31,7 +36,7 @@ class Administered(World):
                 if rng.random() < 0.5:
                     self.settle(batch.at_ns)
             self.settle(batch.at_ns)
-        return decision_log(self.facts)
+        return self.facts
 
     def ask_for(self, now_ns: int, request: Administration) -> None:
         """Everything holds at once after the request; nothing is different after a refusal."""
@@ -51,23 +56,24 @@ def draw_request(rng: random.Random, queues: list[str]) -> Administration:
     return MoveApplication(application_id, rng.choice(queues), who)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@cache
+def administered(seed: int, budget: Budget) -> list[Fact]:
+    """What is decided in one history."""
+    history = draw_history(seed)
+    return Administered(history.config, budget).play_with(seed, history.batches)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_nothing_drifts(seed: int) -> None:
     """Asks, releases, timers, nodes, reloads, moves and terminations in any order: all invariants hold after every step."""
-    history = draw_history(seed)
-    log = Administered(history.config, ONE_BY_ONE).play_with(seed, history.batches)
-    assert Administered(history.config, SMALL).play_with(seed, history.batches) == log
-    assert Administered(history.config, LARGE).play_with(seed, history.batches) == log
+    log = decision_log(administered(seed, LARGE))
+    assert decision_log(administered(seed, ONE_BY_ONE)) == log
+    assert decision_log(administered(seed, SMALL)) == log
 
 
 def test_the_histories_do_both() -> None:
     """The requests drawn above are carried out and refused, each a good number of times."""
-    facts = []
-    for seed in range(60):
-        history = draw_history(seed)
-        it = Administered(history.config, LARGE)
-        it.play_with(seed, history.batches)
-        facts += it.facts
+    facts = [fact for seed in SEEDS for fact in administered(seed, LARGE)]
     assert sum(isinstance(fact, ApplicationMoved) for fact in facts) > 100
     assert sum(isinstance(fact, RequestRefused) for fact in facts) > 100
 
@@ -113,23 +119,23 @@ def draw_gang_step(rng: random.Random, number: int) -> Submission:
     return node("n2", vcore=20)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(60))
 def test_gangs_move_and_end(seed: int) -> None:
     """Gangs in every state are moved and ended while confirmations are lost, repeated and of the wrong kind."""
     rng = random.Random(seed)
-    it = world(draw_tree(rng), [node("n1", vcore=20), node("n2", vcore=20)], confirms=False)
+    world = make_world(draw_tree(rng), [node("n1", vcore=20), node("n2", vcore=20)], confirms=False)
     told = 0
     for number in range(1, 80):
-        it.send(draw_gang_step(rng, number), at=it.now_ns / S_NS + rng.choice((0, 0, 0, 1, 31)))
+        world.send(draw_gang_step(rng, number), at=world.now_ns / S_NS + rng.choice((0, 0, 0, 1, 31)))
         if rng.random() < 0.4:
-            it.administer(draw_gang_request(rng))
-        started = [fact for fact in it.facts[told:] if isinstance(fact, ReleaseStarted)]
-        told = len(it.facts)
+            world.administer(draw_gang_request(rng))
+        started = [fact for fact in world.facts[told:] if isinstance(fact, ReleaseStarted)]
+        told = len(world.facts)
         for fact in started:
             for _ in range(rng.choice((0, 1, 1, 2))):
                 kind = rng.choice((fact.termination_type, fact.termination_type, "STOPPED_BY_RM"))
-                it.send(release(fact.ask.spec.allocation_key, fact.ask.spec.application_id, kind))
-    assert any(isinstance(fact, ApplicationMoved) for fact in it.facts)
+                world.send(release(fact.ask.spec.allocation_key, fact.ask.spec.application_id, kind))
+    assert any(isinstance(fact, ApplicationMoved) for fact in world.facts)
 
 
 def draw_gang_request(rng: random.Random) -> Administration:

@@ -7,6 +7,7 @@ import pytest
 import trio
 import trio.testing
 from checked import LARGE, ONE_BY_ONE, SMALL
+from seeds import seeds
 from world import S_NS, answer, answering, app, ask, forget, load, node, queue, release, tree
 
 from ykactor.actors.clock import Clock
@@ -40,12 +41,15 @@ class Talk:
 
     def history(self):
         at_s = 0
-        yield at_s, [
-            *(node(name, vcore=4) for name in NODES[:6]),
-            app("app-1", "root.a"),
-            app("app-2", "root.b"),
-            app("gang", "root.g", placeholders={"vcore": 3}),
-        ]
+        yield (
+            at_s,
+            [
+                *(node(name, vcore=4) for name in NODES[:6]),
+                app("app-1", "root.a"),
+                app("app-2", "root.b"),
+                app("gang", "root.g", placeholders={"vcore": 3}),
+            ],
+        )
         for _ in range(STEPS):
             at_s += self.rng.choice((0, 1, 1, 2, 9, 11, 40))
             yield at_s, [said for _ in range(self.rng.randint(1, 4)) for said in self.word()]
@@ -90,12 +94,12 @@ class Law:
 
     def see(self, facts):
         self.facts += facts
-        for it in facts:
-            match it:
+        for decision in facts:
+            match decision:
                 case PredicateAnswered():
-                    place = it.predicate, it.allocate, it.node_id
+                    place = decision.predicate, decision.allocate, decision.node_id
                     self.allowed -= {place}
-                    self.allowed |= set() if it.error else {place}
+                    self.allowed |= set() if decision.error else {place}
                 case PredicatesForgotten(_, predicate, node_id):
                     covered = {p for p in self.allowed if predicate in ("", p[0]) and node_id in ("", p[2])}
                     self.allowed -= covered
@@ -118,7 +122,7 @@ def played(seed, budget=LARGE):
     return direct, law
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(30))
 def test_only_where_it_may_and_at_once(seed):
     """Nothing runs where it may not; and looking at everything anew finds nothing to do: no answer and no silence is missed."""
     direct, law = played(seed, (LARGE, SMALL, ONE_BY_ONE)[seed % 3])
@@ -137,7 +141,7 @@ def look_anew(direct, law, now_ns):
     assert law.facts[before:] == []
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_actors_decide_the_same(seed):
     """What is decided depends on what was said and when, not on how tasks run: the questions are the same, too."""
     _, law = played(seed)

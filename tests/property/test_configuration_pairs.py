@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from checked import ONE_BY_ONE, World
 from histories import S_NS, Batch, draw_change
+from seeds import seeds
 
 from ykactor.core.config.model import PartitionConfig, QueueConfig
 from ykactor.core.inspection.snapshot import partition_state
@@ -29,7 +30,9 @@ def everything(world: World) -> dict[str, object]:
         "queues": {path: (id(queue), queue.config, queue.state) for path, queue in registry.queues.items()},
         "applications": dict(registry.applications),
         "accounts": {path: (id(account), account.config) for path, account in state.tree.nodes.items()},
-        "trackers": {key: (id(it), it.holders_count, list(it.applications)) for key, it in state.trackers.held.items()},
+        "trackers": {
+            key: (id(entry), entry.holders_count, list(entry.applications)) for key, entry in state.trackers.held.items()
+        },
         "cleaning": world.core.timers.cleaning_ns,
     }
 
@@ -93,7 +96,7 @@ def assert_in_force(world: World, config: PartitionConfig) -> None:
         assert account.is_leaf is isinstance(queue, LeafCore)
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", seeds(200))
 def test_any_configuration_after_any_other(seed: int) -> None:
     """A configuration is refused and nothing changes, or it is in force in every part, nothing that runs is stopped, and every
     later decision is the one of the reference. Back under the old one, and with all applications gone, the tree is the old one.

@@ -6,6 +6,7 @@ import pytest
 import trio
 from checked import LARGE, ONE_BY_ONE
 from ganghistories import APPLICATIONS, NODES, S_NS, ResourceManager
+from seeds import seeds
 from world import load, node, release, remove
 
 from ykactor.core.inspection.invariants import violations
@@ -43,8 +44,8 @@ from ykactor.core.values.resources import Resource, fits
 from ykactor.sim.direct import DirectPartition
 from ykactor.sim.simulator import simulate, simulate_directly
 from ykactor.wire import scenario
+from ykactor.wire.decision_log import decision_log
 from ykactor.wire.si import messages as si
-from ykactor.wire.si.responses import decision_log
 
 STEPS = 40
 ON_THE_WAY_OUT = (ApplicationState.FAILING, ApplicationState.RESUMING, ApplicationState.COMPLETING)
@@ -63,8 +64,8 @@ class Watch:
         self.gone: tuple[Ask, str | None] | None = None
 
     def see(self, facts: list[Fact]) -> None:
-        for it in facts:
-            match it:
+        for decision in facts:
+            match decision:
                 case ReleaseStarted(termination_type=termination_type, message=message, ask=ask) if termination_type == REPLACED:
                     self._promise(ask, message.removeprefix("replacing allocationKey: "))
                 case AskAdded(ask=ask) | AskResized(after=ask) | AllocationResized(after=ask) if ask.spec.placeholder:
@@ -81,7 +82,7 @@ class Watch:
                 case ApplicationLeft(application_id=name):
                     self.open.pop(name, None)
                     self.promised.pop(name, None)
-            if not isinstance(it, Released | AskRemoved | ApplicationChanged):  # who takes the place does so at once
+            if not isinstance(decision, Released | AskRemoved | ApplicationChanged):  # who takes the place does so at once
                 self.gone = None
 
     def _promise(self, holder: Ask, real: str) -> None:
@@ -94,7 +95,7 @@ class Watch:
         name, key, group = real.spec.application_id, real.spec.allocation_key, real.spec.task_group_name
         holder, taker = self.gone or (None, None)
         if holder is None or holder.spec.application_id != name or taker != key:
-            waiting = [it for it, ask in self.open.get(name, {}).items() if ask.spec.task_group_name == group]
+            waiting = [entry for entry, ask in self.open.get(name, {}).items() if ask.spec.task_group_name == group]
             assert not waiting, f"{key} runs while {waiting} of its group {group} are open (GA-13)"
         else:
             assert fits(holder.spec.resource, real.spec.resource), f"{key} takes more than its placeholder held (GA-33)"
@@ -174,12 +175,12 @@ def _must_end(application: Application, real: Ask) -> bool:
     return application.state is ApplicationState.FAILING and real.spec.node_id is None
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", seeds(150))
 def test_laws(seed: int) -> None:
     """After every step all invariants and laws hold; then everything ends, and nothing is left of it."""
     session = Session(seed).play()
     session.wind_up()
-    assert [it.application_id for it in session.applications() if not _may_wait(it)] == []
+    assert [application.application_id for application in session.applications() if not _may_wait(application)] == []
     session.say([remove(name) for name in APPLICATIONS])
     assert_empty(session)
 
@@ -202,7 +203,7 @@ def _may_wait(application: Application) -> bool:
     return False
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", seeds(100))
 def test_removal_in_the_middle(seed: int) -> None:
     """Whatever is under way, nothing is left of applications that are removed (AP-84); late answers are ignored."""
     session = Session(1000 + seed).play()
@@ -227,7 +228,7 @@ def assert_empty(session: Session) -> None:
         assert not account.accepted
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", seeds(100))
 def test_never_above_what_is_allowed(seed: int) -> None:
     """Who asks for nothing that limits do not hold for never gets more than they allow: quotas, users, nodes."""
     session = Session(2000 + seed, is_modest=True).play()
@@ -235,7 +236,7 @@ def test_never_above_what_is_allowed(seed: int) -> None:
         assert fits(tracker.limit or {}, tracker.allocated) or tracker.limit is None
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", seeds(100))
 def test_the_budget_changes_nothing(seed: int) -> None:
     """One placement per cycle or as many as there are: with answers at once every decision is the same."""
     logs = [decision_log(Session(3000 + seed, budget, confirms=True).play().facts) for budget in (ONE_BY_ONE, LARGE)]
@@ -255,7 +256,7 @@ class StubbornNode(NodeCore):
         return super().on_place_batch(command)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(60))
 def test_refusals(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a node refuses leaves no trace in a gang either."""
     monkeypatch.setattr(cluster_module, "NodeCore", StubbornNode)
@@ -269,7 +270,10 @@ def told(seed: int) -> scenario.Scenario:
     """One history as a scenario file would have it, confirmed by the simulator."""
     session = Session(seed, confirms=True, is_modest=True).play(25)
     messages = [
-        scenario.TimedRequest(at_ns / S_NS, request) for at_ns, said in session.said for it in said for request in _requests(it)
+        scenario.TimedRequest(at_ns / S_NS, request)
+        for at_ns, said in session.said
+        for submission in said
+        for request in _requests(submission)
     ]
     return scenario.Scenario(f"gangs-{seed}", session.manager.text, session.manager.now_ns / S_NS + 1000, messages=messages)
 
@@ -310,7 +314,7 @@ def _wire(resource: Resource | None) -> si.WireResource | None:
     return None if resource is None else dict(resource)
 
 
-@pytest.mark.parametrize("seed", range(5001, 5004))
+@pytest.mark.parametrize("seed", seeds(3, 5001))
 def test_actors_agree_with_the_plain_loop(seed: int) -> None:
     """Whatever order trio runs its tasks in, replacements and timeouts come out the same, byte for byte."""
     story = told(seed)

@@ -13,6 +13,7 @@ import pytest
 from checked import World
 from histories import draw_history
 from msgspec import structs
+from seeds import seeds
 from test_gangs import Session, live
 from world import configure, foreign, queue, reset, tree
 
@@ -192,7 +193,7 @@ class Recovery:
         assert violations(self.partition.core, self.partition.scheduler) == []
 
     def say(self, submissions: list[Submission]) -> None:
-        self.partition.intake(self.now_ns, [self.books.say(it) for it in submissions])
+        self.partition.intake(self.now_ns, [self.books.say(submission) for submission in submissions])
         facts, self._heard = self._facts[self._heard :], len(self._facts)
         for message in responses(facts, "default"):
             self.books.hear(message)
@@ -213,7 +214,7 @@ class Recovery:
                 if rng.random() < 0.3:
                     self.confirm(rng.randint(0, len(books.owed)))
                 self.now_ns += rng.choice((0, 0, 0, 1, 6)) * S_NS
-            books.to_say = [it for it in books.to_say if self._may_succeed(it)]
+            books.to_say = [submission for submission in books.to_say if self._may_succeed(submission)]
         return self
 
     def _may_succeed(self, submission: Submission) -> bool:
@@ -233,9 +234,9 @@ class Recovery:
         return self
 
 
-def check_books(it: Recovery) -> None:
+def check_books(recovery: Recovery) -> None:
     """The scheduler's accounts, all of them, are a fresh count of the resource manager's books."""
-    books, core, scheduler = it.books, it.partition.core, it.partition.scheduler
+    books, core, scheduler = recovery.books, recovery.partition.core, recovery.partition.scheduler
     assert violations(core, scheduler) == []
     applications = live(core)
     assert {application.application_id: application.queue for application in applications} == books.queues
@@ -269,29 +270,29 @@ BOTH = pytest.mark.parametrize("gangs", [True, False], ids=["gangs", "mixture"])
 
 
 @BOTH
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", seeds(100))
 def test_in_any_order(seed: int, gangs: bool) -> None:
     """Nothing is buffered, nothing counts twice, nothing is placed twice, and in the end the books agree (SC-144, SC-145)."""
     check_books(Recovery(6000 + seed, gangs=gangs).report(in_order=False).settle())
 
 
 @BOTH
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(60))
 def test_in_the_order_that_is_asked_for(seed: int, gangs: bool) -> None:
     """Nothing is refused but applications that have no queue any more, and what belongs to them; the books agree (SC-144)."""
-    it = Recovery(7000 + seed, gangs=gangs)
-    check_books(it.report(in_order=True).settle())
-    assert [task for task in it.books.refused if task[0] in it.books.queues] == []
-    forced = {entry.application_id for entry in it.cluster if isinstance(entry, AddApplication) and entry.tags == FORCED}
-    assert forced <= it.books.queues.keys() | it.books.ended
+    recovery = Recovery(7000 + seed, gangs=gangs)
+    check_books(recovery.report(in_order=True).settle())
+    assert [task for task in recovery.books.refused if task[0] in recovery.books.queues] == []
+    forced = {entry.application_id for entry in recovery.cluster if isinstance(entry, AddApplication) and entry.tags == FORCED}
+    assert forced <= recovery.books.queues.keys() | recovery.books.ended
 
 
 @BOTH
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(60))
 def test_twice(seed: int, gangs: bool) -> None:
     """A second loss of the session in the middle of the report leaves nothing behind either (SC-141)."""
-    it = Recovery(8000 + seed, gangs=gangs)
-    half = it.cluster[: len(it.cluster) // 2]
-    it.partition.intake(it.now_ns, it.rng.sample(half, len(half)))
-    it.lose()
-    check_books(it.report(in_order=it.rng.random() < 0.5).settle())
+    recovery = Recovery(8000 + seed, gangs=gangs)
+    half = recovery.cluster[: len(recovery.cluster) // 2]
+    recovery.partition.intake(recovery.now_ns, recovery.rng.sample(half, len(half)))
+    recovery.lose()
+    check_books(recovery.report(in_order=recovery.rng.random() < 0.5).settle())

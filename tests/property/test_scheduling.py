@@ -9,6 +9,7 @@ from checked import LARGE, ONE_BY_ONE, SMALL, World, check_history
 from histories import S_NS, Batch, History, draw_history
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from seeds import seeds
 
 from ykactor.core.config.model import AccessList, Limit, PartitionConfig, QueueConfig, QueueProperties, SchedulerConfig
 from ykactor.core.inspection.invariants import violations
@@ -53,7 +54,9 @@ def small_scans(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
 def session(seed: int, **sizes: float) -> History:
     """A well-meant session of ``sim.generate``; what comes at one instant comes as one batch."""
     scenario = generate(seed, **sizes)
-    batches = [Batch(it.at_ns, [entry for step in it.steps for entry in submissions(step)]) for it in instants(scenario)]
+    batches = [
+        Batch(instant.at_ns, [entry for step in instant.steps for entry in submissions(step)]) for instant in instants(scenario)
+    ]
     return History(queuefile.load(scenario.config).partitions[0], batches)
 
 
@@ -66,7 +69,7 @@ def submissions(step: Work | SchedulerConfig) -> list[Submission]:
 # ---- generated histories
 
 
-@settings(max_examples=250, deadline=None, derandomize=True)
+@settings(max_examples=len(seeds(150)))
 @given(
     seed=st.integers(0, 10**6),
     queues=st.integers(1, 20),
@@ -84,20 +87,20 @@ def test_sessions(**sizes: int) -> None:
     check_history(session(**sizes))
 
 
-@pytest.mark.parametrize("seed", range(400))
+@pytest.mark.parametrize("seed", seeds(250))
 def test_nasty_histories(seed: int, small_scans: Callable[[bool], None]) -> None:
     """The same for histories made of ties, extremes and batches that contradict themselves, with and without node heaps."""
     small_scans(seed % 2 == 0)
     check_history(draw_history(seed))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_many_nodes(seed: int) -> None:
     """The same where the node index has more nodes than it scans."""
     check_history(session(seed, queues=5, nodes=150, applications=10, asks=300, churn=0.5, reloads=1))
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(60))
 def test_the_planner_never_leads_above_max(seed: int) -> None:
     """Without recovered allocations, resizes, other limits and shrinking clusters no queue ever uses more than its max."""
     history = draw_history(seed)
@@ -143,7 +146,7 @@ def stubborn_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster_module, "NodeCore", StubbornNode)
 
 
-@pytest.mark.parametrize("seed", range(80))
+@pytest.mark.parametrize("seed", seeds(80))
 @pytest.mark.parametrize("budget", [ONE_BY_ONE, SMALL, LARGE], ids=["one by one", "small", "large"])
 @pytest.mark.usefixtures("stubborn_nodes")
 def test_refusals_leave_no_trace(seed: int, budget: Budget) -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from ykactor.core.nodes.predicates import NO_ANSWER
 from ykactor.sim.simulator import simulate, simulate_directly
+from ykactor.wire.decision_log import decision_lines
 from ykactor.wire.scenario import load
-from ykactor.wire.si.responses import decision_lines
 
 STORY = """\
 name: answers

@@ -23,7 +23,7 @@ from ykactor.sim.direct import DirectPartition, DirectPartitions
 from ykactor.sim.script import Work, addressed, instants
 from ykactor.sim.simulator import play
 from ykactor.wire import queuefile, scenario
-from ykactor.wire.si.responses import decision_lines
+from ykactor.wire.decision_log import decision_lines
 
 RECORDINGS = Path(__file__).resolve().parents[3] / "shared" / "conformance"
 #: What this release claims to decide alike.
@@ -42,11 +42,7 @@ ACCIDENTS = {
     "m-invalid/invalid-dab86": "PR-66: the original does not re-score a node when foreign use changes",
 }
 
-CASES = sorted(
-    path.parent
-    for path in RECORDINGS.glob("*/*/scenario.json")
-    if path.parent.parent.name.startswith(FAMILIES)
-)
+CASES = sorted(path.parent for path in RECORDINGS.glob("*/*/scenario.json") if path.parent.parent.name.startswith(FAMILIES))
 pytestmark = pytest.mark.skipif(not CASES, reason="no recordings beside the checkout")
 
 
@@ -76,10 +72,10 @@ def simulate(path: Path) -> tuple[list[dict[str, object]], dict[str, object]]:
 
     def admit(work: Work, known: list[PartitionName], at_ns: int) -> Work:
         routed, refused = addressed(work, known, at_ns)
-        for it in refused:
-            facts.append(it)
-            if isinstance(it, ApplicationRejected):
-                turned_away[it.application_id] = {"state": "Rejected"}
+        for rejection in refused:
+            facts.append(rejection)
+            if isinstance(rejection, ApplicationRejected):
+                turned_away[rejection.application_id] = {"state": "Rejected"}
         return routed
 
     config = queuefile.load(story.config)
@@ -94,7 +90,7 @@ def simulate(path: Path) -> tuple[list[dict[str, object]], dict[str, object]]:
     (part,) = direct.partitions.values()
     final = final_state(part.core, part.scheduler.state)
     final["applications"] = turned_away | final["applications"]
-    return [line for it in facts for line in decision_lines(it)], final
+    return [line for decision in facts for line in decision_lines(decision)], final
 
 
 @pytest.mark.parametrize("folder", CASES, ids=lambda folder: f"{folder.parent.name}/{folder.name}")

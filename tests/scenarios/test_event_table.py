@@ -18,6 +18,7 @@ from world import (
     configure,
     foreign,
     limit,
+    make_world,
     move,
     node,
     queue,
@@ -26,7 +27,6 @@ from world import (
     template,
     terminate,
     tree,
-    world,
 )
 
 import ykactor
@@ -75,7 +75,7 @@ def of_request(key: str, message: str, resource: dict[str, int], application: st
     return "REQUEST", key, "NONE", "DETAILS_NONE", application, message, resource
 
 
-def records(it: World, start: int = 0) -> list[Record]:
+def records(world: World, start: int = 0) -> list[Record]:
     """Everything that was told since the ``start``-th fact, in order."""
     return [
         (
@@ -87,7 +87,7 @@ def records(it: World, start: int = 0) -> list[Record]:
             record.message,
             record.resource,
         )
-        for fact in it.facts[start:]
+        for fact in world.facts[start:]
         for record in events(fact, "default", 1)
     ]
 
@@ -99,10 +99,10 @@ def played(text: str, *steps: tuple[float, Submission]) -> Scenario:
     """One node of 4 and these submissions at their seconds."""
 
     def play() -> World:
-        it = world(text, [N1])
+        world = make_world(text, [N1])
         for at, submission in steps:
-            it.send(submission, at=at)
-        return it
+            world.send(submission, at=at)
+        return world
 
     return play
 
@@ -156,16 +156,14 @@ PREEMPTS = (
 
 def ends_victim_itself() -> World:
     """The resource manager releases a preempted task as if it wished so."""
-    it = world(CONTENDED, [N1], confirms=False)
+    world = make_world(CONTENDED, [N1], confirms=False)
     for at, submission in CONTENTION:
-        it.send(submission, at=at)
-    it.send(release("t2"))
-    return it
+        world.send(submission, at=at)
+    world.send(release("t2"))
+    return world
 
 
-no_victim = on_plain(
-    app("app-2"), ask("u1", "app-2", vcore=4, priority=1), APP, ask("t1", "app-1", vcore=4, requires="n1")
-)
+no_victim = on_plain(app("app-2"), ask("u1", "app-2", vcore=4, priority=1), APP, ask("t1", "app-1", vcore=4, requires="n1"))
 
 
 def over_quota(vcore: int) -> str:
@@ -184,52 +182,54 @@ refused = on_plain(answering(True), *answer("gpu", "n1", no="no gpu"), APP, ask(
 
 def reserves() -> World:
     """Two nodes of 4 run 3 each; 2 more fit in the cluster but on no node, until t1 ends (SC-50 to SC-54, row 4 of 6.3)."""
-    it = world(PLAIN, [N1, node("n2", vcore=4)])
-    it.send(APP, ask("t1", "app-1", vcore=3), ask("t2", "app-1", vcore=3), ask("t3", "app-1", vcore=2))
-    it.wait(5)
-    it.send(release("t1"), at=6)
-    return it
+    world = make_world(PLAIN, [N1, node("n2", vcore=4)])
+    world.send(APP, ask("t1", "app-1", vcore=3), ask("t2", "app-1", vcore=3), ask("t3", "app-1", vcore=2))
+    world.wait(5)
+    world.send(release("t1"), at=6)
+    return world
 
 
 def loses_partition() -> World:
-    it = world(PLAIN, [N1])
-    it.send(APP, T1)
-    it.direct.ingest(it.now_ns, [RemovePartition()])
-    return it
+    world = make_world(PLAIN, [N1])
+    world.send(APP, T1)
+    world.direct.ingest(world.now_ns, [RemovePartition()])
+    return world
 
 
 def drains_queue() -> World:
     """A managed queue leaves the configuration, and a dynamic one its last application."""
     text = tree(queue("a"), queue("b"), placementrules=[{"name": "provided", "create": True}])
-    it = world(text, [N1])
-    it.send(app("app-1", "root.new"))
-    it.send(remove("app-1"), configure(tree(queue("a"), placementrules=[{"name": "provided", "create": True}])))
-    it.wait(30)
-    return it
+    world = make_world(text, [N1])
+    world.send(app("app-1", "root.new"))
+    world.send(remove("app-1"), configure(tree(queue("a"), placementrules=[{"name": "provided", "create": True}])))
+    world.wait(30)
+    return world
 
 
 def configured(*texts: str) -> Scenario:
     def play() -> World:
-        it = world(texts[0])
+        world = make_world(texts[0])
         for text in texts[1:]:
-            it.send(configure(text))
-        return it
+            world.send(configure(text))
+        return world
 
     return play
 
 
 def quotas_by_template() -> World:
     parent = queue("p", parent=True, childtemplate=template(max={"vcore": 2}, guaranteed={"vcore": 1}))
-    it = world(tree(parent, placementrules=[{"name": "provided", "create": True}]))
-    it.send(app("app-1", "root.p.new"))
-    return it
+    world = make_world(tree(parent, placementrules=[{"name": "provided", "create": True}]))
+    world.send(app("app-1", "root.p.new"))
+    return world
 
 
 def held_by(**limits: object) -> Scenario:
     """app-1 waits until app-0, which runs, has ended."""
     text = tree(queue("a", **limits))
     first = [app("app-0"), ask("t0", "app-0", vcore=1), APP, T1]
-    return played(text, *((0, it) for it in first), (1, N1), (2, ask("t2", "app-1", vcore=1)), (3, remove("app-0")))
+    return played(
+        text, *((0, submission) for submission in first), (1, N1), (2, ask("t2", "app-1", vcore=1)), (3, remove("app-0"))
+    )
 
 
 LIMITED = tree(queue("a", max={"vcore": 1}))
@@ -244,17 +244,17 @@ counts_group = on_plain(app("app-1", groups=("dev",)), T1, release("t1"), remove
 
 
 def resizes() -> World:
-    it = runs()
-    it.send(ask("t1", "app-1", vcore=3))
-    it.send(ask("t1", "app-1", vcore=1))
-    return it
+    world = runs()
+    world.send(ask("t1", "app-1", vcore=3))
+    world.send(ask("t1", "app-1", vcore=1))
+    return world
 
 
 def moves() -> World:
-    it = world(tree(queue("a"), queue("b")), [N1])
-    it.send(APP, T1)
-    assert it.administer(move("app-1", "root.b")) == ""
-    return it
+    world = make_world(tree(queue("a"), queue("b")), [N1])
+    world.send(APP, T1)
+    assert world.administer(move("app-1", "root.b")) == ""
+    return world
 
 
 def ended_by(termination_type: str) -> Scenario:
@@ -262,9 +262,9 @@ def ended_by(termination_type: str) -> Scenario:
 
 
 def administrated() -> World:
-    it = waits()
-    assert it.administer(terminate("app-1")) == ""
-    return it
+    world = waits()
+    assert world.administer(terminate("app-1")) == ""
+    return world
 
 
 # ---- the table
@@ -281,7 +281,7 @@ ROWS: dict[tuple[str, str], list[Case]] = {
         (rejected, [of_app("ADD", "APP_NEW")]),
     ],
     ("APP", "state entered"): [
-        (ends, [of_state(f"APP_{it}") for it in ("ACCEPTED", "STARTING", "RUNNING", "COMPLETING", "COMPLETED")]),
+        (ends, [of_state(f"APP_{name}") for name in ("ACCEPTED", "STARTING", "RUNNING", "COMPLETING", "COMPLETED")]),
         (hard, [of_state("APP_FAILING", "ResourceReservationTimeout"), of_state("APP_FAILED")]),
         (soft, [of_state("APP_RESUMING", "ResourceReservationTimeout")]),
         (overruns, [of_state("APP_FAILING", "ExecutionTimeout")]),
@@ -394,7 +394,7 @@ ROWS: dict[tuple[str, str], list[Case]] = {
     ("NODE", "foreign usage changed"): [
         (
             on_plain(foreign("f1", "n1", vcore=1), foreign("f1", "n1", vcore=2), release("f1", "")),
-            [of_node("SET", "NODE_OCCUPIED", resource=it) for it in (ONE, TWO, {})],
+            [of_node("SET", "NODE_OCCUPIED", resource=amount) for amount in (ONE, TWO, {})],
         ),
     ],
     ("NODE", "node reserved"): [(reserves, [of_node("ADD", "NODE_RESERVATION", "t3", TWO)])],
@@ -422,7 +422,7 @@ ROWS: dict[tuple[str, str], list[Case]] = {
         (runs, [of_queue("root", "SET", "QUEUE_MAX", resource=FOUR)]),
         (
             configured(LIMITED, ENLARGED, ENLARGED, PLAIN),
-            [of_queue("root.a", "SET", "QUEUE_MAX", resource=it) for it in (ONE, {"vcore": 3}, None)],
+            [of_queue("root.a", "SET", "QUEUE_MAX", resource=amount) for amount in (ONE, {"vcore": 3}, None)],
         ),
         (quotas_by_template, [of_queue("root.p.new", "SET", "QUEUE_MAX", resource=TWO)]),
     ],
@@ -451,12 +451,12 @@ ROWS: dict[tuple[str, str], list[Case]] = {
         (moves, [of_name("alice", "ADD", "UG_USER_RESOURCE", "root.b", ONE)]),
     ],
     ("USERGROUP", "a user uses less"): [
-        (ends, [of_name("alice", "REMOVE", "UG_USER_RESOURCE", "root.a", it) for it in (ONE, TWO)]),
+        (ends, [of_name("alice", "REMOVE", "UG_USER_RESOURCE", "root.a", amount) for amount in (ONE, TWO)]),
         (resizes, [of_name("alice", "REMOVE", "UG_USER_RESOURCE", "root.a", TWO)]),
         (moves, [of_name("alice", "REMOVE", "UG_USER_RESOURCE", "root.a", ONE)]),
     ],
     ("USERGROUP", "a group uses more or less"): [
-        (counts_group, [of_name("dev", it, "UG_GROUP_RESOURCE", "root.a", ONE) for it in ("ADD", "REMOVE")]),
+        (counts_group, [of_name("dev", name, "UG_GROUP_RESOURCE", "root.a", ONE) for name in ("ADD", "REMOVE")]),
     ],
     ("USERGROUP", "limit set, also by the first application under a * limit"): [
         (configured(GROUPS), [of_name("dev", "SET", "UG_GROUP_LIMIT", "root.a")]),
@@ -485,9 +485,7 @@ ROWS: dict[tuple[str, str], list[Case]] = {
 }
 
 CASES = [
-    pytest.param(*case, id=f"{kind}: {when} {number}")
-    for (kind, when), row in ROWS.items()
-    for number, case in enumerate(row, 1)
+    pytest.param(*case, id=f"{kind}: {when} {number}") for (kind, when), row in ROWS.items() for number, case in enumerate(row, 1)
 ]
 
 
@@ -498,7 +496,7 @@ def test_row(scenario: Scenario, expected: list[Record]) -> None:
     The cause of an end is the type of the release, whatever the scheduler asked for (EV-13).
     """
     found = records(scenario())
-    assert [(found.count(it), it) for it in expected] == [(1, it) for it in expected]
+    assert [(found.count(record), record) for record in expected] == [(1, record) for record in expected]
 
 
 def test_every_row_has_a_scenario() -> None:
@@ -508,8 +506,8 @@ def test_every_row_has_a_scenario() -> None:
 
 def test_nothing_else_is_told() -> None:
     """Whatever type, change and detail a scenario produces is in the table (EV-2)."""
-    rows = {(it[0], it[2], it[3]) for row in ROWS.values() for _, expected in row for it in expected}
-    told = {(it[0], it[2], it[3]) for row in ROWS.values() for scenario, _ in row for it in records(scenario())}
+    rows = {(record[0], record[2], record[3]) for row in ROWS.values() for _, expected in row for record in expected}
+    told = {(record[0], record[2], record[3]) for row in ROWS.values() for scenario, _ in row for record in records(scenario())}
     assert told == rows
 
 

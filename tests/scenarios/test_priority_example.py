@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 
 import pytest
-from world import World, app, ask, load, node, priorities_of, world
+from world import World, app, ask, load, make_world, node, priorities_of
 
 from ykactor.core.inspection.snapshot import final_state
 from ykactor.core.messages.facts import Allocated
@@ -19,7 +19,7 @@ from ykactor.core.turn.scheduler import SchedulerCore
 CONFIG = (Path(__file__).resolve().parents[2] / "config" / "priorities.yaml").read_text()
 
 #: Short name -> path.
-QUEUES = {it.path.rpartition(".")[2]: it.path for it in walk(load(CONFIG).root)}
+QUEUES = {node.path.rpartition(".")[2]: node.path for node in walk(load(CONFIG).root)}
 #: The priorities of the asks in each leaf.
 ASKS = {
     "system-normal": [10, 2],
@@ -56,7 +56,7 @@ ALL_AT_ONCE = node("n1", vcore=100_000)
 def submitted(leaves: list[str]) -> list[Submission]:
     """One application for each leaf, all asks equal in size."""
     applications = [app(leaf, QUEUES[leaf]) for leaf in leaves]
-    return applications + [ask(f"P{it}", leaf, priority=it, vcore=1000) for leaf in leaves for it in ASKS[leaf]]
+    return applications + [ask(f"P{priority}", leaf, priority=priority, vcore=1000) for leaf in leaves for priority in ASKS[leaf]]
 
 
 class Stepped:
@@ -64,12 +64,12 @@ class Stepped:
 
     def __init__(self, config: str, submissions: list[Submission] | None = None) -> None:
         self.priorities: list[dict[str, int | None]] = []
-        self.it: World = world(config, placements_max=1, after_step=self._look)
-        self.it.given(*(submissions or submitted(list(ASKS))))  # without a node nothing can be placed yet
+        self.world: World = make_world(config, placements_max=1, after_step=self._look)
+        self.world.given(*(submissions or submitted(list(ASKS))))  # without a node nothing can be placed yet
         self.initially = self.priorities[-1]
         self.priorities.clear()
-        self.it.send(ALL_AT_ONCE)
-        allocated = [it.ask.spec for it in self.it.facts if isinstance(it, Allocated)]
+        self.world.send(ALL_AT_ONCE)
+        allocated = [decision.ask.spec for decision in self.world.facts if isinstance(decision, Allocated)]
         self.order = [(spec.application_id, spec.allocation_key) for spec in allocated]
 
     def _look(self, core: PartitionCore, scheduler: SchedulerCore) -> None:
@@ -98,10 +98,10 @@ def test_the_eleven_steps(leaves: list[str]) -> None:
 
 def test_one_cycle_decides_as_eleven_do() -> None:
     """How many decisions share a cycle changes nothing (PR-25: every step begins at root with fresh values)."""
-    it = world(CONFIG)
-    it.given(*submitted(list(ASKS)))
-    it.send(ALL_AT_ONCE)
-    assert it.placed() == [key for _, key in ORDER]
+    world = make_world(CONFIG)
+    world.given(*submitted(list(ASKS)))
+    world.send(ALL_AT_ONCE)
+    assert world.placed() == [key for _, key in ORDER]
 
 
 # ---- variants

@@ -74,7 +74,7 @@ def test_file_is_needed_otherwise() -> None:
     assert "Missing argument 'FILE'" in err
 
 
-@pytest.mark.parametrize(("content", "message"), [(None, "cannot be read"), (b"\xff\xfe", "is not UTF-8 text")])
+@pytest.mark.parametrize(("content", "message"), [(None, "cannot be read"), (b"\xff\xfe", "not UTF-8 text")])
 def test_unreadable(tmp_path: Path, content: bytes | None, message: str) -> None:
     """A file that is not there or is no text is one clear line and exit code 1."""
     path = tmp_path / "q.yaml"

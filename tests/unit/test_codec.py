@@ -46,7 +46,7 @@ MESSAGES = [
 
 
 def mistake(body: object, encoding: Encoding = JSON) -> ProtocolError:
-    """What ``decode_request`` says about ``body``: bytes as they are, anything else as JSON."""
+    """The error of ``decode_request`` for ``body``: bytes as they are, anything else as JSON."""
     with pytest.raises(ProtocolError) as caught:
         encoding.decode_request(body if isinstance(body, bytes) else json.dumps(body).encode())
     return caught.value
@@ -77,7 +77,7 @@ def test_names_are_the_scheduler_interfaces():
 
 
 def test_responses_and_feed_messages_survive_both_encodings():
-    """What the daemon sends can be read by a client in both encodings; unknown fields of it do not matter."""
+    """A client can decode the daemon's messages in both encodings; it ignores unknown fields."""
     responses = [
         si.RegisterResourceManagerResponse(sequence=1),
         si.NodeResponse(sequence=2, accepted=[si.AcceptedNode(node_id="n1")]),
@@ -152,14 +152,14 @@ QUANTITY = "allocations[0].resourcePerAlloc.vcore"
     ],
 )
 def test_mistakes_have_a_code_and_a_path(body, code, path, words):
-    """Every kind of mistake is told by its code, the path of the offending field (mapping keys named), found and expected."""
+    """An error has a code, the path of the wrong field (with mapping keys), and what was found and expected."""
     error = mistake(body)
     assert (error.code, error.path) == (code, path)
     assert words in error.message
 
 
-def test_a_number_too_long_to_read_is_still_an_error_with_a_place():
-    """A quantity of thousands of digits is refused; its mapping is named though the key cannot be."""
+def test_a_number_of_too_many_digits_is_an_error_with_a_path():
+    """A quantity of thousands of digits is refused; the path names its mapping, because the key is not known."""
     error = mistake(
         b'{"type":"AllocationRequest","allocations":[{"allocationKey":"a","resourcePerAlloc":{"v":' + b"1" * 6000 + b"}}]}"
     )
@@ -177,13 +177,13 @@ def test_a_number_too_long_to_read_is_still_an_error_with_a_place():
         ),
     ],
 )
-def test_a_mistake_behind_a_repeated_key_is_told(text, path):
-    """The first of two values is wrong and hidden by the second: the place is told as far as it is known."""
+def test_a_mistake_in_the_first_value_of_a_repeated_key(text, path):
+    """The first value is wrong, and lost because of the second: the error has the part of the path that is known."""
     assert mistake(text.encode()).path == path
 
 
 def test_msgpack_mistakes():
-    """msgpack gives the same codes and paths; keys that are not text are refused."""
+    """Errors in msgpack have the same codes and paths; keys that are not text are refused."""
     for body, code, path in (
         (b"\xc1", "MALFORMED", ""),
         (msgspec.msgpack.encode(ask(resourcePerAlloc={"vcore": 0.5})), "BAD_QUANTITY", QUANTITY),
@@ -195,7 +195,7 @@ def test_msgpack_mistakes():
 
 
 def test_the_request_id_is_kept():
-    """An error names the request when its id can be read."""
+    """An error has the id of the request if it can be read."""
     assert mistake(ask(prio=3)).request_id == "r-9"
     assert mistake(b'{"id":"r-9",').request_id == ""
     assert mistake({"type": "NodeRequest", "id": 5}).request_id == ""
@@ -231,13 +231,13 @@ def test_the_request_id_is_kept():
     ],
 )
 def test_repeated_keys_are_refused(text, path):
-    """JSON that names a key twice is refused with the key's path, whatever else is in the message."""
+    """JSON with a repeated key is refused with the path of the key, even if the message has escapes or other objects."""
     error = mistake(text.encode())
     assert (error.code, error.path, error.request_id) == ("DUPLICATE_KEY", path, "r")
 
 
 def test_keys_that_only_look_repeated_are_fine():
-    """Equal keys of different objects, explicit defaults, colons and escapes in texts are no repetition."""
+    """Equal keys of different objects, explicit defaults, colons and escapes in texts are not repeated keys."""
     text = (
         '{ "type" : "AllocationRequest", "id": "a:b\\u003a\\"c\\":", "allocations": ['
         '{"allocationKey": "a", "priority": 0, "placeholder": false, "allocationTags": {"a": ":"}},'
@@ -265,7 +265,7 @@ def test_keys_that_only_look_repeated_are_fine():
     ],
 )
 def test_encoding_again_adds_nothing(text):
-    """No request grows when it is encoded again: the cheap proof that no key was repeated rests on it."""
+    """No request grows when it is encoded again: the cheap test for repeated keys relies on this."""
     assert JSON.encode(JSON.decode_request(text)).decode() == text
 
 

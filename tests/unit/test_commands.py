@@ -6,7 +6,7 @@ from typing import Any, get_args, get_origin
 
 import pytest
 from msgspec import Struct
-from world import app, ask, configure, foreign, move, node, queue, release, terminate, tree, world
+from world import app, ask, configure, foreign, make_world, move, node, queue, release, terminate, tree
 
 from ykactor.core.config.model import QueueConfig
 from ykactor.core.messages.facts import Fact
@@ -55,17 +55,19 @@ def test_every_reply_is_what_its_command_promises(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(direct, "_replies", replies)
     create = [{"name": "provided", "create": True}]
-    it = world(tree(queue("a"), queue("b"), placementrules=create), [node("n1", vcore=10), node("n2", vcore=10)])
-    it.send(app("app-1"), ask("t1", "app-1", vcore=1), app("app-2"), ask("t2", "app-2", vcore=1), app("app-3", "root.p.dynamic"))
-    it.send(node("n2", "DRAIN_NODE"), node("n1", "UPDATE", vcore=20), foreign("f1", "n1", vcore=1), release("f1", ""))
-    assert it.administer(move("app-1", "root.b")) == ""
-    assert it.administer(terminate("app-2")) == ""
-    it.send(release("t1"), at=1)
-    it.wait(until=400)
-    it.send(app("app-4"), ask("t4", "app-4", vcore=1), at=401)
-    it.send(node("n1", "DECOMISSION"), app("app-5"), configure(tree(queue("a"), placementrules=create)))
-    it.wait(until=500)
-    it.send(RemovePartition())
+    world = make_world(tree(queue("a"), queue("b"), placementrules=create), [node("n1", vcore=10), node("n2", vcore=10)])
+    world.send(
+        app("app-1"), ask("t1", "app-1", vcore=1), app("app-2"), ask("t2", "app-2", vcore=1), app("app-3", "root.p.dynamic")
+    )
+    world.send(node("n2", "DRAIN_NODE"), node("n1", "UPDATE", vcore=20), foreign("f1", "n1", vcore=1), release("f1", ""))
+    assert world.administer(move("app-1", "root.b")) == ""
+    assert world.administer(terminate("app-2")) == ""
+    world.send(release("t1"), at=1)
+    world.wait(until=400)
+    world.send(app("app-4"), ask("t4", "app-4", vcore=1), at=401)
+    world.send(node("n1", "DECOMISSION"), app("app-5"), configure(tree(queue("a"), placementrules=create)))
+    world.wait(until=500)
+    world.send(RemovePartition())
     assert seen == {*QueueCommand.__subclasses__(), *NodeCommand.__subclasses__()}
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Generator
 
 import pytest
-from world import S_NS, app, ask, configure, load, node, queue, release, tree, world
+from world import S_NS, app, ask, configure, load, make_world, node, queue, release, tree
 
 from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.kinds import NodeAction
@@ -48,24 +48,24 @@ def test_carry_out_without_commands() -> None:
 
 def test_timers_fire_at_their_own_time() -> None:
     """A timer between two inputs fires when it is due, and the scheduler runs after it, before the next input is heard."""
-    it = world(tree(queue("a", maxapplications=1)), [node("n1", vcore=9)])
-    it.given(app("app-1"), ask("t1", "app-1", vcore=1), at=10)
-    it.given(release("t1"), at=20)
-    it.given(ask("t2", "app-1", vcore=1), release("t2"))
-    count = len(it.facts)
-    it.send(app("app-1"), at=100)
-    it.expect("app-1 Completed", "app-1 New")
-    assert [fact.at_ns // S_NS for fact in it.facts[count:]] == [50] * (len(it.facts) - count - 1) + [100]
+    world = make_world(tree(queue("a", maxapplications=1)), [node("n1", vcore=9)])
+    world.given(app("app-1"), ask("t1", "app-1", vcore=1), at=10)
+    world.given(release("t1"), at=20)
+    world.given(ask("t2", "app-1", vcore=1), release("t2"))
+    count = len(world.facts)
+    world.send(app("app-1"), at=100)
+    world.expect("app-1 Completed", "app-1 New")
+    assert [fact.at_ns // S_NS for fact in world.facts[count:]] == [50] * (len(world.facts) - count - 1) + [100]
 
 
 def test_two_timers_in_one_wait() -> None:
     """Each is its own step in the order of the deadlines, however far the clock jumps."""
-    it = world(tree(queue("a"), queue("b")), [node("n1", vcore=9)])
-    it.given(app("app-2", "root.b"), ask("t2", "app-2", vcore=1), at=7)
-    it.given(app("app-1", "root.a"), ask("t1", "app-1", vcore=1), at=8)
-    it.given(release("t1"), at=300)
-    it.wait(10**6)
-    it.expect("app-2 Running", "app-1 Completed", "app-1 Expired")
+    world = make_world(tree(queue("a"), queue("b")), [node("n1", vcore=9)])
+    world.given(app("app-2", "root.b"), ask("t2", "app-2", vcore=1), at=7)
+    world.given(app("app-1", "root.a"), ask("t1", "app-1", vcore=1), at=8)
+    world.given(release("t1"), at=300)
+    world.wait(10**6)
+    world.expect("app-2 Running", "app-1 Completed", "app-1 Expired")
 
 
 @pytest.mark.parametrize("placements_max", [1, 3, 1000])
@@ -90,8 +90,8 @@ def test_steps_are_seen(placements_max: int) -> None:
 
 def test_configuration_is_the_first_input() -> None:
     """The queues come with the first ApplyConfig, which is told like any other."""
-    it = world(tree(queue("a")))
-    assert list(it.final()["queues"]) == ["root", "root.a"]
-    assert type(it.facts[-1]).__name__ == "ConfigurationChanged"
-    it.send(configure(tree(queue("b"))))
-    it.expect("configuration accepted")
+    world = make_world(tree(queue("a")))
+    assert list(world.final()["queues"]) == ["root", "root.a"]
+    assert type(world.facts[-1]).__name__ == "ConfigurationChanged"
+    world.send(configure(tree(queue("b"))))
+    world.expect("configuration accepted")

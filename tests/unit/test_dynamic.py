@@ -1,7 +1,7 @@
 """Dynamic queues: what placement creates, and with which settings (QU-9 to QU-17, QU-100 to QU-102)."""
 
 import pytest
-from world import World, app, ask, configure, load, node, queue, remove, template, tree, world
+from world import World, app, ask, configure, load, make_world, node, queue, remove, template, tree
 
 from ykactor.core.config.model import QueueConfig, QueueProperties
 from ykactor.core.messages.facts import QueueAdded, QueueLimitChanged
@@ -12,17 +12,17 @@ CREATE = [{"name": "provided", "create": True}]
 FORCED = {"application__create__force": "true"}
 
 
-def settings(it: World, path: str) -> QueueConfig:
+def settings(world: World, path: str) -> QueueConfig:
     """The settings that the queue at ``path`` has."""
-    return it.direct.core.registry.queues[QueuePath(path)].config
+    return world.direct.core.registry.queues[QueuePath(path)].config
 
 
 def created(*queues: dict[str, object], path: str, **root: object) -> QueueConfig:
     """The settings of the queue that placement creates at ``path``."""
-    it = world(tree(*queues, placementrules=CREATE, **root))
-    it.send(app("app-1", path))
-    it.expect("app-1 New")
-    return settings(it, path)
+    world = make_world(tree(*queues, placementrules=CREATE, **root))
+    world.send(app("app-1", path))
+    world.expect("app-1 New")
+    return settings(world, path)
 
 
 # ---- queues
@@ -30,26 +30,26 @@ def created(*queues: dict[str, object], path: str, **root: object) -> QueueConfi
 
 def test_a_whole_path_is_created() -> None:
     """Every missing level: dynamic parents, and the leaf (PL-47, QU-7, QU-9, QU-10); paths are in lower case (QU-6, PL-53)."""
-    it = world(tree(queue("a", parent=True), placementrules=CREATE), [node("n1", vcore=9)])
-    it.send(app("app-1", "root.A.B.C.D"), ask("t1", "app-1", vcore=1))
-    it.expect("app-1 New", "app-1 Accepted", "app-1 Starting", "t1 on n1")
-    found = it.state()["queues"]
+    world = make_world(tree(queue("a", parent=True), placementrules=CREATE), [node("n1", vcore=9)])
+    world.send(app("app-1", "root.A.B.C.D"), ask("t1", "app-1", vcore=1))
+    world.expect("app-1 New", "app-1 Accepted", "app-1 Starting", "t1 on n1")
+    found = world.state()["queues"]
     paths = ["root", "root.a", "root.a.b", "root.a.b.c", "root.a.b.c.d"]
     assert {path: queue["isLeaf"] for path, queue in found.items()} == {path: path == paths[-1] for path in paths}
-    assert [settings(it, path).managed for path in paths] == [True, True, False, False, False]
-    assert [(fact.queue, fact.managed) for fact in it.facts if isinstance(fact, QueueAdded)][-3:] == [
+    assert [settings(world, path).managed for path in paths] == [True, True, False, False, False]
+    assert [(fact.queue, fact.managed) for fact in world.facts if isinstance(fact, QueueAdded)][-3:] == [
         ("root.a.b", False), ("root.a.b.c", False), ("root.a.b.c.d", False),
     ]  # fmt: skip
-    assert it.queue("root.a")["allocated"] == {"vcore": 1}
-    assert it.state()["applications"]["app-1"]["queueName"] == "root.a.b.c.d"
+    assert world.queue("root.a")["allocated"] == {"vcore": 1}
+    assert world.state()["applications"]["app-1"]["queueName"] == "root.a.b.c.d"
 
 
 def test_existing_queues_are_used() -> None:
     """Nothing is created twice, in whatever case it is named."""
-    it = world(tree(placementrules=CREATE))
-    it.send(app("app-1", "root.a.b"), app("app-2", "root.a.c"))
-    it.send(app("app-3", "root.A.b"))
-    assert list(it.state()["queues"]) == ["root", "root.a", "root.a.b", "root.a.c"]
+    world = make_world(tree(placementrules=CREATE))
+    world.send(app("app-1", "root.a.b"), app("app-2", "root.a.c"))
+    world.send(app("app-3", "root.A.b"))
+    assert list(world.state()["queues"]) == ["root", "root.a", "root.a.b", "root.a.c"]
 
 
 def test_defaults() -> None:
@@ -59,10 +59,10 @@ def test_defaults() -> None:
 
 def test_access_comes_from_above() -> None:
     """Who may submit to an ancestor may submit to what was created for somebody else (QU-12, QU-82)."""
-    it = world(tree(queue("p", parent=True, submitacl="bob dev"), placementrules=CREATE, submitacl=""))
-    it.given(app("app-1", "root.p.a", user="bob"))
-    it.send(app("app-2", "root.p.a", user="eve"), app("app-3", "root.p.a", user="eve", groups=("dev",)))
-    assert [line.split(":")[0] for line in it.heard()] == ["app-2 Rejected", "app-3 New"]
+    world = make_world(tree(queue("p", parent=True, submitacl="bob dev"), placementrules=CREATE, submitacl=""))
+    world.given(app("app-1", "root.p.a", user="bob"))
+    world.send(app("app-2", "root.p.a", user="eve"), app("app-3", "root.p.a", user="eve", groups=("dev",)))
+    assert [line.split(":")[0] for line in world.heard()] == ["app-2 Rejected", "app-3 New"]
 
 
 def test_recovery_queue() -> None:
@@ -71,22 +71,22 @@ def test_recovery_queue() -> None:
         "childtemplate": template(applications=1, max={"vcore": 1}, p={"application.sort.policy": "fair"}),
         "p": {"application.sort.priority": "disabled", "application.sort.policy": "fair"},
     }
-    it = world(tree(queue("a"), submitacl="bob", **root))
-    it.send(app("app-1", "nowhere", **FORCED))
-    it.expect("app-1 New")
-    assert settings(it, "root.@recovery@") == QueueConfig(QueuePath("root.@recovery@"), is_parent=False, managed=False)
-    it.send(app("app-2", "nowhere", namespace__resourcemaxapps="7", **FORCED))
-    assert settings(it, "root.@recovery@").max_applications == 0  # QU-100
+    world = make_world(tree(queue("a"), submitacl="bob", **root))
+    world.send(app("app-1", "nowhere", **FORCED))
+    world.expect("app-1 New")
+    assert settings(world, "root.@recovery@") == QueueConfig(QueuePath("root.@recovery@"), is_parent=False, managed=False)
+    world.send(app("app-2", "nowhere", namespace__resourcemaxapps="7", **FORCED))
+    assert settings(world, "root.@recovery@").max_applications == 0  # QU-100
 
 
 def test_nobody_asks_for_the_recovery_queue() -> None:
     """Access to it fails always: only forced applications get there, and only as the last resort (QU-13)."""
-    it = world(tree(placementrules=CREATE, adminacl="*"))
-    it.given(app("app-1", "root..x", **FORCED))  # a mistake of a rule is one also for forced applications (PL-5)
-    it.given(app("app-2", "", **FORCED))
-    it.send(app("app-3", "root.@recovery@"))
-    assert it.heard()[0].startswith("app-3 Rejected: failed to place application app-3")
-    assert list(it.state()["queues"]) == ["root", "root.@recovery@"]
+    world = make_world(tree(placementrules=CREATE, adminacl="*"))
+    world.given(app("app-1", "root..x", **FORCED))  # a mistake of a rule is one also for forced applications (PL-5)
+    world.given(app("app-2", "", **FORCED))
+    world.send(app("app-3", "root.@recovery@"))
+    assert world.heard()[0].startswith("app-3 Rejected: failed to place application app-3")
+    assert list(world.state()["queues"]) == ["root", "root.@recovery@"]
 
 
 # ---- child templates
@@ -105,26 +105,30 @@ def test_the_nearest_template_wins_as_a_whole() -> None:
 
 def test_dynamic_parents_pass_templates_on() -> None:
     """They do not get the values themselves (QU-14, QU-15)."""
-    it = world(tree(placementrules=CREATE, childtemplate=TEN))
-    it.given(app("app-1", "root.p.q.a"))
-    assert [settings(it, path).max_applications for path in ("root.p", "root.p.q", "root.p.q.a")] == [0, 0, 10]
-    it.given(app("app-2", "root.p.q.b"))
-    assert settings(it, "root.p.q.b").max == {"vcore": 20}
+    world = make_world(tree(placementrules=CREATE, childtemplate=TEN))
+    world.given(app("app-1", "root.p.q.a"))
+    assert [settings(world, path).max_applications for path in ("root.p", "root.p.q", "root.p.q.a")] == [0, 0, 10]
+    world.given(app("app-2", "root.p.q.b"))
+    assert settings(world, "root.p.q.b").max == {"vcore": 20}
 
 
 def test_managed_leaves_have_no_template() -> None:
     """QU-14."""
-    it = world(tree(queue("a"), childtemplate=TEN))
-    assert (settings(it, "root.a").max, settings(it, "root.a").max_applications) == (None, 0)
+    world = make_world(tree(queue("a"), childtemplate=TEN))
+    assert (settings(world, "root.a").max, settings(world, "root.a").max_applications) == (None, 0)
 
 
 def test_a_template_is_in_force() -> None:
     """Max and maxapplications of a template bound like configured ones."""
-    it = world(tree(placementrules=CREATE, childtemplate=template(applications=1, max={"vcore": 2})), [node("n1", vcore=9)])
-    it.given(app("app-1"), app("app-2"), *(ask(key, "app-1", vcore=1) for key in ("t1", "t2", "t3")), ask("t4", "app-2", vcore=1))
-    assert it.queue("root.a")["allocated"] == {"vcore": 2}
-    assert it.why("t3") == "not enough vcore in queue root.a: wants 1, has 0 of 2"
-    assert it.why("t4") == "queue root.a runs its maximum of 1 applications"
+    world = make_world(
+        tree(placementrules=CREATE, childtemplate=template(applications=1, max={"vcore": 2})), [node("n1", vcore=9)]
+    )
+    world.given(
+        app("app-1"), app("app-2"), *(ask(key, "app-1", vcore=1) for key in ("t1", "t2", "t3")), ask("t4", "app-2", vcore=1)
+    )
+    assert world.queue("root.a")["allocated"] == {"vcore": 2}
+    assert world.why("t3") == "not enough vcore in queue root.a: wants 1, has 0 of 2"
+    assert world.why("t4") == "queue root.a runs its maximum of 1 applications"
 
 
 def test_zeros_of_a_template() -> None:
@@ -135,21 +139,21 @@ def test_zeros_of_a_template() -> None:
 
 def test_limits_of_a_template_are_told() -> None:
     """A queue that comes with a max tells it, like a configured one."""
-    it = world(tree(placementrules=CREATE, childtemplate=template(max={"vcore": 2}, guaranteed={"vcore": 1})))
-    it.given(app("app-1"))
-    told = [(fact.queue, fact.limit, fact.resource) for fact in it.facts if isinstance(fact, QueueLimitChanged)]
+    world = make_world(tree(placementrules=CREATE, childtemplate=template(max={"vcore": 2}, guaranteed={"vcore": 1})))
+    world.given(app("app-1"))
+    told = [(fact.queue, fact.limit, fact.resource) for fact in world.facts if isinstance(fact, QueueLimitChanged)]
     assert told == [("root.a", "max", {"vcore": 2}), ("root.a", "guaranteed", {"vcore": 1})]
 
 
 def test_templates_are_read_at_creation() -> None:
     """A changed template is for queues created later (QU-17); what a parent inherits follows (CF-80)."""
-    it = world(tree(queue("p", parent=True), placementrules=CREATE, childtemplate=TEN))
-    it.given(app("app-1", "root.p.a"))
+    world = make_world(tree(queue("p", parent=True), placementrules=CREATE, childtemplate=TEN))
+    world.given(app("app-1", "root.p.a"))
     for _ in range(2):  # a reload that changes nothing keeps what was inherited
-        it.given(configure(tree(queue("p", parent=True), placementrules=CREATE, childtemplate=template(applications=3))))
-    it.given(app("app-2", "root.p.b"), app("app-3", "root.p.a"))
-    assert (settings(it, "root.p.a").max_applications, settings(it, "root.p.a").max) == (10, {"vcore": 20})
-    assert (settings(it, "root.p.b").max_applications, settings(it, "root.p.b").max) == (3, None)
+        world.given(configure(tree(queue("p", parent=True), placementrules=CREATE, childtemplate=template(applications=3))))
+    world.given(app("app-2", "root.p.b"), app("app-3", "root.p.a"))
+    assert (settings(world, "root.p.a").max_applications, settings(world, "root.p.a").max) == (10, {"vcore": 20})
+    assert (settings(world, "root.p.b").max_applications, settings(world, "root.p.b").max) == (3, None)
 
 
 # ---- properties
@@ -170,9 +174,9 @@ def test_properties_are_those_of_the_template() -> None:
 def test_sort_priority_disabled_is_for_the_subtree() -> None:
     """It reaches dynamic queues through any number of levels, unless the template says otherwise (CF-37)."""
     disabled = {"p": {"application.sort.priority": "disabled"}}
-    it = world(tree(queue("p", parent=True, **disabled), placementrules=CREATE))
-    it.given(app("app-1", "root.p.q.a"))
-    assert [settings(it, path).properties.sort_by_priority for path in ("root.p.q", "root.p.q.a")] == [False, False]
+    world = make_world(tree(queue("p", parent=True, **disabled), placementrules=CREATE))
+    world.given(app("app-1", "root.p.q.a"))
+    assert [settings(world, path).properties.sort_by_priority for path in ("root.p.q", "root.p.q.a")] == [False, False]
     enabled = template(p={"application.sort.priority": "enabled"})
     assert properties(path="root.a", childtemplate=enabled, **disabled).sort_by_priority
     assert not properties(path="root.a", childtemplate=template(applications=1), **disabled).sort_by_priority
@@ -247,50 +251,50 @@ def test_what_is_not_mentioned_is_left_alone() -> None:
 
 def test_later_applications_overwrite() -> None:
     """Tags are applied each time an application is added, and take effect at once (QU-100, AP-17)."""
-    it = world(tree(placementrules=CREATE), [node("n1", vcore=9)])
-    it.given(app("app-1", namespace__resourcequota=quota(vcore=1)), ask("t1", "app-1", vcore=1), ask("t2", "app-1", vcore=2))
-    assert it.why("t2") == "not enough vcore in queue root.a: wants 2, has 0 of 1"
-    before = len(it.facts)
-    it.send(app("app-2", namespace__resourcequota=quota(vcore=3)))
-    it.expect("app-2 New", "app-1 Running", "t2 on n1")
-    told = [(fact.limit, fact.resource) for fact in it.facts[before:] if isinstance(fact, QueueLimitChanged)]
+    world = make_world(tree(placementrules=CREATE), [node("n1", vcore=9)])
+    world.given(app("app-1", namespace__resourcequota=quota(vcore=1)), ask("t1", "app-1", vcore=1), ask("t2", "app-1", vcore=2))
+    assert world.why("t2") == "not enough vcore in queue root.a: wants 2, has 0 of 1"
+    before = len(world.facts)
+    world.send(app("app-2", namespace__resourcequota=quota(vcore=3)))
+    world.expect("app-2 New", "app-1 Running", "t2 on n1")
+    told = [(fact.limit, fact.resource) for fact in world.facts[before:] if isinstance(fact, QueueLimitChanged)]
     assert told == [("max", {"vcore": 3})]
-    it.send(app("app-3"), app("app-4", namespace__resourcequota="x"))
-    assert it.queue("root.a")["max"] == {"vcore": 3}
+    world.send(app("app-3"), app("app-4", namespace__resourcequota="x"))
+    assert world.queue("root.a")["max"] == {"vcore": 3}
 
 
 def test_the_last_of_one_message_wins() -> None:
     """Also among applications that come together (QU-100)."""
-    it = world(tree(placementrules=CREATE), [node("n1", vcore=9)])
-    it.given(
+    world = make_world(tree(placementrules=CREATE), [node("n1", vcore=9)])
+    world.given(
         app("app-1", namespace__resourcequota=quota(vcore=1)),
         app("app-2", namespace__resourceguaranteed=quota(vcore=2)),
         app("app-3", namespace__resourcequota=quota(vcore=3), namespace__resourcemaxapps="2"),
     )
-    found = it.queue("root.a")
+    found = world.queue("root.a")
     assert (found["max"], found["guaranteed"], found["maxApplications"]) == ({"vcore": 3}, {"vcore": 2}, 2)
 
 
 def test_quotas_over_a_template() -> None:
     """Tags come after the template, for what they mention (PL-49); only what comes of it is told."""
-    it = world(tree(placementrules=CREATE, childtemplate=template(applications=4, max={"vcore": 2})))
-    it.given(app("app-1", namespace__resourcequota=quota(memory=5)))
-    assert (it.queue("root.a")["max"], it.queue("root.a")["maxApplications"]) == ({"memory": 5}, 4)
-    assert [fact.resource for fact in it.facts if isinstance(fact, QueueLimitChanged)] == [{"memory": 5}]
+    world = make_world(tree(placementrules=CREATE, childtemplate=template(applications=4, max={"vcore": 2})))
+    world.given(app("app-1", namespace__resourcequota=quota(memory=5)))
+    assert (world.queue("root.a")["max"], world.queue("root.a")["maxApplications"]) == ({"memory": 5}, 4)
+    assert [fact.resource for fact in world.facts if isinstance(fact, QueueLimitChanged)] == [{"memory": 5}]
 
 
 def test_managed_queues_ignore_tags() -> None:
     """Their quotas are those of the text (QU-100)."""
-    it = world(tree(queue("a", max={"vcore": 5})))
-    it.given(app("app-1", namespace__resourcequota=quota(vcore=1), namespace__resourcemaxapps="1"))
-    assert (it.queue("root.a")["max"], it.queue("root.a")["maxApplications"]) == ({"vcore": 5}, 0)
+    world = make_world(tree(queue("a", max={"vcore": 5})))
+    world.given(app("app-1", namespace__resourcequota=quota(vcore=1), namespace__resourcemaxapps="1"))
+    assert (world.queue("root.a")["max"], world.queue("root.a")["maxApplications"]) == ({"vcore": 5}, 0)
 
 
 def test_parents_on_the_way_get_no_quota() -> None:
     """Only the leaf (QU-100)."""
-    it = world(tree(placementrules=CREATE))
-    it.given(app("app-1", "root.p.a", namespace__resourcequota=quota(vcore=1)))
-    assert (it.queue("root.p")["max"], it.queue("root.p.a")["max"]) == (None, {"vcore": 1})
+    world = make_world(tree(placementrules=CREATE))
+    world.given(app("app-1", "root.p.a", namespace__resourcequota=quota(vcore=1)))
+    assert (world.queue("root.p")["max"], world.queue("root.p.a")["max"]) == (None, {"vcore": 1})
 
 
 # ---- dynamic and managed
@@ -299,48 +303,48 @@ def test_parents_on_the_way_get_no_quota() -> None:
 def test_a_dynamic_queue_becomes_managed() -> None:
     """It takes all settings from the text and keeps what runs (QU-9, CF-76); it drains when the text drops it."""
     text = tree(placementrules=CREATE, childtemplate=TEN)
-    it = world(text, [node("n1", vcore=9)])
-    it.given(app("app-1", "root.p.a"), ask("t1", "app-1", vcore=1))
-    it.given(configure(tree(queue("p", queue("a", max={"vcore": 2})), placementrules=CREATE)))
-    assert settings(it, "root.p.a") == load(tree(queue("p", queue("a", max={"vcore": 2})))).root.children[0].children[0]
-    assert (settings(it, "root.p").managed, it.queue("root.p.a")["allocated"]) == (True, {"vcore": 1})
-    it.given(app("app-2", "root.p.a", namespace__resourcemaxapps="1"))
-    assert it.queue("root.p.a")["maxApplications"] == 0
-    it.given(configure(text))
-    assert {path: found["state"] for path, found in it.state()["queues"].items()} == {
+    world = make_world(text, [node("n1", vcore=9)])
+    world.given(app("app-1", "root.p.a"), ask("t1", "app-1", vcore=1))
+    world.given(configure(tree(queue("p", queue("a", max={"vcore": 2})), placementrules=CREATE)))
+    assert settings(world, "root.p.a") == load(tree(queue("p", queue("a", max={"vcore": 2})))).root.children[0].children[0]
+    assert (settings(world, "root.p").managed, world.queue("root.p.a")["allocated"]) == (True, {"vcore": 1})
+    world.given(app("app-2", "root.p.a", namespace__resourcemaxapps="1"))
+    assert world.queue("root.p.a")["maxApplications"] == 0
+    world.given(configure(text))
+    assert {path: found["state"] for path, found in world.state()["queues"].items()} == {
         "root": "Active", "root.p": "Draining", "root.p.a": "Draining",
     }  # fmt: skip
 
 
 def test_reloads_do_not_touch_dynamic_queues() -> None:
     """Neither their settings nor their state (CF-80)."""
-    it = world(tree(placementrules=CREATE, childtemplate=TEN), [node("n1", vcore=9)])
-    it.given(app("app-1", "root.p.a"), ask("t1", "app-1", vcore=1))
-    before = settings(it, "root.p.a")
-    it.given(configure(tree(queue("b"), p={"application.sort.policy": "fair"})))
-    assert settings(it, "root.p.a") is before
-    assert it.queue("root.p.a")["state"] == "Active"
-    it.send(app("app-2", "root.p.a"), ask("t2", "app-1", vcore=1))
-    it.expect("app-2 New", "app-1 Running", "t2 on n1")
+    world = make_world(tree(placementrules=CREATE, childtemplate=TEN), [node("n1", vcore=9)])
+    world.given(app("app-1", "root.p.a"), ask("t1", "app-1", vcore=1))
+    before = settings(world, "root.p.a")
+    world.given(configure(tree(queue("b"), p={"application.sort.policy": "fair"})))
+    assert settings(world, "root.p.a") is before
+    assert world.queue("root.p.a")["state"] == "Active"
+    world.send(app("app-2", "root.p.a"), ask("t2", "app-1", vcore=1))
+    world.expect("app-2 New", "app-1 Running", "t2 on n1")
 
 
 def test_a_dynamic_leaf_with_applications_stays_a_leaf() -> None:
     """Like any other (CF-61)."""
-    it = world(tree(placementrules=CREATE))
-    it.given(app("app-1", "root.a"))
-    it.send(configure(tree(queue("a", queue("b")))))
-    it.expect(
+    world = make_world(tree(placementrules=CREATE))
+    world.given(app("app-1", "root.a"))
+    world.send(configure(tree(queue("a", queue("b")))))
+    world.expect(
         "configuration rejected: queue root.a cannot become a parent: it is a leaf with 1 applications; "
         "wait for them to end or move them"
     )
-    assert not settings(it, "root.a").managed
+    assert not settings(world, "root.a").managed
 
 
 def test_other_quotas_and_a_removal_in_one_message() -> None:
     """Whoever leaves in the message that brings other quotas leaves the order from before it (QU-100)."""
-    it = world(tree(placementrules=CREATE), [node("n1", vcore=1)])
-    it.given(app("old", "root.a", namespace__resourcequota=quota(vcore=3)), ask("t1", "old", vcore=5))
-    it.given(app("other", "root.a"), ask("t2", "other", vcore=1))
-    it.send(app("new", "root.a", namespace__resourcequota=quota(vcore=9)), remove("old"), ask("t3", "new", vcore=1))
-    assert it.placed() == []
-    assert list(it.final()["applications"]) == ["new", "other"]
+    world = make_world(tree(placementrules=CREATE), [node("n1", vcore=1)])
+    world.given(app("old", "root.a", namespace__resourcequota=quota(vcore=3)), ask("t1", "old", vcore=5))
+    world.given(app("other", "root.a"), ask("t2", "other", vcore=1))
+    world.send(app("new", "root.a", namespace__resourcequota=quota(vcore=9)), remove("old"), ask("t3", "new", vcore=1))
+    assert world.placed() == []
+    assert list(world.final()["applications"]) == ["new", "other"]

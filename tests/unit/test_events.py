@@ -3,7 +3,7 @@
 import pytest
 
 from ykactor.core.config.access import Principal, PrincipalKind
-from ykactor.core.messages import facts as fact
+from ykactor.core.messages import facts
 from ykactor.core.messages.asks import AllocationSpec, Ask
 from ykactor.core.messages.kinds import Change, Gate, QueueLimit, TerminationType
 from ykactor.core.messages.states import ApplicationEvent, ApplicationState, QueueState
@@ -12,14 +12,14 @@ from ykactor.wire.si.events import events
 S = 10**9
 SPEC = AllocationSpec("t1", "app-1", {"vcore": 1000}, priority=3, tags={"k": "v"}, allow_preempt_other=True)
 ASK = Ask(SPEC, created_ns=0, arrival=1)
-ALLOCATED = fact.Allocated(S, ASK, "root.a", "n1", charged_to=fact.ChargedTo("alice"))
+ALLOCATED = facts.Allocated(S, ASK, "root.a", "n1", charged_to=facts.ChargedTo("alice"))
 
 
-def released(kind: str = "STOPPED_BY_RM", message: str = "m", *, with_node: bool = False) -> fact.Released:
-    return fact.Released(2 * S, ASK, "root.a", "n1", TerminationType(kind), message, with_node)
+def released(kind: str = "STOPPED_BY_RM", message: str = "m", *, with_node: bool = False) -> facts.Released:
+    return facts.Released(2 * S, ASK, "root.a", "n1", TerminationType(kind), message, with_node)
 
 
-def rows(decision: fact.Fact) -> list[tuple[object, ...]]:
+def rows(fact: facts.Fact) -> list[tuple[object, ...]]:
     """Type, object, change, detail, reference, message, resource of a fact's records."""
     return [
         (
@@ -31,7 +31,7 @@ def rows(decision: fact.Fact) -> list[tuple[object, ...]]:
             record.message,
             record.resource,
         )
-        for record in events(decision, "default", 1)
+        for record in events(fact, "default", 1)
     ]
 
 
@@ -41,63 +41,63 @@ NODE_ALLOC_REMOVE = ("NODE", "n1", "REMOVE", "NODE_ALLOC", "t1", "", RES)
 
 
 @pytest.mark.parametrize(
-    ("decision", "expected"),
+    ("fact", "expected"),
     [
         (
-            fact.NodeAdded(S, "n1", RES, False, {}),
+            facts.NodeAdded(S, "n1", RES, False, {}),
             [
                 ("NODE", "n1", "ADD", "DETAILS_NONE", "", "Node added to the scheduler", RES),
             ],
         ),
-        (fact.NodeRejected(S, "n1", "why"), []),
+        (facts.NodeRejected(S, "n1", "why"), []),
         (
-            fact.NodeRemoved(S, "n1"),
+            facts.NodeRemoved(S, "n1"),
             [("NODE", "n1", "REMOVE", "NODE_DECOMISSION", "", "Node removed from the scheduler", None)],
         ),
-        (fact.NodeSchedulable(S, "n1", True), [("NODE", "n1", "SET", "NODE_SCHEDULABLE", "", "schedulable: true", None)]),
-        (fact.NodeCapacityChanged(S, "n1", RES), [("NODE", "n1", "SET", "NODE_CAPACITY", "", "", RES)]),
+        (facts.NodeSchedulable(S, "n1", True), [("NODE", "n1", "SET", "NODE_SCHEDULABLE", "", "schedulable: true", None)]),
+        (facts.NodeCapacityChanged(S, "n1", RES), [("NODE", "n1", "SET", "NODE_CAPACITY", "", "", RES)]),
         (
-            fact.ForeignChanged(S, "n1", "f1", Change.ADD, RES, {"vcore": 9}),
+            facts.ForeignChanged(S, "n1", "f1", Change.ADD, RES, {"vcore": 9}),
             [
                 ("NODE", "n1", "ADD", "NODE_ALLOC", "f1", "", RES),
                 ("NODE", "n1", "SET", "NODE_OCCUPIED", "", "", {"vcore": 9}),
             ],
         ),
         (
-            fact.ForeignChanged(S, "n1", "f1", Change.SET, RES, {"vcore": 9}),
+            facts.ForeignChanged(S, "n1", "f1", Change.SET, RES, {"vcore": 9}),
             [("NODE", "n1", "SET", "NODE_OCCUPIED", "", "", {"vcore": 9})],
         ),
         (
-            fact.ForeignChanged(S, "n1", "f1", Change.REMOVE, RES, {}),
+            facts.ForeignChanged(S, "n1", "f1", Change.REMOVE, RES, {}),
             [("NODE", "n1", "REMOVE", "NODE_ALLOC", "f1", "", RES), ("NODE", "n1", "SET", "NODE_OCCUPIED", "", "", {})],
         ),
         (
-            fact.ApplicationAdded(S, "app-1", "root.a", "alice"),
+            facts.ApplicationAdded(S, "app-1", "root.a", "alice"),
             [("APP", "app-1", "ADD", "APP_NEW", "", "", None), ("QUEUE", "root.a", "ADD", "QUEUE_APP", "app-1", "", None)],
         ),
         (
-            fact.ApplicationRejected(S, "app-1", "why"),
+            facts.ApplicationRejected(S, "app-1", "why"),
             [("APP", "app-1", "ADD", "APP_NEW", "", "", None), ("APP", "app-1", "SET", "APP_REJECT", "", "why", None)],
         ),
         (
-            fact.ApplicationChanged(S, "app-1", "root.a", ApplicationState.STARTING, ApplicationEvent.RUN),
+            facts.ApplicationChanged(S, "app-1", "root.a", ApplicationState.STARTING, ApplicationEvent.RUN),
             [("APP", "app-1", "SET", "APP_STARTING", "", "", None)],
         ),
         (
-            fact.ApplicationChanged(S, "app-1", "root.a", ApplicationState.FAILING, ApplicationEvent.FAIL, "PartitionRemoved"),
+            facts.ApplicationChanged(S, "app-1", "root.a", ApplicationState.FAILING, ApplicationEvent.FAIL, "PartitionRemoved"),
             [("APP", "app-1", "SET", "APP_FAILING", "", "PartitionRemoved", None)],
         ),
         (
-            fact.ApplicationLeft(S, "app-1", "root.a"),
+            facts.ApplicationLeft(S, "app-1", "root.a"),
             [
                 ("APP", "app-1", "REMOVE", "DETAILS_NONE", "", "", None),
                 ("QUEUE", "root.a", "REMOVE", "QUEUE_APP", "app-1", "", None),
             ],
         ),
-        (fact.AskAdded(S, ASK, "root.a"), [("APP", "app-1", "ADD", "APP_REQUEST", "t1", "", RES)]),
-        (fact.AskRemoved(S, ASK, "root.a", True), [("APP", "app-1", "REMOVE", "REQUEST_CANCEL", "t1", "", RES)]),
-        (fact.AskRemoved(S, ASK, "root.a", False), [("APP", "app-1", "REMOVE", "REQUEST_CANCEL", "t1", "", RES)]),
-        (fact.AskRemoved(S, ASK, "root.a", True, True), [("APP", "app-1", "REMOVE", "REQUEST_TIMEOUT", "t1", "", RES)]),
+        (facts.AskAdded(S, ASK, "root.a"), [("APP", "app-1", "ADD", "APP_REQUEST", "t1", "", RES)]),
+        (facts.AskRemoved(S, ASK, "root.a", True), [("APP", "app-1", "REMOVE", "REQUEST_CANCEL", "t1", "", RES)]),
+        (facts.AskRemoved(S, ASK, "root.a", False), [("APP", "app-1", "REMOVE", "REQUEST_CANCEL", "t1", "", RES)]),
+        (facts.AskRemoved(S, ASK, "root.a", True, True), [("APP", "app-1", "REMOVE", "REQUEST_TIMEOUT", "t1", "", RES)]),
         (
             ALLOCATED,
             [
@@ -107,7 +107,7 @@ NODE_ALLOC_REMOVE = ("NODE", "n1", "REMOVE", "NODE_ALLOC", "t1", "", RES)
             ],
         ),
         (
-            fact.Allocated(S, ASK, "root.a", "n1", charged_to=fact.ChargedTo("alice", "dev")),
+            facts.Allocated(S, ASK, "root.a", "n1", charged_to=facts.ChargedTo("alice", "dev")),
             [
                 NODE_ALLOC_ADD,
                 ("USERGROUP", "alice", "ADD", "UG_USER_RESOURCE", "root.a", "", RES),
@@ -115,43 +115,43 @@ NODE_ALLOC_REMOVE = ("NODE", "n1", "REMOVE", "NODE_ALLOC", "t1", "", RES)
                 ("APP", "app-1", "ADD", "APP_ALLOC", "t1", "", RES),
             ],
         ),
-        (fact.Allocated(S, ASK, "root.a", "n1"), [("APP", "app-1", "ADD", "APP_ALLOC", "t1", "", RES)]),
-        (fact.NodeUseChanged(S, ASK, "root.a", "n1", Change.REMOVE), [NODE_ALLOC_REMOVE]),
+        (facts.Allocated(S, ASK, "root.a", "n1"), [("APP", "app-1", "ADD", "APP_ALLOC", "t1", "", RES)]),
+        (facts.NodeUseChanged(S, ASK, "root.a", "n1", Change.REMOVE), [NODE_ALLOC_REMOVE]),
         (
-            fact.UsageChanged(S, fact.ChargedTo("", "dev"), "root.a", Change.REMOVE, RES),
+            facts.UsageChanged(S, facts.ChargedTo("", "dev"), "root.a", Change.REMOVE, RES),
             [("USERGROUP", "dev", "REMOVE", "UG_GROUP_RESOURCE", "root.a", "", RES)],
         ),
         (
-            fact.GroupLinkChanged(S, "app-1", "root.a", "dev", Change.SET),
+            facts.GroupLinkChanged(S, "app-1", "root.a", "dev", Change.SET),
             [("USERGROUP", "dev", "SET", "UG_APP_LINK", "app-1", "", None)],
         ),
         (
-            fact.LimitChanged(S, "root.a", Principal(PrincipalKind.USER, "alice"), Change.SET),
+            facts.LimitChanged(S, "root.a", Principal(PrincipalKind.USER, "alice"), Change.SET),
             [("USERGROUP", "alice", "SET", "UG_USER_LIMIT", "root.a", "", None)],
         ),
         (
-            fact.LimitChanged(S, "root", Principal(PrincipalKind.GROUP, "dev"), Change.REMOVE),
+            facts.LimitChanged(S, "root", Principal(PrincipalKind.GROUP, "dev"), Change.REMOVE),
             [("USERGROUP", "dev", "REMOVE", "UG_GROUP_LIMIT", "root", "", None)],
         ),
         (
-            fact.RunnableChanged(S, "app-1", "root.a", Gate.QUEUE, False),
+            facts.RunnableChanged(S, "app-1", "root.a", Gate.QUEUE, False),
             [("APP", "app-1", "NONE", "APP_CANNOTRUN_QUEUE", "", "", None)],
         ),
         (
-            fact.RunnableChanged(S, "app-1", "root.a", Gate.QUOTA, True),
+            facts.RunnableChanged(S, "app-1", "root.a", Gate.QUOTA, True),
             [("APP", "app-1", "NONE", "APP_RUNNABLE_QUOTA", "", "", None)],
         ),
-        (fact.AskCondition(S, ASK, "root.a", "so"), [("REQUEST", "t1", "NONE", "DETAILS_NONE", "app-1", "so", RES)]),
+        (facts.AskCondition(S, ASK, "root.a", "so"), [("REQUEST", "t1", "NONE", "DETAILS_NONE", "app-1", "so", RES)]),
         (
-            fact.AskCondition(S, ASK, "root.a", "so", {"vcore": 9}),
+            facts.AskCondition(S, ASK, "root.a", "so", {"vcore": 9}),
             [("REQUEST", "t1", "NONE", "DETAILS_NONE", "app-1", "so", {"vcore": 9})],
         ),
-        (fact.AllocationRejected(S, "t1", "app-1", "why"), []),
-        (fact.QueueAdded(S, "root.a"), [("QUEUE", "root.a", "ADD", "DETAILS_NONE", "", "", None)]),
-        (fact.QueueRemoved(S, "root.a"), [("QUEUE", "root.a", "REMOVE", "DETAILS_NONE", "", "", None)]),
-        (fact.QueueStateChanged(S, "root.a", QueueState.DRAINING), []),
+        (facts.AllocationRejected(S, "t1", "app-1", "why"), []),
+        (facts.QueueAdded(S, "root.a"), [("QUEUE", "root.a", "ADD", "DETAILS_NONE", "", "", None)]),
+        (facts.QueueRemoved(S, "root.a"), [("QUEUE", "root.a", "REMOVE", "DETAILS_NONE", "", "", None)]),
+        (facts.QueueStateChanged(S, "root.a", QueueState.DRAINING), []),
         (
-            fact.QuotaPreempted(S, "root.a", {"vcore": 5}, {"vcore": 4, "memory": 9}, 3, 2, RES),
+            facts.QuotaPreempted(S, "root.a", {"vcore": 5}, {"vcore": 4, "memory": 9}, 3, 2, RES),
             [
                 (
                     "QUEUE",
@@ -167,28 +167,28 @@ NODE_ALLOC_REMOVE = ("NODE", "n1", "REMOVE", "NODE_ALLOC", "t1", "", RES)
                 )
             ],
         ),
-        (fact.QueueLimitChanged(S, "root", QueueLimit.MAX, RES), [("QUEUE", "root", "SET", "QUEUE_MAX", "", "", RES)]),
+        (facts.QueueLimitChanged(S, "root", QueueLimit.MAX, RES), [("QUEUE", "root", "SET", "QUEUE_MAX", "", "", RES)]),
         (
-            fact.QueueLimitChanged(S, "root.a", QueueLimit.GUARANTEED, None),
+            facts.QueueLimitChanged(S, "root.a", QueueLimit.GUARANTEED, None),
             [("QUEUE", "root.a", "SET", "QUEUE_GUARANTEED", "", "", None)],
         ),
         (
-            fact.ConfigurationChanged(S, True, ""),
+            facts.ConfigurationChanged(S, True, ""),
             [("QUEUE", "root", "SET", "QUEUE_CONFIG", "", "configuration accepted", None)],
         ),
         (
-            fact.ConfigurationChanged(S, False, "line 3"),
+            facts.ConfigurationChanged(S, False, "line 3"),
             [("QUEUE", "root", "SET", "QUEUE_CONFIG", "", "configuration rejected: line 3", None)],
         ),
     ],
 )
-def test_events_of_a_fact(decision, expected):
+def test_events_of_a_fact(fact, expected):
     """Which records a fact gives, in which order (EV-69, EV-71 to EV-74), with names for type, change and detail (EV-1)."""
-    assert rows(decision) == expected
+    assert rows(fact) == expected
 
 
 @pytest.mark.parametrize(
-    ("decision", "detail"),
+    ("fact", "detail"),
     [
         (released("STOPPED_BY_RM"), "ALLOC_CANCEL"),
         (released("STOPPED_BY_RM", "Application app-1 Removed"), "ALLOC_CANCEL"),
@@ -200,9 +200,9 @@ def test_events_of_a_fact(decision, expected):
         (released("UNKNOWN_TERMINATION_TYPE"), "ALLOC_NODEREMOVED"),
     ],
 )
-def test_events_of_a_release(decision, detail):
-    """The detail tells the cause, whatever the message says (EV-70)."""
-    assert rows(decision) == [("APP", "app-1", "REMOVE", detail, "t1", "", RES)]
+def test_events_of_a_release(fact, detail):
+    """The detail gives the cause; the message does not matter (EV-70)."""
+    assert rows(fact) == [("APP", "app-1", "REMOVE", detail, "t1", "", RES)]
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_events_of_a_release(decision, detail):
 )
 def test_every_state_has_its_detail(state, detail):
     """One detail for each state that can be entered (EV-69)."""
-    assert rows(fact.ApplicationChanged(S, "app-1", "root.a", state, ApplicationEvent.RUN))[0][3] == detail
+    assert rows(facts.ApplicationChanged(S, "app-1", "root.a", state, ApplicationEvent.RUN))[0][3] == detail
 
 
 def test_records_are_numbered_and_say_where():
@@ -235,4 +235,4 @@ def test_records_are_numbered_and_say_where():
 def test_long_messages_are_cut():
     """A message of more than 1024 characters becomes the first 1021 and three dots (EV-68)."""
     for length, expected in ((1024, "x" * 1024), (1500, "x" * 1021 + "...")):
-        assert events(fact.ApplicationRejected(S, "app-1", "x" * length), "default", 1)[-1].message == expected
+        assert events(facts.ApplicationRejected(S, "app-1", "x" * length), "default", 1)[-1].message == expected

@@ -26,9 +26,7 @@ def below(queue: QueueConfig) -> list[QueueConfig]:
 def test_every_configuration_is_valid(seed: int) -> None:
     """No drawn configuration breaks a rule of the queue file, the reloaded ones included (E01 to E03, E05 to E39)."""
     scenario = generate(seed, queues=1 + seed % 20, nodes=1 + seed % 7, reloads=2)
-    updates = [
-        request.config for request in requests_of(scenario) if isinstance(request, si.UpdateConfigurationRequest)
-    ]
+    updates = [request.config for request in requests_of(scenario) if isinstance(request, si.UpdateConfigurationRequest)]
     assert len(updates) == 2
     for text in (scenario.config, *updates):
         queuefile.load(text)

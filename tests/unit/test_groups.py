@@ -19,6 +19,7 @@ class NameService:
 
     def __init__(self):
         self.asked = []
+        self.is_asked = threading.Event()
         self.answers = {"alice": ("staff", "dev")}
         self.broken = False
         self.free = threading.Event()
@@ -26,7 +27,8 @@ class NameService:
 
     def __call__(self, user):
         self.asked.append(user)
-        self.free.wait(5)
+        self.is_asked.set()
+        self.free.wait(180)
         if self.broken:
             raise OSError("directory is down")
         return self.answers.get(user)
@@ -100,7 +102,7 @@ async def test_whoever_asks_may_leave(service):
         with trio.CancelScope() as impatient:
             async with trio.open_nursery() as first:
                 first.start_soon(ask)
-                await trio.testing.wait_all_tasks_blocked()
+                await trio.to_thread.run_sync(service.is_asked.wait, 180)
                 for _ in range(3):
                     nursery.start_soon(ask)
                 await trio.testing.wait_all_tasks_blocked()

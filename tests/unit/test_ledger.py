@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from world import World, app, ask, configure, node, queue, release, remove, tree, world
+from world import World, app, ask, configure, make_world, node, queue, release, remove, tree
 
 from ykactor.core.config.model import QueueConfig
 from ykactor.core.queueing.tree import QueueNode, QueueTree
@@ -16,24 +16,24 @@ Limits = dict[str, tuple[Resource | None, Resource]]
 
 
 def queues(root_max: Resource | None, limits: Limits) -> QueueTree:
-    """A tree of the queues named, each with its max and what is allocated in it beside what is below it."""
-    it = QueueTree()
+    """A tree of the queues named, each with its max and what is allocated in it in addition to what is below it."""
+    queue_tree = QueueTree()
     paths = ["root", *limits]
     parents = {path.rpartition(".")[0] for path in paths}
     configs = [QueueConfig(QueuePath(path), path in parents, max=limits[path][0] if path in limits else None) for path in paths]
-    list(it.configure((config, not config.is_parent) for config in configs))
-    it.set_root_max(root_max)
+    list(queue_tree.configure((config, not config.is_parent) for config in configs))
+    queue_tree.set_root_max(root_max)
     for path, (_, allocated) in limits.items():
-        Ledger().use(account(it, path), allocated)
-    return it
+        Ledger().use(account(queue_tree, path), allocated)
+    return queue_tree
 
 
-def account(it: QueueTree, path: str) -> QueueNode:
-    return it.nodes[QueuePath(path)]
+def account(queue_tree: QueueTree, path: str) -> QueueNode:
+    return queue_tree.nodes[QueuePath(path)]
 
 
-def fits(it: QueueTree, path: str, **wanted: int) -> bool:
-    return queue_shortage(account(it, path).path_up, tuple(sorted(wanted.items()))) is None
+def fits(queue_tree: QueueTree, path: str, **wanted: int) -> bool:
+    return queue_shortage(account(queue_tree, path).path_up, tuple(sorted(wanted.items()))) is None
 
 
 # ---- commit and headroom
@@ -99,71 +99,71 @@ TREES: list[tuple[Resource | None, Limits, dict[str, Resource]]] = [
 @pytest.mark.parametrize(("root_max", "limits", "headrooms"), TREES)
 def test_headroom(root_max: Resource | None, limits: Limits, headrooms: dict[str, Resource]) -> None:
     """Exactly the headroom fits, of each type alone and of all at once, and nothing more (QU-36, QU-37)."""
-    it = queues(root_max, limits)
+    queue_tree = queues(root_max, limits)
     for path, headroom in headrooms.items():
-        assert fits(it, path, **headroom)
+        assert fits(queue_tree, path, **headroom)
         for name, quantity in headroom.items():
-            assert fits(it, path, **{name: quantity})
-            assert not fits(it, path, **{name: quantity + 1})
+            assert fits(queue_tree, path, **{name: quantity})
+            assert not fits(queue_tree, path, **{name: quantity + 1})
 
 
 def test_shortage_names_the_queue_and_the_type() -> None:
     """The first queue from the leaf upwards that is short, for the answer to "why does it wait"."""
-    it = queues({"a": 10, "b": 10}, {"root.p": ({"a": 5}, {}), "root.p.q": ({"b": 5}, {})})
+    queue_tree = queues({"a": 10, "b": 10}, {"root.p": ({"a": 5}, {}), "root.p.q": ({"b": 5}, {})})
     for wanted, path, name in [({"b": 6}, "root.p.q", "b"), ({"a": 6}, "root.p", "a"), ({"c": 1}, "root", "c")]:
-        shortage = queue_shortage(account(it, "root.p.q").path_up, tuple(wanted.items()))
+        shortage = queue_shortage(account(queue_tree, "root.p.q").path_up, tuple(wanted.items()))
         assert shortage is not None
         assert (shortage[0].path, shortage[1]) == (path, name)
 
 
 def test_above_a_lowered_max_counts_as_no_headroom() -> None:
     """Usage above max: not a single unit more of that type, any amount of another (QU-37, QU-40)."""
-    it = queues({"a": 99, "b": 99}, {"root.q": ({"a": 5}, {"a": 9})})
-    assert not fits(it, "root.q", a=1)
-    assert fits(it, "root.q", b=50)
+    queue_tree = queues({"a": 99, "b": 99}, {"root.q": ({"a": 5}, {"a": 9})})
+    assert not fits(queue_tree, "root.q", a=1)
+    assert fits(queue_tree, "root.q", b=50)
 
 
 @pytest.mark.parametrize("level", ["root.p.q", "root.p"])
 def test_every_level_limits(level: str) -> None:
     """An allocation needs room in the leaf and in every ancestor (QU-34); what is too large waits for ever (QU-35)."""
     limits = {path: {"max": {"vcore": 2}} if path == level else {} for path in ("root.p", "root.p.q")}
-    it = world(tree(queue("p", queue("q", **limits["root.p.q"]), **limits["root.p"])), [node("n1", vcore=100)])
-    it.given(app("app-1", "root.p.q"))
-    it.send(ask("t3", "app-1", priority=9, vcore=3), *(ask(f"t{n}", "app-1", vcore=1) for n in range(3)))
-    assert it.placed() == ["t0", "t1"]
-    assert it.why("t3") == f"not enough vcore in queue {level}: wants 3, has 0 of 2"
-    assert it.queue(level)["allocated"] == {"vcore": 2}
+    world = make_world(tree(queue("p", queue("q", **limits["root.p.q"]), **limits["root.p"])), [node("n1", vcore=100)])
+    world.given(app("app-1", "root.p.q"))
+    world.send(ask("t3", "app-1", priority=9, vcore=3), *(ask(f"t{n}", "app-1", vcore=1) for n in range(3)))
+    assert world.placed() == ["t0", "t1"]
+    assert world.why("t3") == f"not enough vcore in queue {level}: wants 3, has 0 of 2"
+    assert world.queue(level)["allocated"] == {"vcore": 2}
 
 
 def test_zero_forbids() -> None:
     """A type listed with 0 is forbidden, even if it is the only one (QU-32, QU-33)."""
-    it = world(tree(queue("a", max={"gpu": 0})), [node("n1", vcore=10, gpu=10)])
-    it.send(app("app-1"), ask("t1", "app-1", gpu=1, vcore=1), ask("t2", "app-1", vcore=1))
-    assert it.placed() == ["t2"]
+    world = make_world(tree(queue("a", max={"gpu": 0})), [node("n1", vcore=10, gpu=10)])
+    world.send(app("app-1"), ask("t1", "app-1", gpu=1, vcore=1), ask("t2", "app-1", vcore=1))
+    assert world.placed() == ["t2"]
 
 
 def test_a_guarantee_neither_reserves_nor_limits() -> None:
     """Others may use all of the cluster, and so may a queue that is guaranteed little (QU-45)."""
-    it = world(tree(queue("a"), queue("b", guaranteed={"vcore": 1})), [node("n1", vcore=3)])
-    it.given(app("app-1", "root.a"), app("app-2", "root.b"))
-    it.send(*(ask(f"a{number}", "app-1", vcore=1) for number in range(3)))
-    assert it.placed() == ["a0", "a1", "a2"]
-    it.given(release(None, "app-1"))
-    it.send(*(ask(f"b{number}", "app-2", vcore=1) for number in range(3)))
-    assert it.placed() == ["b0", "b1", "b2"]
+    world = make_world(tree(queue("a"), queue("b", guaranteed={"vcore": 1})), [node("n1", vcore=3)])
+    world.given(app("app-1", "root.a"), app("app-2", "root.b"))
+    world.send(*(ask(f"a{number}", "app-1", vcore=1) for number in range(3)))
+    assert world.placed() == ["a0", "a1", "a2"]
+    world.given(release(None, "app-1"))
+    world.send(*(ask(f"b{number}", "app-2", vcore=1) for number in range(3)))
+    assert world.placed() == ["b0", "b1", "b2"]
 
 
 def test_the_first_type_by_name_is_told() -> None:
     """Types are looked at in the order of their names, however an ask lists them (QU-3)."""
-    it = world(tree(queue("a", max={"gpu": 1, "memory": 1, "vcore": 1})), [node("n1", gpu=9, memory=9, vcore=9)])
-    it.given(app("app-1"), ask("t1", "app-1", vcore=2, memory=2, gpu=2))
-    assert it.why("t1") == "not enough gpu in queue root.a: wants 2, has 1 of 1"
+    world = make_world(tree(queue("a", max={"gpu": 1, "memory": 1, "vcore": 1})), [node("n1", gpu=9, memory=9, vcore=9)])
+    world.given(app("app-1"), ask("t1", "app-1", vcore=2, memory=2, gpu=2))
+    assert world.why("t1") == "not enough gpu in queue root.a: wants 2, has 1 of 1"
 
 
 def test_charge_and_refund() -> None:
     """A charge turns pending into usage on every level at once, a refund is its mirror; what ends is subtracted (QU-42)."""
-    it = queues({"a": 9}, {"root.p": (None, {}), "root.p.q": (None, {})})
-    leaf, ledger = account(it, "root.p.q"), Ledger()
+    queue_tree = queues({"a": 9}, {"root.p": (None, {}), "root.p.q": (None, {})})
+    leaf, ledger = account(queue_tree, "root.p.q"), Ledger()
     ledger.change_pending(leaf, {"a": 5})
     ledger.charge(leaf, {"a": 2})
     assert [(queue.allocated, queue.pending) for queue in leaf.path_up] == [({"a": 2}, {"a": 3})] * 3
@@ -184,10 +184,10 @@ def test_charge_and_refund() -> None:
 def share(allocated: dict[str, Any], *, guaranteed: Resource | None, fair_max: Resource | None, **limits: Any) -> float:
     """The share of a leaf below root in a cluster of this size, with recovered allocations."""
     keys = limits | ({} if guaranteed is None else {"guaranteed": guaranteed})
-    it = world(tree(queue("a", **keys)), [node("n1", **(fair_max or {}))])
+    world = make_world(tree(queue("a", **keys)), [node("n1", **(fair_max or {}))])
     if allocated:
-        it.given(app("app-1"), ask("t1", "app-1", on="n1", **allocated))
-    found: float = it.queue("root.a")["share"]
+        world.given(app("app-1"), ask("t1", "app-1", on="n1", **allocated))
+    found: float = world.queue("root.a")["share"]
     return found
 
 
@@ -199,7 +199,7 @@ def share(allocated: dict[str, Any], *, guaranteed: Resource | None, fair_max: R
         ({"m": 100, "vcore": 100, "pods": 100}, {"pods": 200}, {"m": 1000, "vcore": 1000, "pods": 1000}, 0.5),
         ({"m": 100, "vcore": 100, "pods": 100}, {"pods": 800}, {"m": 1000, "vcore": 1000, "pods": 1000}, 0.125),
         ({"m": 200, "vcore": 100}, None, {"m": 1000, "vcore": 1000}, 0.2),
-        # beside a positive one, as a guarantee of nothing but zeros is none (QU-33)
+        # in addition to a positive one, as a guarantee of nothing but zeros is none (QU-33)
         ({"gpu": 1, "vcore": 100}, {"gpu": 0, "m": 1}, {"vcore": 1000}, 1),
         ({"gpu": 5}, None, {"vcore": 1000}, 0),
         ({"m": 400, "vcore": 200}, {"m": 800, "vcore": 400}, None, 0.5),
@@ -246,24 +246,24 @@ def test_fair_max(cluster: Resource, parent: Resource | None, leaf: Resource | N
     text = tree(queue("p", queue("q", **limits[1]), **limits[0]))
     quantity: Any = 90
     for name in ("vcore", "mem", "gpu"):
-        it = world(text, [node("n1", **cluster)])
-        it.given(app("app-1", "root.p.q"), ask("t1", "app-1", on="n1", **{name: quantity}))
+        world = make_world(text, [node("n1", **cluster)])
+        world.given(app("app-1", "root.p.q"), ask("t1", "app-1", on="n1", **{name: quantity}))
         denominator = fair_max.get(name)
         expected = 0.0 if denominator is None else quantity / denominator if denominator else 1.0
-        assert it.queue("root.p.q")["share"] == pytest.approx(expected), name
+        assert world.queue("root.p.q")["share"] == pytest.approx(expected), name
 
 
 def test_shares_follow_the_cluster() -> None:
     """A node that comes or goes changes every denominator; a release brings the share down."""
-    it = world(tree(queue("a")), [node("n1", vcore=100)])
-    it.given(app("app-1"), ask("t1", "app-1", vcore=50), ask("t2", "app-1", vcore=30))
-    assert it.queue("root.a")["share"] == pytest.approx(0.8)
-    it.send(node("n2", vcore=100))
-    assert it.queue("root.a")["share"] == pytest.approx(0.4)
-    it.send(release("t1"))
-    assert it.queue("root.a")["share"] == pytest.approx(0.15)
-    it.send(node("n1", "UPDATE", vcore=200))
-    assert it.queue("root.a")["share"] == pytest.approx(0.1)
+    world = make_world(tree(queue("a")), [node("n1", vcore=100)])
+    world.given(app("app-1"), ask("t1", "app-1", vcore=50), ask("t2", "app-1", vcore=30))
+    assert world.queue("root.a")["share"] == pytest.approx(0.8)
+    world.send(node("n2", vcore=100))
+    assert world.queue("root.a")["share"] == pytest.approx(0.4)
+    world.send(release("t1"))
+    assert world.queue("root.a")["share"] == pytest.approx(0.15)
+    world.send(node("n1", "UPDATE", vcore=200))
+    assert world.queue("root.a")["share"] == pytest.approx(0.1)
 
 
 # ---- running slots
@@ -278,8 +278,8 @@ def counted(root: int = 0, parent: int = 0, leaf: int = 0) -> str:
 ROOM = node("n1", vcore=1000)
 
 
-def running(it: World, *paths: str) -> list[int]:
-    return [it.queue(path)["runningApplications"] for path in paths]
+def running(world: World, *paths: str) -> list[int]:
+    return [world.queue(path)["runningApplications"] for path in paths]
 
 
 @pytest.mark.parametrize(
@@ -288,75 +288,75 @@ def running(it: World, *paths: str) -> list[int]:
 )
 def test_every_level_counts_applications(limits: tuple[int, int, int], second: str, full: str) -> None:
     """The check is recursive (QU-50), root counts for the partition (QU-56); a held application waits, Accepted (QU-51)."""
-    it = world(counted(*limits), [ROOM])
-    it.given(app("app-1", "root.p.q"), app("app-2", second))
-    it.send(ask("t1", "app-1", vcore=1), ask("t2", "app-2", vcore=1), ask("t3", "app-1", vcore=1))
-    assert it.placed() == ["t1", "t3"]
-    assert it.state_of("app-2") == "Accepted"
-    assert it.why("t2") == f"queue {full} runs its maximum of 1 applications"
-    it.send(release(None, "app-1"))
-    assert it.placed() == ["t2"]
+    world = make_world(counted(*limits), [ROOM])
+    world.given(app("app-1", "root.p.q"), app("app-2", second))
+    world.send(ask("t1", "app-1", vcore=1), ask("t2", "app-2", vcore=1), ask("t3", "app-1", vcore=1))
+    assert world.placed() == ["t1", "t3"]
+    assert world.state_of("app-2") == "Accepted"
+    assert world.why("t2") == f"queue {full} runs its maximum of 1 applications"
+    world.send(release(None, "app-1"))
+    assert world.placed() == ["t2"]
 
 
 def test_siblings_share_the_parents_limit() -> None:
     """Root 2, parent 1; raising parent to 2 lets the second application go (QU-50)."""
-    it = world(counted(2, 1, 1), [ROOM])
-    it.given(app("app-1", "root.p.q"), app("app-2", "root.p.r"))
-    it.send(ask("t1", "app-1", vcore=1), ask("t2", "app-2", vcore=1))
-    assert it.placed() == ["t1"]
-    it.send(configure(counted(2, 2, 1)))
-    assert it.placed() == ["t2"]
+    world = make_world(counted(2, 1, 1), [ROOM])
+    world.given(app("app-1", "root.p.q"), app("app-2", "root.p.r"))
+    world.send(ask("t1", "app-1", vcore=1), ask("t2", "app-2", vcore=1))
+    assert world.placed() == ["t1"]
+    world.send(configure(counted(2, 2, 1)))
+    assert world.placed() == ["t2"]
 
 
 def test_slot_from_starting_to_completing() -> None:
     """Taken on entering Starting, not twice on Running, given back on Completing, taken again on the way back (QU-53)."""
-    it = world(counted(), [ROOM])
+    world = make_world(counted(), [ROOM])
     paths = ("root", "root.p", "root.p.q")
-    it.given(app("app-1", "root.p.q"), ask("t1", "app-1", vcore=1))
-    assert (it.state_of("app-1"), running(it, *paths)) == ("Starting", [1, 1, 1])
-    it.given(ask("t2", "app-1", vcore=1))
-    assert (it.state_of("app-1"), running(it, *paths)) == ("Running", [1, 1, 1])
-    it.given(release(None))
-    assert (it.state_of("app-1"), running(it, *paths)) == ("Completing", [0, 0, 0])
-    it.given(ask("t3", "app-1", vcore=1))
-    assert (it.state_of("app-1"), running(it, *paths)) == ("Running", [1, 1, 1])
-    it.given(remove("app-1"))
-    assert running(it, *paths) == [0, 0, 0]
+    world.given(app("app-1", "root.p.q"), ask("t1", "app-1", vcore=1))
+    assert (world.state_of("app-1"), running(world, *paths)) == ("Starting", [1, 1, 1])
+    world.given(ask("t2", "app-1", vcore=1))
+    assert (world.state_of("app-1"), running(world, *paths)) == ("Running", [1, 1, 1])
+    world.given(release(None))
+    assert (world.state_of("app-1"), running(world, *paths)) == ("Completing", [0, 0, 0])
+    world.given(ask("t3", "app-1", vcore=1))
+    assert (world.state_of("app-1"), running(world, *paths)) == ("Running", [1, 1, 1])
+    world.given(remove("app-1"))
+    assert running(world, *paths) == [0, 0, 0]
 
 
 def test_waiting_applications_hold_no_slot() -> None:
     """New and Accepted applications do not count; what came back from Completing is never held back (QU-51, AP-24)."""
-    it = world(counted(leaf=1), [ROOM])
-    it.given(app("app-1", "root.p.q"), app("app-2", "root.p.q"), app("app-3", "root.p.q"))
-    it.given(ask("huge", "app-3", priority=9, vcore=10**6), ask("t1", "app-1", vcore=1))
-    assert running(it, "root.p.q") == [1]
-    it.given(release("t1", "app-1"), ask("t2", "app-2", vcore=1))
-    assert it.state_of("app-2") == "Starting"
-    it.given(ask("t3", "app-1", vcore=1))
-    assert it.state_of("app-1") == "Running"
-    assert running(it, "root.p.q") == [2]
+    world = make_world(counted(leaf=1), [ROOM])
+    world.given(app("app-1", "root.p.q"), app("app-2", "root.p.q"), app("app-3", "root.p.q"))
+    world.given(ask("huge", "app-3", priority=9, vcore=10**6), ask("t1", "app-1", vcore=1))
+    assert running(world, "root.p.q") == [1]
+    world.given(release("t1", "app-1"), ask("t2", "app-2", vcore=1))
+    assert world.state_of("app-2") == "Starting"
+    world.given(ask("t3", "app-1", vcore=1))
+    assert world.state_of("app-1") == "Running"
+    assert running(world, "root.p.q") == [2]
 
 
 def test_running_is_counted_above_a_limit() -> None:
     """Recovery and a lowered limit leave more than allowed: each is counted, and nobody starts until enough ended (QU-55)."""
-    it = world(counted(leaf=1), [ROOM])
-    it.given(*(app(f"app-{n}", "root.p.q") for n in range(4)))
-    it.given(*(ask(f"t{n}", f"app-{n}", on="n1", vcore=1) for n in range(3)))
-    assert running(it, "root.p.q") == [3]
-    it.send(ask("t3", "app-3", vcore=1))
+    world = make_world(counted(leaf=1), [ROOM])
+    world.given(*(app(f"app-{n}", "root.p.q") for n in range(4)))
+    world.given(*(ask(f"t{n}", f"app-{n}", on="n1", vcore=1) for n in range(3)))
+    assert running(world, "root.p.q") == [3]
+    world.send(ask("t3", "app-3", vcore=1))
     for n in range(3):
-        assert it.placed() == []
-        it.send(release(None, f"app-{n}"))
-    assert it.placed() == ["t3"]
-    assert running(it, "root.p.q") == [1]
+        assert world.placed() == []
+        world.send(release(None, f"app-{n}"))
+    assert world.placed() == ["t3"]
+    assert running(world, "root.p.q") == [1]
 
 
 def test_slots_are_counted_by_application() -> None:
     """Whoever holds a slot is let through; taking it twice counts once (QU-52)."""
-    it = QueueTree()
+    queue_tree = QueueTree()
     configs = [QueueConfig(QueuePath("root"), True), QueueConfig(QueuePath("root.q"), False, max_applications=1)]
-    list(it.configure((config, not config.is_parent) for config in configs))
-    ledger, leaf, one, other = Ledger(), account(it, "root.q"), ApplicationID("app-1"), ApplicationID("app-2")
+    list(queue_tree.configure((config, not config.is_parent) for config in configs))
+    ledger, leaf, one, other = Ledger(), account(queue_tree, "root.q"), ApplicationID("app-1"), ApplicationID("app-2")
     assert full_queue(leaf.path_up, one) is None
     ledger.take_slot(leaf, one)
     ledger.take_slot(leaf, one)

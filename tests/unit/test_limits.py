@@ -2,7 +2,7 @@
 
 import pytest
 from gangs import gang, holder, real, room
-from world import World, app, ask, configure, limit, node, queue, release, remove, tree, world
+from world import World, app, ask, configure, limit, make_world, node, queue, release, remove, tree
 
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import Limit
@@ -17,9 +17,9 @@ def asks(application_id: str, *keys: str, **resource: int) -> list[object]:
     return [ask(key, application_id, **(resource or {"vcore": 1})) for key in keys]
 
 
-def held(it: World) -> dict[str, dict[str, int]]:
+def held(world: World) -> dict[str, dict[str, int]]:
     """What every tracker that somebody holds has in use."""
-    trackers = it.direct.scheduler.state.trackers.held.values()
+    trackers = world.direct.scheduler.state.trackers.held.values()
     return {f"{tracker.whose} in {tracker.path}": tracker.allocated for tracker in trackers}
 
 
@@ -28,88 +28,88 @@ def held(it: World) -> dict[str, dict[str, int]]:
 
 def test_a_limit_bounds_a_queue_and_all_below() -> None:
     """Per user, in that queue and below; elsewhere and for others it does not exist (QU-60)."""
-    it = world(tree(queue("p", queue("a"), queue("b"), limits=[limit("bob", vcore=3)]), queue("c")), BIG)
-    it.given(app("one", "root.p.a", user="bob"), app("two", "root.p.b", user="bob"), app("three", "root.c", user="bob"))
-    it.given(app("four", "root.p.a"))
-    it.send(*asks("one", "a1", "a2"), *asks("two", "b1", "b2"), *asks("three", *"123456"), *asks("four", *"uvwxyz"))
-    placed = it.placed()
+    world = make_world(tree(queue("p", queue("a"), queue("b"), limits=[limit("bob", vcore=3)]), queue("c")), BIG)
+    world.given(app("one", "root.p.a", user="bob"), app("two", "root.p.b", user="bob"), app("three", "root.c", user="bob"))
+    world.given(app("four", "root.p.a"))
+    world.send(*asks("one", "a1", "a2"), *asks("two", "b1", "b2"), *asks("three", *"123456"), *asks("four", *"uvwxyz"))
+    placed = world.placed()
     assert len(placed) == 3 + 6 + 6
     assert len({"a1", "a2", "b1", "b2"} - set(placed)) == 1
 
 
 def test_root_limits_are_cluster_wide() -> None:
     """QU-60."""
-    it = world(tree(queue("a"), queue("b"), limits=[limit("bob", vcore=3)]), BIG)
-    it.given(app("one", user="bob"), app("two", "root.b", user="bob"))
-    it.send(*asks("one", "a1", "a2"), *asks("two", "b1", "b2"))
-    assert len(it.placed()) == 3
+    world = make_world(tree(queue("a"), queue("b"), limits=[limit("bob", vcore=3)]), BIG)
+    world.given(app("one", user="bob"), app("two", "root.b", user="bob"))
+    world.send(*asks("one", "a1", "a2"), *asks("two", "b1", "b2"))
+    assert len(world.placed()) == 3
 
 
 def test_everybody_named_has_the_full_amount() -> None:
     """What names several users or groups is not shared by them (QU-61)."""
     limits = [limit("bob", "eve", vcore=2), limit(groups=("dev", "ops"), vcore=1)]
-    it = world(tree(queue("a", limits=limits)), BIG)
-    it.given(app("bob", user="bob"), app("eve", user="eve"))
-    it.given(app("dev", user="x", groups=("dev",)), app("ops", user="y", groups=("ops",)))
+    world = make_world(tree(queue("a", limits=limits)), BIG)
+    world.given(app("bob", user="bob"), app("eve", user="eve"))
+    world.given(app("dev", user="x", groups=("dev",)), app("ops", user="y", groups=("ops",)))
     for name in ("bob", "eve", "dev", "ops"):
-        it.send(*asks(name, *(f"{name}{number}" for number in "123")))
-    assert it.placed() == ["bob1", "bob2", "eve1", "eve2", "dev1", "ops1"]
+        world.send(*asks(name, *(f"{name}{number}" for number in "123")))
+    assert world.placed() == ["bob1", "bob2", "eve1", "eve2", "dev1", "ops1"]
 
 
 def test_star_is_for_each_user_that_is_not_named() -> None:
     """Each for itself; who is named at the queue does not get the values of ``*``, not even for other types (QU-62)."""
-    it = world(tree(queue("a", limits=[limit("bob", vcore=2), limit("*", vcore=1, memory=1)])), BIG)
-    it.given(*(app(name, user=name) for name in ("bob", "eve", "sue")))
+    world = make_world(tree(queue("a", limits=[limit("bob", vcore=2), limit("*", vcore=1, memory=1)])), BIG)
+    world.given(*(app(name, user=name) for name in ("bob", "eve", "sue")))
     for name in ("bob", "eve", "sue"):
-        it.send(*asks(name, f"{name}1", f"{name}2"), *asks(name, f"{name}3", memory=5))
-    assert it.placed() == ["bob1", "bob2", "bob3", "eve1", "sue1"]
+        world.send(*asks(name, f"{name}1", f"{name}2"), *asks(name, f"{name}3", memory=5))
+    assert world.placed() == ["bob1", "bob2", "bob3", "eve1", "sue1"]
 
 
 def test_star_at_other_levels() -> None:
     """At the other queues of the path their own entries apply (QU-62)."""
-    it = world(tree(queue("a", limits=[limit("bob", vcore=2, memory=1)]), queue("b"), limits=[limit("*", vcore=3)]), BIG)
-    it.given(app("one", user="bob"), app("two", "root.b", user="bob"))
-    it.given(*asks("one", "t1", "t2", "t3"), *asks("two", "t4", "t5"))
-    assert it.why("t3") == "not enough vcore in the limit of user bob in queue root.a: wants 1, has 0 of 2"
-    assert it.why("t5") == "not enough vcore in the limit of user bob in queue root: wants 1, has 0 of 3"
+    world = make_world(tree(queue("a", limits=[limit("bob", vcore=2, memory=1)]), queue("b"), limits=[limit("*", vcore=3)]), BIG)
+    world.given(app("one", user="bob"), app("two", "root.b", user="bob"))
+    world.given(*asks("one", "t1", "t2", "t3"), *asks("two", "t4", "t5"))
+    assert world.why("t3") == "not enough vcore in the limit of user bob in queue root.a: wants 1, has 0 of 2"
+    assert world.why("t5") == "not enough vcore in the limit of user bob in queue root: wants 1, has 0 of 3"
 
 
 def test_star_of_groups_is_one_budget() -> None:
     """All applications that resolve to ``*`` share it; named groups have nothing to do with it (QU-63)."""
     limits = [limit(groups=("dev",), vcore=3), limit(groups=("*",), vcore=2)]
-    it = world(tree(queue("a", limits=limits)), BIG)
-    it.given(app("ops", user="bob", groups=("ops",)), app("qa", user="eve", groups=("qa",)), app("dev", groups=("dev",)))
-    it.send(*asks("ops", "o1"), *asks("qa", "q1", "q2"), *asks("dev", "d1", "d2", "d3", "d4"))
-    assert it.placed() == ["o1", "q1", "d1", "d2", "d3"]
-    assert it.why("q2") == "not enough vcore in the limit of group * in queue root.a: wants 1, has 0 of 2"
+    world = make_world(tree(queue("a", limits=limits)), BIG)
+    world.given(app("ops", user="bob", groups=("ops",)), app("qa", user="eve", groups=("qa",)), app("dev", groups=("dev",)))
+    world.send(*asks("ops", "o1"), *asks("qa", "q1", "q2"), *asks("dev", "d1", "d2", "d3", "d4"))
+    assert world.placed() == ["o1", "q1", "d1", "d2", "d3"]
+    assert world.why("q2") == "not enough vcore in the limit of group * in queue root.a: wants 1, has 0 of 2"
 
 
 @pytest.mark.parametrize(("user", "group"), [(1, 2), (2, 1)])
 def test_user_and_group_both_hold(user: int, group: int) -> None:
     """The tighter one decides (QU-64)."""
-    it = world(tree(queue("a", limits=[limit("bob", vcore=user), limit(groups=("dev",), vcore=group)])), BIG)
-    it.given(app("app-1", user="bob", groups=("dev",)))
-    it.send(*asks("app-1", "t1", "t2", "t3"))
-    assert it.placed() == ["t1"]
+    world = make_world(tree(queue("a", limits=[limit("bob", vcore=user), limit(groups=("dev",), vcore=group)])), BIG)
+    world.given(app("app-1", user="bob", groups=("dev",)))
+    world.send(*asks("app-1", "t1", "t2", "t3"))
+    assert world.placed() == ["t1"]
 
 
 def test_a_new_limit_sees_what_runs() -> None:
     """Usage counts from the start, limits or not (QU-65)."""
-    it = world(tree(queue("a"), queue("b")), BIG)
-    it.given(app("one", user="bob"), app("two", "root.b", user="bob"), *asks("one", "t1", "t2"), *asks("two", "t3"))
-    it.given(configure(tree(queue("a"), queue("b"), limits=[limit("bob", vcore=4, applications=2)])))
-    it.given(app("three", user="bob"), *asks("two", "t4", "t5"), *asks("three", "t6"))
-    assert it.why("t5") == "not enough vcore in the limit of user bob in queue root: wants 1, has 0 of 4"
-    assert it.why("t6") == "user bob runs in queue root its maximum of 2 applications"
+    world = make_world(tree(queue("a"), queue("b")), BIG)
+    world.given(app("one", user="bob"), app("two", "root.b", user="bob"), *asks("one", "t1", "t2"), *asks("two", "t3"))
+    world.given(configure(tree(queue("a"), queue("b"), limits=[limit("bob", vcore=4, applications=2)])))
+    world.given(app("three", user="bob"), *asks("two", "t4", "t5"), *asks("three", "t6"))
+    assert world.why("t5") == "not enough vcore in the limit of user bob in queue root: wants 1, has 0 of 4"
+    assert world.why("t6") == "user bob runs in queue root its maximum of 2 applications"
 
 
 def test_partitions_share_nothing() -> None:
     """Equal paths in two partitions are two budgets (QU-66)."""
     text = tree(queue("a", limits=[limit("bob", vcore=1)]))
-    for it in (world(text, BIG), world(text, BIG)):
-        it.given(app("app-1", user="bob"))
-        it.send(*asks("app-1", "t1", "t2"))
-        assert it.placed() == ["t1"]
+    for world in (make_world(text, BIG), make_world(text, BIG)):
+        world.given(app("app-1", user="bob"))
+        world.send(*asks("app-1", "t1", "t2"))
+        assert world.placed() == ["t1"]
 
 
 # ---- the group
@@ -144,33 +144,33 @@ def test_choice_of_group(path_up: list[QueueLimits], groups: tuple[str, ...], ch
 
 def test_the_choice_is_kept() -> None:
     """An application keeps the group of its first ask, "no group" too; later ones are resolved anew (QU-70)."""
-    it = world(tree(queue("a")), BIG)
-    it.given(app("early", groups=("dev",)), app("silent", groups=("dev",)), *asks("early", "t1"))
-    it.given(configure(tree(queue("a", limits=[DEV]))))
-    it.given(app("late", groups=("dev",)))
-    it.send(*asks("early", "t2", "t3"), *asks("silent", "t4"), *asks("late", "t5"))
-    assert it.placed() == ["t2", "t3", "t4"]
-    assert held(it) == {"group dev in root.a": {"vcore": 1}}
+    world = make_world(tree(queue("a")), BIG)
+    world.given(app("early", groups=("dev",)), app("silent", groups=("dev",)), *asks("early", "t1"))
+    world.given(configure(tree(queue("a", limits=[DEV]))))
+    world.given(app("late", groups=("dev",)))
+    world.send(*asks("early", "t2", "t3"), *asks("silent", "t4"), *asks("late", "t5"))
+    assert world.placed() == ["t2", "t3", "t4"]
+    assert held(world) == {"group dev in root.a": {"vcore": 1}}
 
 
 def test_a_closer_limit_does_not_move_the_choice() -> None:
     """What was found higher up stays while its limit does, whatever appears below (QU-70, QU-77)."""
-    it = world(tree(queue("a"), limits=[limit(groups=("dev",), vcore=5)]), BIG)
-    it.given(app("app-1", groups=("dev", "ops")), *asks("app-1", "t1"))
-    it.given(configure(tree(queue("a", limits=[limit(groups=("ops",), vcore=1)]), limits=[limit(groups=("dev",), vcore=5)])))
-    it.send(*asks("app-1", "t2"))
-    assert it.placed() == ["t2"]
-    assert held(it) == {"group dev in root": {"vcore": 2}}
+    world = make_world(tree(queue("a"), limits=[limit(groups=("dev",), vcore=5)]), BIG)
+    world.given(app("app-1", groups=("dev", "ops")), *asks("app-1", "t1"))
+    world.given(configure(tree(queue("a", limits=[limit(groups=("ops",), vcore=1)]), limits=[limit(groups=("dev",), vcore=5)])))
+    world.send(*asks("app-1", "t2"))
+    assert world.placed() == ["t2"]
+    assert held(world) == {"group dev in root": {"vcore": 2}}
 
 
 def test_a_group_counts_at_every_queue_that_limits_it() -> None:
     """Not only where it was found (QU-71)."""
     inner, outer = limit(groups=("dev",), vcore=3), limit(groups=("dev",), vcore=4)
-    it = world(tree(queue("a", limits=[inner]), queue("b"), limits=[outer]), BIG)
-    it.given(app("one", groups=("dev",)), app("two", "root.b", groups=("dev",)))
-    it.given(*asks("one", "t1", "t2"), *asks("two", "t3", "t4"), *asks("one", "t5"))
-    assert held(it) == {"group dev in root": {"vcore": 4}, "group dev in root.a": {"vcore": 2}}
-    assert it.why("t5") == "not enough vcore in the limit of group dev in queue root: wants 1, has 0 of 4"
+    world = make_world(tree(queue("a", limits=[inner]), queue("b"), limits=[outer]), BIG)
+    world.given(app("one", groups=("dev",)), app("two", "root.b", groups=("dev",)))
+    world.given(*asks("one", "t1", "t2"), *asks("two", "t3", "t4"), *asks("one", "t5"))
+    assert held(world) == {"group dev in root": {"vcore": 4}, "group dev in root.a": {"vcore": 2}}
+    assert world.why("t5") == "not enough vcore in the limit of group dev in queue root: wants 1, has 0 of 4"
 
 
 # ---- checks
@@ -178,140 +178,140 @@ def test_a_group_counts_at_every_queue_that_limits_it() -> None:
 
 def test_headroom_is_the_smallest_on_the_path() -> None:
     """Bob may use 10 at root and 5 in root.a; he uses 4 there and 3 in root.b (QU-72)."""
-    it = world(tree(queue("a", limits=[limit("bob", memory=5)]), queue("b"), limits=[limit("bob", memory=10)]), BIG)
-    it.given(app("one", user="bob"), app("two", "root.b", user="bob"))
-    it.given(ask("t1", "one", memory=4), ask("t2", "two", memory=3))
-    it.given(ask("t3", "one", memory=2), ask("t4", "two", memory=4))
-    assert it.why("t3") == "not enough memory in the limit of user bob in queue root.a: wants 2, has 1 of 5"
-    assert it.why("t4") == "not enough memory in the limit of user bob in queue root: wants 4, has 3 of 10"
-    it.send(ask("t5", "two", memory=3))
-    assert it.placed() == ["t5"]
+    world = make_world(tree(queue("a", limits=[limit("bob", memory=5)]), queue("b"), limits=[limit("bob", memory=10)]), BIG)
+    world.given(app("one", user="bob"), app("two", "root.b", user="bob"))
+    world.given(ask("t1", "one", memory=4), ask("t2", "two", memory=3))
+    world.given(ask("t3", "one", memory=2), ask("t4", "two", memory=4))
+    assert world.why("t3") == "not enough memory in the limit of user bob in queue root.a: wants 2, has 1 of 5"
+    assert world.why("t4") == "not enough memory in the limit of user bob in queue root: wants 4, has 3 of 10"
+    world.send(ask("t5", "two", memory=3))
+    assert world.placed() == ["t5"]
 
 
 def test_types_without_a_limit() -> None:
     """A type that is not listed is not limited, one with 0 is forbidden; the next ask is tried (QU-72)."""
-    it = world(tree(queue("a", limits=[limit("bob", vcore=2, memory=0)])), [node("n1", vcore=9, memory=9, gpu=9)])
-    it.given(app("app-1", user="bob"))
-    it.send(
-        ask("t1", "app-1", memory=1), ask("t2", "app-1", gpu=9), ask("t3", "app-1", vcore=3), ask("t4", "app-1", vcore=2)
-    )
-    assert it.placed() == ["t2", "t4"]
+    world = make_world(tree(queue("a", limits=[limit("bob", vcore=2, memory=0)])), [node("n1", vcore=9, memory=9, gpu=9)])
+    world.given(app("app-1", user="bob"))
+    world.send(ask("t1", "app-1", memory=1), ask("t2", "app-1", gpu=9), ask("t3", "app-1", vcore=3), ask("t4", "app-1", vcore=2))
+    assert world.placed() == ["t2", "t4"]
 
 
 def test_a_type_with_0_fits_anywhere() -> None:
     """A negative headroom counts as 0, which an ask for none of it fits in (QU-37, QU-72)."""
-    it = world(tree(queue("a", limits=[limit("bob", memory=2)])), BIG)
-    it.given(app("app-1", user="bob"), ask("t1", "app-1", on="n1", memory=3))
-    it.send(ask("t2", "app-1", vcore=1, memory=0))
-    assert it.placed() == ["t2"]
+    world = make_world(tree(queue("a", limits=[limit("bob", memory=2)])), BIG)
+    world.given(app("app-1", user="bob"), ask("t1", "app-1", on="n1", memory=3))
+    world.send(ask("t2", "app-1", vcore=1, memory=0))
+    assert world.placed() == ["t2"]
 
 
 def test_people_come_before_queues() -> None:
     """User and group are asked before the queue (QU-39)."""
-    it = world(tree(queue("a", max={"vcore": 1}, limits=[limit("bob", vcore=1)])), BIG)
-    it.given(app("app-1", user="bob"), ask("t1", "app-1", vcore=2))
-    assert it.why("t1") == "not enough vcore in the limit of user bob in queue root.a: wants 2, has 1 of 1"
+    world = make_world(tree(queue("a", max={"vcore": 1}, limits=[limit("bob", vcore=1)])), BIG)
+    world.given(app("app-1", user="bob"), ask("t1", "app-1", vcore=2))
+    assert world.why("t1") == "not enough vcore in the limit of user bob in queue root.a: wants 2, has 1 of 1"
 
 
 def test_who_is_over_the_limit_does_not_hold_up_others() -> None:
     """An ask that its user has no room for is skipped, the next application has its turn (QU-72)."""
-    it = world(tree(queue("a", limits=[limit("bob", vcore=1)])), BIG)
-    it.given(app("one", user="bob"), app("two", user="eve"))
-    it.send(*asks("one", "t1", "t2"), *asks("two", "t3"))
-    assert it.placed() == ["t1", "t3"]
-    it.send(release("t1", "one"))
-    assert it.placed() == ["t2"]
+    world = make_world(tree(queue("a", limits=[limit("bob", vcore=1)])), BIG)
+    world.given(app("one", user="bob"), app("two", user="eve"))
+    world.send(*asks("one", "t1", "t2"), *asks("two", "t3"))
+    assert world.placed() == ["t1", "t3"]
+    world.send(release("t1", "one"))
+    assert world.placed() == ["t2"]
 
 
 @pytest.mark.parametrize("entry", [limit("bob", applications=1), limit(groups=("dev",), applications=1)])
 def test_numbers_of_applications(entry: dict[str, object]) -> None:
     """One that counts already goes on, another one waits until there is a place (QU-73)."""
-    it = world(tree(queue("a", limits=[entry])), BIG)
-    it.given(app("one", user="bob", groups=("dev",)), app("two", user="bob", groups=("dev",)), app("other", user="eve"))
-    it.send(*asks("one", "t1", "t2"), *asks("two", "t3"), *asks("other", "t4"))
-    assert it.placed() == ["t1", "t2", "t4"]
-    it.send(remove("one"))
-    assert it.placed() == ["t3"]
+    world = make_world(tree(queue("a", limits=[entry])), BIG)
+    world.given(app("one", user="bob", groups=("dev",)), app("two", user="bob", groups=("dev",)), app("other", user="eve"))
+    world.send(*asks("one", "t1", "t2"), *asks("two", "t3"), *asks("other", "t4"))
+    assert world.placed() == ["t1", "t2", "t4"]
+    world.send(remove("one"))
+    assert world.placed() == ["t3"]
 
 
 def test_both_must_allow_one_more_application() -> None:
     """The user has a place left, the group has not (QU-73)."""
-    it = world(tree(queue("a", limits=[limit("bob", applications=2), limit(groups=("dev",), applications=1)])), BIG)
-    it.given(app("one", user="eve", groups=("dev",)), app("two", user="bob", groups=("dev",)))
-    it.given(app("three", user="bob", groups=("qa",)), *asks("one", "t1"), *asks("two", "t2"), *asks("three", "t3"))
-    assert it.why("t2") == "group dev runs in queue root.a its maximum of 1 applications"
-    assert it.state_of("three") == "Starting"
+    world = make_world(tree(queue("a", limits=[limit("bob", applications=2), limit(groups=("dev",), applications=1)])), BIG)
+    world.given(app("one", user="eve", groups=("dev",)), app("two", user="bob", groups=("dev",)))
+    world.given(app("three", user="bob", groups=("qa",)), *asks("one", "t1"), *asks("two", "t2"), *asks("three", "t3"))
+    assert world.why("t2") == "group dev runs in queue root.a its maximum of 1 applications"
+    assert world.state_of("three") == "Starting"
 
 
 def test_applications_past_accepted_are_not_held() -> None:
     """Numbers are checked for Accepted applications only: lowering one holds up nobody who runs (QU-73)."""
-    it = world(tree(queue("a", limits=[limit("bob", applications=2)])), BIG)
-    it.given(app("one", user="bob"), app("two", user="bob"), app("three", user="bob"))
-    it.given(*asks("one", "t1"), *asks("two", "t2"), *asks("three", "t3"))
-    it.given(configure(tree(queue("a", limits=[limit("bob", applications=1)]))))
-    it.send(*asks("one", "t4"), *asks("two", "t5"))
-    assert it.placed() == ["t4", "t5"]
-    assert it.why("t3") == "user bob runs in queue root.a its maximum of 1 applications"
+    world = make_world(tree(queue("a", limits=[limit("bob", applications=2)])), BIG)
+    world.given(app("one", user="bob"), app("two", user="bob"), app("three", user="bob"))
+    world.given(*asks("one", "t1"), *asks("two", "t2"), *asks("three", "t3"))
+    world.given(configure(tree(queue("a", limits=[limit("bob", applications=1)]))))
+    world.send(*asks("one", "t4"), *asks("two", "t5"))
+    assert world.placed() == ["t4", "t5"]
+    assert world.why("t3") == "user bob runs in queue root.a its maximum of 1 applications"
 
 
 def test_what_waits_does_not_count() -> None:
     """An application counts from its first allocation on (QU-74)."""
-    it = world(tree(queue("a", limits=[limit("bob", applications=1)])), BIG)
-    it.given(app("one", user="bob"), app("two", user="bob"), ask("huge", "one", vcore=999))
-    it.send(*asks("two", "t1"))
-    assert it.placed() == ["t1"]
+    world = make_world(tree(queue("a", limits=[limit("bob", applications=1)])), BIG)
+    world.given(app("one", user="bob"), app("two", user="bob"), ask("huge", "one", vcore=999))
+    world.send(*asks("two", "t1"))
+    assert world.placed() == ["t1"]
 
 
 def test_idle_applications_do_not_count() -> None:
-    """One without asks and allocations counts no more, though it lives on; with asks alone it still counts (QU-74)."""
-    it = world(tree(queue("a", limits=[limit("bob", applications=1)])), BIG)
-    it.given(app("one", user="bob"), app("two", user="bob"))
-    it.given(*asks("one", "t1"), ask("huge", "one", vcore=999), *asks("two", "t2"))
-    it.send(release("t1", "one"))
-    assert it.placed() == []
-    it.send(release("huge", "one"))
-    assert it.placed() == ["t2"]
-    assert it.state_of("one") == "Completing"
+    """An application without asks and allocations does not count, though it has not ended; with asks alone it counts (QU-74)."""
+    world = make_world(tree(queue("a", limits=[limit("bob", applications=1)])), BIG)
+    world.given(app("one", user="bob"), app("two", user="bob"))
+    world.given(*asks("one", "t1"), ask("huge", "one", vcore=999), *asks("two", "t2"))
+    world.send(release("t1", "one"))
+    assert world.placed() == []
+    world.send(release("huge", "one"))
+    assert world.placed() == ["t2"]
+    assert world.state_of("one") == "Completing"
 
 
 def test_idle_for_a_moment() -> None:
     """Also if the next ask comes in the same message as the last release (QU-74)."""
-    it = world(tree(queue("a", limits=[limit("bob", vcore=2, applications=1)])), BIG)
-    it.given(app("one", user="bob"), app("two", user="bob"), *asks("one", "t1"), *asks("two", "t2"))
-    it.send(release("t1", "one"), ask("huge", "one", vcore=999))
-    assert it.placed() == ["t2"]
+    world = make_world(tree(queue("a", limits=[limit("bob", vcore=2, applications=1)])), BIG)
+    world.given(app("one", user="bob"), app("two", user="bob"), *asks("one", "t1"), *asks("two", "t2"))
+    world.send(release("t1", "one"), ask("huge", "one", vcore=999))
+    assert world.placed() == ["t2"]
 
 
 def test_recovered_allocations_count_unchecked() -> None:
     """What already runs counts, also above the limit; nothing new fits until it has shrunk (QU-41, QU-74)."""
-    it = world(tree(queue("a", limits=[limit("bob", vcore=2, applications=1)])), BIG)
-    it.given(app("one", user="bob"), app("two", user="bob"))
-    it.given(ask("t1", "one", on="n1", vcore=3), ask("t2", "two", on="n1", vcore=1), *asks("one", "t3"))
-    assert held(it) == {"user bob in root.a": {"vcore": 4}}
-    it.send(release("t1", "one"))
-    assert it.placed() == ["t3"]
+    world = make_world(tree(queue("a", limits=[limit("bob", vcore=2, applications=1)])), BIG)
+    world.given(app("one", user="bob"), app("two", user="bob"))
+    world.given(ask("t1", "one", on="n1", vcore=3), ask("t2", "two", on="n1", vcore=1), *asks("one", "t3"))
+    assert held(world) == {"user bob in root.a": {"vcore": 4}}
+    world.send(release("t1", "one"))
+    assert world.placed() == ["t3"]
 
 
 def test_a_placeholder_counts_until_its_place_is_taken() -> None:
     """Then the amount of the real task counts instead (QU-74, QU-75)."""
-    it = room(confirms=False, limits=[limit("alice", vcore=2)])
-    it.given(gang(2), holder("p1", vcore=2), real("t1", vcore=1))
-    assert held(it) == {"user alice in root.g": {"vcore": 2}}
-    it.given(release("p1", "gang", "PLACEHOLDER_REPLACED"))
-    assert held(it) == {"user alice in root.g": {"vcore": 1}}
+    world = room(confirms=False, limits=[limit("alice", vcore=2)])
+    world.given(gang(2), holder("p1", vcore=2), real("t1", vcore=1))
+    assert held(world) == {"user alice in root.g": {"vcore": 2}}
+    world.given(release("p1", "gang", "PLACEHOLDER_REPLACED"))
+    assert held(world) == {"user alice in root.g": {"vcore": 1}}
 
 
 def test_a_preempted_task_counts_until_it_has_gone() -> None:
     """Its release has to be confirmed first (QU-75)."""
     limits = [limit("bob", vcore=9)]
-    it = world(tree(queue("a", guaranteed={"vcore": 9}), queue("b", limits=limits)), [node("n1", vcore=9)], confirms=False)
-    it.given(app("one"), app("two", "root.b", user="bob"), ask("t1", "two", on="n1", vcore=9))
-    it.given(ask("t2", "one", vcore=4, preempt_other=True))
-    it.run(31)
-    assert it.heard()[-2].startswith("t1 releasing PREEMPTED_BY_SCHEDULER")
-    assert held(it) == {"user bob in root.b": {"vcore": 9}}
-    it.given(release("t1", "two", "PREEMPTED_BY_SCHEDULER"))
-    assert held(it) == {"user bob in root.b": {}}
+    world = make_world(
+        tree(queue("a", guaranteed={"vcore": 9}), queue("b", limits=limits)), [node("n1", vcore=9)], confirms=False
+    )
+    world.given(app("one"), app("two", "root.b", user="bob"), ask("t1", "two", on="n1", vcore=9))
+    world.given(ask("t2", "one", vcore=4, preempt_other=True))
+    world.run(31)
+    assert world.heard()[-2].startswith("t1 releasing PREEMPTED_BY_SCHEDULER")
+    assert held(world) == {"user bob in root.b": {"vcore": 9}}
+    world.given(release("t1", "two", "PREEMPTED_BY_SCHEDULER"))
+    assert held(world) == {"user bob in root.b": {}}
 
 
 # ---- reload
@@ -319,64 +319,64 @@ def test_a_preempted_task_counts_until_it_has_gone() -> None:
 
 def test_limits_that_come_change_and_go() -> None:
     """After a reload everybody has the values of the text: the own entry, else that of ``*``, else none (QU-76)."""
-    it = world(tree(queue("a", limits=[limit("bob", vcore=1), limit("*", vcore=2)])), BIG)
-    it.given(*(app(name, user=name) for name in ("bob", "eve")))
-    it.send(*asks("bob", *(f"bob{number}" for number in "123456")), *asks("eve", *(f"eve{number}" for number in "123456")))
-    assert it.placed() == ["bob1", "eve1", "eve2"]
-    it.send(configure(tree(queue("a", limits=[limit("eve", vcore=3), limit("*", vcore=2)]))))
-    assert it.placed() == ["bob2", "eve3"]
-    it.send(configure(tree(queue("a", limits=[limit("eve", vcore=4)]))))  # ``*`` goes, a name stays
-    assert it.placed() == ["bob3", "bob4", "bob5", "bob6", "eve4"]
-    it.send(configure(tree(queue("a"))))
-    assert it.placed() == ["eve5", "eve6"]
-    assert held(it) == {}
+    world = make_world(tree(queue("a", limits=[limit("bob", vcore=1), limit("*", vcore=2)])), BIG)
+    world.given(*(app(name, user=name) for name in ("bob", "eve")))
+    world.send(*asks("bob", *(f"bob{number}" for number in "123456")), *asks("eve", *(f"eve{number}" for number in "123456")))
+    assert world.placed() == ["bob1", "eve1", "eve2"]
+    world.send(configure(tree(queue("a", limits=[limit("eve", vcore=3), limit("*", vcore=2)]))))
+    assert world.placed() == ["bob2", "eve3"]
+    world.send(configure(tree(queue("a", limits=[limit("eve", vcore=4)]))))  # ``*`` goes, a name stays
+    assert world.placed() == ["bob3", "bob4", "bob5", "bob6", "eve4"]
+    world.send(configure(tree(queue("a"))))
+    assert world.placed() == ["eve5", "eve6"]
+    assert held(world) == {}
 
 
 def test_lowered_limits_stop_nothing() -> None:
     """Usage above is left to shrink (CF-75)."""
-    it = world(tree(queue("a")), BIG)
-    it.given(app("app-1", user="bob"), *asks("app-1", "t1", "t2", "t3"))
-    it.given(configure(tree(queue("a", limits=[limit("bob", vcore=2)]))))
-    it.given(*asks("app-1", "t4"))
-    assert it.why("t4") == "not enough vcore in the limit of user bob in queue root.a: wants 1, has 0 of 2"
-    it.send(release("t1"))
-    assert it.placed() == []
-    it.send(release("t2"))
-    assert it.placed() == ["t4"]
+    world = make_world(tree(queue("a")), BIG)
+    world.given(app("app-1", user="bob"), *asks("app-1", "t1", "t2", "t3"))
+    world.given(configure(tree(queue("a", limits=[limit("bob", vcore=2)]))))
+    world.given(*asks("app-1", "t4"))
+    assert world.why("t4") == "not enough vcore in the limit of user bob in queue root.a: wants 1, has 0 of 2"
+    world.send(release("t1"))
+    assert world.placed() == []
+    world.send(release("t2"))
+    assert world.placed() == ["t4"]
 
 
 def test_a_group_without_its_limit_is_chosen_anew() -> None:
     """If its limit is gone where it was found, usage moves to the group that is found now (QU-77)."""
-    it = world(tree(queue("a", limits=[limit(groups=("dev",), vcore=9)]), limits=[limit(groups=("ops",), vcore=9)]), BIG)
-    it.given(app("app-1", groups=("dev", "ops")), *asks("app-1", "t1", "t2"))
-    assert held(it) == {"group dev in root.a": {"vcore": 2}}
-    it.given(configure(tree(queue("a"), limits=[limit(groups=("ops",), vcore=3)])))
-    assert held(it) == {"group ops in root": {"vcore": 2}}
-    it.send(*asks("app-1", "t3", "t4"))
-    assert it.placed() == ["t3"]
-    it.given(configure(tree(queue("a"), limits=[limit(groups=("qa",), vcore=3)])))
-    assert held(it) == {}
-    it.send(remove("app-1"))
+    world = make_world(tree(queue("a", limits=[limit(groups=("dev",), vcore=9)]), limits=[limit(groups=("ops",), vcore=9)]), BIG)
+    world.given(app("app-1", groups=("dev", "ops")), *asks("app-1", "t1", "t2"))
+    assert held(world) == {"group dev in root.a": {"vcore": 2}}
+    world.given(configure(tree(queue("a"), limits=[limit(groups=("ops",), vcore=3)])))
+    assert held(world) == {"group ops in root": {"vcore": 2}}
+    world.send(*asks("app-1", "t3", "t4"))
+    assert world.placed() == ["t3"]
+    world.given(configure(tree(queue("a"), limits=[limit(groups=("qa",), vcore=3)])))
+    assert held(world) == {}
+    world.send(remove("app-1"))
 
 
 def test_the_queue_where_it_was_found_counts() -> None:
     """That the same group is limited higher up does not keep the choice (QU-77)."""
     dev, ops = limit(groups=("dev",), vcore=9), limit(groups=("ops",), vcore=9)
-    it = world(tree(queue("a", limits=[dev]), limits=[dev]), BIG)
-    it.given(app("app-1", groups=("dev", "ops")), *asks("app-1", "t1"))
-    it.given(configure(tree(queue("a", limits=[ops]), limits=[dev])))
-    assert held(it) == {"group ops in root.a": {"vcore": 1}}
+    world = make_world(tree(queue("a", limits=[dev]), limits=[dev]), BIG)
+    world.given(app("app-1", groups=("dev", "ops")), *asks("app-1", "t1"))
+    world.given(configure(tree(queue("a", limits=[ops]), limits=[dev])))
+    assert held(world) == {"group ops in root.a": {"vcore": 1}}
 
 
 def test_trackers_go_with_the_last_application() -> None:
     """What nobody holds is forgotten (QU-78)."""
-    it = world(tree(queue("a", limits=[limit("*", vcore=9)])), BIG)
-    it.given(app("one", user="bob"), app("two", user="bob"), app("idle", user="eve"), *asks("one", "t1"), *asks("two", "t2"))
-    assert held(it) == {"user bob in root.a": {"vcore": 2}}
-    it.given(remove("one"))
-    assert held(it) == {"user bob in root.a": {"vcore": 1}}
-    it.given(remove("two"))
-    assert held(it) == {}
+    world = make_world(tree(queue("a", limits=[limit("*", vcore=9)])), BIG)
+    world.given(app("one", user="bob"), app("two", user="bob"), app("idle", user="eve"), *asks("one", "t1"), *asks("two", "t2"))
+    assert held(world) == {"user bob in root.a": {"vcore": 2}}
+    world.given(remove("one"))
+    assert held(world) == {"user bob in root.a": {"vcore": 1}}
+    world.given(remove("two"))
+    assert held(world) == {}
 
 
 def test_equal_people_hold_equal_trackers() -> None:

@@ -5,7 +5,6 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,22 +13,12 @@ from ykactor.surfaces.server.logs import configure, get_logger, log_event
 
 log = get_logger("ykactor.surfaces.example")
 
+pytestmark = pytest.mark.usefixtures("logging_restored")
+
 
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
-
-
-@pytest.fixture(autouse=True)
-def _logging_restored() -> Iterator[None]:
-    """``configure`` is for a whole process: give pytest its handlers and levels back."""
-    ours = logging.getLogger("ykactor")
-    handlers, level, ours_level = logging.root.handlers[:], logging.root.level, ours.level
-    logging.root.handlers[:] = []
-    yield
-    logging.root.handlers[:] = handlers
-    logging.root.setLevel(level)
-    ours.setLevel(ours_level)
 
 
 def test_json_lines() -> None:

@@ -1,4 +1,4 @@
-"""``sim/openb.py`` and ``surfaces/convert.py``: a production trace as a scenario."""
+"""``sim/openb.py`` and ``surfaces/cli/convert.py``: a production trace as a scenario."""
 
 import json
 from pathlib import Path
@@ -12,9 +12,7 @@ from ykactor.sim.openb import TraceError, read_nodes, read_tasks
 from ykactor.surfaces.cli.convert import command
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\nn0,32000,1024,0,\nn1,96000,2048,8,G2\n"
-HEADER = (
-    "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\n"
-)
+HEADER = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\n"
 TRACE = Path(__file__).parents[2].parent / "shared" / "data" / "openb"
 
 
@@ -38,9 +36,7 @@ def test_nodes_are_in_base_units(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("num_gpu", "gpu_milli", "expected"), [(0, 0, None), (1, 460, 460), (1, 1000, 1000), (4, 1000, 4000)]
-)
+@pytest.mark.parametrize(("num_gpu", "gpu_milli", "expected"), [(0, 0, None), (1, 460, 460), (1, 1000, 1000), (4, 1000, 4000)])
 def test_gpu_share(tmp_path: Path, num_gpu: int, gpu_milli: int, expected: int | None) -> None:
     """One GPU may be shared in thousandths; several are whole ones."""
     lines = convert(tmp_path, f"t,1000,512,{num_gpu},{gpu_milli},,LS,Running,5,9,5")
@@ -59,9 +55,7 @@ def test_a_task_is_an_application_with_one_ask(tmp_path: Path) -> None:
     assert release == {
         "at": 9,
         "type": "AllocationRequest",
-        "releases": {
-            "allocationsToRelease": [{"applicationID": "t", "allocationKey": "t", "terminationType": "STOPPED_BY_RM"}]
-        },
+        "releases": {"allocationsToRelease": [{"applicationID": "t", "allocationKey": "t", "terminationType": "STOPPED_BY_RM"}]},
     }
     assert head["until"] > 9 + 30
 

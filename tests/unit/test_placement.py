@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from world import app, configure, queue, tree, world
+from world import app, configure, make_world, queue, tree
 
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import AccessList, NameFilter, PartitionConfig, PlacementFilter, PlacementRule, QueueConfig
@@ -41,14 +41,14 @@ def registry(*queues: str, rules: tuple[PlacementRule, ...] = (), **acls: str) -
     told = [line.rstrip("!") for line in ("root/", *queues)]
     draining = {line.rstrip("/!") for line in queues if line.endswith("!")}
     config = PartitionConfig(PartitionName("default"), QueueConfig(QueuePath("root"), is_parent=True), placement_rules=rules)
-    it = Registry(config)
+    known = Registry(config)
     for line in told:
         path = QueuePath(line.rstrip("/"))
         submit = acl(acls.get(path.rpartition(".")[2], ""))
         settings = QueueConfig(path, is_parent=line.endswith("/"), submit_acl=submit)
-        it.queues[path] = ParentCore(settings) if settings.is_parent else LeafCore(settings)
-        it.queues[path].state = QueueState.DRAINING if path in draining else QueueState.ACTIVE
-    return it
+        known.queues[path] = ParentCore(settings) if settings.is_parent else LeafCore(settings)
+        known.queues[path].state = QueueState.DRAINING if path in draining else QueueState.ACTIVE
+    return known
 
 
 def submission(name: str = "", tags: dict[str, str] | None = None, user: str = "bob") -> AddApplication:
@@ -95,9 +95,9 @@ def deny(users: tuple[str, ...] = (), groups: tuple[str, ...] = ()) -> Placement
     return PlacementFilter(False, names(*users), names(*groups))
 
 
-def where(it: Registry, application: AddApplication, by: UserGroups | None = None) -> str:
+def where(known: Registry, application: AddApplication, by: UserGroups | None = None) -> str:
     """The path, with ``+`` if it is to be created; ``rejected`` with the text of PL-40, ``error`` for a mistake."""
-    placed = place(it, application, by or who(application.user))
+    placed = place(known, application, by or who(application.user))
     if isinstance(placed, Placed):
         return placed.path + "+" * placed.creates
     return "rejected" if placed.startswith(NO_MATCH) else "error"
@@ -238,26 +238,26 @@ def test_names(asked: PlacementRule, application: AddApplication, result: object
 def test_order_within_a_rule() -> None:
     """Value, filter, legality, parent: an illegal name is an error whatever the parent says (PL-54)."""
     nowhere = fixed("nowhere")
-    it = registry()
-    assert isinstance(evaluate(provided(parent=nowhere), it, submission("a!"), who()), Mistake)
-    assert isinstance(evaluate(provided(only=deny(), parent=nowhere), it, submission("a!"), who()), NoMatch)
-    assert isinstance(evaluate(provided(create=True, parent=nowhere), it, submission("a"), who()), NoMatch)
+    known = registry()
+    assert isinstance(evaluate(provided(parent=nowhere), known, submission("a!"), who()), Mistake)
+    assert isinstance(evaluate(provided(only=deny(), parent=nowhere), known, submission("a!"), who()), NoMatch)
+    assert isinstance(evaluate(provided(create=True, parent=nowhere), known, submission("a"), who()), NoMatch)
 
 
 def test_create_is_everybodys_own() -> None:
     """Each rule asks its own flag of its own result (PL-20)."""
-    it = registry("root.p/")
-    assert isinstance(evaluate(fixed("q", parent=fixed("new", create=True)), it, submission(), who()), NoMatch)
-    assert isinstance(evaluate(fixed("q", parent=fixed("p")), it, submission(), who()), NoMatch)
-    assert evaluate(fixed("q", create=True, parent=fixed("p")), it, submission(), who()) == "root.p.q"
+    known = registry("root.p/")
+    assert isinstance(evaluate(fixed("q", parent=fixed("new", create=True)), known, submission(), who()), NoMatch)
+    assert isinstance(evaluate(fixed("q", parent=fixed("p")), known, submission(), who()), NoMatch)
+    assert evaluate(fixed("q", create=True, parent=fixed("p")), known, submission(), who()) == "root.p.q"
 
 
 def test_a_qualified_value_skips_the_parent() -> None:
     """Filter and mistakes of the parent included (PL-26); the rule's own filter still counts."""
-    it = registry("root.a")
+    known = registry("root.a")
     never = user(only=deny())
-    assert evaluate(provided(parent=never), it, submission("root.a"), who("bob$")) == "root.a"
-    assert isinstance(evaluate(provided(only=deny(), parent=never), it, submission("root.a"), who()), NoMatch)
+    assert evaluate(provided(parent=never), known, submission("root.a"), who("bob$")) == "root.a"
+    assert isinstance(evaluate(provided(only=deny(), parent=never), known, submission("root.a"), who()), NoMatch)
 
 
 def test_parents_nest() -> None:
@@ -296,9 +296,9 @@ def test_parent_that_is_root() -> None:
 )
 def test_no_rules(name: str, path: str) -> None:
     """Without rules the application must name an existing leaf (PL-2)."""
-    it = registry("root.a/", "root.a.b", "root.user_dot_name", "root.default", default="")
-    it.queues[QueuePath("root.default")].state = QueueState.ACTIVE if name == "default" else QueueState.DRAINING
-    assert where(it, submission(name)) == path
+    known = registry("root.a/", "root.a.b", "root.user_dot_name", "root.default", default="")
+    known.queues[QueuePath("root.default")].state = QueueState.ACTIVE if name == "default" else QueueState.DRAINING
+    assert where(known, submission(name)) == path
 
 
 DEFAULT_TABLE = [
@@ -350,21 +350,21 @@ def test_chain_with_filters(by: UserGroups, namespace: str, path: str) -> None:
         tag("namespace", create=True, parent=fixed("root.namespaces", only=allow(("john",)))),
         fixed("root.default"),
     )
-    it = registry("root.namespaces/", "root.newapp/", "root.default", rules=rules)
-    assert where(it, submission("", {"namespace": namespace}, by.user), by) == path
+    known = registry("root.namespaces/", "root.newapp/", "root.default", rules=rules)
+    assert where(known, submission("", {"namespace": namespace}, by.user), by) == path
 
 
 def test_access_moves_on_to_the_next_rule() -> None:
     """Who may not submit to a rule's queue is for the next rule; a new queue needs access to its ancestor (PL-38, PL-39)."""
     rules = (fixed("root.production"), user(create=True))
-    it = registry("root.production", rules=rules, root="", production="john,bob")
-    assert where(it, submission(user="john")) == "root.production"
-    assert where(it, submission(user="mary")) == "rejected"
+    known = registry("root.production", rules=rules, root="", production="john,bob")
+    assert where(known, submission(user="john")) == "root.production"
+    assert where(known, submission(user="mary")) == "rejected"
     below_open = (fixed("root.production"), user(create=True, parent=fixed("home")))
-    it = registry("root.production", "root.home/", rules=below_open, root="", production="john,bob", home="*")
-    assert where(it, submission(user="mary")) == "root.home.mary+"
-    it = registry("root.production", rules=rules, root="*", production="john,bob")
-    assert where(it, submission(user="mary")) == "root.production"  # an open root opens all (QU-82)
+    known = registry("root.production", "root.home/", rules=below_open, root="", production="john,bob", home="*")
+    assert where(known, submission(user="mary")) == "root.home.mary+"
+    known = registry("root.production", rules=rules, root="*", production="john,bob")
+    assert where(known, submission(user="mary")) == "root.production"  # an open root opens all (QU-82)
 
 
 def test_draining_moves_on_to_the_next_rule() -> None:
@@ -395,9 +395,9 @@ def test_creation(queues: list[str], path: str) -> None:
 
 def test_creation_asks_the_nearest_ancestor_for_access() -> None:
     """Access to an ancestor is enough, access to a queue elsewhere is not (PL-39, QU-81)."""
-    it = registry("root.p/", "root.p.q/", "root.o/", rules=(provided(create=True),), root="", p="bob")
-    assert where(it, submission("root.p.q.new")) == "root.p.q.new+"
-    assert where(it, submission("root.o.new")) == "rejected"
+    known = registry("root.p/", "root.p.q/", "root.o/", rules=(provided(create=True),), root="", p="bob")
+    assert where(known, submission("root.p.q.new")) == "root.p.q.new+"
+    assert where(known, submission("root.o.new")) == "rejected"
 
 
 def test_the_recovery_name_is_not_for_new_queues() -> None:
@@ -416,9 +416,9 @@ def test_a_very_deep_path_is_answered_at_once() -> None:
 
 def test_created_paths_are_bounded() -> None:
     """A rule creates queues down to 64 levels below root (PL-56)."""
-    it = registry(rules=(provided(create=True),))
-    assert where(it, submission("root" + ".a" * 64)) == "root" + ".a" * 64 + "+"
-    assert where(it, submission("root" + ".a" * 65)) == "rejected"
+    known = registry(rules=(provided(create=True),))
+    assert where(known, submission("root" + ".a" * 64)) == "root" + ".a" * 64 + "+"
+    assert where(known, submission("root" + ".a" * 65)) == "rejected"
 
 
 # ---- forced applications
@@ -439,27 +439,27 @@ def test_not_forced(tags: dict[str, str]) -> None:
 
 def test_recovery_queue() -> None:
     """For forced applications only, without a check; a rule never leads there (PL-31, PL-37, QU-13)."""
-    it = registry("root.@recovery@!", root="")
-    assert where(it, submission("nowhere", FORCED)) == "root.@recovery@"
-    it = registry("root.@recovery@", "root.default", root="*")
-    assert where(it, submission("root.@recovery@", FORCED)) == "root.@recovery@"
-    assert where(it, submission("root.@recovery@")) == "root.default"
-    assert where(it, submission("nowhere", FORCED)) == "root.@recovery@"  # never the default queue
+    known = registry("root.@recovery@!", root="")
+    assert where(known, submission("nowhere", FORCED)) == "root.@recovery@"
+    known = registry("root.@recovery@", "root.default", root="*")
+    assert where(known, submission("root.@recovery@", FORCED)) == "root.@recovery@"
+    assert where(known, submission("root.@recovery@")) == "root.default"
+    assert where(known, submission("nowhere", FORCED)) == "root.@recovery@"  # never the default queue
 
 
 def test_a_mistake_ends_the_search() -> None:
     """No further rule, no default queue, no recovery (PL-5, PL-41)."""
-    it = registry("root.b", "root.default", rules=(provided(), fixed("root.b")))
-    assert where(it, submission("a!")) == "error"
-    assert where(it, submission("a!", FORCED)) == "error"
-    assert where(it, submission("a")) == "root.b"
+    known = registry("root.b", "root.default", rules=(provided(), fixed("root.b")))
+    assert where(known, submission("a!")) == "error"
+    assert where(known, submission("a!", FORCED)) == "error"
+    assert where(known, submission("a")) == "root.b"
 
 
 def test_the_first_usable_rule_decides() -> None:
     """In configuration order, and ``provided`` sees the name as submitted (PL-1, PL-36)."""
-    it = registry("root.a", "root.b", rules=(fixed("missing"), user(), provided(), fixed("root.b")))
-    assert where(it, submission("root.a")) == "root.a"
-    assert where(it, submission()) == "root.b"
+    known = registry("root.a", "root.b", rules=(fixed("missing"), user(), provided(), fixed("root.b")))
+    assert where(known, submission("root.a")) == "root.a"
+    assert where(known, submission()) == "root.b"
 
 
 # ---- reasons
@@ -476,8 +476,8 @@ def test_reasons() -> None:
         fixed("root.leaf.x", create=True),
         fixed("root.drains"),
     )
-    it = registry("root.p/", "root.closed", "root.leaf", "root.drains!", rules=rules, root="", drains="*", leaf="*")
-    assert place(it, submission("x"), who()) == (
+    known = registry("root.p/", "root.closed", "root.leaf", "root.drains!", rules=rules, root="", drains="*", leaf="*")
+    assert place(known, submission("x"), who()) == (
         "application rejected: no placement rule matched (provided: queue root.x does not exist; "
         "tag namespace: the application has no such tag; user: user bob may not submit to root.p; "
         "provided: its filter refuses user bob; fixed root.closed: user bob may not submit to root.closed; "
@@ -543,16 +543,16 @@ def test_whatever_the_names(
     """A reason on one line, or a place that the partition can use as it is; the same again; and nobody was changed."""
     told = [each for each in QUEUES if each in queues and not ("p." in each and "root.p/" not in queues)]
     told = [each for each in told if not ("d." in each and "root.d/!" not in queues)]
-    it = registry(*told, rules=tuple(rules), root=open_to, p="eve.x")
+    known = registry(*told, rules=tuple(rules), root=open_to, p="eve.x")
     application = submission(name, tags | FORCED if forced else tags, submitter)
     by = UserGroups(submitter, ("ops", "dev"))
-    before = [(path, queue_core.state, queue_core.config) for path, queue_core in it.queues.items()]
+    before = [(path, queue_core.state, queue_core.config) for path, queue_core in known.queues.items()]
     said = msgspec.json.encode(application)
 
-    placed = place(it, application, by)
+    placed = place(known, application, by)
 
-    assert place(it, application, by) == placed
-    assert [(path, queue_core.state, queue_core.config) for path, queue_core in it.queues.items()] == before
+    assert place(known, application, by) == placed
+    assert [(path, queue_core.state, queue_core.config) for path, queue_core in known.queues.items()] == before
     assert msgspec.json.encode(application) == said
     if isinstance(placed, str):
         assert placed.startswith("application rejected: ")
@@ -563,15 +563,15 @@ def test_whatever_the_names(
     assert parts
     assert all(map(is_queue_name, parts))
     assert placed.path == placed.path.lower()
-    assert placed.creates is (placed.path not in it.queues)
+    assert placed.creates is (placed.path not in known.queues)
     if placed.path == "root.@recovery@":
         assert forced
         return
     nearest = placed.path
-    while nearest not in it.queues:
+    while nearest not in known.queues:
         assert nearest.rpartition(".")[2] != "@recovery@"
         nearest = QueuePath(nearest.rpartition(".")[0])
-    assert isinstance(it.queues[nearest], ParentCore if placed.creates else LeafCore)
+    assert isinstance(known.queues[nearest], ParentCore if placed.creates else LeafCore)
     assert "root.d" not in (nearest, nearest.rpartition(".")[0])
 
 
@@ -581,9 +581,9 @@ def test_whatever_the_names(
 @pytest.mark.parametrize(("name", "queue_name"), [("root.A.b", "root.a.b"), ("root.a", "root.default"), ("", "root.default")])
 def test_placed(name: str, queue_name: str) -> None:
     """The application has the path of the real queue, overriding what was submitted (PL-29, PL-53)."""
-    it = world(tree(queue("a", queue("b")), queue("default")))
-    it.given(app("app-1", name))
-    assert it.final()["applications"]["app-1"] == {"state": "New", "queueName": queue_name}
+    world = make_world(tree(queue("a", queue("b")), queue("default")))
+    world.given(app("app-1", name))
+    assert world.final()["applications"]["app-1"] == {"state": "New", "queueName": queue_name}
 
 
 @pytest.mark.parametrize(
@@ -591,8 +591,8 @@ def test_placed(name: str, queue_name: str) -> None:
 )
 def test_draining_leaves_are_not_usable(left: str) -> None:
     """A leaf that leaves the configuration, or is below one that does, takes nobody new (PL-38, CF-83)."""
-    it = world(tree(queue("a", queue("b"))))
-    it.given(app("app-0", "root.a.b"), configure(left))
-    it.send(app("app-1", "root.a.b"))
-    (line,) = it.heard()
+    world = make_world(tree(queue("a", queue("b"))))
+    world.given(app("app-0", "root.a.b"), configure(left))
+    world.send(app("app-1", "root.a.b"))
+    (line,) = world.heard()
     assert line.startswith(f"app-1 Rejected: failed to place application app-1: {NO_MATCH} (provided: queue root.a")

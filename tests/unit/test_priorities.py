@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from world import app, ask, configure, node, queue, release, tree, world
+from world import app, ask, configure, make_world, node, queue, release, tree
 
 from ykactor.core.config.model import QueueProperties
 from ykactor.core.queueing.priorities import PRIORITY_MAX, PRIORITY_MIN, Priority, PriorityBag, queue_priority, sort_rank
@@ -37,55 +37,55 @@ def test_queue_priority(policy: str, offset: int | None, asks: list[int], leaf: 
 def test_queues_show_it(policy: str, offset: int | None, asks: list[int], leaf: Priority, parent: Priority) -> None:
     """The same table through a configuration and waiting asks; one application holds them all (PR-3, PR-10)."""
     properties = {"priority.policy": policy} | ({} if offset is None else {"priority.offset": offset})
-    it = world(tree(queue("p", queue("leaf", p=properties), p={"priority.offset": 5})))
-    it.send(app("app-1", "root.p.leaf"), *(ask(f"t{n}", "app-1", priority=n, vcore=1) for n in asks))
-    final = it.final()["queues"]
+    world = make_world(tree(queue("p", queue("leaf", p=properties), p={"priority.offset": 5})))
+    world.send(app("app-1", "root.p.leaf"), *(ask(f"t{n}", "app-1", priority=n, vcore=1) for n in asks))
+    final = world.final()["queues"]
     assert final["root.p.leaf"]["priority"] == (PRIORITY_MIN if leaf is None else leaf)
     assert final["root.p"]["priority"] == (PRIORITY_MIN if parent is None else parent)
 
 
 def test_priority_follows_the_asks() -> None:
     """Adding, allocating and removing an ask changes the priority at once (PR-4, AP-2)."""
-    it = world(tree(queue("a")))
-    it.send(app("app-1"), ask("t10", "app-1", priority=10, vcore=1), ask("t20", "app-1", priority=20, vcore=1))
-    assert it.priorities()["root.a"] == 20
-    it.send(node("n1", vcore=1))  # room for the important one
-    assert it.priorities()["root.a"] == 10
-    it.send(release("t10"))
-    assert it.priorities() == {"root": None, "root.a": None}
+    world = make_world(tree(queue("a")))
+    world.send(app("app-1"), ask("t10", "app-1", priority=10, vcore=1), ask("t20", "app-1", priority=20, vcore=1))
+    assert world.priorities()["root.a"] == 20
+    world.send(node("n1", vcore=1))  # room for the important one
+    assert world.priorities()["root.a"] == 10
+    world.send(release("t10"))
+    assert world.priorities() == {"root": None, "root.a": None}
 
 
 def test_update_keeps_the_priority() -> None:
     """A different priority in an update of a known ask is ignored (PR-2)."""
-    it = world(tree(queue("a")))
-    it.send(app("app-1"), ask("t1", "app-1", priority=10, vcore=1))
-    it.send(ask("t1", "app-1", priority=99, vcore=2))
-    assert it.priorities()["root.a"] == 10
-    assert it.queue("root.a")["pending"] == {"vcore": 2}
+    world = make_world(tree(queue("a")))
+    world.send(app("app-1"), ask("t1", "app-1", priority=10, vcore=1))
+    world.send(ask("t1", "app-1", priority=99, vcore=2))
+    assert world.priorities()["root.a"] == 10
+    assert world.queue("root.a")["pending"] == {"vcore": 2}
 
 
 def test_what_cannot_run_counts() -> None:
     """A child counts for its parent's priority while it has pending asks, even if it cannot run anything now (PR-17)."""
-    it = world(tree(queue("a", max={"vcore": 0}), queue("b")), [node("n1", vcore=10)])
-    it.send(app("app-1", "root.a"), ask("t1", "app-1", priority=7, vcore=1))
-    assert it.priorities()["root"] == 7
+    world = make_world(tree(queue("a", max={"vcore": 0}), queue("b")), [node("n1", vcore=10)])
+    world.send(app("app-1", "root.a"), ask("t1", "app-1", priority=7, vcore=1))
+    assert world.priorities()["root"] == 7
 
 
 def test_reload_changes_priorities_up_to_root() -> None:
     """A new offset or policy shows at once at every ancestor (PR-18)."""
-    it = world(tree(queue("p", queue("a"))))
-    it.send(app("app-1", "root.p.a"), ask("t1", "app-1", priority=7, vcore=1))
-    it.send(configure(tree(queue("p", queue("a", p={"priority.offset": 100})))))
-    assert it.priorities() == {"root": 107, "root.p": 107, "root.p.a": 107}
-    it.send(configure(tree(queue("p", queue("a", p={"priority.policy": "fence", "priority.offset": 3})))))
-    assert it.priorities() == {"root": 3, "root.p": 3, "root.p.a": 3}
+    world = make_world(tree(queue("p", queue("a"))))
+    world.send(app("app-1", "root.p.a"), ask("t1", "app-1", priority=7, vcore=1))
+    world.send(configure(tree(queue("p", queue("a", p={"priority.offset": 100})))))
+    assert world.priorities() == {"root": 107, "root.p": 107, "root.p.a": 107}
+    world.send(configure(tree(queue("p", queue("a", p={"priority.policy": "fence", "priority.offset": 3})))))
+    assert world.priorities() == {"root": 3, "root.p": 3, "root.p.a": 3}
 
 
 def test_root_reports_its_own_offset() -> None:
     """Offset and policy of root have no effect on decisions, but PR-11 applies to what it reports (PR-13)."""
-    it = world(tree(queue("a"), p={"priority.offset": 5}))
-    it.send(app("app-1"), ask("t1", "app-1", priority=7, vcore=1))
-    assert it.priorities() == {"root": 12, "root.a": 7}
+    world = make_world(tree(queue("a"), p={"priority.offset": 5}))
+    world.send(app("app-1"), ask("t1", "app-1", priority=7, vcore=1))
+    assert world.priorities() == {"root": 12, "root.a": 7}
 
 
 def test_no_priority_sorts_below_every_number() -> None:

@@ -39,7 +39,7 @@ def named(users: str, groups: str = "") -> AccessList:
 )
 @pytest.mark.parametrize("key", ["submitacl", "adminacl"])
 def test_who_is_named(key: str, text: str, expected: AccessList) -> None:
-    """QU-106 and CF-24: the names of both lists are those of limits, with their case."""
+    """QU-106, CF-24: names in access lists follow the same rules as in limits, and keep their case."""
     queue = queues_of(queue_with(f"{key}: '{text}'"))["root.a"]
     assert (queue.submit_acl if key == "submitacl" else queue.admin_acl) == expected
     assert (queue.admin_acl if key == "submitacl" else queue.submit_acl) == NOBODY
@@ -47,7 +47,7 @@ def test_who_is_named(key: str, text: str, expected: AccessList) -> None:
 
 @pytest.mark.parametrize("text", ["a  b", "a b ", "  ", " a b", "a b c", r"a\tb\tc"])
 def test_more_than_two_fields(text: str) -> None:
-    """E06: what splits into more than two fields, at single spaces or at white space, is refused."""
+    """E06: a list with more than two fields, separated by single spaces or by white space, is refused."""
     assert codes_of(queue_with(f'submitacl: "{text}"')) == ["E06"]
     assert_mistake(queue_with(f'adminacl: §"{text}"'), "E06", f"{A}.adminacl", "expected users, one space, groups")
 
@@ -55,21 +55,21 @@ def test_more_than_two_fields(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "warning"),
     [
-        ("al!ce,bob", "'al!ce' is no legal name and is dropped"),
-        ("u dev/ops", "'dev/ops' is no legal name and is dropped"),
-        ("u1,*", '"*" among names is dropped; it stands alone for everybody'),
-        ("alice, bob", "with an empty name, which is dropped; what follows the first space are groups"),
+        ("al!ce,bob", ", 'al!ce' is not a valid name and is ignored"),
+        ("u dev/ops", ", 'dev/ops' is not a valid name and is ignored"),
+        ("u1,*", ', "*" is ignored because it is not alone; write "*" without names for everybody'),
+        ("alice, bob", ", an empty name is ignored; the names after the first space are groups"),
     ],
 )
-def test_dropped_words_are_warnings(text: str, warning: str) -> None:
-    """CF-24: a word that is no name is dropped with a warning at the list, which stays legal."""
+def test_ignored_words_are_warnings(text: str, warning: str) -> None:
+    """CF-24: a word that is not a valid name is ignored with a warning; the list is no mistake."""
     (found,) = load(queue_with(f"submitacl: '{text}'"), "q.yaml").warnings
-    assert found == f"q.yaml:4:30: {A}.submitacl: found {text!r}" + (", " if not warning.startswith("with") else " ") + warning
+    assert found == f"q.yaml:4:30: {A}.submitacl: found {text!r}{warning}"
 
 
 @pytest.mark.parametrize("text", ["", " ", "*", "u g", "* g!", "u1 *"])
-def test_ordinary_lists_are_no_warnings(text: str) -> None:
-    """A list of which nothing is dropped is not worth a word; beside * nothing else counts."""
+def test_ordinary_lists_have_no_warning(text: str) -> None:
+    """A list of which no word is ignored has no warning; with * nothing else counts."""
     assert load(queue_with(f"submitacl: '{text}'")).warnings == ()
 
 
@@ -88,7 +88,7 @@ def test_ordinary_lists_are_no_warnings(text: str) -> None:
     ],
 )
 def test_resolvers(text: str, expected: str, warning: str) -> None:
-    """CF-62: what is no resolver of ours is replaced by the one that comes nearest, with a warning."""
+    """CF-62: a resolver of YuniKorn that is not supported is replaced by the most similar one, with a warning."""
     config = load(PARTITION + f"    usergroupresolver: {text}\n", "q.yaml")
     assert config.partitions[0].user_group_resolver == expected
     prefix = "q.yaml:4:31: partitions[0].usergroupresolver.type: "
@@ -97,7 +97,7 @@ def test_resolvers(text: str, expected: str, warning: str) -> None:
 
 
 def test_unknown_resolvers_are_refused() -> None:
-    """CF-62: another text would silently mean the default; it is refused, with the names that are known."""
+    """CF-62: an unknown resolver is refused, and the message has the known ones."""
     text = PARTITION + "    usergroupresolver: {type: §OS}\n"
     assert_mistake(text, "CF-62", "partitions[0].usergroupresolver.type", "found 'OS', expected os, ldap, test, or nothing")
 

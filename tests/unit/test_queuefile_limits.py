@@ -1,4 +1,4 @@
-"""Limits of users and groups in queue files: what they become, and E05, E07 to E20, E40 to E47."""
+"""Limits of users and groups in queue files: the configuration, and E05, E07 to E20, E40 to E47."""
 
 import pytest
 from queuetexts import HEAD, RA, ROOT, A, R, assert_mistake, codes_of, partition_of, queue_with, queues_of
@@ -23,7 +23,7 @@ def chain(*entries: str) -> str:
     return text
 
 
-# ---- what they become
+# ---- the configuration
 
 
 def test_limits() -> None:
@@ -48,7 +48,7 @@ def test_partition_limits_are_those_of_root() -> None:
 
 
 def test_equal_limits_at_both_places() -> None:
-    """CF-44: the same entries, in the same order and with the same descriptions, may stand at both places."""
+    """CF-44: the same entries, in the same order and with the same descriptions, may be in both places."""
     entry = "limits: [{limit: x, users: [bob], maxapplications: 2, maxresources: {vcore: 1}}, {groups: [g], maxapplications: 1}]"
     assert len(partition_of(f"partitions: [{{queues: [{{name: root, {entry}}}], {entry}}}]").root.limits) == 2
 
@@ -66,7 +66,7 @@ def test_other_limits_at_both_places(other: str) -> None:
     """E05: two lists that differ in entries, order or descriptions are refused."""
     own = "{limit: x, users: [bob], maxapplications: 2}, {users: [eve], maxapplications: 1}"
     text = f"partitions:\n  - queues: [{{name: root, limits: [{own}]}}]\n    §limits: [{other}]\n"
-    assert_mistake(text, "E05", "partitions[0].limits", "found other limits than in partitions[0].queues[0](root)")
+    assert_mistake(text, "E05", "partitions[0].limits", "found limits that differ from those of partitions[0].queues[0](root)")
 
 
 # ---- mistakes within one queue
@@ -83,19 +83,19 @@ MISTAKES = [
     ("E09", limits(f"users: [bob, §bob], {ENOUGH}"), f"{L}.users[1]", "the user bob a second time in this queue"),
     ("E09", limits(f"users: [bob], {ENOUGH}", f"users: [§bob], {ENOUGH}"), f"{A}.limits[1].users[0]", "first is in line 4"),
     ("E09", limits(f"users: ['*', §'*'], {ENOUGH}"), f"{L}.users[1]", "the user * a second time"),
-    ("E10", limits(f"users: ['*', §bob], {ENOUGH}"), f"{L}.users[1]", 'found the user bob behind "*", put "*" last'),
+    ("E10", limits(f"users: ['*', §bob], {ENOUGH}"), f"{L}.users[1]", 'found the user bob after "*", put "*" last'),
     ("E10", limits(f"users: ['*'], {ENOUGH}", f"users: [§bob], {ENOUGH}"), f"{A}.limits[1].users[0]", 'put "*" last'),
     ("E11", limits(f"groups: [dev, §a/b], {ENOUGH}"), f"{L}.groups[1]", "found 'a/b', expected \"*\" or a group name"),
     ("E12", limits(f"groups: [dev, §dev], {ENOUGH}"), f"{L}.groups[1]", "the group dev a second time"),
     ("E12", limits(f"groups: [dev, '*'], {ENOUGH}", f"groups: [§'*'], {ENOUGH}"), f"{A}.limits[1].groups[0]", "group *"),
-    ("E13", limits(f"groups: [dev, '*', §ops], {ENOUGH}"), f"{L}.groups[2]", 'found the group ops behind "*", put "*" last'),
+    ("E13", limits(f"groups: [dev, '*', §ops], {ENOUGH}"), f"{L}.groups[2]", 'found the group ops after "*", put "*" last'),
     ("E14", limits(f"groups: [§'*'], {ENOUGH}"), f"{L}.groups[0]", "name a group first"),
     ("E14", limits(f"users: [dev], {ENOUGH}", f"groups: [§'*'], {ENOUGH}"), f"{A}.limits[1].groups[0]", "name a group first"),
     ("E15", limits("users: [bob], maxresources: {vcore: §-1}"), f"{L}.maxresources.vcore", "found '-1'"),
     ("E15", limits("users: [bob], maxresources: {memory: §0.5}"), f"{L}.maxresources.memory", "found '0.5'"),
     ("E15", limits("users: [bob], maxresources: {§memory: }"), f"{L}.maxresources.memory", "found nothing"),
     ("E16", limits(f"users: [bob], §maxresources: {{gpu: 0, vcore: 0}}, {ENOUGH}"), f"{L}.maxresources", "found zeros only"),
-    ("E17", limits("§users: [bob]").replace("{§", "§{"), f"{L}.maxresources", "the limit limits nothing"),
+    ("E17", limits("§users: [bob]").replace("{§", "§{"), f"{L}.maxresources", "found a limit without amounts"),
     ("E17", limits("users: [bob], §maxresources: {}, maxapplications: 0"), f"{L}.maxresources", "maxapplications above 0"),
     ("E18", limits("users: [bob], maxapplications: §4", fields="maxapplications: 3, "), f"{L}.maxapplications",
      "found 4, expected at most 3, the maxapplications of root.a"),
@@ -112,7 +112,7 @@ MISTAKES = [
 
 @pytest.mark.parametrize(("code", "text", "path", "part"), MISTAKES)
 def test_mistakes_within_a_queue(code: str, text: str, path: str, part: str) -> None:
-    """E07 to E20, CF-22: each alone, at its place, with what was found and what is expected."""
+    """E07 to E20, CF-22: each mistake has its code, its place, and what was found and expected."""
     assert_mistake(text, code, path, part)
 
 
@@ -137,7 +137,7 @@ def test_mistakes_within_a_queue(code: str, text: str, path: str, part: str) -> 
     ],
 )
 def test_legal_neighbours(text: str) -> None:
-    """What is next to E07 to E20 and allowed: a star at the end, names of both kinds, equal numbers, types of one side."""
+    """Allowed: a star after the names, a name as user and as group, equal amounts, and types that only one side has."""
     load(text)
 
 
@@ -148,7 +148,7 @@ def test_limits_are_checked_where_they_are_written() -> None:
 
 
 def test_unreadable_values_break_no_further_rule() -> None:
-    """A limit of which something could not be read does not also count as one without it."""
+    """An unreadable value of a limit is one mistake: it does not also count as a missing value."""
     assert codes_of(limits("users: bob, maxapplications: 1")) == ["P4"]
     assert codes_of(limits("user: [bob], maxapplications: 1")) == ["P2"]
     assert codes_of(limits("users: [bob], maxapplications: x")) == ["P6"]
@@ -198,7 +198,7 @@ PATHS = [
 
 @pytest.mark.parametrize(("code", "entries", "key", "part"), PATHS)
 def test_mistakes_along_a_path(code: str, entries: tuple[str, ...], key: str, part: str) -> None:
-    """E40 to E47: no limit may allow a user or group more than the limits above it, nearest and farthest alike."""
+    """E40 to E47: a limit may not allow a user or group more than any limit above, in the parent or in other ancestors."""
     depth = len(entries) - 1
     path = "partitions[0]" + ".queues[0]" * (depth + 1) + f"(root{''.join('.' + name for name in 'abcd'[:depth])}).limits[0]"
     assert_mistake(chain(*entries), code, f"{path}.{key}", part)
@@ -217,12 +217,12 @@ def test_mistakes_along_a_path(code: str, entries: tuple[str, ...], key: str, pa
     ],
 )
 def test_legal_limits_along_a_path(entries: tuple[str, ...]) -> None:
-    """What is next to E40 to E47 and allowed: equal amounts, other types, others' names, a star below names."""
+    """Allowed: equal amounts, other types, limits of other names, and a star below names."""
     load(chain(*entries))
 
 
 def test_a_named_user_may_exceed_the_star_of_the_same_queue() -> None:
-    """E40: siblings and entries of the same queue are never compared; below, the own entry counts."""
+    """E40: limits of siblings or of the same queue are not compared; below, the limit with the same name counts."""
     text = "{users: [bob], maxresources: {gpu: 9}}, {users: ['*'], maxresources: {gpu: 5}}"
     load(
         HEAD
@@ -231,7 +231,7 @@ def test_a_named_user_may_exceed_the_star_of_the_same_queue() -> None:
 
 
 def test_text_mistakes_come_first_and_path_limits_last() -> None:
-    """CF-74: the stages keep their order with limits among them."""
+    """CF-74: mistakes in limits come at their place in the order of validation."""
     text = """\
 partitions:
   - limits: [{users: [bob], maxapplications: 1}]

@@ -1,4 +1,4 @@
-"""Placement rules in queue files: what they become (CF-71), and E28 to E35 and E36a."""
+"""Placement rules in queue files: the configuration (CF-71), and E28 to E35 and E36a."""
 
 import pytest
 from queuetexts import assert_mistake, codes_of, partition_of
@@ -45,7 +45,7 @@ def test_rules() -> None:
 
 @pytest.mark.parametrize("text", ["partitions: [{queues: []}]", "partitions: [{queues: [], placementrules: []}]"])
 def test_no_rules(text: str) -> None:
-    """PL-2: no rules stay no rules; what that means is the core's business."""
+    """PL-2: without rules in the file the configuration has none."""
     assert partition_of(text).placement_rules == ()
 
 
@@ -72,12 +72,12 @@ def test_filters(text: str, expected: PlacementFilter) -> None:
 
 
 def test_dropped_names_are_warnings() -> None:
-    """PL-14: what is no name among several entries is dropped, with a warning at its place; also in a parent rule."""
+    """PL-14: of several entries one that is not a valid name is ignored, with a warning; also in a parent rule."""
     text = rules("name: user, parent: {name: user, filter: {users: [x, 'y*'], groups: [dev, ops]}}")
     (warning,) = load(text, "q.yaml").warnings
     assert warning == (
-        f"q.yaml:4:63: {P}.parent.filter.users[1]: found 'y*', which is no legal name and is dropped; "
-        "an expression must be the only entry"
+        f"q.yaml:4:63: {P}.parent.filter.users[1]: found 'y*', not a valid name, which is ignored; "
+        "a regular expression must be the only entry"
     )
 
 
@@ -92,39 +92,39 @@ def test_chains_may_be_deep() -> None:
     while rule is not None:
         rule, depth = rule.parent, depth + 1
     assert depth == 64
-    with pytest.raises(ConfigError, match=r"found 64 rules in each other, expected at most 63 \(E36a\)"):
+    with pytest.raises(ConfigError, match=r"found 64 nested parent rules, expected at most 63 \(E36a\)"):
         partition_of(nested(64))
 
 
 # ---- mistakes
 
 NAMES = [
-    ("E28", rules("name: §''"), f"{P}.name", "found nothing, expected a rule: provided, user, fixed, tag"),
+    ("E28", rules("name: §''"), f"{P}.name", "found nothing, expected one of provided, user, fixed, tag"),
     ("E28", rules("§create: true").replace("{§", "§{"), f"{P}.name", "found nothing"),
     ("E28", rules("name: §primary-group"), f"{P}.name", "found 'primary-group'"),
     ("E28", rules("name: user, parent: {name: user, parent: {name: §'user '}}"), f"{P}.parent.parent.name", "found 'user '"),
     ("E29", with_filter("type: §forbid"), f"{P}.filter.type", "found 'forbid', expected allow or deny"),
     ("E30", with_filter("users: [§9b]"), f"{P}.filter.users[0]", "found '9b', expected a name or a regular expression"),
     ("E30", with_filter("users: [§'']"), f"{P}.filter.users[0]", "found nothing"),
-    ("E30", with_filter("users: [§'(a']"), f"{P}.filter.users[0]", "no regular expression: missing ), unterminated subpattern"),
+    ("E30", with_filter("users: [§'(a']"), f"{P}.filter.users[0]", "not a valid regular expression: missing )"),
     ("E30", with_filter("users: [§'*']"), f"{P}.filter.users[0]", "nothing to repeat"),
     ("E31", with_filter("groups: [§a/b]"), f"{P}.filter.groups[0]", "found 'a/b'"),
-    ("E31", with_filter("groups: [§'[a']"), f"{P}.filter.groups[0]", "found '[a', which is no regular expression"),
-    ("E36a", rules("name: §recovery"), f"{P}.name", "it always runs and cannot be configured"),
-    ("E36a", rules("name: §test"), f"{P}.name", "there is no such rule, expected provided, user, fixed, tag"),
-    ("E36a", rules("name: user, parent: {name: §primarygroup}"), f"{P}.parent.name", "there is no such rule"),
+    ("E31", with_filter("groups: [§'[a']"), f"{P}.filter.groups[0]", "found '[a', which is not a valid regular expression"),
+    ("E36a", rules("name: §recovery"), f"{P}.name", "which is built in and cannot be configured"),
+    ("E36a", rules("name: §test"), f"{P}.name", "which is not a rule, expected one of provided, user, fixed, tag"),
+    ("E36a", rules("name: user, parent: {name: §primarygroup}"), f"{P}.parent.name", "which is not a rule"),
     ("E36a", rules("§name: fixed").replace("{§", "§{"), f"{P}.value", "found no value, expected the path of a queue"),
     ("E36a", rules("name: fixed, value: §''"), f"{P}.value", "found no value"),
     ("E36a", rules("§name: tag").replace("{§", "§{"), f"{P}.value", "found no value, expected the name of a tag"),
     ("E36a", rules("name: fixed, value: §root..a"), f"{P}.value", "found 'root..a', expected queue names joined by dots"),
-    ("E36a", rules("name: fixed, value: §a b"), f"{P}.value", "'a b' is none"),
-    ("E36a", rules("name: fixed, value: §root.users, parent: {name: user}"), f"{P}.value", "leaves no room"),
+    ("E36a", rules("name: fixed, value: §a b"), f"{P}.value", "'a b' is not a queue name"),
+    ("E36a", rules("name: fixed, value: §root.users, parent: {name: user}"), f"{P}.value", "is a full path"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("code", "text", "path", "part"), NAMES)
 def test_mistakes_of_one_rule(code: str, text: str, path: str, part: str) -> None:
-    """E28 to E31 and E36a, CF-23, PL-3, PL-16: at any depth, at their place, with what is expected."""
+    """E28 to E31, E36a, CF-23, PL-3, PL-16: mistakes in rules and parent rules have their place and what was expected."""
     assert_mistake(text, code, path, part)
 
 
@@ -136,7 +136,7 @@ def test_mistakes_of_one_rule(code: str, text: str, path: str, part: str) -> Non
     ],
 )  # fmt: skip
 def test_expressions_beyond_re2(expression: str) -> None:
-    """PL-17: what RE2 refuses, or what the two would understand differently, is refused."""
+    """PL-17: an expression that RE2 does not support, or that has another meaning in RE2, is refused."""
     assert_mistake(with_filter(f"users: [§'{expression}']"), "E30", f"{P}.filter.users[0]", "found ")
 
 
@@ -146,22 +146,22 @@ def test_expressions_beyond_re2(expression: str) -> None:
      r"a{1,2}", r"[^]]+", r"\d+\w*\.\s?\b", r"[\]+]x+", "(?i:a)|b"],
 )  # fmt: skip
 def test_expressions_of_both(expression: str) -> None:
-    """PL-13, PL-17: what both know is kept as it is written, special characters in sets and behind a backslash included."""
+    """PL-13, PL-17: other expressions are kept unchanged, with special characters in sets and after a backslash."""
     found = partition_of(with_filter(f"users: ['{expression}']")).placement_rules[0].filter.users
     assert found == NameFilter(listed=True, expression=expression)
 
 
 @pytest.mark.parametrize("expression", ["a" * 1000 + "*", "(" * 101 + ")" * 101])
 def test_expressions_are_bounded(expression: str) -> None:
-    """An expression is neither so long nor so deep that reading it hurts (PL-17)."""
+    """The length and the number of groups of an expression are limited (PL-17)."""
     text = with_filter(f"users: [§'{expression}']")
     assert_mistake(text, "E30", f"{P}.filter.users[0]", "at most 1000 characters and 100 groups")
 
 
 @pytest.mark.parametrize("expression", ["(a+)+", "(a|b)*", "(a*)*b", "a*b*c*d*"])
 def test_slow_expressions(expression: str) -> None:
-    """Repetition of what repeats or has alternatives, and more than three unbounded repetitions, are refused (PL-17)."""
-    assert_mistake(with_filter(f"users: [§'{expression}']"), "E30", f"{P}.filter.users[0]", "that is quick for every name")
+    """Nested repetitions, repeated alternatives, and more than three unbounded repetitions are refused (PL-17)."""
+    assert_mistake(with_filter(f"users: [§'{expression}']"), "E30", f"{P}.filter.users[0]", "that cannot be slow to match")
 
 
 STATIC = [
@@ -175,9 +175,9 @@ STATIC = [
     ("E33", "name: user, parent: {name: fixed, value: §root.default}", "found root.default, which is a leaf, expected a parent"),
     (None, "name: user, parent: {name: tag, value: t, parent: {name: fixed, value: root.users}}", ""),
     (None, "name: fixed, value: dev, create: true, parent: {name: fixed, value: users}", ""),
-    ("E32", "name: fixed, value: §root.dev, parent: {name: fixed, value: root.users}", "found 'root.dev' with a parent rule"),
+    ("E32", "name: fixed, value: §root.dev, parent: {name: fixed, value: root.users}", "found 'root.dev' and a parent rule"),
     # Their neighbours.
-    ("E32", "name: user, parent: {name: fixed, value: §root.dev, parent: {name: fixed, value: users}}", "with a parent rule"),
+    ("E32", "name: user, parent: {name: fixed, value: §root.dev, parent: {name: fixed, value: users}}", "and a parent rule"),
     ("E33", "name: fixed, value: §users", "found root.users"),
     ("E33", "name: fixed, value: §teams, parent: {name: fixed, value: users}", "found root.users.teams, which is a parent"),
     ("E33", "name: fixed, value: §root", "found root, which is a parent"),
@@ -198,7 +198,7 @@ STATIC = [
 
 @pytest.mark.parametrize(("code", "rule", "part"), STATIC)
 def test_static_paths(code: str | None, rule: str, part: str) -> None:
-    """E32 to E35: the path of the fixed rules nearest to root must suit the queues; a chain without one is not checked."""
+    """E32 to E35: the path of the fixed rules nearest to root must match the configured queues."""
     if code is None:
         load(rules(rule))
         return
@@ -207,7 +207,7 @@ def test_static_paths(code: str | None, rule: str, part: str) -> None:
 
 
 def test_static_paths_ignore_case() -> None:
-    """CF-17: queues are found whatever the case, in the rule and in the tree."""
+    """CF-17: the case of queue names does not matter, neither in a rule nor in the tree."""
     load(rules("name: fixed, value: ROOT.Dev", queues="{name: DEV}"))
 
 

@@ -17,14 +17,14 @@ def tree(root: str, parent: str, leaf: str = "") -> str:
 
 
 def test_template() -> None:
-    """CF-67, CF-31: all of a template, in base units."""
+    """CF-67, CF-31: all settings of a template arrive in the configuration, in base units."""
     text = tree("{maxapplications: 10, properties: {a: b}, resources: {max: {vcore: 2, gpu: 0}, guaranteed: {memory: 1k}}}", "")
     expected = ChildTemplate(10, {"a": "b"}, {"vcore": 2000, "gpu": 0}, {"memory": 1000})
     assert queues_of(text)["root"].child_template == expected
 
 
 def test_the_nearest_template_counts_as_a_whole() -> None:
-    """QU-15 and the example behind it: templates are not merged; leaves have none."""
+    """QU-15, with its example: templates are not merged; leaves have none."""
     queues = queues_of(tree("{maxapplications: 10, resources: {max: {vcore: 20}}}", "{resources: {max: {vcore: 21}}}"))
     assert queues["root"].child_template == ChildTemplate(10, {}, {"vcore": 20_000})
     assert queues["root.a"].child_template == queues["root.a.b"].child_template == ChildTemplate(0, {}, {"vcore": 21_000})
@@ -37,7 +37,7 @@ def test_the_nearest_template_counts_as_a_whole() -> None:
      "{properties: {a: , '': b}}", "{resources: {max: {vcore: ''}}}"],
 )  # fmt: skip
 def test_absent_templates(own: str) -> None:
-    """CF-13: a template that says nothing counts as absent, so that the ancestor's holds."""
+    """CF-13: an empty template counts as absent, so the template of the ancestor applies."""
     queues = queues_of(tree("{maxapplications: 7}", own))
     assert queues["root.a"].child_template == ChildTemplate(7)
 
@@ -52,12 +52,12 @@ def test_absent_templates(own: str) -> None:
     ],
 )
 def test_what_a_template_keeps(own: str, expected: ChildTemplate) -> None:
-    """CF-13, QU-16: empty properties are dropped; zeros count in max, and in a guarantee only beside something positive."""
+    """CF-13, QU-16: empty properties are ignored; zeros count in max, and in a guarantee with a positive quantity."""
     assert queues_of(tree("{maxapplications: 7}", own))["root.a"].child_template == expected
 
 
 def test_templates_are_not_inherited_properties() -> None:
-    """CF-37: a template takes nothing from the properties of the queue."""
+    """CF-37: a template does not inherit the properties of the queue."""
     text = HEAD + "      - {name: a, properties: {x: y}, parent: true, childtemplate: {maxapplications: 1}}\n"
     assert queues_of(text)["root.a"].child_template == ChildTemplate(1)
 
@@ -70,10 +70,10 @@ def test_bad_quantities(kind: str) -> None:
 
 
 def test_a_template_of_a_leaf_is_ignored() -> None:
-    """CF-67: it is no error, whatever it says, and worth a warning."""
+    """CF-67: a template of a leaf is not checked, and gives a warning."""
     text = tree("", "", "{properties: {priority.offset: x}, resources: {max: {vcore: y}}}")
     (warning,) = load(text, "q.yaml").warnings
-    assert "(root.a.c).childtemplate: a template has no effect on a leaf: write parent: true" in warning
+    assert "(root.a.c).childtemplate: a template has no effect on a leaf; write parent: true" in warning
 
 
 def test_property_values_are_warnings() -> None:
@@ -84,6 +84,6 @@ def test_property_values_are_warnings() -> None:
 
 
 def test_a_template_is_compared_with_nothing() -> None:
-    """CF-67: it may be larger than what the parent has."""
+    """CF-67: the resources of a template may be larger than those of the parent."""
     text = HEAD + "      - {name: a, parent: true, resources: {max: {vcore: 1}}, childtemplate: {resources: {max: {vcore: 9}}}}\n"
     assert queues_of(text)["root.a"].child_template == ChildTemplate(0, {}, {"vcore": 9000})

@@ -17,20 +17,20 @@ def look_up(*arguments: str) -> tuple[int, str, str]:
 
 
 def test_one_rule() -> None:
-    """In a pipe: code and title, an empty line, the text as it is written."""
+    """In a pipe: code and title, an empty line, the Markdown text as it is."""
     found = load()["PE-25"]
     assert look_up("PE-25") == (0, f"PE-25 {found.title}\n\n{found.text}\n", "")
 
 
 def test_several_rules_in_any_case() -> None:
-    """In the order in which they are named."""
+    """Rules are printed in the order of the arguments."""
     code, out, _ = look_up("sc-51", "Pe-25")
     assert code == 0
     assert out.index("SC-51 ") < out.index("PE-25 ")
 
 
 def test_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a terminal the Markdown is laid out: no marks are left of it."""
+    """On a terminal the Markdown is formatted: its marks are gone."""
 
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
@@ -45,33 +45,33 @@ def test_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_list() -> None:
-    """One line for each rule: its code and its title; of all rules, or of those that begin as given."""
+    """One line for each rule: its code and its title; of all rules, or of those that begin with an argument."""
     code, out, err = look_up("--list")
     assert (code, err) == (0, "")
     assert out.splitlines() == [f"{found.code}  {found.title}" for found in load().values()]
     _, out, _ = look_up("--list", "pe-4", "SC-51")
     codes = [line.split()[0] for line in out.splitlines()]
-    assert set(codes) == {it for it in load() if it.startswith("PE-4")} | {"SC-51"}
+    assert set(codes) == {rule for rule in load() if rule.startswith("PE-4")} | {"SC-51"}
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["PE-999"], "no rule has the code PE-999; near are PE-"),
+        (["PE-999"], "no rule has the code PE-999; similar codes: PE-"),
         (["PE-25", "nonsense"], "no rule has the code nonsense; ykactor rule --list prints all codes"),
         (["XX-1"], "no rule has the code XX-1; ykactor rule --list prints all codes"),
-        (["--list", "XX"], "found XX, expected the beginning of a code; ykactor rule --list prints all codes"),
+        (["--list", "XX"], "no rule has a code that begins with XX; ykactor rule --list prints all codes"),
         ([], "Missing argument 'CODE': one or more codes, or --list."),
     ],
 )
 def test_mistakes(arguments: list[str], message: str) -> None:
-    """Exit code 2, nothing on standard output, one sentence that helps on."""
+    """Exit code 2, nothing on standard output, and one sentence that says what to do."""
     code, out, err = look_up(*arguments)
     assert (code, out) == (2, "")
     assert message in err
 
 
 def test_near_codes() -> None:
-    """Those of the same subject with the nearest numbers, in order."""
+    """Similar codes have the same letters and the nearest numbers, and are in order."""
     assert rule._near("pe-26", ["PE-1", "PE-25", "PE-28", "PR-26", "PE-30", "E26"]) == ["PE-25", "PE-28", "PE-30"]
     assert rule._near("E36b", ["E35", "E36", "E36a", "E37", "PE-36"]) == ["E35", "E36", "E36a"]

@@ -34,7 +34,7 @@ def cited(*folders: Path) -> dict[str, Path]:
             if subject.rstrip("-") not in SUBJECTS or ("-" not in subject and not has_queue_files):
                 continue
             codes = [f"{subject}{first}{suffix}", *([f"{subject}{last}{last_suffix}"] if last else [])]
-            between = (it for it in load() if last and subject == _subject(it) and int(first) < _number(it) < int(last))
+            between = (rule for rule in load() if last and subject == _subject(rule) and int(first) < _number(rule) < int(last))
             found |= dict.fromkeys([*codes, *between], path)
     return found
 

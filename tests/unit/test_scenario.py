@@ -34,7 +34,7 @@ def write(folder: Path, name: str, text: str) -> Path:
 
 
 def test_a_yaml_scenario(tmp_path):
-    """The example of the protocol loads; quantities are integers in base units or text, quoted or not."""
+    """A scenario in YAML loads; quantities are integers in base units or text, quoted or not."""
     scenario = load(write(tmp_path, "s.yaml", YAML))
     assert (scenario.name, scenario.until, scenario.confirm_releases) == ("two-queues", 60.0, False)
     assert scenario.config == "partitions:\n  - name: default\n"
@@ -48,8 +48,8 @@ def test_a_yaml_scenario(tmp_path):
     assert allocation.request.allocations[0].resource_per_alloc == {"vcore": 500, "memory": "010", "gpu": "2"}
 
 
-def test_all_three_forms_say_the_same(tmp_path):
-    """YAML, JSON and JSON Lines of one scenario load as equals; dump_jsonl writes to a path or an open file."""
+def test_all_three_formats_load_as_equal_scenarios(tmp_path):
+    """A scenario as YAML, JSON and JSON Lines loads as equal scenarios; dump_jsonl writes to a path or an open file."""
     scenario = load(write(tmp_path, "s.yml", YAML))
     dump_jsonl(scenario, tmp_path / "s.jsonl")
     assert load(str(tmp_path / "s.jsonl")) == scenario
@@ -62,7 +62,7 @@ def test_all_three_forms_say_the_same(tmp_path):
 
 
 def test_defaults(tmp_path):
-    """Releases are confirmed and there are no messages unless the file says otherwise; blank lines are nothing."""
+    """By default releases are confirmed and there are no messages; blank lines are ignored."""
     text = '{"name":"a","config":"","until":1}\n'
     expected = Scenario("a", "", 1.0)
     assert load(write(tmp_path, "s.json", text)) == expected
@@ -78,7 +78,7 @@ EARLY = '{"at":0,"type":"NodeRequest"}\n'
 @pytest.mark.parametrize(
     ("name", "text", "number", "path", "words"),
     [
-        ("s.yaml", "a: [", 0, "", "not YAML"),
+        ("s.yaml", "a: [", 0, "", "not valid YAML"),
         ("s.yaml", "name: a\nname: b\n", 0, "", "found the key name twice"),
         (
             "s.yaml",
@@ -90,9 +90,9 @@ EARLY = '{"at":0,"type":"NodeRequest"}\n'
         ("s.yaml", "name: a\n---\nname: b\n", 0, "", "single document"),
         ("s.yaml", "", 0, "", "found nothing, expected a mapping"),
         ("s.yaml", "- a", 0, "", "found list, expected a mapping"),
-        ("s.yaml", "name: !!int x", 0, "", "not YAML"),
-        ("s.yaml", "name: !!bool x", 0, "", "not YAML"),
-        ("s.yaml", "name: !!timestamp x", 0, "", "not YAML"),
+        ("s.yaml", "name: !!int x", 0, "", "not valid YAML"),
+        ("s.yaml", "name: !!bool x", 0, "", "not valid YAML"),
+        ("s.yaml", "name: !!timestamp x", 0, "", "not valid YAML"),
         ("s.yaml", "name: a\nconfig: ''\nuntil: soon", 0, "until", "found str, expected float"),
         ("s.yaml", "name: a\nconfig: ''\nuntil: 1e300", 0, "until", "expected float <="),
         ("s.yaml", "name: a\nconfig: ''\nuntil: 1\nmessages: {}", 0, "messages", "found dict, expected a list"),
@@ -120,7 +120,7 @@ EARLY = '{"at":0,"type":"NodeRequest"}\n'
     ],
 )
 def test_mistakes_in_files(tmp_path, name, text, number, path, words):
-    """A mistake is told with the file, the number of the message and the path in it."""
+    """The error has the file, the number of the message and the path in the message."""
     file = write(tmp_path, name, text)
     with pytest.raises(ScenarioError) as caught:
         load(file)
@@ -141,22 +141,22 @@ def test_mistakes_in_files(tmp_path, name, text, number, path, words):
     ],
 )
 def test_yaml_mistakes_are_one_line_with_their_place(tmp_path, text, line, column, words):
-    """Where a scenario stops being YAML is told as for the queue file: ``file:line:column: sentence``."""
+    """An error in the YAML has the form of errors in the queue file: ``file:line:column: message``."""
     file = write(tmp_path, "s.yaml", text)
     with pytest.raises(ScenarioError) as caught:
         load(file)
-    assert str(caught.value) == f"{file}:{line}:{column}: found text that is not YAML as expected: {words}"
+    assert str(caught.value) == f"{file}:{line}:{column}: found text that is not valid YAML: {words}"
 
 
 def test_a_missing_file_is_an_os_error(tmp_path):
-    """A file that cannot be read is not a mistake of the scenario."""
+    """A file that cannot be read raises OSError, not ScenarioError."""
     with pytest.raises(FileNotFoundError):
         load(tmp_path / "nowhere.yaml")
 
 
 @pytest.mark.skipif(not CONFORMANCE.is_dir(), reason="the conformance scenarios are not beside this checkout")
 def test_conformance_scenarios_load(tmp_path):
-    """Every conformance scenario loads, is translated without a mistake, and survives JSON Lines."""
+    """Every conformance scenario loads, converts to submissions without a mistake, and survives JSON Lines."""
     paths = sorted(CONFORMANCE.glob("*/*/scenario.json"))
     assert paths
     for path in paths:

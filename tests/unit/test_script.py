@@ -37,7 +37,7 @@ def work(instant: Instant) -> Work:
 
 
 def names(instant: Instant, partition: str = "default") -> list[str]:
-    return [it.node_id for it in work(instant).get(PartitionName(partition), [])]  # type: ignore[union-attr]
+    return [submission.node_id for submission in work(instant).get(PartitionName(partition), [])]  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(("at_s", "at_ns"), [(0, 0), (1, 10**9), (0.1 + 0.2, 300_000_000), (1.0000004, 10**9), (9e9, 9 * 10**18)])
@@ -49,7 +49,7 @@ def test_times_are_whole_microseconds(at_s: float, at_ns: int) -> None:
 def test_equal_times_are_one_instant() -> None:
     """All messages with the same ``at`` are applied in order before the scheduler runs; a last instant is at ``until``."""
     found = played([(0, node("n1")), (2, node("n2")), (2, node("n3")), (3.5, node("n4"))])
-    assert [(it.at_ns // 10**6, names(it)) for it in found] == [
+    assert [(instant.at_ns // 10**6, names(instant)) for instant in found] == [
         (0, ["n1"]),
         (2000, ["n2", "n3"]),
         (3500, ["n4"]),
@@ -59,14 +59,14 @@ def test_equal_times_are_one_instant() -> None:
 
 def test_until_may_be_the_last_message() -> None:
     """No empty instant where messages are sent at ``until``, and none before a first message that comes late is needed twice."""
-    assert [(it.at_ns, names(it)) for it in played([(10, node("n1"))])] == [(0, []), (10**10, ["n1"])]
-    assert [it.at_ns for it in played([], until=0)] == [0]
+    assert [(instant.at_ns, names(instant)) for instant in played([(10, node("n1"))])] == [(0, []), (10**10, ["n1"])]
+    assert [instant.at_ns for instant in played([], until=0)] == [0]
 
 
 def test_an_empty_node_request_is_a_moment() -> None:
     """A NodeRequest without nodes is a moment at which the scheduler runs, and nothing else."""
     found = played([(4, {"type": "NodeRequest", "nodes": []})])
-    assert [(it.at_ns, work(it)) for it in found] == [(0, {}), (4 * 10**9, {}), (10**10, {})]
+    assert [(instant.at_ns, work(instant)) for instant in found] == [(0, {}), (4 * 10**9, {}), (10**10, {})]
 
 
 def test_a_refused_message_is_told_and_skipped() -> None:
@@ -114,18 +114,18 @@ def test_unknown_partitions_are_refused() -> None:
     ]
     (instant, _) = played([(0, message) for message in messages])
     routed, refused = addressed(work(instant), [DEFAULT], 0)
-    assert [spoken(it) for it in refused] == [
+    assert [spoken(rejection) for rejection in refused] == [
         "n1 rejected: failed to find partition moon for new node n1",
         "app-1 Rejected: Failed to add application app-1 to partition moon, partition doesn't exist",
         "t1 rejected: Failed to find partition moon, for application app-1 and allocation t1",
     ]
     assert list(routed) == [DEFAULT]
-    assert [it.node_id for it in routed[DEFAULT]] == ["n2"]  # type: ignore[union-attr]
+    assert [submission.node_id for submission in routed[DEFAULT]] == ["n2"]  # type: ignore[union-attr]
 
 
 def test_partitions_are_named_without_case() -> None:
     """A request may write a partition's name in any case (CF-64)."""
     (instant, _) = played([(0, node("n1", "GPU")), (0, node("n2", "gpu"))])
     routed, refused = addressed(work(instant), [PartitionName("Gpu")], 0)
-    assert [it.node_id for it in routed[PartitionName("Gpu")]] == ["n1", "n2"]  # type: ignore[union-attr]
+    assert [submission.node_id for submission in routed[PartitionName("Gpu")]] == ["n1", "n2"]  # type: ignore[union-attr]
     assert refused == []

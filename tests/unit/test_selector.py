@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from world import World, app, ask, node, queue, tree, world
+from world import World, app, ask, make_world, node, queue, tree
 
 from ykactor.core.messages.asks import AllocationSpec
 from ykactor.core.messages.kinds import NodeAction
@@ -55,7 +55,7 @@ WRONG = ["=a", "zone=a b", "zone in a", "zone in (a", "!", "a,,b", "zone in (a;b
 
 @pytest.mark.parametrize("text", WRONG)
 def test_what_is_no_selector(text: str) -> None:
-    """The message shows where reading stopped, and what could stand there."""
+    """The message shows where reading stopped, and what is allowed there."""
     with pytest.raises(SelectorError, match="expected"):
         parse(text)
 
@@ -87,46 +87,46 @@ def wants(key: str, text: str, *, vcore: int = 1) -> Submission:
 
 
 def room(*nodes: Submission) -> World:
-    it = world(tree(queue("a")), nodes)
-    it.given(app("app-1"))
-    return it
+    world = make_world(tree(queue("a")), nodes)
+    world.given(app("app-1"))
+    return world
 
 
 def test_only_selected_nodes_are_used() -> None:
     """Whatever their order; what selects nothing goes anywhere."""
-    it = room(labelled("n1", zone="a"), labelled("n2", zone="b"), labelled("n3"))
-    it.send(*(wants(key, "zone=b") for key in ("t1", "t2", "t3")), wants("t4", "!zone"), ask("t5", "app-1", vcore=1))
-    placed = [line for line in it.heard() if " on " in line]
+    world = room(labelled("n1", zone="a"), labelled("n2", zone="b"), labelled("n3"))
+    world.send(*(wants(key, "zone=b") for key in ("t1", "t2", "t3")), wants("t4", "!zone"), ask("t5", "app-1", vcore=1))
+    placed = [line for line in world.heard() if " on " in line]
     assert placed[:3] == ["t1 on n2", "t2 on n2", "t4 on n3"]
     assert placed[3] in ("t5 on n1", "t5 on n3")
-    assert it.why("t3") == "no schedulable node that it selects has room for it that is not kept for another ask"
-    it.send(labelled("n4", zone="b"))
-    assert it.placed() == ["t3"]
+    assert world.why("t3") == "no schedulable node that it selects has room that is not reserved for another ask"
+    world.send(labelled("n4", zone="b"))
+    assert world.placed() == ["t3"]
 
 
 def test_behind_many_others() -> None:
     """Where the first node that is selected is deep in the list, too."""
-    it = room(*(labelled(f"n{number:03}", zone="a") for number in range(200)), labelled("z", zone="b"))
-    it.send(wants("t1", "zone=b"), wants("t2", "zone in (b)"), wants("t3", "zone=b"))
-    assert [line for line in it.heard() if " on " in line] == ["t1 on z", "t2 on z"]
+    world = room(*(labelled(f"n{number:03}", zone="a") for number in range(200)), labelled("z", zone="b"))
+    world.send(wants("t1", "zone=b"), wants("t2", "zone in (b)"), wants("t3", "zone=b"))
+    assert [line for line in world.heard() if " on " in line] == ["t1 on z", "t2 on z"]
 
 
 def test_a_wrong_selector_is_refused() -> None:
     """The ask is rejected and says why; the others of the request are not touched (AP-137)."""
-    it = room(labelled("n1"))
-    it.send(wants("t1", "zone in"), wants("t2", ""))
-    rejected, *others = it.heard()
+    world = room(labelled("n1"))
+    world.send(wants("t1", "zone in"), wants("t2", ""))
+    rejected, *others = world.heard()
     assert rejected.startswith("t1 rejected: tag ykactor.io/node-selector: found 'zone in', expected key=value")
     assert others[-1] == "t2 on n1"
 
 
 def test_with_a_required_node() -> None:
     """Both must hold."""
-    it = world(tree(queue("a")), [labelled("n1", zone="a"), node("n2", vcore=2)])
-    it.given(app("app-1"))
+    world = make_world(tree(queue("a")), [labelled("n1", zone="a"), node("n2", vcore=2)])
+    world.given(app("app-1"))
     tags = {"ykactor.io/node-selector": "zone=b", "yunikorn.apache.org/requiredNode": "n1"}
-    it.send(SubmitAllocation(AllocationSpec("t1", "app-1", {"vcore": 1}, tags=tags)))  # type: ignore[arg-type]
-    assert it.placed() == []
+    world.send(SubmitAllocation(AllocationSpec("t1", "app-1", {"vcore": 1}, tags=tags)))  # type: ignore[arg-type]
+    assert world.placed() == []
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from world import queue, spoken
 
 from ykactor.core.messages.facts import Fact
 from ykactor.sim.simulator import Outcome, simulate, simulate_directly
+from ykactor.wire.decision_log import decision_log
 from ykactor.wire.scenario import Scenario, TimedRequest
 from ykactor.wire.si import messages as si
-from ykactor.wire.si.responses import decision_log
 
 LEAVES = [queue("a"), queue("b")]
 SPLIT = [queue("a", queue("child")), queue("b", max={"vcore": 1})]

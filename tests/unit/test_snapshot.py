@@ -2,7 +2,7 @@
 
 import json
 
-from world import app, ask, foreign, node, queue, release, remove, tree, world
+from world import app, ask, foreign, make_world, node, queue, release, remove, tree
 
 from ykactor.core.inspection.snapshot import waiting_asks
 from ykactor.core.queueing.priorities import PRIORITY_MIN
@@ -10,10 +10,10 @@ from ykactor.core.queueing.priorities import PRIORITY_MIN
 
 def test_final_state() -> None:
     """The format of the simulator's ``--final``, with the lowest int32 as "nothing pending" and zeros left out."""
-    it = world(tree(queue("p", queue("a")), queue("b", p={"priority.offset": 5})), [node("n1", vcore=4, memory=0)])
-    it.given(node("n2", "CREATE_DRAIN", vcore=1), foreign("f1", "n1", vcore=1, memory=0))
-    it.given(app("app-1", "root.p.a"), ask("t1", "app-1", vcore=3), app("app-2", "root.b"), ask("t2", "app-2", vcore=9))
-    assert it.final() == {
+    world = make_world(tree(queue("p", queue("a")), queue("b", p={"priority.offset": 5})), [node("n1", vcore=4, memory=0)])
+    world.given(node("n2", "CREATE_DRAIN", vcore=1), foreign("f1", "n1", vcore=1, memory=0))
+    world.given(app("app-1", "root.p.a"), ask("t1", "app-1", vcore=3), app("app-2", "root.b"), ask("t2", "app-2", vcore=9))
+    assert world.final() == {
         "queues": {
             "root": {"allocated": {"vcore": 3}, "pending": {"vcore": 9}, "priority": 5, "state": "Active"},
             "root.p": {"allocated": {"vcore": 3}, "pending": {}, "priority": PRIORITY_MIN, "state": "Active"},
@@ -33,13 +33,13 @@ def test_final_state() -> None:
 
 def test_who_is_listed() -> None:
     """Ended and rejected applications are listed, removed ones are not; a live one hides an ended one of its name."""
-    it = world(tree(queue("a")))
-    it.given(*(app(name) for name in ("ended", "again", "removed")), app("refused", "root.nowhere"))
-    it.given(*(ask("t1", name, vcore=1) for name in ("ended", "again", "removed")))
-    it.given(release("t1", "ended"), release("t1", "again"), remove("removed"))
-    it.wait(30)
-    it.given(app("again"))
-    assert {name: found["state"] for name, found in it.final()["applications"].items()} == {
+    world = make_world(tree(queue("a")))
+    world.given(*(app(name) for name in ("ended", "again", "removed")), app("refused", "root.nowhere"))
+    world.given(*(ask("t1", name, vcore=1) for name in ("ended", "again", "removed")))
+    world.given(release("t1", "ended"), release("t1", "again"), remove("removed"))
+    world.wait(30)
+    world.given(app("again"))
+    assert {name: found["state"] for name, found in world.final()["applications"].items()} == {
         "again": "New",
         "ended": "Completed",
         "refused": "Rejected",
@@ -48,9 +48,9 @@ def test_who_is_listed() -> None:
 
 def test_what_a_follower_sees() -> None:
     """Beside the final state: limits, shares, running applications, capacities, and why asks wait, with a few examples."""
-    it = world(tree(queue("a", max={"vcore": 4}, guaranteed={"vcore": 2}, maxapplications=3)), [node("n1", vcore=8)])
-    it.given(app("app-1"), ask("t1", "app-1", vcore=3), *(ask(f"w{n}", "app-1", vcore=2) for n in range(5)))
-    state = it.state()
+    world = make_world(tree(queue("a", max={"vcore": 4}, guaranteed={"vcore": 2}, maxapplications=3)), [node("n1", vcore=8)])
+    world.given(app("app-1"), ask("t1", "app-1", vcore=3), *(ask(f"w{n}", "app-1", vcore=2) for n in range(5)))
+    state = world.state()
     assert state["name"] == "default"
     assert state["queues"]["root.a"] == {
         "allocated": {"vcore": 3},
@@ -82,20 +82,20 @@ def test_what_a_follower_sees() -> None:
 def test_headroom_and_actual_guarantee() -> None:
     """What is left on the whole path, never below zero (QU-36, QU-37); the smallest guarantee of the path (QU-46)."""
     child = queue("b", max={"memory": 9}, guaranteed={"memory": 1})
-    it = world(tree(queue("a", child, max={"vcore": 4}, guaranteed={"vcore": 1})), [node("n1", vcore=8, memory=8)])
-    it.given(app("app-1", "root.a.b"), ask("t1", "app-1", on="n1", vcore=5))
-    assert it.queue("root")["headroom"] == {"vcore": 3, "memory": 8}
-    assert it.queue("root.a.b")["headroom"] == {"vcore": 0, "memory": 8}
-    assert it.queue("root.a.b")["actualGuaranteed"] == {"vcore": 1, "memory": 1}
-    assert it.queue("root")["actualGuaranteed"] is None
+    world = make_world(tree(queue("a", child, max={"vcore": 4}, guaranteed={"vcore": 1})), [node("n1", vcore=8, memory=8)])
+    world.given(app("app-1", "root.a.b"), ask("t1", "app-1", on="n1", vcore=5))
+    assert world.queue("root")["headroom"] == {"vcore": 3, "memory": 8}
+    assert world.queue("root.a.b")["headroom"] == {"vcore": 0, "memory": 8}
+    assert world.queue("root.a.b")["actualGuaranteed"] == {"vcore": 1, "memory": 1}
+    assert world.queue("root")["actualGuaranteed"] is None
 
 
 def test_limits_of_users_and_groups() -> None:
     """Every limit that somebody counts against, with what is used of it."""
     limits = [{"limit": "all", "users": ["*"], "maxresources": {"vcore": "3m"}, "maxapplications": 2}]
-    it = world(tree(queue("a", limits=limits)), [node("n1", vcore=8)])
-    it.given(app("app-1", "root.a", user="bob"), ask("t1", "app-1", vcore=2), ask("t2", "app-1", vcore=2))
-    assert it.state()["limits"] == [
+    world = make_world(tree(queue("a", limits=limits)), [node("n1", vcore=8)])
+    world.given(app("app-1", "root.a", user="bob"), ask("t1", "app-1", vcore=2), ask("t2", "app-1", vcore=2))
+    assert world.state()["limits"] == [
         {
             "queue": "root.a",
             "whose": "user bob",
@@ -105,15 +105,15 @@ def test_limits_of_users_and_groups() -> None:
             "applications": ["app-1"],
         }
     ]
-    assert it.why("t2") == "not enough vcore in the limit of user bob in queue root.a: wants 2, has 1 of 3"
+    assert world.why("t2") == "not enough vcore in the limit of user bob in queue root.a: wants 2, has 1 of 3"
 
 
 def test_waiting_asks() -> None:
     """Every ask that waits, with its queue and the reason; none that runs."""
-    it = world(tree(queue("a"), queue("b")), [node("n1", vcore=2)])
-    it.given(app("app-1"), ask("t1", "app-1", vcore=1), ask("t2", "app-1", vcore=2), app("app-2", "root.b"))
-    it.given(ask("t3", "app-2", requires="n9", vcore=1))
-    assert waiting_asks(it.direct.scheduler.state) == [
+    world = make_world(tree(queue("a"), queue("b")), [node("n1", vcore=2)])
+    world.given(app("app-1"), ask("t1", "app-1", vcore=1), ask("t2", "app-1", vcore=2), app("app-2", "root.b"))
+    world.given(ask("t3", "app-2", requires="n9", vcore=1))
+    assert waiting_asks(world.direct.scheduler.state) == [
         ("t2", "root.a", "not enough vcore in the cluster: wants 2, has 1 of 2"),
         ("t3", "root.b", "required node n9 is not registered"),
     ]

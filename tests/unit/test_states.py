@@ -36,11 +36,7 @@ TABLE = {
 
 @pytest.mark.parametrize(
     ("state", "event", "entered"),
-    [
-        (state, event, entered)
-        for state, row in TABLE.items()
-        for event, entered in zip(Event, row.split(), strict=True)
-    ],
+    [(state, event, entered) for state, row in TABLE.items() for event, entered in zip(Event, row.split(), strict=True)],
 )
 def test_moves(state: str, event: Event, entered: str) -> None:
     """Each state and event as the table says; what is not in it is no move (AP-30)."""

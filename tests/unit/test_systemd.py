@@ -93,6 +93,7 @@ def test_a_lost_notice_is_logged_only(tmp_path: Path, caplog: pytest.LogCaptureF
         ("30000000", os.getpid() + 1, None),
         (None, None, None),
     ],
+    ids=["for anybody", "for us", "for another process", "none"],
 )
 def test_watchdog_interval(usec: str | None, pid: int | None, interval_s: float | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """The interval is half of WATCHDOG_USEC, and none when the watchdog is meant for another process."""

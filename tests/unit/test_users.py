@@ -1,7 +1,7 @@
 """Who an application runs as (QU-90 to QU-94)."""
 
 import pytest
-from world import S_NS, app, queue, tree, world
+from world import S_NS, app, make_world, queue, tree
 
 from ykactor.core.config.access import UserGroups
 from ykactor.core.messages.submissions import AddApplication
@@ -81,10 +81,8 @@ def test_memory_is_bounded() -> None:
 
 def test_refusals_are_told() -> None:
     """A user that cannot be resolved is the reason of the refusal, before any queue is looked for (PL-45)."""
-    it = world(tree(queue("a")))
-    it.send(app("app-1", user=""), app("app-2", "nowhere", user="9"))
-    it.expect(
-        "app-1 Rejected: empty user cannot resolve", "app-2 Rejected: invalid username, it contains invalid characters"
-    )
-    it.send(app("app-3", user="", application__create__force="true"))
-    it.expect("app-3 New")
+    world = make_world(tree(queue("a")))
+    world.send(app("app-1", user=""), app("app-2", "nowhere", user="9"))
+    world.expect("app-1 Rejected: empty user cannot resolve", "app-2 Rejected: invalid username, it contains invalid characters")
+    world.send(app("app-3", user="", application__create__force="true"))
+    world.expect("app-3 New")

@@ -1,1 +1,1 @@
-"""How it runs: trio tasks and memory channels around the cores of ``ykactor.core``."""
+"""The actors: trio tasks and memory channels around the cores of ``ykactor.core``."""

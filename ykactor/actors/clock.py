@@ -1,7 +1,7 @@
-"""The only place that asks for the time.
+"""The only place that reads the time.
 
-Times are Unix nanoseconds, whole microseconds: trio counts in floats, and a microsecond is what a float of seconds tells
-apart for decades. Under trio's ``MockClock`` the same class runs on virtual time.
+Times are Unix nanoseconds, in whole microseconds: trio's clock is a float of seconds, which is exact to the microsecond for
+decades. With trio's ``MockClock`` the same class runs on virtual time.
 """
 
 import time
@@ -12,7 +12,7 @@ _US_NS = 1000
 
 
 class Clock:
-    """Unix time that goes as trio's clock does: steady, and virtual where trio's is.
+    """Unix time that follows trio's clock: monotonic, and virtual if trio's clock is virtual.
 
     Args:
         start_ns: Unix time now.
@@ -24,11 +24,11 @@ class Clock:
 
     @classmethod
     def of_the_system(cls) -> "Clock":
-        """A clock that begins at the system's time and is not moved by corrections of it."""
+        """A clock that starts at the system's time and ignores later corrections of the system's time."""
         return cls(time.time_ns())
 
     def now_ns(self) -> int:
-        """The time now."""
+        """The current Unix time."""
         return (self._start_us + round((trio.current_time() - self._origin_s) * 1e6)) * _US_NS
 
     def to_trio(self, at_ns: int) -> float:

@@ -1,7 +1,7 @@
-"""What enters a partition actor and what leaves it: the words between the sockets and the partitions.
+"""The messages between sessions, partition actors and the feed.
 
-Sessions and the config watcher send ``PartitionCommand``s into ``Partition.inbox``. Partitions send ``FeedCommand``s
-into the feed's inbox: what happened (``Publication``) and what is (``PartitionSnapshot``), in one order.
+Sessions and the config watcher send ``PartitionCommand``s to ``PartitionActor.inbox``. Partitions send ``FeedCommand``s to the
+feed's inbox, in one order: facts (``Publication``) and states (``PartitionSnapshot``).
 """
 
 from collections.abc import Callable
@@ -17,11 +17,12 @@ from ykactor.core.values.ids import PartitionName
 
 
 class Intake(Struct, frozen=True):
-    """Submissions that are handled together, in order, before any decision is taken.
+    """Submissions that are handled together, in order, before any decision.
 
-    ``done`` is called once, from the partition's task, after everything that they caused directly has been published;
-    it must not block or raise. It is given the partition's name. With ``more_follows`` nothing is decided before the next
-    command.
+    Attributes:
+        done: called once with the partition's name, from the partition's task, after the direct effects of the submissions have
+            been published; must not block or raise.
+        more_follows: take no decision before the next command.
     """
 
     submissions: list[Submission]
@@ -30,9 +31,11 @@ class Intake(Struct, frozen=True):
 
 
 class SwitchConfig(Struct, frozen=True):
-    """Change to ``config`` if all partitions can (``TwoPhaseSwitch``); ``done`` and ``more_follows`` as in ``Intake``.
+    """Change to ``config`` if all partitions can (``TwoPhaseSwitch``).
 
-    With ``afresh`` nodes and applications are forgotten first (SC-141): nothing that runs can be in the way.
+    Attributes:
+        done, more_follows: as in ``Intake``.
+        afresh: remove all nodes and applications first (SC-141), so that nothing that runs prevents the change.
     """
 
     config: PartitionConfig
@@ -43,9 +46,11 @@ class SwitchConfig(Struct, frozen=True):
 
 
 class Administer(Struct, frozen=True):
-    """End or move an application. ``done`` is given the partition's name and why it was refused, or "".
+    """End or move an application.
 
-    Else as in ``Intake``.
+    Attributes:
+        done: as in ``Intake``, with a second argument: why the request was refused, or "".
+        more_follows: as in ``Intake``.
     """
 
     request: Administration
@@ -54,22 +59,22 @@ class Administer(Struct, frozen=True):
 
 
 class RunSteps(Struct, frozen=True):
-    """Run this many passes of at most one decision each (``serve --manual``); ``done`` as in ``Intake``."""
+    """Run ``steps`` cycles of at most one decision each (``serve --manual``); ``done`` as in ``Intake``."""
 
     steps: int
     done: Callable[[PartitionName], None] | None = None
 
 
 class TakeSnapshot(Struct, frozen=True):
-    """Answer with a ``PartitionSnapshot`` in the feed's inbox, behind everything published so far."""
+    """Put a ``PartitionSnapshot`` into the feed's inbox, behind everything published so far."""
 
     snapshot_id: int
 
 
 class Quiesce(Struct, frozen=True):
-    """Call ``done`` when every timer that is due has fired and nothing more can be decided.
+    """Call ``done`` when all due timers have fired and nothing more can be decided.
 
-    Where ``more_follows`` what time alone lets be decided waits for that.
+    With ``more_follows`` decisions that only the passing of time has made possible are left to the next command.
     """
 
     done: Callable[[PartitionName], None]
@@ -80,14 +85,14 @@ PartitionCommand = Intake | SwitchConfig | Administer | RunSteps | TakeSnapshot 
 
 
 class Publication(Struct, frozen=True):
-    """The facts of one cycle or one chunk of input, in order."""
+    """The facts of one cycle, or of one chunk of input, in order."""
 
     partition: PartitionName
     facts: list[Fact]
 
 
 class PartitionSnapshot(Struct, frozen=True):
-    """A partition's state behind all its earlier publications; ``state`` is JSON-like (``core.snapshot``)."""
+    """A partition's state after all its earlier publications; ``state`` is JSON-like (``inspection.snapshot``)."""
 
     partition: PartitionName
     snapshot_id: int

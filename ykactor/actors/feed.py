@@ -1,114 +1,37 @@
-"""The feed: one numbered history of everything that happened, which any number of subscribers read at their own pace.
+"""The feed: one numbered history of all events, which any number of subscribers read at their own pace.
 
 Partitions put ``Publication``s and ``PartitionSnapshot``s into ``FeedActor.inbox``. The feed's task numbers the events, keeps the
-newest in a ring and then hands the facts on to the resource managers' outboxes, so that both see one order. A subscriber is
-nothing but a cursor into the ring: it is woken, takes what is new, and is told when the ring has moved past it. Nothing here
-ever waits for a subscriber.
+newest in a ring buffer and then delivers the facts to the resource managers' outboxes, so that both have the same order. A
+subscriber (``Subscription``) is a cursor into the ring: it is woken, takes new events, and is notified when events that it has
+not read were overwritten. The feed never waits for a subscriber.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 import trio
 from msgspec import Struct
 
 from ykactor.actors.commands import FeedCommand, PartitionCommand, PartitionSnapshot, Publication, TakeSnapshot
+from ykactor.actors.event_filter import Encode, EventRecordLike
 from ykactor.actors.mailbox import Mailbox
 from ykactor.core.messages.facts import Fact
 from ykactor.core.values.ids import PartitionName
 
-#: Commands that the feed takes at once ...
+#: Commands that the feed takes in one batch ...
 COMMANDS_MAX = 256
-#: ... and facts that it works off before subscribers get their turn (about 4 us each with what outboxes make of them).
+#: ... and facts that it handles before subscribers run (about 4 us each, delivery to outboxes included).
 FACTS_MAX = 512
-#: Events in one batch to a subscriber.
-BATCH_MAX = 256
-#: Events that one subscriber looks at before the others get their turn.
-SCAN_MAX = 4096
-#: A silent subscriber hears where it is after this long ...
-BOOKMARK_S = 10.0
-#: ... and after this long when events that it did not want have moved its cursor.
-FILTERED_BOOKMARK_S = 1.0
-#: A snapshot that takes longer is given up: the partitions' publications are held back meanwhile.
+#: A snapshot that takes longer fails, because publications are held back meanwhile.
 SNAPSHOT_S = 5.0
-
-
-class EventRecordLike(Protocol):
-    """What the feed reads of an event in order to filter it."""
-
-    @property
-    def type(self) -> str: ...
-    @property
-    def object_id(self) -> str: ...
-    @property
-    def reference_id(self) -> str: ...
-    @property
-    def event_change_detail(self) -> str: ...
-    @property
-    def partition(self) -> str: ...
-    @property
-    def queue_name(self) -> str: ...
 
 
 #: Makes the events of one fact; the integer is the sequence number of the first.
 Render = Callable[[Fact, PartitionName, int], Sequence[EventRecordLike]]
-Encode = Callable[[Any], bytes]
-
-
-class EventFilter(Struct, frozen=True):
-    """Which events a subscriber wants; an empty field wants all. ``queues`` are paths, each with all that is below it."""
-
-    partitions: frozenset[str] = frozenset()
-    queues: tuple[str, ...] = ()
-    applications: frozenset[str] = frozenset()
-    kinds: frozenset[str] = frozenset()
-
-    def wants(self, event: EventRecordLike) -> bool:
-        """Whether the event passes every field."""
-        return (
-            (not self.partitions or event.partition in self.partitions)
-            and (not self.kinds or event.type in self.kinds or event.event_change_detail in self.kinds)
-            and (not self.applications or _application_of(event) in self.applications)
-            and (not self.queues or self._in_queues(event))
-        )
-
-    def _in_queues(self, event: EventRecordLike) -> bool:
-        path = event.queue_name or (event.object_id if event.type == "QUEUE" else "")
-        return any(path == queue or path.startswith(queue + ".") for queue in self.queues)
-
-
-def _application_of(event: EventRecordLike) -> str:
-    """The application an event is about, or "" (EV-1 says where each type keeps it)."""
-    if event.type == "APP":
-        return event.object_id
-    return "" if event.type == "NODE" else event.reference_id
-
-
-# ---- what a subscriber is told
-
-
-class Batch(Struct, frozen=True):
-    """Wanted events in order, each already encoded."""
-
-    events: list[bytes]
-
-
-class Missed(Struct, frozen=True):
-    """The ring has moved on: the events ``first`` to ``last`` (both included) are gone for this subscriber."""
-
-    first: int
-    last: int
-
-
-class Reached(Struct, frozen=True):
-    """Nothing that this subscriber wants is missing up to here."""
-
-    sequence: int
 
 
 class FeedSnapshot(Struct, frozen=True):
-    """All partitions' states exactly at ``sequence``; ``round_number`` counts the snapshots taken."""
+    """The states of all partitions exactly at ``sequence``; ``round_number`` counts the snapshots taken."""
 
     sequence: int
     partitions: list[dict[str, Any]]
@@ -116,11 +39,11 @@ class FeedSnapshot(Struct, frozen=True):
 
 
 class SnapshotError(Exception):
-    """A partition did not answer."""
+    """A partition did not reply."""
 
 
 class _Round:
-    """A snapshot that is being taken: who has answered what, and what was published behind the answers."""
+    """A snapshot in progress: the replies of partitions, and what they published after their replies."""
 
     def __init__(self, number: int, partitions: list[PartitionName]) -> None:
         self.number = number
@@ -132,13 +55,13 @@ class _Round:
 
 
 class _Barrier(Publication, frozen=True):
-    """A publication without facts that says when it has been reached."""
+    """A publication without facts; sets ``reached`` when the feed has processed everything before it."""
 
     reached: trio.Event
 
 
 def _parts(publication: Publication) -> Iterator[Publication]:
-    """The publication, or parts of it that have no more than ``FACTS_MAX`` facts each."""
+    """The publication in parts of at most ``FACTS_MAX`` facts each."""
     facts = publication.facts
     if len(facts) <= FACTS_MAX:
         yield publication
@@ -148,14 +71,14 @@ def _parts(publication: Publication) -> Iterator[Publication]:
 
 
 class FeedActor:
-    """Numbers, keeps and hands out events.
+    """Numbers, keeps and distributes events.
 
     Args:
         render: makes the event records of a fact.
-        partitions: the inbox of every partition; looked at whenever a snapshot is taken, so it may change.
-        deliver: takes the facts after their events are numbered (the resource managers' outboxes); must not block.
-        ring_max: events kept.
-        inbox_max: commands that may wait in ``inbox``.
+        partitions: the inbox of every partition; read for each snapshot, so it may change.
+        deliver: called with facts after their events are numbered (the resource managers' outboxes); must not block.
+        ring_max: number of events kept.
+        inbox_max: number of commands that may wait in ``inbox``.
     """
 
     def __init__(
@@ -176,7 +99,7 @@ class FeedActor:
         self._deliver = deliver
         self._ring_max = ring_max
         self._ring: list[EventRecordLike] = []
-        #: For each encoding that somebody wanted: the encoded form of each event in the ring, made when first wanted.
+        #: For each encoding in use: the encoded form of each event in the ring, made when first needed.
         self._encoded: dict[Encode, list[bytes | None]] = {}
         self._round: _Round | None = None
         self._rounds = 0
@@ -185,11 +108,11 @@ class FeedActor:
 
     @property
     def lowest(self) -> int:
-        """The number of the oldest event that is kept, or of the first to come."""
+        """The number of the oldest event in the ring; without events, of the next event."""
         return self.sequence - len(self._ring) + 1
 
     async def run(self) -> None:
-        """Take commands for ever."""
+        """Process commands until cancelled."""
         while True:
             facts_count = 0
             for command in await self.inbox.take_batch(COMMANDS_MAX):
@@ -223,7 +146,7 @@ class FeedActor:
             publication.reached.set()
 
     def _keep(self, events: list[EventRecordLike]) -> None:
-        """Put events behind each other into the ring, which grows until it is full and then goes round."""
+        """Append events to the ring, which grows until it is full and then overwrites the oldest."""
         while events:
             start = self.sequence % self._ring_max
             fitting = events[: self._ring_max - start]
@@ -235,7 +158,7 @@ class FeedActor:
             events = events[len(fitting) :]
 
     async def published(self, partition: PartitionName) -> None:
-        """Wait until everything that the partition has put into the inbox so far is numbered and delivered."""
+        """Wait until everything that the partition has put into the inbox before is numbered and delivered."""
         barrier = _Barrier(partition, [], trio.Event())
         await self.inbox.put(barrier)
         await barrier.reached.wait()
@@ -243,11 +166,11 @@ class FeedActor:
     # ---- reading
 
     def event(self, sequence: int) -> EventRecordLike:
-        """The event of this number, which the ring must still hold."""
+        """The event of this number, which must still be in the ring."""
         return self._ring[(sequence - 1) % self._ring_max]
 
     def encoded(self, numbers: Sequence[int], encode: Encode) -> list[bytes]:
-        """Some events as bytes; each is encoded once for all subscribers that use ``encode``."""
+        """The events of these numbers as bytes; each is encoded once for all subscribers that use ``encode``."""
         column = self._encoded.get(encode)
         if column is None:
             column = self._encoded[encode] = [None] * len(self._ring)
@@ -265,18 +188,18 @@ class FeedActor:
     async def snapshot(self) -> FeedSnapshot:
         """The state of all partitions at one sequence number, not older than this call.
 
-        Partitions answer behind what they have published. What a partition publishes after its answer is held back until all
-        have answered, so that one number is right for all. Callers that wait at the same time share one snapshot.
+        A partition's reply follows everything that it has published. What it publishes after its reply is held back until all
+        partitions have replied, so that one sequence number is exact for all. Concurrent callers share one snapshot.
 
         Raises:
-            SnapshotError: a partition does not run or did not answer within ``SNAPSHOT_S``.
+            SnapshotError: a partition does not run, or did not reply within ``SNAPSHOT_S``.
         """
         rounds_before = self._rounds
         async with self._snapshot_turn:
             latest = self._latest
             if latest is None or latest.round_number <= rounds_before:
                 latest = await self._take_snapshot()
-            # Kept only for those that share it: a snapshot can be large.
+            # Kept only for callers that share it: a snapshot can be large.
             self._latest = latest if self._snapshot_turn.statistics().tasks_waiting else None
             return latest
 
@@ -286,7 +209,7 @@ class FeedActor:
             round_ = await self._ask(inboxes)
             if round_.result is not None:
                 return round_.result
-            if inboxes == self._partitions:  # else one has been removed before it could be asked
+            if inboxes == self._partitions:  # else a partition was removed before its turn: try again
                 silent = [name for name in round_.partitions if name not in round_.states]
                 raise SnapshotError(f"no answer from partition {', '.join(silent)}")
 
@@ -305,11 +228,11 @@ class FeedActor:
             self._end_round(round_)
         return round_
 
-    def _on_partition_snapshot(self, answer: PartitionSnapshot) -> None:
+    def _on_partition_snapshot(self, snapshot: PartitionSnapshot) -> None:
         round_ = self._round
-        if round_ is None or answer.snapshot_id != round_.number:
-            return  # an answer to a snapshot that was given up
-        round_.states[answer.partition] = answer.state
+        if round_ is None or snapshot.snapshot_id != round_.number:
+            return  # its round has timed out
+        round_.states[snapshot.partition] = snapshot.state
         self._complete_round(round_)
 
     def _complete_round(self, round_: _Round) -> None:
@@ -320,83 +243,8 @@ class FeedActor:
             self._end_round(round_)
 
     def _end_round(self, round_: _Round) -> None:
-        """Publish what was held back."""
+        """Publish what was held back during the round."""
         if self._round is round_:
             self._round = None
             for publication in round_.held:
                 self._publish(publication)
-
-
-class Subscription:
-    """One subscriber's cursor.
-
-    Args:
-        feed: what is read.
-        encode: makes bytes of an event record; the same function object for all subscribers of one encoding.
-        wanted: which events.
-        after: the number of the last event that the subscriber knows.
-    """
-
-    def __init__(self, feed: FeedActor, encode: Encode, wanted: EventFilter, after: int) -> None:
-        self._feed = feed
-        self._encode = encode
-        #: None wants all.
-        self._wants = None if wanted == EventFilter() else wanted.wants
-        self._cursor = after
-        #: The subscriber has been told that nothing is missing up to here.
-        self._announced = after
-        self._spoke_at = trio.current_time()
-
-    async def next(self) -> Batch | Missed | Reached:
-        """Wait for what the subscriber is to be told next; always a checkpoint. May be cancelled without losing anything."""
-        while True:
-            if self._cursor < self._feed.sequence:  # others get their turn, also while much is not wanted
-                await trio.lowlevel.checkpoint()
-            else:
-                with trio.move_on_at(self._bookmark_at()):
-                    await self._feed.grown.park()
-            told = self._take()
-            if told is not None:
-                return told
-
-    def next_nowait(self) -> Batch | Missed | Reached | None:
-        """What the subscriber is to be told at once; None when it has been told everything."""
-        while (told := self._take()) is None and self._cursor < self._feed.sequence:
-            pass
-        return told
-
-    def _take(self) -> Batch | Missed | Reached | None:
-        told = self._look()
-        if told is not None:
-            self._spoke_at = trio.current_time()
-        return told
-
-    def _look(self) -> Batch | Missed | Reached | None:
-        if self._cursor + 1 < self._feed.lowest:
-            missed = Missed(self._cursor + 1, self._feed.lowest - 1)
-            self._cursor = self._announced = missed.last
-            return missed
-        numbers = range(self._cursor + 1, min(self._feed.sequence, self._cursor + SCAN_MAX) + 1)
-        wanted = self._wanted(numbers)
-        if len(wanted) == BATCH_MAX:
-            self._cursor = wanted[-1]
-        elif numbers:
-            self._cursor = numbers[-1]
-        if wanted:
-            self._announced = wanted[-1]
-            return Batch(self._feed.encoded(wanted, self._encode))
-        if trio.current_time() >= self._bookmark_at():
-            self._announced = self._cursor
-            return Reached(self._cursor)
-        return None
-
-    def _wanted(self, numbers: range) -> Sequence[int]:
-        """The first of these events that the subscriber wants, as many as make a batch."""
-        wants, event = self._wants, self._feed.event
-        if wants is None:
-            return numbers[:BATCH_MAX]
-        return list(islice((number for number in numbers if wants(event(number))), BATCH_MAX))
-
-    def _bookmark_at(self) -> float:
-        moved = self._cursor > self._announced
-        return self._spoke_at + (FILTERED_BOOKMARK_S if moved else BOOKMARK_S)

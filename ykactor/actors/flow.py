@@ -1,9 +1,9 @@
-"""Who may send what to whom, and who may wait for it: the table behind "sends that cannot deadlock".
+"""The table of all messages between actors: sender, receiver, and whether the sender may wait. It proves absence of deadlocks.
 
-A sender waits for a receiver in two ways: for room in its inbox (a command), or for its reply. Neither may lead in a cycle;
-everything else must not wait at all. One wait is not in the table: partitions that change their configuration together wait for
-the outcome of their ``TwoPhaseSwitch``, which says why that is safe. What two tasks of one session say to each other is not here
-either: it leaves the session by one of these edges.
+A sender can wait for a receiver in two ways: for room in its inbox (a command), or for its reply. These waits must not form a
+cycle; no other send may wait. One wait is not in the table: partitions that change their configuration together wait for the
+outcome of a ``TwoPhaseSwitch``, whose module explains why this is safe. Messages between two tasks of one session are not in the
+table either.
 """
 
 from enum import StrEnum
@@ -11,14 +11,14 @@ from enum import StrEnum
 from msgspec import Struct
 
 from ykactor.actors.commands import Administer, Intake, PartitionSnapshot, Publication, RunSteps, SwitchConfig, TakeSnapshot
-from ykactor.actors.feed import Batch, Missed, Reached
+from ykactor.actors.subscription import Batch, Missed, Reached
 from ykactor.core.objects import commands
 from ykactor.core.planner.plan import Plan
 from ykactor.core.turn.phases import Commit, MakePlan, Observe, Settle
 
 
 class Role(StrEnum):
-    """Who sends and receives."""
+    """The actors that send and receive."""
 
     RM_SESSION = "resource manager session"
     FEED_SESSION = "feed session"
@@ -34,23 +34,23 @@ class Role(StrEnum):
 class Kind(StrEnum):
     """How a message is sent."""
 
-    #: May wait for room. From a session this becomes back pressure on its TCP connection.
+    #: May wait for room in the inbox. In a session this causes back pressure on its TCP connection.
     COMMAND = "command"
-    #: Never waits: there is room for as many as may be in flight. Orders to owners (``owners.IN_FLIGHT_MAX``), and all answers.
+    #: Never waits: room is reserved for all in flight. Commands to owners (``owners.IN_FLIGHT_MAX``), and all replies.
     RESERVED = "reserved"
-    #: Never waits: any number are as good as one.
+    #: Never waits: several signals have the same effect as one.
     SIGNAL = "signal"
-    #: Never waits: what the receiver does not take in time it loses, and is told so.
+    #: Never waits: a slow receiver loses messages and is notified of the loss.
     FEED = "feed"
 
 
 class Edge(Struct, frozen=True):
-    """What ``sender`` says to ``receiver``.
+    """The messages that ``sender`` sends to ``receiver``.
 
     Attributes:
-        messages: their types; owners answer with facts in a plain list.
-        sent_in: the files of the package whose code sends them.
-        is_answered: whether the sender goes on only when the receiver has answered.
+        messages: their types; owners reply with facts in a plain list.
+        sent_in: the files of the package that send them.
+        is_answered: whether the sender waits for the receiver's reply.
     """
 
     sender: Role
@@ -62,14 +62,14 @@ class Edge(Struct, frozen=True):
 
     @property
     def waits(self) -> bool:
-        """Whether the sender waits for the receiver, be it for room or for an answer."""
+        """Whether the sender may wait for the receiver, for room or for a reply."""
         return self.kind is Kind.COMMAND or self.is_answered
 
 
 _R, _K = Role, Kind
 
 _FROM_SESSION = (Intake, RunSteps, SwitchConfig, Administer)
-#: What a partition orders its queues and nodes to do.
+#: Commands of a partition to its queues and nodes.
 _TO_QUEUE = (
     commands.SubmitBatch,
     commands.EndAllocations,
@@ -102,7 +102,7 @@ FLOW = (
     Edge(_R.WATCHER, _R.PARTITION, _K.COMMAND, (Intake, SwitchConfig), (_DAEMON, _PARTITIONS), is_answered=True),
     Edge(_R.WATCHER, _R.WATCHER, _K.SIGNAL, (), (_WATCHER,)),  # SIGHUP and file system events
     Edge(_R.FEED_SESSION, _R.PARTITION, _K.COMMAND, (TakeSnapshot,), (_FEED,), is_answered=True),
-    # a cycle: every order is answered before the next one
+    # a turn: every command is replied to before the next one
     Edge(_R.PARTITION, _R.SCHEDULER, _K.RESERVED, (Observe, MakePlan, Commit, Settle), (_SCHEDULER,), is_answered=True),
     Edge(_R.PARTITION, _R.QUEUE, _K.RESERVED, _TO_QUEUE, (_OWNERS,), is_answered=True),
     Edge(_R.PARTITION, _R.NODE, _K.RESERVED, _TO_NODE, (_OWNERS,), is_answered=True),
@@ -113,7 +113,7 @@ FLOW = (
     Edge(_R.NODE, _R.PARTITION, _K.RESERVED, (list,), (_OWNERS,)),
     Edge(_R.NODE, _R.SCHEDULER, _K.RESERVED, (commands.Placed, commands.Refused), (_OWNERS,)),
     Edge(_R.SCHEDULER, _R.PARTITION, _K.RESERVED, (list, Plan, set), (_SCHEDULER,)),
-    # what came of it, outwards: a feed that is behind holds up partitions, but no reader ever holds up the feed
+    # results, outwards: a slow feed delays partitions, but no reader ever delays the feed
     Edge(_R.PARTITION, _R.FEED, _K.COMMAND, (Publication, PartitionSnapshot), (_PARTITION,)),
     Edge(_R.RM_SESSION, _R.FEED, _K.COMMAND, (Publication,), (_RM_SESSION, _FEED), is_answered=True),
     Edge(_R.WATCHER, _R.FEED, _K.COMMAND, (Publication,), (_FEED,), is_answered=True),

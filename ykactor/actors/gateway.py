@@ -1,4 +1,4 @@
-"""What the sockets need of the daemon: the one door between sessions and actors."""
+"""The interface of the daemon that sessions use."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -25,32 +25,32 @@ class Gateway(Protocol):
 
     @property
     def outboxes(self) -> OutboxRegistry[Any]:
-        """Who is registered, and what it is told (``wire.si`` responses)."""
+        """The outbox of the registered resource manager (``wire.si`` responses)."""
 
     @property
     def manual(self) -> bool:
-        """Whether cycles run only when they are asked for."""
+        """Whether cycles run only on request (``run_steps``)."""
 
     def now_ns(self) -> int:
-        """Unix time, from the daemon's clock."""
+        """The current Unix time of the daemon's clock."""
 
     async def apply_config(self, text: str, if_checksum: str, *, afresh: bool = False) -> str:
-        """Put a queue configuration into force and return its checksum; returns when every partition has published it.
+        """Apply a queue configuration. Returns its checksum when every partition has published the change.
 
         Args:
             text: the configuration; empty is the built-in default.
-            if_checksum: apply only if this is the checksum of what runs; empty applies in any case.
-            afresh: whoever brings it begins anew, nothing that runs can be in the way of a change (SC-141).
+            if_checksum: apply only if this is the checksum of the current configuration; empty applies in any case.
+            afresh: remove all nodes and applications first, so that nothing that runs prevents the change (SC-141).
 
         Raises:
-            wire.codec.ProtocolError: the text is wrong or the checksum is another; nothing has changed.
+            wire.si.codec.ProtocolError: the text is invalid or the checksum differs; nothing has changed.
         """
 
     async def with_groups(self, partition: PartitionName, submissions: list[Submission]) -> list[Submission]:
-        """The same with the groups of users who come without, if the partition's resolver asks the operating system (QU-93)."""
+        """Add the operating system's groups to users without groups, if the partition's resolver does so (QU-93)."""
 
     async def with_own_groups(self, partition: PartitionName, who: UserGroups) -> UserGroups:
-        """An administrator with the groups that the operating system knows, under the same conditions."""
+        """An administrator with the groups of the operating system, under the same condition as ``with_groups``."""
 
     async def run_steps(self, steps: int) -> None:
-        """Run this many passes of at most one decision each in every partition; returns when they are published."""
+        """Run ``steps`` cycles of at most one decision each in every partition; returns when they are published."""

@@ -1,8 +1,7 @@
-"""A bounded inbox: a trio memory channel that one actor drains in batches and that says how full it is.
+"""A bounded inbox: a trio memory channel that one actor drains in batches, with statistics.
 
-Three kinds of sends (``flow.py`` says which edge is which): ``put`` may wait and is for the edge only, where waiting
-becomes TCP back pressure; ``put_nowait`` never waits, and overflowing it is our mistake because the room was
-reserved.
+There are two ways to send (``flow.py`` lists which message uses which). ``put`` may wait; in sessions this causes TCP back
+pressure. ``put_nowait`` never waits: room is reserved, so an overflow is a program error.
 """
 
 from collections.abc import Awaitable, Callable
@@ -14,15 +13,15 @@ T = TypeVar("T")
 
 
 class MailboxOverflow(Exception):
-    """A message that may not wait found no room: a bound or the flow table is wrong."""
+    """No room for a message that may not wait: a program error, a bound or the flow table is wrong."""
 
 
 class Mailbox(Generic[T]):
     """The inbox of one actor.
 
     Args:
-        name: for messages and statistics.
-        capacity: messages that may wait; a sender of commands waits when they are exceeded.
+        name: used in error messages and statistics.
+        capacity: number of messages that may wait; ``put`` waits while the inbox is full.
     """
 
     def __init__(self, name: str, capacity: int) -> None:
@@ -35,10 +34,10 @@ class Mailbox(Generic[T]):
         self.get: Callable[[], Awaitable[T]] = self._receive.receive
 
     def put_nowait(self, message: T) -> None:
-        """Leave a message for which room was reserved.
+        """Send a message for which room is reserved.
 
         Raises:
-            MailboxOverflow: there was none.
+            MailboxOverflow: the inbox is full.
         """
         try:
             self._send.send_nowait(message)
@@ -46,12 +45,12 @@ class Mailbox(Generic[T]):
             raise MailboxOverflow(f"{self.name}: more than {self.capacity} messages wait") from None
 
     async def take_batch(self, messages_max: int) -> list[T]:
-        """Wait for one message, then take what else is there, at most ``messages_max`` together."""
+        """Wait for one message, then take it and all others that are there, at most ``messages_max``."""
         batch = [await self._receive.receive()]
         return self._drain(batch, messages_max)
 
     def take_nowait(self, messages_max: int) -> list[T]:
-        """Take what is there, at most ``messages_max``; may be empty."""
+        """Take the messages that are there, at most ``messages_max``; may be empty."""
         return self._drain([], messages_max)
 
     def _drain(self, batch: list[T], messages_max: int) -> list[T]:
@@ -66,9 +65,12 @@ class Mailbox(Generic[T]):
         return batch
 
     def close(self) -> None:
-        """No more messages: senders get ``trio.ClosedResourceError``, the owner what is left and then ``trio.EndOfChannel``."""
+        """Accept no more messages.
+
+        Senders get ``trio.ClosedResourceError``; the owner gets the remaining messages, then ``trio.EndOfChannel``.
+        """
         self._send.close()
 
     def statistics(self) -> trio.MemoryChannelStatistics:
-        """How many messages wait, of how many that may."""
+        """How many messages wait, and the capacity."""
         return self._receive.statistics()

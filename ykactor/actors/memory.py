@@ -1,23 +1,24 @@
-"""How the garbage collector is set in a process that schedules."""
+"""Settings of the garbage collector in a process that schedules."""
 
 import gc
 
-#: Net new containers before the young are looked at. Facts, events and asks hold no cycles (most structs are not even tracked),
-#: so that looking rarely finds anything, and everything waits for it. One look takes as long as what the living young hold is
-#: large: when 50,000 asks of 1,000 applications are placed on 2,000 nodes, 40 ms at worst with 100,000, 25 ms with 10,000,
-#: 5 to 15 ms with 2,000 and 2 ms with 1,000. All looks together take about 5 % of the time, whichever it is.
+#: Net new containers before a collection of the young generation. Facts, events and asks have no reference cycles (most structs
+#: are not even tracked), so a collection rarely frees anything, but the process pauses for it. The pause grows with the size of
+#: the young generation. Worst pauses while 50,000 asks of 1,000 applications are placed on 2,000 nodes: 40 ms with a threshold
+#: of 100,000, 25 ms with 10,000, 5 to 15 ms with 2,000, 2 ms with 1,000. In each case all pauses together take about 5 % of the
+#: time.
 _YOUNG_MAX = 1_000
-#: Looks at the young before one at the middle-aged: one for each 5 million net new containers, which is 700,000 allocations more
-#: than before. It takes 13 ms with 50,000 allocations, and grows with their number: it is to be rare.
+#: Collections of the young generation before one of the middle generation: one for each 5 million net new containers, or 700,000
+#: additional allocations. It takes 13 ms with 50,000 allocations and grows with their number, so it must be rare.
 _MIDDLE_AFTER = 5_000
-#: Looks at the middle-aged before one at everything: practically never.
+#: Collections of the middle generation before a full one: practically never.
 _ALL_AFTER = 1_000
 
 
 def settle_memory() -> None:
-    """Collect once, leave what is there now out of later collections, and make those short or rare.
+    """Collect once, exclude all present objects from later collections, and make those short or rare.
 
-    Called once when a process has set up what it keeps for good (modules, configuration, first nodes).
+    Called once when a process has made its permanent objects (modules, configuration, first nodes).
     """
     gc.collect()
     gc.freeze()

@@ -1,7 +1,8 @@
-"""What a resource manager is told: numbered, kept for a while, and read by at most one session at a time.
+"""The messages to a resource manager: numbered, kept for a while, and read by at most one session at a time.
 
-The feed posts what partitions decided, sessions post acknowledgements and errors; the attached session takes messages out.
-Without a session an outbox just keeps, so that a resource manager can come back and resume (section "Delivery" of the protocol).
+The feed posts the decisions of partitions, sessions post acknowledgements and errors; the attached session takes messages out.
+Without a session an outbox keeps its messages, so that a resource manager can reconnect and resume (section "Delivery" of the
+protocol).
 """
 
 from collections import deque
@@ -20,7 +21,7 @@ TAKE_MAX = 256
 
 
 class MessagesLostError(Exception):
-    """The messages behind this sequence number are no longer, or not yet, known: the resource manager must register afresh."""
+    """The messages after this sequence number are no longer kept, or do not exist: the resource manager must register anew."""
 
 
 class SessionReplacedError(Exception):
@@ -31,9 +32,9 @@ class Outbox(Generic[M]):
     """The messages to one registered resource manager.
 
     Args:
-        rm_id: who it is.
-        sequence: the number before the first message.
-        kept_max: messages kept.
+        rm_id: the resource manager.
+        sequence: the number before that of the first message.
+        kept_max: number of messages kept.
     """
 
     def __init__(self, rm_id: str, sequence: int = 0, kept_max: int = KEPT_MAX) -> None:
@@ -46,28 +47,28 @@ class Outbox(Generic[M]):
         self._kept: deque[M] = deque(maxlen=kept_max)
 
     def post(self, message: M) -> None:
-        """Give the message its ``sequence``, keep it and wake the session. Never waits."""
+        """Number the message, keep it, and wake the session. Never waits."""
         self.sequence += 1
         self._kept.append(structs.replace(message, sequence=self.sequence))
         self.grown.unpark_all()
 
     def after(self, sequence: int, messages_max: int = TAKE_MAX) -> list[M]:
-        """The messages that follow this number, the oldest first.
+        """The messages after this number, the oldest first.
 
         Raises:
-            MessagesLostError: the next one is no longer kept, or the number is from the future.
+            MessagesLostError: the next message is no longer kept, or the number is higher than the newest.
         """
         behind = self.sequence - sequence
         if not 0 <= behind <= len(self._kept):
             raise MessagesLostError(f"messages after {sequence} are not kept: there are {len(self._kept)} up to {self.sequence}")
-        # Counted from the right, where a deque is indexed fast and where sessions usually are.
+        # Indexed from the right: sessions usually read the newest messages, and a deque is fast at its ends.
         return [self._kept[-n] for n in range(behind, max(behind - messages_max, 0), -1)]
 
     def attach(self, after: int) -> "OutboxReader[M]":
-        """Become the one session that reads, from the message after this number; the session before is told to leave.
+        """Attach a session that reads from the message after this number; a session attached before is replaced.
 
         Raises:
-            MessagesLostError: as ``after``; then nothing has changed.
+            MessagesLostError: as ``after``; nothing has changed.
         """
         self.after(after, 0)
         self.reader = OutboxReader(self, after)
@@ -75,13 +76,13 @@ class Outbox(Generic[M]):
         return self.reader
 
     def detach(self) -> None:
-        """Tell the session that reads to leave."""
+        """Detach the session that reads, if any."""
         self.reader = None
         self.grown.unpark_all()
 
 
 class OutboxReader(Generic[M]):
-    """A session's place in an outbox."""
+    """The cursor of a session in an outbox."""
 
     def __init__(self, outbox: Outbox[M], after: int) -> None:
         self.outbox = outbox
@@ -90,20 +91,20 @@ class OutboxReader(Generic[M]):
 
     @property
     def attached(self) -> bool:
-        """Whether this session is still the one that reads."""
+        """Whether no other session has replaced this one."""
         return self.outbox.reader is self
 
     def finish(self) -> None:
-        """Wait no more: ``take`` gives what is there, and then nothing."""
+        """Stop waiting: ``take`` returns the messages that are left, then []."""
         self._is_finishing = True
         self.outbox.grown.unpark_all()
 
     async def take(self) -> list[M]:
-        """Wait for messages; none only after ``finish``.
+        """Wait for messages; returns [] only after ``finish``.
 
         Raises:
-            SessionReplacedError: by a newer session.
-            MessagesLostError: the session was so slow that the next message is no longer kept.
+            SessionReplacedError: a newer session is attached.
+            MessagesLostError: the session was too slow, and the next message is no longer kept.
         """
         while self.attached:
             messages = self.outbox.after(self._cursor)
@@ -115,15 +116,15 @@ class OutboxReader(Generic[M]):
 
 
 class OutboxRegistry(Generic[M]):
-    """The outbox of the one resource manager that is registered, if any (SC-142)."""
+    """The outbox of the registered resource manager, if any; there is at most one (SC-142)."""
 
     def __init__(self) -> None:
         self.current: Outbox[M] | None = None
-        #: Held while a session registers or handles one request: a request and a fresh registration do not mix.
+        #: Held while a session registers or handles one request, so that a request and a new registration do not interleave.
         self.turn = trio.Lock()
 
     def renew(self, rm_id: str) -> Outbox[M]:
-        """A fresh registration: a new outbox that goes on counting; what is left of the old one reaches nobody (SC-141)."""
+        """Register anew: a new outbox that continues the numbering; unread messages of the old one are dropped (SC-141)."""
         old = self.current
         if old is not None:
             old.detach()
@@ -131,7 +132,7 @@ class OutboxRegistry(Generic[M]):
         return self.current
 
     def deliver(self, messages: Iterable[M]) -> None:
-        """Post messages to whoever is registered; without anybody they are dropped."""
+        """Post messages to the registered resource manager; dropped if there is none."""
         if self.current is not None:
             for message in messages:
                 self.current.post(message)

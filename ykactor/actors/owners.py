@@ -1,8 +1,8 @@
 """The tasks that own queues and nodes, and how commands reach them.
 
-Each queue and each node has its own task, which waits on its own memory channel; nothing else writes the core of that task.
-``Owners.carry_out`` runs a core's generator: it sends each list of commands out, collects the replies, and puts them back into
-the order of the commands, so that results do not depend on the order in which trio runs tasks.
+Each queue and each node has its own task with its own memory channel; no other task writes its core. ``Owners.carry_out`` runs
+a core's generator: it sends each list of commands, collects the replies, and sorts them in the order of the commands, so that
+results do not depend on the order in which trio runs tasks.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from ykactor.core.objects.registry import Core
 
 R = TypeVar("R")
 
-#: Commands in flight at once from one requester: bounds every inbox, and how long trio runs tasks before it looks at sockets
-#: (about 10 us for each task that a command wakes).
+#: Commands in flight from one requester. Bounds every inbox, and the time between two checks of the sockets (about 10 us for each
+#: task that a command wakes).
 IN_FLIGHT_MAX = 256
 
-#: The last command that an owner gets: its task ends with it.
+#: Commands that end the owner and its task.
 _LAST_COMMANDS = (Decommission, Close)
 
 Replies = Mailbox[tuple[int, Any]]
 
 
 class Envelope(NamedTuple):
-    """A command in flight: its position in the list of commands, and the mailbox with room for its reply."""
+    """A command in flight, with its position in the list of commands and the mailbox for its reply."""
 
     command: Command[Any]
     position: int
@@ -38,7 +38,7 @@ class Envelope(NamedTuple):
 
 
 async def own(owner: Owner, inbox: Mailbox[Envelope]) -> None:
-    """The task of one owner: take a command, carry it out, reply. Ends with the owner's last command."""
+    """The task of one owner: receive a command, carry it out, reply. Ends with the owner's last command."""
     while True:
         command, position, replies = await inbox.get()
         replies.put_nowait((position, owner.handle(command)))
@@ -47,17 +47,17 @@ async def own(owner: Owner, inbox: Mailbox[Envelope]) -> None:
 
 
 class Owners:
-    """All queue and node tasks of one partition. A task begins with the first command to its owner."""
+    """All queue and node tasks of one partition. A task starts with the first command to its owner."""
 
     def __init__(self, nursery: trio.Nursery) -> None:
         self._nursery = nursery
         self._inboxes: dict[Core, Mailbox[Envelope]] = {}
 
     async def carry_out(self, generator: Exchange[R], replies: Replies) -> R:
-        """Run a core's generator to its end. Returns what the generator returns.
+        """Run a core's generator to its end and return its result.
 
         Args:
-            generator: yields commands, is sent their replies in the same order.
+            generator: yields commands and receives their replies in the same order.
             replies: the requester's own mailbox for replies, with room for ``IN_FLIGHT_MAX``.
         """
         try:
@@ -69,7 +69,7 @@ class Owners:
             return result
 
     async def _exchange(self, sends: Sends[Any], mailbox: Replies) -> list[Any]:
-        if not sends:  # the core only lets other tasks have a turn
+        if not sends:  # the core only lets other tasks run
             await trio.lowlevel.checkpoint()
         replies: list[Any] = [None] * len(sends)
         for start in range(0, len(sends), IN_FLIGHT_MAX):
@@ -91,7 +91,7 @@ class Owners:
         inbox = self._inboxes.get(core)
         if inbox is None:
             kind, name = ("node", core.node_id) if isinstance(core, NodeCore) else ("queue", core.path)
-            # two requesters: the partition and its scheduler, never at the same time, but each with its own bound
+            # room for two requesters, the partition and its scheduler
             inbox = self._inboxes[core] = Mailbox(f"{kind} {name}", 2 * IN_FLIGHT_MAX)
             self._nursery.start_soon(own, core, inbox, name=inbox.name)
         return inbox

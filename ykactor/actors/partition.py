@@ -1,10 +1,9 @@
-"""The partition's task: it takes the ordered input, rings timers, runs cycles and publishes what came of them.
+"""The partition's task: it takes ordered input, fires timers, runs cycles and publishes the results.
 
-One turn of the loop takes a bounded batch of commands, or wakes for the next timer; everything the batch causes directly is
-published before any decision that follows from it. Cycles go on while there is something to place. Input is taken between
-cycles that placed all they were allowed to; a cycle that only searched is followed by the next one at once, so that a steady
-stream of input cannot keep the search from coming to its end; but only so often, so that a long search does not keep input
-waiting either.
+One turn of the loop takes a bounded batch of commands, or wakes for the next timer. The direct effects of a batch are published
+before any decision that follows from them. Then cycles run while something can be decided. Input is taken after each cycle that
+used its budget of placements. A cycle that only searched is followed by the next cycle at once, so that steady input cannot
+starve a search; after ``SEARCH_MAX`` such cycles input is taken, so that a long search cannot starve input.
 """
 
 from __future__ import annotations
@@ -48,19 +47,19 @@ from ykactor.core.turn.turn import Cycle, TurnResult, turn
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.times import MS_NS
 
-#: Commands that may wait in a partition's inbox; more makes sessions wait.
+#: Commands that may wait in a partition's inbox; sessions wait while it is full.
 INBOX_MAX = 1024
 #: Commands taken in one turn.
 BATCH_MAX = 256
-#: One cycle: few enough placements that planning them and waking their nodes keep the event loop waiting for a few ms only.
+#: The budget of one cycle: small enough that planning and waking the nodes block the event loop for a few ms only.
 CYCLE_BUDGET = Budget(placements_max=IN_FLIGHT_MAX, work_max=40_000)
-#: Cycles that may search without filling up before input is taken again.
+#: Consecutive cycles without a full budget of placements before input is taken again.
 SEARCH_MAX = 16
-#: One step of the manual mode: a single decision, however long the search.
+#: The budget of one step of the manual mode: a single decision, however long the search.
 STEP_BUDGET = Budget(placements_max=1, work_max=10**9)
-#: Time alone leads to a cycle no more often than this: asks that grow old one after the other are looked at together.
+#: The shortest interval of cycles caused by time alone: asks that become eligible one after the other are tried together.
 WAKE_NS = 100 * MS_NS
-#: Submissions handled before other tasks get their turn (about 10 us each, all told).
+#: Submissions handled before other tasks run (about 10 us each).
 CHUNK_MAX = 500
 
 
@@ -69,19 +68,18 @@ class PartitionActor:
 
     Args:
         config: the first configuration; applied by ``run`` before anything else.
-        clock: where the time comes from.
-        publish: gives a publication or snapshot to the feed; may wait for room there.
-        manual: whether cycles run only when ``RunSteps`` asks for them.
-        confirms: whether releases that the scheduler starts are confirmed here, before the next decision (simulation).
-        wakes: whether a cycle also runs when time alone lets something be decided; in a simulation the script names the moments.
+        publish: sends a publication or snapshot to the feed; may wait for room there.
+        manual: run cycles only on request (``RunSteps``).
+        confirms: confirm the releases that the scheduler starts before the next decision (simulation).
+        wakes: also run a cycle when time alone makes a decision possible; in a simulation the script sets the times.
         reserves: whether asks reserve nodes (``surfaces.environment``).
-        budget: the bound of one cycle.
-        on_cycle: is told of every cycle: partition, number, result.
+        budget: the bounds of one cycle.
+        on_cycle: called after every cycle with partition, number and result.
 
     Attributes:
-        cycles: how many cycles have come to their end; the watchdog wants to see it move.
-        busy: whether a turn is going on.
-        finished: set when ``run`` has come to its end in good order.
+        cycles: number of completed cycles; read by the watchdog.
+        busy: whether a turn is in progress.
+        finished: set when ``run`` has ended without an error.
     """
 
     def __init__(
@@ -112,9 +110,9 @@ class PartitionActor:
         self._budget = budget
         self._on_cycle = on_cycle
         self._at_rest = True
-        #: When the last cycle ran.
+        #: The time of the last cycle.
         self._cycled_ns = 0
-        #: The last command said that more follows before anything is decided.
+        #: The last command had ``more_follows``: take no decision before the next one.
         self._on_hold = False
         self._is_removed = False
         self._replies: Replies = Mailbox(f"partition {config.name} replies", IN_FLIGHT_MAX)
@@ -122,7 +120,7 @@ class PartitionActor:
         self._scheduler: SchedulerActor
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serve until the inbox is closed and empty; started when the first configuration is in force."""
+        """Serve until the inbox is closed and empty; started when the first configuration is applied."""
         async with trio.open_nursery() as nursery:
             self._owners = Owners(nursery)
             self._scheduler = SchedulerActor(self.scheduler_core, self._owners)
@@ -142,12 +140,12 @@ class PartitionActor:
         self.finished.set()
 
     def remove(self) -> None:
-        """End all that runs here (CF-56), behind what is in the inbox: whoever waits for room in it is told that it is closed."""
+        """Close the inbox; after what is in it, end everything that runs (CF-56). Senders that wait for room get an error."""
         self._is_removed = True
         self.inbox.close()
 
     async def _next_commands(self) -> list[PartitionCommand]:
-        """Commands, or none when a timer is due or work is left."""
+        """The next commands; [] when a timer is due or work is left."""
         if not (self._at_rest or self._manual or self._on_hold):
             await trio.lowlevel.checkpoint()
             return self.inbox.take_nowait(BATCH_MAX)
@@ -157,16 +155,16 @@ class PartitionActor:
         return []
 
     def _next_ns(self) -> int | None:
-        """When to go on if no command comes."""
+        """When the next turn is due if no command arrives; None if there is no such time."""
         due_ns = self.core.timers.next_ns()
-        aged_ns = wakeups.next_ns(self.scheduler_core.state, self._cycled_ns) if self._wakes and not self._manual else None
-        if aged_ns is None:
+        eligible_ns = wakeups.next_ns(self.scheduler_core.state, self._cycled_ns) if self._wakes and not self._manual else None
+        if eligible_ns is None:
             return due_ns
-        aged_ns = max(aged_ns, self._cycled_ns + WAKE_NS)
-        return aged_ns if due_ns is None else min(due_ns, aged_ns)
+        eligible_ns = max(eligible_ns, self._cycled_ns + WAKE_NS)
+        return eligible_ns if due_ns is None else min(due_ns, eligible_ns)
 
     async def _turn(self, commands: list[PartitionCommand]) -> None:
-        await self._ring()
+        await self._fire_timers()
         submissions: list[Submission] = []
         waiting: list[Intake] = []
         for command in commands:
@@ -177,24 +175,24 @@ class PartitionActor:
                 continue
             await self._intake(submissions, waiting)
             submissions, waiting = [], []
-            await self._answer(command)
+            await self._handle(command)
         await self._intake(submissions, waiting)
         if not (self._manual or self._on_hold):
-            self._notice_age()
+            self._check_deadlines()
             await self._schedule()
 
-    async def _ring(self) -> None:
-        """Let the timers that are due fire."""
+    async def _fire_timers(self) -> None:
+        """Fire the timers that are due."""
         due_ns = self.core.timers.next_ns()
         now_ns = self._clock.now_ns()
         if due_ns is not None and due_ns <= now_ns:
             await self._observe(now_ns, self.core.fire(now_ns))
-            self._notice_age()
+            self._check_deadlines()
 
-    def _notice_age(self) -> None:
-        """Look whether time alone lets something be decided."""
-        aged_ns = wakeups.next_ns(self.scheduler_core.state, self._cycled_ns)
-        if aged_ns is not None and aged_ns <= self._clock.now_ns():
+    def _check_deadlines(self) -> None:
+        """Check whether the passing of time alone makes a decision possible."""
+        eligible_ns = wakeups.next_ns(self.scheduler_core.state, self._cycled_ns)
+        if eligible_ns is not None and eligible_ns <= self._clock.now_ns():
             self._at_rest = False
 
     async def _intake(self, submissions: list[Submission], waiting: list[Intake] | None = None) -> None:
@@ -212,7 +210,7 @@ class PartitionActor:
         return outcome.observed
 
     async def _drive(self, steps: Turn[TurnResult]) -> TurnResult:
-        """Carry out the phases of a turn one after the other."""
+        """Carry out the phases of a turn and return its result."""
         try:
             phase = next(steps)
             while True:
@@ -228,7 +226,7 @@ class PartitionActor:
             return await self._publish(Publication(self.core.name, phase.facts))
         return await self._scheduler.carry_out(phase)
 
-    async def _answer(self, command: PartitionCommand) -> None:
+    async def _handle(self, command: PartitionCommand) -> None:
         match command:
             case SwitchConfig(config, switch, done):
                 if await switch.prepare(self.core.name, "" if command.afresh else objection(self.core.registry, config)):
@@ -251,13 +249,13 @@ class PartitionActor:
                     done(self.core.name)
             case Quiesce(done, more_follows):
                 if not more_follows:
-                    self._notice_age()
+                    self._check_deadlines()
                 while not self._at_rest and not self._manual:
                     await self._schedule()
                 done(self.core.name)
 
     async def _schedule(self) -> None:
-        """One full cycle's worth of placements, or until nothing more can be placed, or a long enough search."""
+        """Run cycles until one uses its budget of placements, nothing more can be decided, or after ``SEARCH_MAX`` cycles."""
         for _ in range(SEARCH_MAX):
             if self._at_rest or (await self._cycle(self._budget)).is_full:
                 return

@@ -1,4 +1,4 @@
-"""The partitions that run, and how they change together: from one configuration to the next, all of it or nothing (CF-58)."""
+"""The running partitions, and the atomic change of all of them to another configuration (CF-58)."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Partitions:
     """A set of partition tasks.
 
     Args:
-        make: a new partition, not yet running.
+        make: makes a partition that does not run yet.
 
     Attributes:
-        actors, inboxes: by name; in the order in which they came.
+        actors, inboxes: by name, in the order of creation.
     """
 
     def __init__(self, make: Callable[[PartitionConfig], PartitionActor]) -> None:
@@ -43,12 +43,15 @@ class Partitions:
         self.inboxes[config.name] = actor.inbox
 
     async def switch(self, config: SchedulerConfig, *, more_follows: bool = False, afresh: bool = False) -> str:
-        """Put another configuration into force; answers why not, and then nothing has changed.
+        """Change to another configuration. Returns why a partition cannot, and nothing has changed; else "".
 
-        Partitions that are no longer listed end, with all they run (CF-56). Returns when everybody has published what it causes.
+        Partitions that are no longer listed end, with everything that they run (CF-56). Returns when all effects are published.
 
-        Args:    more_follows, afresh: as in ``SwitchConfig``.
-        Raises:  trio.ClosedResourceError if we are stopping.
+        Args:
+            more_follows, afresh: as in ``SwitchConfig``.
+
+        Raises:
+            trio.ClosedResourceError: the partitions are being closed.
         """
         change = changeover(self.actors, config)
         switch, done = TwoPhaseSwitch(change.kept), _Countdown(len(change.kept))
@@ -75,18 +78,18 @@ class Partitions:
         await actor.finished.wait()
 
     def close(self) -> None:
-        """No partition takes more input."""
+        """Let no partition accept more input."""
         for inbox in self.inboxes.values():
             inbox.close()
 
     async def finished(self) -> None:
-        """Wait until every partition has finished its turn."""
-        for actor in list(self.actors.values()):  # others may come or go meanwhile
+        """Wait until every partition has ended."""
+        for actor in list(self.actors.values()):  # a copy: the set may change meanwhile
             await actor.finished.wait()
 
 
 class _Countdown:
-    """Set when as many have reported as were expected."""
+    """``zero`` is set after ``expected`` calls of ``count``."""
 
     def __init__(self, expected: int) -> None:
         self._missing = expected

@@ -1,7 +1,7 @@
 """The scheduler's task: it carries out one phase of a turn at a time, and replies.
 
-It waits for the partition and the partition waits for it, so the two never run at the same time. It is a task of its own all the
-same: the partition owns the order of input, the scheduler owns the ledger and all orders, and each is written by one task only.
+The partition's task waits for each reply, so the two tasks never run at the same time. They are separate because each owns its
+own state, which only its task writes: the partition the order of input, the scheduler the ledger and all scheduling queues.
 """
 
 from __future__ import annotations
@@ -32,6 +32,6 @@ class SchedulerActor:
             self._outbox.put_nowait(await self._owners.carry_out(self.core.handle(phase), self._replies))
 
     async def carry_out(self, phase: SchedulerPhase) -> Any:
-        """Have a phase carried out; returns its reply. Called by the partition's task only."""
+        """Send a phase to the scheduler's task and return its reply. Called by the partition's task only."""
         self.inbox.put_nowait(phase)
         return await self._outbox.get()

@@ -1,8 +1,8 @@
-"""How several partitions change their configuration together or not at all: a two-phase commit.
+"""A two-phase commit: several partitions change their configuration together or not at all.
 
-Prepare: each partition says between two decisions whether it can change, and waits. What it said stays true, because nothing
-happens to it meanwhile. Commit: when all have said so, all change; otherwise none. The coordinator waits for the partitions only,
-and no partition waits for another one before it has prepared, so there is no deadlock.
+Prepare: each partition reports, between two decisions, whether it can change, and waits. Its report stays valid because the
+partition does nothing else meanwhile. Commit: if all partitions can change, all do; otherwise none does. There is no deadlock:
+the coordinator waits only for the partitions, and no partition waits for another one before it has prepared.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ykactor.core.values.ids import PartitionName
 
 
 class TwoPhaseSwitch:
-    """One change of these partitions."""
+    """One change of these partitions to another configuration."""
 
     def __init__(self, partitions: Iterable[PartitionName]) -> None:
         #: None for a partition that has not prepared yet.
@@ -27,7 +27,7 @@ class TwoPhaseSwitch:
             self._prepared.set()
 
     async def prepare(self, partition: PartitionName, objection: str) -> bool:
-        """Say why a partition cannot change, or "". Waits for the decision; returns whether all change."""
+        """Report why a partition cannot change, or "". Waits for the decision; returns whether all partitions change."""
         self._objections[partition] = objection
         if None not in self._objections.values():
             self._prepared.set()

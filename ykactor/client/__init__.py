@@ -1,4 +1,4 @@
-"""A trio client for the daemon: be a resource manager, or follow the event feed.
+"""A trio client for the daemon: a resource manager, or a follower of the event feed.
 
 Messages are the structs of `ykactor.wire.si.messages`.
 

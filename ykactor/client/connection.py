@@ -1,4 +1,4 @@
-"""Connections to the daemon, and what goes wrong with them."""
+"""Connections to the daemon, and their errors."""
 
 import ssl
 from collections.abc import AsyncIterator, Sequence
@@ -12,21 +12,21 @@ from trio_websocket import ConnectionClosed, ConnectionRejected, WebSocketConnec
 
 from ykactor.wire.si.codec import ENCODINGS, JSON, Encoding
 
-#: A connection that is not open after this long has failed; a closing handshake that takes longer is cut off.
+#: Time limits for opening a connection, and for its closing handshake.
 CONNECT_S = 10.0
 CLOSE_S = 2.0
-#: Snapshots are single messages, and a large cluster's is large.
+#: The largest message: a snapshot is a single message, and that of a large cluster is large.
 MESSAGE_BYTES_MAX = 2**28
-#: Messages that wait for a reader before TCP makes the daemon wait.
+#: The number of unread messages after which no more are received, and TCP back pressure stops the daemon.
 WAITING_MAX = 10_000
 
 
 class Disconnected(Exception):
-    """There is no connection to the daemon: it could not be made, or it was lost or closed. The message says why."""
+    """There is no connection to the daemon: it could not be opened, or was lost or closed. The message has the reason."""
 
 
 class RequestRefused(Exception):
-    """The daemon refused a request; nothing of it took effect.
+    """The daemon refused a request, which had no effect.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class RequestRefused(Exception):
     message : str
         For people.
     path : str
-        Where in the request, for example ``nodes[0].action``; may be empty.
+        The field of the request, for example ``nodes[0].action``; may be empty.
     """
 
     def __init__(self, code: str, message: str, path: str = "") -> None:
@@ -49,7 +49,7 @@ class RequestRefused(Exception):
 async def open_connection(
     url: str, path: str, *, subprotocols: Sequence[str] = (), headers: Sequence[tuple[bytes, bytes]] = ()
 ) -> AsyncIterator[WebSocketConnection]:
-    """Connect to the daemon and close everything at the end.
+    """Open a connection to the daemon, which is closed at the end.
 
     Parameters
     ----------
@@ -63,13 +63,13 @@ async def open_connection(
     Raises
     ------
     Disconnected
-        The connection could not be made; ``__cause__`` is why.
+        The connection could not be opened; ``__cause__`` has the reason.
     ValueError
-        The URL is not one.
+        The URL is not valid.
     """
     failure: BaseException | None = None
     try:
-        # The library leaves the socket open when the other side ends the conversation, hence a stream of our own.
+        # The library leaves the socket open if the other side closes first, so the stream is opened and closed here.
         async with await _open_stream(url) as stream, trio.open_nursery() as nursery:
             opening = _Opening(stream)
             with trio.fail_after(CONNECT_S):
@@ -87,7 +87,7 @@ async def open_connection(
             opening.is_open = True
             try:
                 yield connection
-            except Exception as error:  # handed on below, as it is and not in the nursery's group
+            except Exception as error:  # raised below, outside the exception group of the nursery
                 failure = error
             with trio.move_on_after(CLOSE_S):
                 await connection.aclose()
@@ -106,15 +106,13 @@ async def _open_stream(url: str) -> trio.SocketStream | trio.SSLStream[trio.Sock
         if parts.scheme == "ws":
             return await trio.open_tcp_stream(parts.hostname, parts.port or 80)
         context = ssl.create_default_context()
-        return await trio.open_ssl_over_tcp_stream(
-            parts.hostname, parts.port or 443, ssl_context=context, https_compatible=True
-        )
+        return await trio.open_ssl_over_tcp_stream(parts.hostname, parts.port or 443, ssl_context=context, https_compatible=True)
 
 
 class _Opening(trio.abc.ReceiveStream):
-    """What comes in; its end is an error while the handshake goes on.
+    """A receive stream whose end is an error during the handshake.
 
-    The library stops reading then, but leaves whoever waits for the handshake waiting.
+    Otherwise the library would stop reading, but the task that waits for the handshake would wait for ever.
     """
 
     def __init__(self, stream: trio.abc.ReceiveStream) -> None:
@@ -132,7 +130,7 @@ class _Opening(trio.abc.ReceiveStream):
         return bytes(received)
 
     async def _check_open(self) -> None:
-        await trio.lowlevel.checkpoint()  # the answer may have come just before the end: let it be seen
+        await trio.lowlevel.checkpoint()  # lets the library handle a response that arrived just before the end
         if not self.is_open:
             raise ConnectionResetError("the connection was closed during the handshake")
 
@@ -141,21 +139,21 @@ class _Opening(trio.abc.ReceiveStream):
 
 
 def is_refused(failure: Disconnected) -> bool:
-    """Whether nobody listens there, at least not yet."""
+    """Whether nothing listens on the address (yet)."""
     attempts = failure.__cause__ and failure.__cause__.__cause__
     return isinstance(attempts, ExceptionGroup) and attempts.subgroup(ConnectionRefusedError) is not None
 
 
 def _disconnected(url: str, errors: BaseExceptionGroup[Exception]) -> Disconnected:
-    """The first real cause of a group."""
+    """``Disconnected`` with the first exception of a group as its cause."""
     cause: BaseException = errors
     while isinstance(cause, BaseExceptionGroup):
         cause = cause.exceptions[0]
     match cause:
         case ConnectionRejected(status_code=status, body=body):
-            reason = f"answered {status} {(body or b'').decode(errors='replace').strip()}".rstrip()
+            reason = f"the server replied {status} {(body or b'').decode(errors='replace').strip()}".rstrip()
         case trio.TooSlowError():
-            reason = f"no answer within {CONNECT_S:g} s"
+            reason = f"no response within {CONNECT_S:g} s"
         case _:
             reason = str(cause) or type(cause).__name__
     disconnected = Disconnected(f"{url}: {reason}")
@@ -163,8 +161,8 @@ def _disconnected(url: str, errors: BaseExceptionGroup[Exception]) -> Disconnect
     return disconnected
 
 
-class Speaker:
-    """Whole messages over a connection in one encoding."""
+class MessageStream:
+    """Sends and receives messages over a connection, in one encoding."""
 
     def __init__(self, connection: WebSocketConnection, encoding: Encoding) -> None:
         self._connection = connection

@@ -7,23 +7,23 @@ from contextlib import asynccontextmanager
 import trio
 from msgspec import structs
 
-from ykactor.client.connection import Disconnected, RequestRefused, Speaker, encoding_named, is_refused, open_connection
+from ykactor.client.connection import Disconnected, MessageStream, RequestRefused, encoding_named, is_refused, open_connection
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import Encoding, ProtocolError
 
-#: A daemon that is not there yet may take this long to come up.
+#: At the first connection: how long to wait for a daemon that does not listen yet.
 FIRST_CONNECT_S = 5.0
-#: The first and the longest pause before a follower connects again; each is between half and all of it.
+#: Back-off: the first and the longest pause before the next attempt; the actual pause is random, at least half of it.
 BACKOFF_FIRST_S = 0.2
 BACKOFF_MAX_S = 10.0
 
 FollowedMessage = si.EventRecord | si.Snapshot | si.Lagged
-#: Is told in a sentence that the connection is lost, or what was done now that it is back.
+#: Called with a sentence when the connection is lost, and when it is restored.
 OnConnection = Callable[[str], object]
 
 
 def silently(sentence: str) -> None:
-    """The ``OnConnection`` of those who do not care."""
+    """An ``OnConnection`` that does nothing."""
 
 
 class Follower:
@@ -38,14 +38,14 @@ class Follower:
         self._rng = rng
         self._on_connection = on_connection
         self._is_lost = False
-        self._told, self._messages = trio.open_memory_channel[FollowedMessage](0)
-        #: Set when the daemon has confirmed the subscription for the first time, or when it will not.
+        self._messages_in, self._messages = trio.open_memory_channel[FollowedMessage](0)
+        #: Set when the daemon has confirmed the subscription for the first time, or when following has failed.
         self.begun = trio.Event()
         self._failure: Exception | None = None
 
     @property
     def instance(self) -> str:
-        """The daemon's run that the events' numbers are of."""
+        """The run of the daemon to which the sequence numbers belong."""
         return self._subscribe.instance
 
     def __aiter__(self) -> "Follower":
@@ -55,11 +55,11 @@ class Follower:
         try:
             return await self._messages.receive()
         except trio.EndOfChannel:
-            assert self._failure is not None, "the channel ends only then"
+            assert self._failure is not None, "only a failure ends the channel"
             raise self._failure from None
 
     async def run(self) -> None:
-        """Listen for ever, over as many connections as it takes."""
+        """Receive messages; after a lost connection, connect again. Returns only after a failure."""
         attempt = 0
         patient_until = trio.current_time() + FIRST_CONNECT_S
         try:
@@ -67,67 +67,67 @@ class Follower:
                 began_from = self._subscribe.from_
                 try:
                     async with open_connection(self._url, "/v1/feed", subprotocols=[self._encoding.name]) as connection:
-                        await self._listen(Speaker(connection, self._encoding))
+                        await self._listen(MessageStream(connection, self._encoding))
                 except Disconnected as lost:
                     if self.begun.is_set():
                         self._on_lost(lost)
                     elif not is_refused(lost) or trio.current_time() >= patient_until:
                         raise
                 except RequestRefused as refused:
-                    # The daemon has started anew and its numbers are not ours: begin with its state.
+                    # The daemon has restarted and numbers its events anew: start again with its state.
                     if not (self.begun.is_set() and refused.code == "RESYNC_REQUIRED"):
                         raise
                     self._resume_from("snapshot")
                 has_moved = self._subscribe.from_ != began_from
                 attempt = 0 if has_moved or not self.begun.is_set() else attempt + 1
-                pause_s = min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2**min(attempt, 16))
+                pause_s = min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2 ** min(attempt, 16))
                 await trio.sleep(pause_s * self._rng.uniform(0.5, 1))
         except (Disconnected, RequestRefused, ProtocolError, ValueError) as error:
             self._failure = error
             self.begun.set()
-            self._told.close()
+            self._messages_in.close()
 
-    async def _listen(self, speaker: Speaker) -> None:
-        await speaker.send(self._subscribe)
+    async def _listen(self, stream: MessageStream) -> None:
+        await stream.send(self._subscribe)
         while True:
-            message = self._encoding.decode_feed(await speaker.receive())
+            message = self._encoding.decode_feed(await stream.receive())
             if isinstance(message, si.ErrorResponse):
                 raise RequestRefused(message.code, message.message, message.path)
             if self._is_lost:
-                self._on_back(message)
+                self._on_restored(message)
             self.begun.set()
-            await self._tell(message)
+            await self._deliver(message)
 
     def _on_lost(self, lost: Disconnected) -> None:
         if not self._is_lost:
             self._is_lost = True
-            self._on_connection(f"connection lost, trying again: {lost}")
+            self._on_connection(f"connection lost, trying to connect again: {lost}")
 
-    def _on_back(self, confirmation: si.FeedMessage) -> None:
+    def _on_restored(self, confirmation: si.FeedMessage) -> None:
         self._is_lost = False
         if isinstance(confirmation, si.Snapshot):
-            outcome = "the daemon has started anew, events in between may be missed, its present state follows"
+            outcome = "the daemon has restarted, events may be missing, its present state follows"
         else:
-            outcome = f"resumed exactly where it was lost, behind event {self._subscribe.from_}"
-        self._on_connection(f"connection is back: {outcome}")
+            outcome = f"resumed after event {self._subscribe.from_}, no event is missing"
+        self._on_connection(f"connection restored: {outcome}")
 
-    async def _tell(self, message: si.Events | si.Snapshot | si.Bookmark | si.Lagged) -> None:
+    async def _deliver(self, message: si.Events | si.Snapshot | si.Bookmark | si.Lagged) -> None:
         match message:
             case si.Events(events=events):
                 for event in events:
-                    await self._told.send(event)
+                    await self._messages_in.send(event)
                     self._resume_from(event.sequence)
             case si.Bookmark(sequence=sequence, instance=instance):
                 self._resume_from(sequence, instance)
             case si.Snapshot(sequence=sequence, instance=instance):
-                await self._told.send(message)
+                await self._messages_in.send(message)
                 self._resume_from(sequence, instance)
             case si.Lagged(to=to):
-                await self._told.send(message)
+                await self._messages_in.send(message)
                 self._resume_from(to)
 
     def _resume_from(self, place: int | str, instance: str | None = None) -> None:
-        """Where to go on; ``instance`` is the daemon's run that numbers are of, None for the same as before."""
+        """Set where the next connection starts; ``instance`` is the run of the daemon, None if it is the same as before."""
         same = self._subscribe.instance
         self._subscribe = structs.replace(self._subscribe, from_=place, instance=same if instance is None else instance)
 
@@ -146,38 +146,39 @@ async def follow(
     rng: random.Random | None = None,
     on_connection: OnConnection = silently,
 ) -> AsyncIterator[Follower]:
-    """Follow the event feed; a lost connection is made again and resumed where it was, without gap or repetition.
+    """Follow the event feed. After a lost connection it connects again and resumes, without missing or repeated events.
 
-    A daemon that is not up yet is waited for up to ``FIRST_CONNECT_S`` (5 s).
+    If the daemon does not listen yet, it waits for up to ``FIRST_CONNECT_S`` (5 s).
 
     Parameters
     ----------
     url : str
         ``ws://HOST:9081``.
     from_ : int or {"now", "snapshot"}
-        Begin with what happens from now on, with the present state, or behind this sequence number.
+        Start with the next event, with the present state, or with the event after this sequence number.
     instance : str
-        Whose number ``from_`` is (`Follower.instance`); a daemon that has started anew since refuses it. Empty: trust the number.
+        The run of the daemon to which the number ``from_`` belongs (`Follower.instance`); another run refuses it. Empty: not
+        checked.
     partitions, queues, applications, kinds : sequence of str
-        What to see; empty is everything. A queue stands for all below it too; a kind is a type (``APP``) or a detail
+        Which events to receive; empty means all. A queue includes all queues below it; a kind is a type (``APP``) or a detail
         (``APP_RUNNING``).
     encoding : {"json", "msgpack"}
     rng : random.Random, optional
-        Spreads the pauses between attempts to connect, so that many followers do not come back at once.
+        For the random pauses between attempts to connect, so that many followers do not connect at the same time.
     on_connection : callable
-        Is told in a sentence that the connection is lost, and when it is back whether it was resumed or begun anew.
+        Called with a sentence when the connection is lost, and when it is restored; then with whether events may be missing.
 
     Yields
     ------
     Follower
-        Iterates over `si.EventRecord`, `si.Snapshot` (the state at its sequence) and `si.Lagged` (these events are gone).
-        Numbers belong to one run of the daemon: behind a restart a follower begins anew, with a `si.Snapshot`; events in
-        between may be missed.
-        Iteration raises `Disconnected` when the very first connection fails, `RequestRefused` when the subscription is wrong.
+        Iterates over `si.EventRecord`, `si.Snapshot` (the state at its sequence) and `si.Lagged` (these events are lost).
+        Sequence numbers belong to one run of the daemon: after its restart a follower starts again with a `si.Snapshot`, and
+        events may be missing.
+        Iteration raises `Disconnected` if the first connection fails, and `RequestRefused` if the subscription is wrong.
 
     Examples
     --------
-    See the package's.
+    See `ykactor.client`.
     """
     subscribe = si.Subscribe(
         from_=from_,
@@ -194,7 +195,7 @@ async def follow(
         await follower.begun.wait()
         try:
             yield follower
-        except Exception as error:  # handed on below, as it is and not in the nursery's group
+        except Exception as error:  # raised below, outside the exception group of the nursery
             failure = error
         nursery.cancel_scope.cancel()
     if failure is not None:

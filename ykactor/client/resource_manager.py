@@ -1,4 +1,4 @@
-"""Be a resource manager."""
+"""The client of a resource manager."""
 
 import secrets
 from collections import deque
@@ -9,13 +9,13 @@ import trio
 from msgspec import UNSET, structs
 from trio_websocket import WebSocketConnection
 
-from ykactor.client.connection import RequestRefused, Speaker, encoding_named, open_connection
+from ykactor.client.connection import MessageStream, RequestRefused, encoding_named, open_connection
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import Encoding
 
 
 class ResourceManager:
-    """A registered session; made by `connect`. Iterate over it to get the daemon's messages.
+    """A registered session, opened by `connect`. Iterate over it to get the messages of the daemon.
 
     Several tasks may use it at the same time.
 
@@ -28,27 +28,27 @@ class ResourceManager:
     def __init__(self, connection: WebSocketConnection, encoding: Encoding, sequence: int) -> None:
         self.sequence = sequence
         self._decode = encoding.decode_response
-        self._speaker = Speaker(connection, encoding)
-        #: Whoever waits for something reads for all.
+        self._stream = MessageStream(connection, encoding)
+        #: Held by the task that reads; it delivers messages for all waiting tasks.
         self._reading = trio.Lock()
         self._responses: deque[si.Response] = deque()
-        #: Answers to requests that somebody waits for; None until there is one.
+        #: By request id: the response to a request that a task waits for, None before it arrives.
         self._answers: dict[str, si.Ack | si.ErrorResponse | None] = {}
-        #: Old acknowledgements may come again after a resume: ids of two sessions must differ.
+        #: Old acknowledgements may be repeated after a resume, so the ids of two sessions must differ.
         self._id_prefix = secrets.token_hex(4)
         self._ids_count = 0
 
     async def send(self, request: si.Request) -> None:
-        """Send a request and do not wait; with an ``id``, its `si.Ack` or `si.ErrorResponse` is iterated over like the rest.
+        """Send a request without waiting. If it has an ``id``, iteration yields its `si.Ack` or `si.ErrorResponse`.
 
         Raises
         ------
         Disconnected
         """
-        await self._speaker.send(request)
+        await self._stream.send(request)
 
     async def request(self, request: si.Request) -> si.Ack:
-        """Send a request and wait until it is accepted; by then everything that it caused directly has arrived.
+        """Send a request and wait for its `si.Ack`. All messages with its direct results have arrived before.
 
         Parameters
         ----------
@@ -58,34 +58,35 @@ class ResourceManager:
         Raises
         ------
         RequestRefused
-            Nothing of the request took effect.
+            The daemon refused the request, which had no effect.
         Disconnected
-            Whether the request took effect is unknown: register again with ``resume_from`` to learn what happened.
+            It is not known whether the request took effect: register again with ``resume_from`` to get the missing messages.
         """
         self._ids_count += 1
         request_id = f"{self._id_prefix}-{self._ids_count}"
         self._answers[request_id] = None
         try:
-            await self._speaker.send(structs.replace(request, id=request_id))
+            await self._stream.send(structs.replace(request, id=request_id))
             await self._receive_until(lambda: self._answers[request_id] is not None)
         finally:
             answer = self._answers.pop(request_id)
         if isinstance(answer, si.ErrorResponse):
             raise RequestRefused(answer.code, answer.message, answer.path)
-        assert answer is not None, "waited for it above"
+        assert answer is not None, "_receive_until has waited for the response"
         return answer
 
     async def answer(self, asked: si.PredicatesRequest, refusal: Callable[[si.PredicateCheck], str]) -> None:
-        """Answer what the daemon asks about nodes, and do not wait.
+        """Answer predicate checks, without waiting.
 
-        It asks whoever has connected with ``answers_predicates``, and takes what is not answered within 10 s for a refusal.
+        The daemon sends them if the session was opened with ``answers_predicates``. A check without an answer within 10 s counts
+        as refused.
 
         Parameters
         ----------
         asked : si.PredicatesRequest
-            As iterated over.
+            The request that iteration yielded.
         refusal : callable
-            Is called with each check; returns why such asks may not run on that node, or "" if they may.
+            Called with each check; returns why the asks may not run on the node, or "" if they may.
 
         Raises
         ------
@@ -100,8 +101,8 @@ class ResourceManager:
                     await rm.answer(response, lambda check: "" if check.node_id in has_volume else "its volume is not there")
         """
         answers = [
-            si.PredicateAnswer(predicate=it.predicate, node_id=it.node_id, allocate=it.allocate, error=refusal(it))
-            for it in asked.checks
+            si.PredicateAnswer(predicate=check.predicate, node_id=check.node_id, allocate=check.allocate, error=refusal(check))
+            for check in asked.checks
         ]
         await self.send(si.PredicatesResponse(partition_name=asked.partition_name, answers=answers))
 
@@ -109,7 +110,7 @@ class ResourceManager:
         return self
 
     async def __anext__(self) -> si.Response:
-        """The next message that answers no `request`. Raises `Disconnected` at the end of the connection."""
+        """The next message that is not the response to a `request`. Raises `Disconnected` when the connection ends."""
         await self._receive_until(lambda: bool(self._responses))
         return self._responses.popleft()
 
@@ -118,9 +119,9 @@ class ResourceManager:
         while not is_there():
             async with self._reading:
                 if not is_there():
-                    self._sort(self._decode(await self._speaker.receive()))
+                    self._deliver(self._decode(await self._stream.receive()))
 
-    def _sort(self, message: si.Response) -> None:
+    def _deliver(self, message: si.Response) -> None:
         self.sequence = message.sequence or self.sequence
         if isinstance(message, si.Ack | si.ErrorResponse) and message.id in self._answers:
             self._answers[message.id] = message
@@ -145,30 +146,30 @@ async def connect(
     url : str
         ``ws://HOST:9081``.
     rm_id : str
-        Who you are. One session at a time: an older one with this id is closed.
+        The id of the resource manager. It has one session at a time: an older one with this id is closed.
     encoding : {"json", "msgpack"}
     config : str
-        A queue configuration to put into force; empty keeps what runs.
+        A queue configuration to apply; empty keeps the one in force.
     resume_from : int, optional
-        The number of the last message that you know (`ResourceManager.sequence`): everything is kept and what you missed
-        comes first. Without it the daemon forgets your nodes and applications and you report them again.
+        The number of the last message received (`ResourceManager.sequence`): the daemon keeps nodes and applications, and first
+        sends the messages after this one. Without it the daemon forgets them, and they must be reported again.
     answers_predicates : bool
-        Whether you `ResourceManager.answer` each `si.PredicatesRequest` that you iterate over.
+        Whether each `si.PredicatesRequest` that iteration yields will be answered with `ResourceManager.answer`.
 
     Raises
     ------
     RequestRefused
         ``RESYNC_REQUIRED``: register without ``resume_from``. ``ALREADY_REGISTERED``: there is another resource manager.
     Disconnected
-        Now or, from the session's methods, later.
+        Raised here, or later by the methods of the session.
 
     Examples
     --------
-    See the package's.
+    See `ykactor.client`.
     """
-    spoken = encoding_named(encoding)
-    async with open_connection(url, "/v1/rm", subprotocols=[spoken.name]) as connection:
-        session = ResourceManager(connection, spoken, resume_from or 0)
+    chosen = encoding_named(encoding)
+    async with open_connection(url, "/v1/rm", subprotocols=[chosen.name]) as connection:
+        session = ResourceManager(connection, chosen, resume_from or 0)
         await session.request(
             si.RegisterResourceManagerRequest(
                 rm_id=rm_id,

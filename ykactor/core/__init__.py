@@ -11,7 +11,8 @@ One package for each noun, from the ground up; a package imports strictly lower 
      7 preemption  who must go
      8 state       what the scheduler knows
      9 planner     one cycle
-    10 inspection  looking at all of it
+    10 turn        one turn, phase by phase
+    11 inspection  looking at all of it
 
 ``tests/test_architecture.py`` holds this table. Start reading in ``planner/planner.py`` (the walk) and ``partition/partition.py``
 (the input).

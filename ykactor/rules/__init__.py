@@ -26,7 +26,10 @@ class Rule(Struct, frozen=True):
 @cache
 def load() -> dict[str, Rule]:
     """All rules by code, page by page, in the order in which they are written."""
-    pages = sorted((it for it in resources.files(__name__).iterdir() if it.name.endswith(".md")), key=lambda it: it.name)
+    pages = sorted(
+        (file for file in resources.files(__name__).iterdir() if file.name.endswith(".md")),
+        key=lambda file: file.name,
+    )
     return parse({page.name: page.read_text(encoding="utf-8") for page in pages})
 
 

@@ -1,1 +1,1 @@
-"""The same cores in a toy world: a virtual clock, a plain loop, generated workloads."""
+"""Simulation: the same cores on a virtual clock or in a plain loop, and generated workloads."""

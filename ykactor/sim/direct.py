@@ -1,7 +1,7 @@
 """The oracle: the cores of a partition in a plain loop, without trio.
 
-It runs the same generators as the actors and carries their commands out by calling the owners. The actors must come to the
-same decisions, in whatever order trio runs their tasks.
+It runs the same generators as the actors, and carries out their commands by calling the owners. The actors must make the same
+decisions, in whatever order trio runs their tasks.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ R = TypeVar("R")
 
 
 def carry_out(generator: Exchange[R]) -> R:
-    """Run a core's generator to its end; every command is carried out at once."""
+    """Run a core's generator to its end and return its result; every command is carried out at once."""
     try:
         sends = next(generator)
         while True:
@@ -42,10 +42,16 @@ def _replies(sends: Sequence[tuple[Owner, Command[Any]]]) -> list[Any]:
 
 
 class DirectPartition:
-    """One partition from ``now_ns`` on; ``publish`` gets the facts of each step.
+    """One partition.
 
-    ``after_step`` is called between steps, when invariants must hold. With ``confirms`` every release that the scheduler starts
-    is confirmed before the next decision.
+    Args:
+        config: the first configuration; applied at ``now_ns``.
+        budget: the bounds of one cycle.
+        publish: called with the facts of each step.
+        after_step: called between steps, when invariants must hold.
+        now_ns: Unix time of the start.
+        confirms: confirm the releases that the scheduler starts before the next decision.
+        reserves: whether asks reserve nodes.
     """
 
     def __init__(
@@ -68,13 +74,13 @@ class DirectPartition:
         self.intake(now_ns, [ApplyConfig(config)])
 
     def intake(self, now_ns: int, submissions: Iterable[Submission]) -> None:
-        """Fire what is due, handle the submissions, and schedule until nothing more can be decided."""
+        """Fire due timers, handle the submissions, and schedule until nothing more can be decided."""
         self.advance(now_ns)
         self.ingest(now_ns, submissions)
         self.settle(now_ns)
 
     def advance(self, now_ns: int) -> None:
-        """Let every timer up to now fire at its own time, each followed by scheduling."""
+        """Fire every timer up to ``now_ns`` at its own time, each followed by scheduling."""
         while (due_ns := self.core.timers.next_ns()) is not None and due_ns <= now_ns:
             self.run_turn(due_ns, self.core.fire(due_ns))
             self.settle(due_ns)
@@ -87,11 +93,11 @@ class DirectPartition:
         self.settle(now_ns)
 
     def ingest(self, now_ns: int, submissions: Iterable[Submission]) -> None:
-        """Handle the submissions; nothing is decided yet."""
+        """Handle the submissions without scheduling."""
         self.run_turn(now_ns, self.core.ingest(now_ns, submissions))
 
     def administer(self, now_ns: int, request: Administration) -> str:
-        """End or move an application; returns why not, and then nothing has changed."""
+        """End or move an application. Returns why this is refused, and nothing has changed; else ""."""
         objections = partial(moving.objection, self.scheduler.state)
         return refusal_in(self.run_turn(now_ns, self.core.administer(now_ns, request, objections)).observed)
 
@@ -105,15 +111,13 @@ class DirectPartition:
                 return
 
     def cycle(self, now_ns: int) -> tuple[Cycle, bool]:
-        """One cycle, and whether releases were confirmed after it."""
+        """Run one cycle; returns its result, and whether releases were confirmed after it."""
         outcome = self.run_turn(now_ns, budget=self._budget)
         assert outcome.cycle is not None
         return outcome.cycle, outcome.has_confirmed
 
-    def run_turn(
-        self, now_ns: int, taken_in: Exchange[list[Fact]] | None = None, budget: Budget | None = None
-    ) -> TurnResult:
-        """One turn; see ``core.turn``."""
+    def run_turn(self, now_ns: int, taken_in: Exchange[list[Fact]] | None = None, budget: Budget | None = None) -> TurnResult:
+        """Run one turn; see ``core.turn``."""
         steps = turn(self.core, now_ns, taken_in, budget, confirms=self._confirms)
         try:
             phase = next(steps)
@@ -133,9 +137,10 @@ class DirectPartition:
 
 
 class DirectPartitions:
-    """Several partitions, and how they change together (``actors.partitions`` in a plain loop).
+    """Several partitions and their common change of configuration (``actors.partitions`` in a plain loop).
 
-    ``make`` starts a partition at a time, the first ones at 0.
+    Args:
+        make: makes a partition that starts at a Unix time; the first partitions start at 0.
     """
 
     def __init__(self, make: Callable[[PartitionConfig, int], DirectPartition], config: SchedulerConfig) -> None:
@@ -143,7 +148,7 @@ class DirectPartitions:
         self.partitions = {partition.name: make(partition, 0) for partition in config.partitions}
 
     def switch(self, now_ns: int, config: SchedulerConfig) -> str:
-        """Put another configuration into force; answers why not, and then nothing has changed."""
+        """Change to another configuration. Returns why a partition cannot, and nothing has changed; else ""."""
         change = changeover(self.partitions, config)
         objections = [objection(self.partitions[name].core.registry, partition) for name, partition in change.kept.items()]
         if any(objections):

@@ -1,25 +1,21 @@
-"""Workloads from a seed, for property tests and the bench.
+"""Random workloads from a seed, for property tests and benchmarks.
 
-``generate`` draws a valid queue configuration and a session that uses it in the ways a resource manager can, mistakes
-included. Everything comes from one ``random.Random(seed)``: the same arguments give the same scenario, byte for byte.
-``_draw_config`` keeps the rules E24 to E27, E38 and E39 by drawing from the root down, each queue from what its parent
-left it.
+``generate`` draws a valid queue configuration, and a session of a resource manager with all kinds of requests, invalid ones
+included. The only source of randomness is one ``random.Random(seed)``: the same arguments give the same scenario, byte for byte.
 """
 
 import random
 from collections.abc import Callable
 from functools import partial
 
-import yaml
-from msgspec import Struct
-
-from ykactor.core.values.resources import Resource, add_to, min_union
+from ykactor.core.values.resources import Resource, add_to
+from ykactor.sim.generated_queues import QueueShape, draw_config, grow_tree, leaves
 from ykactor.wire.scenario import Scenario, TimedRequest
 from ykactor.wire.si import messages as si
 
 _GIB = 2**30
 _GPU = "nvidia.com/gpu"
-#: A type that no node offers: such asks pass the headroom check and wait for ever (QU-38).
+#: A type that no node offers: asks for it pass the headroom check and stay pending (QU-38).
 _NOWHERE = "example.com/fpga"
 _EXTREMES = (2**31 - 1, -(2**31))
 #: Seconds between two messages, with weights; 40 is longer than the 30 s of an application in Completing (AP-50).
@@ -27,14 +23,6 @@ _GAPS_S, _GAP_WEIGHTS = (0.0, 0.25, 0.5, 1.0, 3.0, 40.0), (24, 8, 8, 8, 4, 1)
 #: After the last message: long enough for every Completing application to complete.
 _EPILOGUE_S = 60.0
 _STOPPED = "STOPPED_BY_RM"
-
-#: Property, chance to be set on a queue, values.
-_PROPERTIES: tuple[tuple[str, float, tuple[str, ...]], ...] = (
-    ("application.sort.policy", 0.5, ("fifo", "fair", "fair", "stateaware")),
-    ("application.sort.priority", 0.15, ("disabled", "disabled", "enabled")),
-    ("priority.policy", 0.15, ("fence", "default")),
-    ("priority.offset", 0.3, ("-50", "-1", "1", "10", "100", "2147483647", "-2147483648")),
-)
 
 
 def generate(
@@ -51,20 +39,20 @@ def generate(
     """A workload over a random queue tree.
 
     Args:
-        seed: with the other arguments decides everything.
-        queues: how many below root, at least 1; they form a tree of 1 to 4 levels.
-        nodes: registered at second 0, at least 1; more may come and go.
-        applications: submitted, at least 1.
-        asks: submitted, over all applications, in batches.
-        churn: releases, cancels, node changes and removals of applications, for each batch of asks.
-        mistakes: duplicate and invalid entries, for each batch of asks.
-        reloads: configurations sent on the way: the same queues with other limits and properties.
+        seed: determines everything together with the other arguments.
+        queues: number of queues below root, at least 1; they form a tree of 1 to 4 levels.
+        nodes: number of nodes registered at second 0, at least 1; others are added and removed later.
+        applications: number of applications, at least 1.
+        asks: number of asks of all applications, submitted in batches.
+        churn: number of releases, cancels, node changes and removals of applications per batch of asks.
+        mistakes: number of duplicate and invalid entries per batch of asks.
+        reloads: number of configurations sent during the session: the same queues with other limits and properties.
     """
     rng = random.Random(seed)
-    tree = _grow_tree(rng, queues)
+    tree = grow_tree(rng, queues)
     session = _Session(rng, tree, nodes)
-    draw_config = partial(_draw_config, rng, tree, session.cluster)
-    config = draw_config()
+    next_config = partial(draw_config, rng, tree, session.cluster)
+    config = next_config()
     opening: list[si.WorkRequest] = [session.register(nodes), session.add_application()]
 
     batches = _split(rng, asks)
@@ -72,7 +60,7 @@ def generate(
     steps += [partial(session.submit, count) for count in batches]
     steps += [session.change] * round(churn * len(batches))
     steps += [session.mistake] * round(mistakes * len(batches))
-    steps += [lambda: si.UpdateConfigurationRequest(config=draw_config())] * reloads
+    steps += [lambda: si.UpdateConfigurationRequest(config=next_config())] * reloads
     rng.shuffle(steps)
     messages = [TimedRequest(at=0.0, request=request) for request in opening]
     at = 0.0
@@ -91,141 +79,17 @@ def _split(rng: random.Random, total: int) -> list[int]:
     return sizes
 
 
-# ---- the queue tree
-
-
-class _Queue(Struct):
-    """A queue's place in the tree; what it may use is drawn apart, so that it can be drawn again."""
-
-    name: str
-    path: str
-    depth: int
-    children: list["_Queue"] = []
-    #: ``parent: true`` although it has no children: applications for it are refused.
-    barren: bool = False
-
-
-def _grow_tree(rng: random.Random, queues: int) -> _Queue:
-    """A random recursive tree, at most 1 to 4 levels below root, sometimes with ``root.default``."""
-    root = _Queue("root", "root", 0)
-    may_grow = [root]
-    depth_max = rng.randint(1, 4)
-    default_number = rng.randrange(4 * queues)
-    for number in range(queues):
-        name, parent = ("default", root) if number == default_number else (f"q{number}", rng.choice(may_grow))
-        child = _Queue(name, f"{parent.path}.{name}", parent.depth + 1)
-        parent.children.append(child)
-        if child.depth < depth_max:
-            may_grow.append(child)
-    if len(leaves := _leaves(root)) > 1 and rng.random() < 0.2:
-        leaves[-1].barren = True
-    return root
-
-
-def _leaves(queue: _Queue) -> list[_Queue]:
-    """The queues that take applications, in the order of the text."""
-    if not queue.children:
-        return [] if queue.barren else [queue]
-    return [leaf for child in queue.children for leaf in _leaves(child)]
-
-
-def _draw_config(rng: random.Random, tree: _Queue, cluster: Resource) -> str:
-    """The text of a valid configuration for this tree."""
-    partition: dict[str, object] = {"name": "default", "queues": [_draw_queue(rng, tree, cluster, cluster, {}, 0)]}
-    if rng.random() < 0.6:
-        policy: dict[str, object] = {"type": rng.choice(("fair", "binpacking"))}
-        if rng.random() < 0.5:
-            policy["resourceweights"] = {name: rng.choice((0.0, 0.5, 1.0, 4.0)) for name in cluster}
-        partition["nodesortpolicy"] = policy
-    return yaml.safe_dump({"partitions": [partition]}, sort_keys=False)
-
-
-def _draw_queue(
-    rng: random.Random, queue: _Queue, cluster: Resource, room: Resource, ceiling: Resource, slots: int
-) -> dict[str, object]:
-    """A queue with everything below it.
-
-    Args:
-        cluster: what all nodes offer, the scale of the numbers.
-        room: what this queue may guarantee, every type of ``cluster`` listed (E26, E27).
-        ceiling: the parent's effective max (E25).
-        slots: the parent's ``maxapplications``, 0 is no limit (E38, E39).
-    """
-    text: dict[str, object] = {"name": queue.name}
-    slots = _draw_slots(rng, slots)
-    if slots:
-        text["maxapplications"] = slots
-    if properties := {key: rng.choice(values) for key, chance, values in _PROPERTIES if rng.random() < chance}:
-        text["properties"] = properties
-    if queue.barren:
-        text["parent"] = True
-    if queue.depth == 0:
-        text["submitacl"] = "*"
-    else:  # E03: root must not have limits
-        largest = _draw_max(rng, cluster, ceiling)
-        ceiling = min_union(ceiling, largest) or {}
-        room = {name: min(quantity, ceiling.get(name, quantity)) for name, quantity in room.items()}
-        guaranteed = _draw_guaranteed(rng, room)
-        room = room | guaranteed
-        text["resources"] = {"max": _quantities(largest), "guaranteed": _quantities(guaranteed)}
-    if queue.children:
-        rooms = _share_out(rng, room, len(queue.children))
-        text["queues"] = [
-            _draw_queue(rng, child, cluster, child_room, ceiling, slots)
-            for child, child_room in zip(queue.children, rooms, strict=True)
-        ]
-    return text
-
-
-def _draw_slots(rng: random.Random, above: int) -> int:
-    if above:
-        return rng.randint(1, above)
-    return rng.randint(2, 8) if rng.random() < 0.1 else 0
-
-
-def _draw_max(rng: random.Random, cluster: Resource, ceiling: Resource) -> Resource:
-    """No max for half of the queues; else some types, seldom 0, which forbids the type (QU-32). Rounded up."""
-    largest: Resource = {}
-    if rng.random() < 0.5:
-        return largest
-    for name, quantity in cluster.items():
-        if rng.random() < 0.6:
-            part = 0 if rng.random() < 0.03 else -(-quantity * rng.choice((15, 30, 50, 80, 110)) // 100)
-            largest[name] = min(part, ceiling.get(name, part))
-    return largest
-
-
-def _draw_guaranteed(rng: random.Random, room: Resource) -> Resource:
-    """A part of the room for some types, from nothing to all of it."""
-    percents = (0, 25, 50, 75, 100)
-    return {name: quantity * rng.choice(percents) // 100 for name, quantity in room.items() if rng.random() < 0.5}
-
-
-def _share_out(rng: random.Random, whole: Resource, parts: int) -> list[Resource]:
-    """``parts`` random shares; together they are at most ``whole``, because integers are rounded down."""
-    weights = [rng.randint(1, 10) for _ in range(parts)]
-    return [{name: quantity * weight // sum(weights) for name, quantity in whole.items()} for weight in weights]
-
-
-def _quantities(resource: Resource) -> dict[str, str]:
-    """Base units in the notation of the queue file: ``vcore`` needs the suffix ``m`` to be thousandths (CF-29)."""
-    return {name: f"{quantity}m" if name == "vcore" else str(quantity) for name, quantity in resource.items()}
-
-
-# ---- the session
-
-
 class _Session:
-    """What the resource manager believes to exist, and the next message that it might send.
+    """The resource manager's view of the cluster, and the requests that it sends.
 
-    It does not know what the scheduler decided: a release may hit a running allocation or cancel a waiting ask.
+    The session does not see decisions of the scheduler: a release may end a running allocation or cancel a pending ask.
     """
 
-    def __init__(self, rng: random.Random, tree: _Queue, nodes: int) -> None:
+    def __init__(self, rng: random.Random, tree: QueueShape, nodes: int) -> None:
         self._rng = rng
-        self._queues = [leaf.path for leaf in _leaves(tree)]
+        self._queues = [leaf.path for leaf in leaves(tree)]
         self._capacities = [self._draw_capacity() for _ in range(nodes)]
-        #: What the nodes of second 0 offer together.
+        #: The total capacity of the nodes registered at second 0.
         self.cluster: Resource = {}
         for capacity in self._capacities:
             add_to(self.cluster, capacity)
@@ -233,11 +97,11 @@ class _Session:
         self._nodes: list[str] = []
         self._nodes_count = self._applications_count = self._keys_count = 0
         self._applications: list[str] = []
-        #: (application, key) of what was submitted and not taken back.
+        #: (application, key) of asks that were submitted and not released.
         self._asks: list[tuple[str, str]] = []
         self._foreign: list[str] = []
 
-    # what the workload is made of
+    # the requests
 
     def register(self, count: int) -> si.NodeRequest:
         """New nodes."""
@@ -251,7 +115,7 @@ class _Session:
         return si.NodeRequest(nodes=infos)
 
     def add_application(self) -> si.ApplicationRequest:
-        """A new application, nearly always for an existing leaf, in one of the spellings that name it."""
+        """A new application, nearly always for an existing leaf, in one of the accepted spellings."""
         self._applications_count += 1
         self._applications.append(f"app-{self._applications_count}")
         queue = self._rng.choice(self._queues)
@@ -264,7 +128,7 @@ class _Session:
         return si.AllocationRequest(allocations=[self._draw_ask() for _ in range(count)])
 
     def change(self) -> si.WorkRequest:
-        """Something that ends, moves or shrinks."""
+        """A random change: a release, a removal, or a change of a node or an allocation."""
         changes = (
             (self._release, 10),
             (self._release_all, 1),
@@ -279,7 +143,7 @@ class _Session:
         return chosen()
 
     def mistake(self) -> si.WorkRequest:
-        """An entry that must be refused or ignored, one by one (AP-103 to AP-114, SC-102)."""
+        """An entry that must be refused or ignored (AP-103 to AP-114, SC-102)."""
         rng, application = self._rng, self._any_application()
         shape = rng.choice(self._shapes)
         requests: tuple[si.WorkRequest, ...] = (
@@ -302,22 +166,20 @@ class _Session:
     # the changes
 
     def _release(self) -> si.WorkRequest:
-        """Take back some asks or allocations; the place of each is filled by the last one, which costs O(1)."""
+        """Release some asks or allocations; each is replaced by the last of the list, which costs O(1)."""
         taken = []
         for _ in range(min(len(self._asks), self._rng.randint(1, 5))):
             position = self._rng.randrange(len(self._asks))
             self._asks[position], self._asks[-1] = self._asks[-1], self._asks[position]
             application, key = self._asks.pop()
-            taken.append(
-                si.AllocationRelease(application_id=application, allocation_key=key, termination_type=_STOPPED)
-            )
+            taken.append(si.AllocationRelease(application_id=application, allocation_key=key, termination_type=_STOPPED))
         return si.AllocationRequest(releases=si.AllocationReleasesRequest(allocations_to_release=taken))
 
     def _release_all(self) -> si.WorkRequest:
         return _releases(self._any_application(), "")
 
     def _remove_application(self) -> si.WorkRequest:
-        """Later asks for the application, if it was the only one, are refused."""
+        """Remove an application. If it is the only one, its later asks are refused."""
         application = self._any_application()
         if len(self._applications) > 1:
             self._applications.remove(application)
@@ -329,18 +191,18 @@ class _Session:
         return si.NodeRequest(nodes=[_node(self._any_node(), action, capacity)])
 
     def _decommission(self) -> si.WorkRequest:
-        """A node goes; its place is taken by a new one in the same message."""
+        """Remove a node and register a new one in the same request."""
         gone = self._any_node()
         self._nodes.remove(gone)
         return si.NodeRequest(nodes=[_node(gone, "DECOMISSION", {}), *self.register(1).nodes])
 
     def _recover(self) -> si.WorkRequest:
-        """An allocation that already runs, limits or not (AP-109)."""
+        """Recover an allocation that already runs; limits do not apply (AP-109)."""
         application, key = self._new_key()
         return _asks(_ask(key, application, self._rng.choice(self._shapes), node_id=self._any_node()))
 
     def _change_foreign(self) -> si.WorkRequest:
-        """What others run on a node comes or goes."""
+        """Add or release a foreign allocation."""
         if self._foreign and self._rng.random() < 0.5:
             return _releases("", self._foreign.pop())
         self._keys_count += 1
@@ -370,7 +232,7 @@ class _Session:
         shape = {"vcore": rng.choice((100, 500, 1000, 2000, 3000)), "memory": rng.choice((1, 2, 4, 6)) * _GIB // 2}
         kind = rng.random()
         if kind < 0.15:
-            shape[_GPU] = rng.randint(0, 2)  # 0 asks for nothing, and must change nothing
+            shape[_GPU] = rng.randint(0, 2)  # an amount of 0 must have no effect
         elif kind < 0.2:
             shape[_NOWHERE] = 1
         elif kind < 0.25:
@@ -380,7 +242,7 @@ class _Session:
         return shape
 
     def _draw_ask(self) -> si.Allocation:
-        """Mostly one of a few shapes, because real asks repeat; sometimes a shape of its own."""
+        """An ask, usually of one of a few shapes, as in real workloads; sometimes of a new shape."""
         rng = self._rng
         application, key = self._new_key()
         shape = rng.choice(self._shapes) if rng.random() < 0.85 else self._draw_shape()
@@ -418,9 +280,7 @@ def _node(node_id: str, action: str, capacity: Resource) -> si.NodeInfo:
 
 def _application(application_id: str, queue: str, rng: random.Random) -> si.AddApplicationRequest:
     user = rng.choice(("alice", "bob", "carol"))
-    return si.AddApplicationRequest(
-        application_id=application_id, queue_name=queue, ugi=si.UserGroupInformation(user=user)
-    )
+    return si.AddApplicationRequest(application_id=application_id, queue_name=queue, ugi=si.UserGroupInformation(user=user))
 
 
 def _ask(

@@ -1,17 +1,17 @@
-"""The "openb" GPU cluster trace (Alibaba cluster-trace-gpu-v2023) as a scenario.
+"""Converts the "openb" GPU cluster trace (Alibaba cluster-trace-gpu-v2023) to a scenario.
 
-Two CSV files go in, a ``Scenario`` comes out; ``surfaces.convert`` is the command around it. How the trace is read:
+The input is two CSV files, the output a ``Scenario``. How the trace is read:
 
 - A node offers ``vcore`` (thousandths), ``memory`` (bytes) and, if it has GPUs, ``gpu-milli``: thousandths of a GPU,
-  because more than a third of the tasks ask for a part of one. A task with ``num_gpu`` 1 uses ``gpu_milli``, one with n
-  GPUs uses n * 1000. The sum is per node and not per device: four devices that are half free look like two whole ones,
-  so the scheduler may place a task that the devices of the node could not take.
-- A task is an application with one ask. The trace has no jobs, and grouping tasks by a guess would invent an order
-  between them that nobody recorded. The allocation key and the application ID are the task's name.
-- A task arrives at ``creation_time`` and is released at ``deletion_time``, whether it runs or still waits by then.
-  ``scheduled_time`` and ``pod_phase`` tell what another scheduler did with it and are not used.
-- ``model`` and ``gpu_spec`` (which GPU models a task accepts) are not used either.
-- The quality of service is the queue (``QUEUES``).
+  because more than a third of the tasks ask for a fraction of one. A task with ``num_gpu`` 1 uses ``gpu_milli``, a task with n
+  GPUs uses n * 1000. The amount is per node and not per device: four half free devices count as two free ones, so the
+  scheduler may place a task that no device of the node has room for.
+- A task is an application with one ask. The trace has no jobs, and grouping tasks by a guess would add an order between
+  them that was not recorded. The allocation key and the application ID are the task's name.
+- A task arrives at ``creation_time`` and is released at ``deletion_time``, whether it runs or is still pending.
+  ``scheduled_time`` and ``pod_phase`` are decisions of another scheduler and are not used.
+- ``model`` and ``gpu_spec`` (the GPU models that a task accepts) are not used either.
+- The quality of service selects the queue (``QUEUES``).
 """
 
 import csv
@@ -28,21 +28,21 @@ from ykactor.wire.si import messages as si
 GPU = "gpu-milli"
 _USER = si.UserGroupInformation(user="openb", groups=["openb"])
 _BYTES_PER_MIB = 2**20
-#: An application is Completed 30 s after its last task (AP-50): the run goes on until that can be seen.
+#: The run continues after the last task, because an application is Completed only 30 s later (AP-50).
 _EPILOGUE_S = 60
 
 
 class QueueShare(Struct, frozen=True):
-    """What a quality of service is worth: leaf, priority offset and guaranteed percentage of the cluster."""
+    """The queue of a quality of service: leaf, priority offset and guaranteed percentage of the cluster."""
 
     leaf: str
     priority_offset: int
     guaranteed_percent: int
 
 
-#: ``LS`` (latency sensitive) and ``Guaranteed`` tasks were promised their room: same offset, so that usage in relation to
-#: the guarantee decides between them. ``Burstable`` comes next; ``BE`` (best effort) lives on what is left and has no
-#: guarantee. A tenth of the cluster is promised to nobody.
+#: ``LS`` (latency sensitive) and ``Guaranteed`` have guarantees and equal offsets, so that usage relative to the guarantee
+#: decides between them. ``Burstable`` has a lower priority; ``BE`` (best effort) has the lowest and no guarantee. A tenth of
+#: the cluster is not guaranteed.
 QUEUES = {
     "LS": QueueShare("ls", 100, 60),
     "Guaranteed": QueueShare("guaranteed", 100, 10),
@@ -52,7 +52,7 @@ QUEUES = {
 
 
 class TraceError(Exception):
-    """A mistake in a trace file; the text says file, line, column, what was found and what was expected."""
+    """An error in a trace file; the text names file, line, column, what was found and what was expected."""
 
 
 class TraceNode(Struct, frozen=True):
@@ -76,7 +76,7 @@ class TraceTask(Struct, frozen=True):
 
 
 class _Row:
-    """One line of a CSV file that knows where it stands."""
+    """One line of a CSV file, with file and line number for errors."""
 
     def __init__(self, path: Path, line: int, cells: dict[str, str]) -> None:
         self.path = path
@@ -101,7 +101,7 @@ class _Row:
 
 
 def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[_Row]:
-    """The rows of a file that has (at least) these columns; names in the first one occur once."""
+    """The rows of a file with at least these columns; names in the first column must be unique."""
     seen: set[str] = set()
     with path.open(encoding="utf-8", newline="") as lines:
         reader = csv.reader(lines)
@@ -123,7 +123,7 @@ def read_nodes(path: Path) -> list[TraceNode]:
     """Read the node file.
 
     Raises:
-        TraceError: the first mistake in it.
+        TraceError: the first error in the file.
     """
     rows = _rows(path, ("sn", "cpu_milli", "memory_mib", "gpu"))
     return [TraceNode(row.text("sn"), _resource(row, row.count("gpu") * 1000)) for row in rows]
@@ -133,7 +133,7 @@ def read_tasks(path: Path) -> list[TraceTask]:
     """Read the task file.
 
     Raises:
-        TraceError: the first mistake in it.
+        TraceError: the first error in the file.
     """
     columns = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "qos", "creation_time", "deletion_time")
     return [_task(row) for row in _rows(path, columns)]
@@ -169,7 +169,7 @@ def _resource(row: _Row, gpu_milli: int) -> dict[str, int]:
 
 
 def openb_scenario(nodes: list[TraceNode], tasks: list[TraceTask]) -> Scenario:
-    """All nodes at second 0, then each task at its own time; at one second releases come before arrivals."""
+    """All nodes at second 0, then each task at its own time; within one second releases come before arrivals."""
     messages = [TimedRequest(at=0, request=_node_request(nodes)), *_task_messages(tasks)]
     last_s = max((task.deletion_s for task in tasks), default=0)
     return Scenario(name="openb", config=_config(nodes), until=last_s + _EPILOGUE_S, messages=messages)
@@ -177,10 +177,7 @@ def openb_scenario(nodes: list[TraceNode], tasks: list[TraceTask]) -> Scenario:
 
 def _node_request(nodes: list[TraceNode]) -> si.NodeRequest:
     return si.NodeRequest(
-        nodes=[
-            si.NodeInfo(node_id=node.node_id, action="CREATE", schedulable_resource=_wire(node.capacity))
-            for node in nodes
-        ]
+        nodes=[si.NodeInfo(node_id=node.node_id, action="CREATE", schedulable_resource=_wire(node.capacity)) for node in nodes]
     )
 
 
@@ -201,7 +198,7 @@ def _task_messages(tasks: list[TraceTask]) -> Iterator[TimedRequest]:
         if arrivals:
             yield TimedRequest(at=second, request=_applications(arrivals))
             yield TimedRequest(at=second, request=_asks(arrivals))
-        # Created and deleted within one second: it can only be released after it has arrived.
+        # Created and deleted in the same second: the release must follow the arrival.
         if brief := [task for task in departures if task.creation_s == second]:
             yield TimedRequest(at=second, request=_release(brief))
 
@@ -228,9 +225,7 @@ def _release(tasks: list[TraceTask]) -> si.AllocationRequest:
     return si.AllocationRequest(
         releases=si.AllocationReleasesRequest(
             allocations_to_release=[
-                si.AllocationRelease(
-                    application_id=task.name, allocation_key=task.name, termination_type="STOPPED_BY_RM"
-                )
+                si.AllocationRelease(application_id=task.name, allocation_key=task.name, termination_type="STOPPED_BY_RM")
                 for task in tasks
             ]
         )

@@ -1,4 +1,4 @@
-"""A scenario as what partitions are told, instant by instant: the same for the actors and for the oracle."""
+"""A scenario as the input of partitions, instant by instant; the same for the actors and for the oracle."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ykactor.wire.si import messages as si
 from ykactor.wire.si import requests
 from ykactor.wire.si.codec import ProtocolError
 
-#: Decisions are taken at whole microseconds: a virtual second is a float, and this is what it tells apart for decades.
+#: Instants are at whole microseconds: trio's virtual time is a float of seconds, which is exact to the microsecond.
 _US_NS = 1000
 
-#: Whichever partition is the first; no partition has this name.
+#: Stands for the first partition; no partition has this name.
 ANY_PARTITION = PartitionName("")
 
 #: Submissions for each partition.
@@ -37,12 +37,12 @@ Step = Work | SchedulerConfig | Request
 
 
 class Instant(Struct):
-    """What happens at one virtual time.
+    """The input at one virtual time.
 
     Attributes:
         at_ns: Unix nanoseconds, a multiple of 1000.
-        steps: in the order of the messages; neighbouring work of one partition is one step.
-        refused: messages of which nothing took effect, as the sender would be told.
+        steps: in the order of the messages; consecutive work is one step.
+        refused: the errors of messages without any effect.
     """
 
     at_ns: int
@@ -50,7 +50,7 @@ class Instant(Struct):
     refused: list[str]
 
     def add(self, work: Work) -> None:
-        """Work follows."""
+        """Append work, to the last step if that is work too."""
         if not self.steps or not isinstance(self.steps[-1], dict):
             self.steps.append({})
         last = self.steps[-1]
@@ -65,7 +65,7 @@ def to_ns(at_s: float) -> int:
 
 
 def instants(scenario: Scenario) -> Iterator[Instant]:
-    """The instants of a scenario in order; the last one, at ``until``, has no work unless messages are sent then."""
+    """The instants of a scenario in order; the last one is at ``until``, without steps if no message is sent then."""
     instant = Instant(0, [], [])
     for message in scenario.messages:
         at_ns = to_ns(message.at)
@@ -74,8 +74,8 @@ def instants(scenario: Scenario) -> Iterator[Instant]:
             instant = Instant(at_ns, [], [])
         try:
             _add_step(instant, message.request)
-        except ProtocolError as mistake:
-            instant.refused.append(f"at {message.at}: {mistake.path}: {mistake.message}")
+        except ProtocolError as error:
+            instant.refused.append(f"at {message.at}: {error.path}: {error.message}")
     yield instant
     until_ns = to_ns(scenario.until)
     if until_ns > instant.at_ns:
@@ -98,9 +98,9 @@ def _add_step(instant: Instant, request: si.WorkRequest) -> None:
 
 
 def addressed(work: Work, known: list[PartitionName], at_ns: int) -> tuple[Work, list[Fact]]:
-    """The work under the names of the partitions that run, and the refusals of what was sent to others.
+    """Divide work by partition; returns the work of known partitions, and the facts that refuse all other work.
 
-    What is for any partition goes to the first.
+    Work for ``ANY_PARTITION`` is given to the first partition.
     """
     routed = requests.addressed(work, known)
     if ANY_PARTITION in routed:

@@ -1,6 +1,6 @@
-"""A scenario on a virtual clock: the daemon's own actors, without its sockets.
+"""Runs a scenario on a virtual clock, with the daemon's actors but without its sockets.
 
-trio's ``MockClock`` jumps to the next timer whenever every task waits, so a simulated day costs only its decisions.
+trio's ``MockClock`` jumps to the next timer whenever all tasks wait, so a simulated day takes only the time of its decisions.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from ykactor.wire.scenario import Scenario
 from ykactor.wire.si import requests
 from ykactor.wire.si.codec import ProtocolError
 
-#: Called after each instant with the share of the scenario that is done, 0 to 1.
+#: Called after each instant with the completed fraction of the scenario, 0 to 1.
 Progress = Callable[[float], None]
 
 
 class Outcome(Struct):
-    """What a simulation came to.
+    """The result of a simulation.
 
     Attributes:
-        facts: all of them, by time, then partition, then order of decision.
-        final: see ``core.snapshot.final_state``; of several partitions, one for each below ``partitions``.
-        waiting: (allocation key, queue, reason) of every ask that still waits.
-        refused: messages of which nothing took effect, and why.
+        facts: all facts, by time, then partition, then order of decision.
+        final: see ``inspection.snapshot.final_state``; with several partitions, one for each name below ``partitions``.
+        waiting: (allocation key, queue, reason) of every pending ask.
+        refused: the errors of messages without any effect.
         end_ns: the time of the last instant.
     """
 
@@ -57,7 +57,7 @@ class Outcome(Struct):
 
 
 class _Record:
-    """Collects what partitions publish from the first instant on; the first configuration is not news."""
+    """Collects the facts of all partitions from the first instant on, without those of the first configuration."""
 
     def __init__(self) -> None:
         self.facts: dict[PartitionName, list[Fact]] = {}
@@ -70,11 +70,11 @@ class _Record:
             self.facts.setdefault(name, []).extend(facts)
 
     def refuse(self, at_ns: int, reason: str) -> None:
-        """An administrator's request was refused."""
+        """Record that an administrator's request was refused."""
         self.refused.append(f"at {at_ns / 1e9:g}: {reason}")
 
     def admit(self, work: Work, known: list[PartitionName], at_ns: int) -> Work:
-        """What reaches a partition; the rest is answered at the door."""
+        """The work of known partitions; records the refusal of all other work."""
         routed, refused = addressed(work, known, at_ns)
         for fact in refused:
             self.add(known[0], [fact])
@@ -83,7 +83,7 @@ class _Record:
         return routed
 
     def outcome(self, cores: list[tuple[PartitionCore, SchedulerState]], end_ns: int) -> Outcome:
-        """Everything, once the scenario has ended."""
+        """The outcome after the last instant."""
         facts = list(heapq.merge(*(self.facts[name] for name in sorted(self.facts)), key=lambda fact: fact.at_ns))
         finals = {core.name: final_state(core, state) for core, state in cores}
         first = next(iter(finals.values()))
@@ -99,17 +99,19 @@ def simulate(
     """Run a scenario through the actors.
 
     Args:
-        reserves: asks reserve nodes (SC-50).
+        progress: called after each instant.
+        budget: the bounds of one cycle.
+        reserves: whether asks reserve nodes (SC-50).
 
     Raises:
-        wire.queuefile.ConfigError: the scenario's configuration is wrong.
+        wire.queuefile.ConfigError: the scenario's configuration is invalid.
     """
     clock = trio.testing.MockClock(autojump_threshold=0)
     return trio.run(partial(simulate_here, scenario, progress, budget, reserves=reserves), clock=clock)
 
 
 async def simulate_here(scenario: Scenario, progress: Progress, budget: Budget, *, reserves: bool) -> Outcome:
-    """As ``simulate``, inside a running trio whose clock jumps."""
+    """``simulate`` for a caller that already runs trio with a ``MockClock``."""
     config = queuefile.load(scenario.config, scenario.name)
     record = _Record()
     clock = Clock(0)
@@ -128,7 +130,7 @@ async def simulate_here(scenario: Scenario, progress: Progress, budget: Budget, 
             end_ns = instant.at_ns
             await trio.sleep_until(clock.to_trio(end_ns))
             record.refused += instant.refused
-            await _settle(partitions, more_follows=True)  # timers that fall due now come first
+            await _settle(partitions, more_follows=True)  # timers that are due now fire first
             for step in instant.steps:
                 await _carry_out(step, partitions, record, end_ns)
             await _settle(partitions)
@@ -140,7 +142,7 @@ async def simulate_here(scenario: Scenario, progress: Progress, budget: Budget, 
 
 
 async def _carry_out(step: Step, partitions: Partitions, record: _Record, at_ns: int) -> None:
-    """Nothing is decided before all steps of an instant are carried out."""
+    """Carry out one step; no decision is taken before all steps of the instant are carried out."""
     if isinstance(step, Request):
         await _administer(step, partitions, record, at_ns)
         return
@@ -154,20 +156,20 @@ async def _carry_out(step: Step, partitions: Partitions, record: _Record, at_ns:
 
 
 async def _administer(request: Request, partitions: Partitions, record: _Record, at_ns: int) -> None:
-    answered = trio.Event()
+    done = trio.Event()
 
     def on_done(_: PartitionName, refusal: str) -> None:
         if refusal:
             record.refuse(at_ns, refusal)
-        answered.set()
+        done.set()
 
     try:
         name = requests.running(request.partition, partitions.inboxes)
-    except ProtocolError as mistake:
-        record.refuse(at_ns, mistake.message)
+    except ProtocolError as error:
+        record.refuse(at_ns, error.message)
         return
     await partitions.inboxes[name].put(Administer(request.administration, on_done, more_follows=True))
-    await answered.wait()
+    await done.wait()
 
 
 async def _settle(partitions: Partitions, *, more_follows: bool = False) -> None:
@@ -185,7 +187,7 @@ def _setter(event: trio.Event) -> Callable[[PartitionName], None]:
 def simulate_directly(
     scenario: Scenario, progress: Progress = lambda _: None, budget: Budget = CYCLE_BUDGET, *, reserves: bool = True
 ) -> Outcome:
-    """Run a scenario through the oracle, a plain loop over the same cores; the outcome is the same."""
+    """Run a scenario through the oracle; the outcome is the same as that of ``simulate``."""
     record = _Record()
 
     def make(config: PartitionConfig, now_ns: int) -> DirectPartition:
@@ -208,8 +210,8 @@ def simulate_directly(
 def _refusal(request: Request, direct: DirectPartitions, at_ns: int) -> str:
     try:
         name = requests.running(request.partition, direct.partitions)
-    except ProtocolError as mistake:
-        return mistake.message
+    except ProtocolError as error:
+        return error.message
     return direct.partitions[name].administer(at_ns, request.administration)
 
 
@@ -219,7 +221,12 @@ def play(
     admit: Callable[[Work, list[PartitionName], int], Work],
     refuse: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """One instant of the oracle; ``admit`` leaves of the work what there are partitions for, ``refuse`` hears of requests."""
+    """Play one instant in the oracle.
+
+    Args:
+        admit: returns the part of the work that is for known partitions.
+        refuse: called with the reason of each refused request.
+    """
     at_ns = instant.at_ns
     for partition in direct.partitions.values():
         partition.advance(at_ns)

@@ -1,7 +1,7 @@
-"""What a run came to: counts, what was preempted, what still waits and why, utilisation by resource and wait times by queue.
+"""The summary of a run: counts, preemption, pending asks with reasons, utilisation by resource, wait times by queue.
 
-``Summary.observe`` is fed every fact in order and costs O(1); ``finish`` closes the books. The result is a plain
-struct, so that it can be printed, compared or encoded.
+``Summary.observe`` takes every fact in order and costs O(1); ``finish`` returns the report, a plain struct that can be printed,
+compared or encoded.
 """
 
 from array import array
@@ -51,8 +51,8 @@ class WaitTimes(Struct, frozen=True):
 class Utilisation(Struct, frozen=True):
     """Use of one resource in base units and in percent of the capacity of all nodes.
 
-    The average is weighted by time and by capacity: used unit-seconds of all unit-seconds that nodes offered.
-    Percentages are None where there was no capacity.
+    The average is weighted by time and capacity: used unit-seconds divided by offered unit-seconds. Percentages are None without
+    capacity.
     """
 
     used: int
@@ -62,7 +62,7 @@ class Utilisation(Struct, frozen=True):
 
 
 class Reason(Struct, frozen=True):
-    """What waits or was refused for the same reason, with the first few: an ask and its queue, or what was refused, and whose."""
+    """Pending or refused entries with the same reason; ``examples`` are (key, queue) if pending, (key, owner) if refused."""
 
     reason: str
     count: int
@@ -70,13 +70,13 @@ class Reason(Struct, frozen=True):
 
 
 class Preemptions(Struct, frozen=True):
-    """What was preempted.
+    """Counters of preemption.
 
     Attributes:
-        count: how often others were told to go for an ask.
-        evictions: allocations that were told to go, also by a queue above its quota.
-        work_lost: what went for asks had used, in base units times seconds.
-        in_vain: asks for which others were told to go and which did not run after that.
+        count: attempts of asks that found victims.
+        evictions: allocations released by preemption, quota preemption included.
+        work_lost: what the victims of asks had used, in base units times seconds.
+        in_vain: asks that preempted and did not run afterwards.
     """
 
     count: int
@@ -86,7 +86,7 @@ class Preemptions(Struct, frozen=True):
 
 
 class SummaryReport(Struct, frozen=True):
-    """The books of a run, closed. Queues and resources are in alphabetical order, reasons by falling count."""
+    """The summary of a run. Queues and resources are in alphabetical order, reasons in order of descending count."""
 
     duration_s: float
     placed: int
@@ -102,7 +102,7 @@ class SummaryReport(Struct, frozen=True):
 
 
 class _Level:
-    """A quantity over time and its integral in unit-nanoseconds: exact, because Python's integers are."""
+    """A quantity over time and its integral in unit-nanoseconds, in exact integers."""
 
     __slots__ = ("area", "since_ns", "value")
 
@@ -118,7 +118,7 @@ class _Level:
 
 
 class _Levels(dict[str, _Level]):
-    """One level for each resource type; a type that was never seen is at 0."""
+    """One level for each resource type; a type that was never seen has the value 0."""
 
     def __missing__(self, name: str) -> _Level:
         level = self[name] = _Level()
@@ -134,10 +134,10 @@ class _Levels(dict[str, _Level]):
 
 
 class Summary:
-    """Keeps the books of one partition.
+    """Summarises the facts of a run.
 
     Args:
-        start_ns: when the run began, Unix nanoseconds (0 in a simulation).
+        start_ns: the start of the run, Unix nanoseconds (0 in a simulation).
     """
 
     def __init__(self, start_ns: int = 0) -> None:
@@ -150,13 +150,13 @@ class Summary:
         self._waiting_since_ns: dict[_AskKey, int] = {}
         self._preemptions = self._evictions = 0
         self._work_lost: Resource = {}
-        #: Asks for which others were told to go, and that have not run since.
+        #: Asks that have preempted and not run since.
         self._hoping: set[_AskKey] = set()
-        #: 8 bytes for each placed ask: percentiles need them all.
+        #: 8 bytes for each placed ask: percentiles need all wait times.
         self._waits_ns: dict[QueuePath, array[int]] = {}
 
     def observe(self, fact: Fact) -> None:
-        """Take note of the next fact. O(resource types)."""
+        """Count the next fact. O(resource types)."""
         match fact:
             case AskAdded():
                 self._waiting_since_ns[_key(fact)] = fact.at_ns
@@ -188,11 +188,11 @@ class Summary:
                 pass  # states of applications, queues and configurations are not counted
 
     def finish(self, end_ns: int, pending: list[tuple[AllocationKey, QueuePath, str]]) -> SummaryReport:
-        """Close the books.
+        """The report of the run.
 
         Args:
-            end_ns: when the run ended, Unix nanoseconds; not before the last fact.
-            pending: what still waits, each with its queue and the reason in words.
+            end_ns: the end of the run, Unix nanoseconds; not before the last fact.
+            pending: the pending asks: key, queue and reason.
         """
         return SummaryReport(
             duration_s=(end_ns - self._start_ns) / _NS,
@@ -216,7 +216,7 @@ class Summary:
         self._hoping.discard(_key(fact))
         self._used.add(fact.at_ns, fact.ask.spec.resource)
         since_ns = self._waiting_since_ns.pop(_key(fact), None)
-        if since_ns is None:  # it came with its node: it never waited
+        if since_ns is None:  # recovered with its node: it was never pending
             return
         if fact.queue not in self._waits_ns:
             self._waits_ns[fact.queue] = array("q")
@@ -266,11 +266,11 @@ def _wait_times(waits_ns: "array[int]") -> WaitTimes:
     return WaitTimes(count, sum(ordered) / count / _NS, nearest_rank_s(50), nearest_rank_s(90), ordered[-1] / _NS)
 
 
-# ---- for people
+# ---- printing
 
 
 def print_report(report: SummaryReport, console: Console) -> None:
-    """Write the report as tables; an empty table is left out."""
+    """Print the report as tables, without empty ones."""
     console.print(
         f"[bold]{report.placed}[/] placed, [bold]{report.pending}[/] pending, [bold]{report.released}[/] released, "
         f"{report.cancelled} cancelled, {report.rejected} rejected in {_seconds(report.duration_s)}",
@@ -284,12 +284,12 @@ def print_report(report: SummaryReport, console: Console) -> None:
 
 
 def _print_preemptions(preemptions: Preemptions, console: Console) -> None:
-    """A line if there were any; lost work in hours."""
+    """One line if anything was preempted; lost work in hours."""
     if not preemptions.evictions:
         return
     lost = ", ".join(f"{name} {_quantity(name, amount // 3600)} h" for name, amount in sorted(preemptions.work_lost.items()))
     console.print(
-        f"[bold]{preemptions.count}[/] preemptions told [bold]{preemptions.evictions}[/] allocations to go, "
+        f"[bold]{preemptions.count}[/] preemptions released [bold]{preemptions.evictions}[/] allocations, "
         f"{preemptions.in_vain} asks of them in vain; work lost: {lost or 'none'}",
         highlight=False,
     )

@@ -1,1 +1,1 @@
-"""Where the world touches us: sockets, files, signals, the command line."""
+"""The outer layer: sockets, files, signals and the command line."""

@@ -1,8 +1,8 @@
-"""What the environment decides; everything that decides is read here, at the edge, and handed in."""
+"""Environment variables that affect scheduling. They are read here only, and passed on as settings."""
 
 from collections.abc import Mapping
 
-#: Where this variable is "true", in any case, no ask reserves a node unless it requires that node (SC-50).
+#: If this variable is "true", in any case, an ask reserves a node only if it requires that node (SC-50).
 DISABLE_RESERVATION = "DISABLE_RESERVATION"
 
 

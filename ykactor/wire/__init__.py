@@ -1,1 +1,1 @@
-"""Bytes to structs and back. No trio, no decisions."""
+"""Text and bytes to structs and back: scheduler interface, queue file, scenarios, decision log. No trio, no scheduling."""

@@ -1,8 +1,8 @@
 """Scenario files: a recorded session of a resource manager, each message with the virtual second at which it was sent.
 
-``.json`` is JSON, ``.jsonl`` is JSON Lines for long traces (a header line, then one message a line), anything else is
-YAML. In YAML only what JSON calls a number, true, false or null is one: ``010``, ``1:30``, ``yes`` and dates stay text,
-so that quantities and names mean what they say.
+``.json`` is JSON, ``.jsonl`` is JSON Lines for long traces (a header line, then one message on each line), any other file is
+YAML. In YAML only the numbers, booleans and nulls of JSON are read as such: ``010``, ``1:30``, ``yes`` and dates stay text,
+because quantities and names are written like this.
 """
 
 import re
@@ -19,7 +19,7 @@ from yaml.reader import ReaderError
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import ProtocolError, explain, refuse_repeated_keys
 
-#: A virtual second; up to where its nanoseconds fit in 64 bits.
+#: A virtual second; the maximum in nanoseconds fits in 64 bits.
 Second = Annotated[float, msgspec.Meta(ge=0, le=9e9)]
 
 
@@ -31,28 +31,28 @@ class TimedRequest(msgspec.Struct, frozen=True):
 
 
 class Scenario(msgspec.Struct, frozen=True):
-    """A configuration text, and what a resource manager says to the scheduler that runs it."""
+    """A queue configuration, and the messages of a resource manager to the scheduler that runs it."""
 
     name: str
     config: str
-    #: The virtual second of the last pass.
+    #: The virtual second of the last scheduling cycle.
     until: float
     #: Whether the simulator confirms releases that the scheduler starts.
     confirm_releases: bool = True
-    #: Their ``at`` never falls.
+    #: In the order of their ``at``.
     messages: list[TimedRequest] = []
 
 
 class ScenarioError(Exception):
-    """A scenario file does not say what it should.
+    """A scenario file is wrong.
 
     Attributes:
         file: the path as given.
-        number: of the message, from 1; 0 for the rest of the file.
+        number: of the message, from 1; 0 if the mistake is not in a message.
         path: where in the message or the header, for example ``nodes[0].action``; empty for the whole.
         message: what was found and what was expected.
 
-    ``place`` is the line and the column, from 1, where text stops being YAML.
+    ``place`` is the line and column, from 1, of a mistake in the YAML.
     """
 
     def __init__(self, file: str, number: int, path: str, message: str, place: tuple[int, int] | None = None) -> None:
@@ -84,7 +84,7 @@ def load(path: str | Path) -> Scenario:
 
 
 def dump_jsonl(scenario: Scenario, target: str | Path | BinaryIO) -> None:
-    """Write JSON Lines to a path or to a file that is open for bytes; ``load`` gives back an equal scenario."""
+    """Write JSON Lines to a path or to an open binary file; ``load`` returns an equal scenario."""
     if isinstance(target, (str, Path)):
         with Path(target).open("wb") as file:
             dump_jsonl(scenario, file)
@@ -109,7 +109,7 @@ class _Moment(msgspec.Struct):
 
 
 def _parts(file_name: str) -> Iterator[object]:
-    """The header, then each message: as builtins, or as a line of JSON that is yet to be read."""
+    """The header, then each message: as builtins, or as bytes of one JSON line."""
     path = Path(file_name)
     if path.suffix == ".jsonl":
         with path.open("rb") as file:
@@ -131,7 +131,8 @@ def _timed_request(part: object, not_before: float) -> TimedRequest:
         raise ProtocolError("WRONG_TYPE", f"found {_kind(tree)}, expected a mapping with at, type and the request's fields")
     moment = _convert({key: tree[key] for key in ("at",) if key in tree}, _Moment)
     if moment.at < not_before:
-        raise ProtocolError("OUT_OF_ORDER", f"found {moment.at}, expected at least {not_before} as before", "at")
+        reason = f"found {moment.at}, expected at least {not_before}, the at of the message before"
+        raise ProtocolError("OUT_OF_ORDER", reason, "at")
     request = {key: value for key, value in tree.items() if key != "at"}
     return TimedRequest(moment.at, _convert(request, si.WorkRequest))
 
@@ -145,7 +146,7 @@ def _convert(part: object, kind: Any) -> Any:
 
 
 def _read(data: bytes) -> object:
-    """JSON without repeated keys."""
+    """JSON as builtins; repeated keys are refused."""
     try:
         tree: object = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
@@ -162,9 +163,9 @@ def _kind(tree: object) -> str:
 
 
 class _Loader(CSafeLoader):
-    """A safe loader with JSON's idea of scalars that refuses repeated keys."""
+    """A safe loader that reads scalars as JSON does and refuses repeated keys."""
 
-    #: Filled below; shadows the resolvers of YAML 1.1.
+    #: Filled below; replaces the resolvers of YAML 1.1.
     yaml_implicit_resolvers = {}  # noqa: RUF012
 
     def construct_mapping(self, node: MappingNode, deep: bool = False) -> dict[Any, Any]:
@@ -201,9 +202,9 @@ def _read_yaml(data: bytes, file_name: str) -> object:
     except RecursionError as error:
         reason = str(error)
     except (ValueError, LookupError, AttributeError) as error:
-        reason = f"a value does not fit its tag: {error!r}"
+        reason = f"a value does not match its tag: {error!r}"
     else:
         return tree
     finally:
         loader.dispose()
-    raise ScenarioError(file_name, 0, "", f"found text that is not YAML as expected: {reason}", place)
+    raise ScenarioError(file_name, 0, "", f"found text that is not valid YAML: {reason}", place)

@@ -1,4 +1,4 @@
-"""The configured queue tree, as it is in force: queues, properties, limits, access lists, and what differs between two trees.
+"""The configuration in force: queues, properties, limits and access lists, and the differences between two configurations.
 
 May import ``values``. The queue file is read elsewhere (``wire/queuefile``). Start reading in ``model.py``.
 """

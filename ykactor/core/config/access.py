@@ -1,6 +1,6 @@
 """Who may submit to a queue and who may administer it (QU-80 to QU-83).
 
-An ACL only ever lets somebody in: what an ancestor opened no descendant closes (QU-82).
+An ACL can only grant access: a descendant cannot revoke what an ancestor has granted (QU-82).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ykactor.core.config.model import AccessList, QueueConfig
 
 
 class PrincipalKind(StrEnum):
-    """What a limit is for."""
+    """Whether a limit is for a user or for a group."""
 
     USER = "user"
     GROUP = "group"
@@ -32,22 +32,22 @@ class Principal(NamedTuple):
 
 
 class UserGroups(Struct, frozen=True):
-    """The user of an application, with the groups it was submitted with or that were found for it (QU-90)."""
+    """The user of an application, with the groups that were submitted with it or resolved for it (QU-90)."""
 
     user: str
     groups: tuple[str, ...]
 
 
 def allows(acl: AccessList, who: UserGroups) -> bool:
-    """Whether the list names ``who``: everybody, the user, or one of the groups (QU-80). Names are compared with case."""
+    """Whether the list names everybody, the user, or one of the groups (QU-80). Names are case-sensitive."""
     return acl.everybody or who.user in acl.users or not acl.groups.isdisjoint(who.groups)
 
 
 def may_submit(path_up: Iterable[QueueConfig], who: UserGroups) -> bool:
-    """Whether a submit or admin ACL of a queue or one of its ancestors lets ``who`` in (QU-81)."""
+    """Whether a submit or admin ACL of a queue or of one of its ancestors names ``who`` (QU-81)."""
     return any(allows(queue.submit_acl, who) or allows(queue.admin_acl, who) for queue in path_up)
 
 
 def may_administer(path_up: Iterable[QueueConfig], who: UserGroups) -> bool:
-    """Whether the admin ACL of a queue or one of its ancestors names ``who`` (QU-81)."""
+    """Whether the admin ACL of a queue or of one of its ancestors names ``who`` (QU-81)."""
     return any(allows(queue.admin_acl, who) for queue in path_up)

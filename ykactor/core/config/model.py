@@ -13,7 +13,7 @@ from ykactor.core.values.resources import Resource
 
 
 class AccessList(Struct, frozen=True):
-    """Who is named by an ACL (QU-106); without entries nobody."""
+    """The users and groups that an ACL names (QU-106); without entries nobody."""
 
     everybody: bool = False
     users: frozenset[str] = frozenset()
@@ -34,7 +34,7 @@ class Limit(Struct, frozen=True):
 class QueueProperties(Struct, frozen=True):
     """The effective properties of one queue (CF-72): the queue's own values over what it inherits."""
 
-    #: ``fifo``, ``fair`` or ``stateaware``; of use on leaves only.
+    #: ``fifo``, ``fair`` or ``stateaware``; leaves only.
     sort_policy: str = "fifo"
     #: ``application.sort.priority``: False means that priorities do not order this queue's children or applications (PR-20).
     sort_by_priority: bool = True
@@ -42,13 +42,13 @@ class QueueProperties(Struct, frozen=True):
     priority_fence: bool = False
     #: ``priority.offset``, int32.
     priority_offset: int = 0
-    #: ``default``, ``fence`` (victims are looked for inside only) or ``disabled`` (nothing in here is a victim).
+    #: ``default``, ``fence`` (asks inside find victims inside only) or ``disabled`` (nothing inside is a victim).
     preemption_policy: str = "default"
-    #: How long an ask waits before it may preempt; of use on leaves only.
+    #: How long an ask waits before it may preempt; leaves only.
     preemption_delay_ns: int = 30_000_000_000
     #: How long a lowered ``max`` waits before it is enforced; 0 is "never".
     quota_preemption_delay_ns: int = 0
-    #: After so many asks that fit nowhere an application is left alone for a while; 0 is "never". Of use on leaves only.
+    #: After so many asks that fit nowhere an application is put into back-off; 0 is "never". Leaves only.
     backoff_count: int = 0
     backoff_delay_ns: int = 30_000_000_000
 
@@ -81,7 +81,7 @@ class QueueConfig(Struct, frozen=True):
     admin_acl: AccessList = AccessList()
     #: In the order of the text.
     limits: tuple[Limit, ...] = ()
-    #: For dynamic leaves below: the own template or that of the nearest ancestor that has one (QU-15).
+    #: For dynamic leaves below: the queue's own template, or that of the nearest ancestor that has one (QU-15).
     child_template: ChildTemplate | None = None
     #: In the order of the text.
     children: tuple[QueueConfig, ...] = ()
@@ -93,7 +93,7 @@ class NameFilter(Struct, frozen=True):
     """The users or the groups of a placement filter (PL-13 to PL-15).
 
     Attributes:
-        listed: whether the text lists anything at all; with all entries dropped as illegal this stays True.
+        listed: whether the text lists any entries, also if all of them were dropped as illegal.
         names: literal names.
         expression: a regular expression that is searched for in the name; "" is none.
     """
@@ -104,7 +104,7 @@ class NameFilter(Struct, frozen=True):
 
 
 class PlacementFilter(Struct, frozen=True):
-    """For whom a placement rule runs (PL-10 to PL-15)."""
+    """The users and groups for which a placement rule is tried (PL-10 to PL-15)."""
 
     allow: bool = True
     users: NameFilter = NameFilter()
@@ -148,7 +148,7 @@ class PartitionConfig(Struct, frozen=True):
     #: Without rules an application must name an existing leaf (PL-2).
     placement_rules: tuple[PlacementRule, ...] = ()
     preemption: PreemptionSettings = PreemptionSettings()
-    #: Who knows the groups of a user that comes without: "" (a group of the same name) or ``os`` (QU-93).
+    #: Which groups a user has that is submitted without: "" (one group of the same name) or ``os`` (QU-93).
     user_group_resolver: str = ""
 
 

@@ -1,6 +1,6 @@
 """Queue properties: what a queue inherits and what its property map means (CF-35, CF-72).
 
-A bad value never refuses a configuration: it counts as the default (``wire.queueproperties`` warns of it).
+A bad value does not make a configuration invalid: the default is used, and reading the queue file warns.
 """
 
 from ykactor.core.config.model import QueueProperties
@@ -17,10 +17,10 @@ QUOTA_PREEMPTION_DELAY = "quota.preemption.delay"
 BACKOFF = "application.unschedasks.backoff"
 BACKOFF_DELAY = "application.unschedasks.backoff.delay"
 
-#: Property -> its default in words; the values are durations above 0.
+#: Properties whose values are durations above 0, with their defaults in words.
 DURATIONS = {PREEMPTION_DELAY: "30s", QUOTA_PREEMPTION_DELAY: "never", BACKOFF_DELAY: "30s"}
 
-#: Property -> legal values in lower case; the first is the default, empty counts as the default too (CF-32).
+#: Properties with fixed legal values, in lower case; the first is the default, and so is an empty value (CF-32).
 CHOICES = {
     SORT_POLICY: ("fifo", "fair", "stateaware"),
     SORT_PRIORITY: ("enabled", "disabled"),
@@ -42,7 +42,7 @@ def inherit(parent: dict[str, str], own: dict[str, str]) -> dict[str, str]:
 
 
 def interpret(properties: dict[str, str]) -> QueueProperties:
-    """What an inherited map means; a bad value means the default (CF-38)."""
+    """The settings that a property map (after inheritance) means; a bad value means the default (CF-38)."""
     return QueueProperties(
         sort_policy=choice(properties, SORT_POLICY),
         sort_by_priority=choice(properties, SORT_PRIORITY) == "enabled",
@@ -57,12 +57,12 @@ def interpret(properties: dict[str, str]) -> QueueProperties:
 
 
 def _duration_ns(properties: dict[str, str], name: str) -> int | None:
-    """The value of a duration; None for what is not above 0."""
+    """The value of a duration property in ns; None if it is absent, malformed or not above 0."""
     value = parse_duration(properties.get(name, ""))
     return value if value is not None and value > 0 else None
 
 
 def choice(properties: dict[str, str], name: str) -> str:
-    """The value of a property with fixed legal values."""
+    """The value of a property with fixed legal values; the default for any other value."""
     value = properties.get(name, "").lower()
     return value if value in CHOICES[name] else CHOICES[name][0]

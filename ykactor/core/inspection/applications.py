@@ -1,4 +1,4 @@
-"""The scheduler's applications and their pending asks are those of the leaves."""
+"""Invariants of applications: the scheduler's applications and pending asks agree with those of the leaves."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ _FAILING = ApplicationState.FAILING
 
 
 def applications(registry: Registry, state: SchedulerState) -> Iterator[str]:
-    """Every live application waits in the index with exactly its asks; those with a pair of ask and placeholder are known."""
-    pairs = {it for it in state.applications.values() if it.gang is not None and it.gang.has_pair() and it.state is not _FAILING}
-    known = {it for applications in state.pairs.by_leaf.values() for it in applications} | state.pairs.aside.keys()
+    """The index has every live application with exactly its asks, and knows where placeholders can be replaced."""
+    live = [application for application in state.applications.values() if application.state is not _FAILING]
+    pairs = {application for application in live if application.gang is not None and application.gang.has_pair()}
+    known = {application for found in state.pairs.by_leaf.values() for application in found} | state.pairs.aside.keys()
     yield from differs("application index", "where placeholders can be replaced", known, pairs)
-    for account in state.tree.nodes.values():
-        keeping = sorted(it.application_id for it in state.applications.values() if it.holds_slot and account in it.leaf.path_up)
-        yield from differs(f"account {account.path}", "who keeps a slot", sorted(account.accepted), keeping)
+    for queue in state.tree.nodes.values():
+        holders = [application for application in state.applications.values() if application.holds_slot]
+        keeping = sorted(holder.application_id for holder in holders if queue in holder.leaf.path_up)
+        yield from differs(f"account {queue.path}", "who keeps a slot", sorted(queue.accepted), keeping)
     expected = sorted(registry.applications)
     yield from differs("application index", "the set of applications", sorted(state.applications), expected)
     for leaf in leaves_of(registry):
@@ -35,16 +37,16 @@ def applications(registry: Registry, state: SchedulerState) -> Iterator[str]:
             if application_id in state.applications:
                 waiting = state.applications[application_id]
                 yield from differs(f"waiting application {application_id}", "the queue", waiting.leaf.path, leaf.path)
-                fought_for = {key for owner, key in state.preemptions.by_ask if owner == application_id}
-                yield from _application(application, waiting, fought_for)
+                preempting = {key for owner, key in state.preemptions.by_ask if owner == application_id}
+                yield from _application(application, waiting, preempting)
 
 
 def _key(ask: Ask) -> AllocationKey:
     return ask.spec.allocation_key
 
 
-def _application(application: Application, waiting: PendingApplication, fought_for: set[AllocationKey]) -> Iterator[str]:
-    """``fought_for``: its asks that others go for."""
+def _application(application: Application, waiting: PendingApplication, preempting: set[AllocationKey]) -> Iterator[str]:
+    """``preempting``: the asks of the application that have an attempt to preempt."""
     where = f"waiting application {application.application_id}"
     yield from differs(where, "the state", waiting.state, application.state)
     yield from differs(where, "the submission time", waiting.submission_ns, application.submission_ns)
@@ -64,8 +66,8 @@ def _application(application: Application, waiting: PendingApplication, fought_f
         if [shape_of(ask.spec) for ask in asks] != [shape] * len(asks):
             yield f"{where}: asks of several shapes wait in one ask_class, expected {shape}"
         if queue.notified is not None:
-            told = sorted(key for some in queue.notified.asks for key in some)
-            yield from differs(f"{where}, asks of shape {shape}", "who was told something", told, sorted(map(_key, asks)))
+            notified = sorted(key for keys in queue.notified.asks for key in keys)
+            yield from differs(f"{where}, asks of shape {shape}", "who was told something", notified, sorted(map(_key, asks)))
         keys: list[object] = [order_of(ask) for ask in asks]
         if asks != sorted(asks, key=order_of) or queue.sort_key not in keys:
             yield f"{where}: the asks of shape {shape} are not in order"
@@ -75,7 +77,7 @@ def _application(application: Application, waiting: PendingApplication, fought_f
                 yield f"{where}: ask {key} in ask_class is not the ask that waits"
     held = waiting.gang.held.items() if waiting.gang is not None else []
     aside = [key for key in waiting.reserving if waiting.asks[key][1] is None]
-    settled = [key for key, ask in waiting.reserving.items() if not may_still_preempt(ask) or key in fought_for]
+    settled = [key for key, ask in waiting.reserving.items() if not may_still_preempt(ask) or key in preempting]
     yield from differs(where, "the asks with a node that stand in no ask_class", sorted(aside), sorted(settled))
     somewhere = queued + len(held) + len(aside)
     yield from differs(where, "the number of asks that wait somewhere", somewhere, len(application.asks))
@@ -85,7 +87,7 @@ def _application(application: Application, waiting: PendingApplication, fought_f
 
 
 def _gang(where: str, application: Application, waiting: PendingApplication) -> Iterator[str]:
-    """Real asks of open groups wait for placeholders, in order; the placeholders to replace are those that nobody has ended."""
+    """Real asks of open task groups wait for placeholders, in order; running placeholders are available for replacement."""
     running = application.allocations
     placeholders = {key: ask for key, (ask, _) in running.items() if ask.spec.placeholder}
     reserved = total_of(ask.spec.resource for ask in placeholders.values())
@@ -97,16 +99,16 @@ def _gang(where: str, application: Application, waiting: PendingApplication) -> 
         if placeholders:
             yield f"{where}: has placeholders and no task groups"
         return
-    open_groups = {it for it in application.gang.groups if application.gang.is_open(it)}
+    open_groups = {group for group in application.gang.groups if application.gang.is_open(group)}
     yield from differs(where, "the open groups", gang.open_groups, open_groups)
     asks = application.asks.values()
     held = [ask for ask in asks if ask.spec.task_group_name in gang.open_groups and not ask.spec.placeholder]
     yield from differs(where, "who waits for placeholders", gang.held.items(), sorted(held, key=order_of))
-    free = {holder.spec.allocation_key for holders in gang.free.values() for holder, _ in holders.items()}
-    yield from differs(where, "the placeholders to replace", free, placeholders.keys() - application.gang.released)
-    yield from differs(where, "what was secured", pruned(gang.secured), pruned(application.gang.secured))
+    replaceable = {placeholder.spec.allocation_key for some in gang.replaceable.values() for placeholder, _ in some.items()}
+    yield from differs(where, "the placeholders to replace", replaceable, placeholders.keys() - application.gang.released)
+    yield from differs(where, "what was secured", pruned(gang.allocated_ever), pruned(application.gang.allocated_ever))
 
 
 def _priority(application: Application) -> Priority:
-    """PR-3."""
+    """The highest priority of the application's asks; None without asks (PR-3)."""
     return max((ask.spec.priority for ask in application.asks.values()), default=None)

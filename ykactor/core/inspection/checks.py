@@ -1,4 +1,4 @@
-"""What every check of invariants is made of."""
+"""Helpers of all invariant checks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ykactor.core.values.resources import Resource, add_to, pruned
 
 
 def differs(where: str, what: str, found: object, expected: object) -> Iterator[str]:
-    """A sentence if ``found`` is not what was expected."""
+    """One violation, as a sentence, if ``found`` is not ``expected``; else nothing."""
     if found != expected:
         yield f"{where}: {what} is {found}, expected {expected}"
 
@@ -24,5 +24,5 @@ def total_of(resources: Iterable[Resource]) -> Resource:
 
 
 def leaves_of(registry: Registry) -> list[LeafCore]:
-    """All leaves."""
+    """All leaf queues of the partition."""
     return [queue for queue in registry.queues.values() if isinstance(queue, LeafCore)]

@@ -1,7 +1,7 @@
-"""What must hold between two cycles: the owners agree with each other, and the scheduler's ledger and orders with them.
+"""The invariants between two cycles: the owners agree with each other, and the scheduler's state agrees with the owners.
 
-Everything derived is reckoned anew from the truth (leaves and nodes) and compared. Who calls it: tests, after every
-step; nothing here is cheap, and nothing here decides.
+All derived values are computed again from the owners (leaves and nodes) and compared. Called by tests after every step: the
+checks are expensive, and they change nothing.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from ykactor.core.turn.scheduler import SchedulerCore
 
 
 def violations(partition: PartitionCore, scheduler: SchedulerCore, *, strict_max: bool = False) -> list[str]:
-    """What does not hold, one sentence each: the object, what was found, what was expected. Empty when all is well.
+    """All violated invariants (SC-131), one sentence each: the object, what was found, what was expected.
 
     Args:
         partition, scheduler: of one partition, between two cycles and with every fact observed.
-        strict_max: also demand that no queue uses more than its ``max``. The planner never leads above it, but recovered
-            allocations, resizes and lowered limits may (QU-41), so only a history without these can promise it.
-    Cost:   O(all asks, allocations and nodes).
-    Source: SC-131.
+        strict_max: also check that no queue uses more than its ``max``. The planner never exceeds it, but recovered
+            allocations, resizes and lowered limits may (QU-41), so this holds only for a history without these.
+
+    Cost: O(all asks, allocations and nodes).
     """
     registry, state = partition.registry, scheduler.state
     return [

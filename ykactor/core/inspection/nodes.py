@@ -1,4 +1,4 @@
-"""The scheduler's nodes and reservations are what the owners of nodes have, in the right order."""
+"""Invariants of nodes and reservations: the node index agrees with the nodes, in the right order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ykactor.core.values.resources import pruned
 
 
 def node_index(registry: Registry, index: NodeIndex) -> Iterator[str]:
-    """The index is the nodes as they are, in the order of PR-62."""
+    """The index agrees with the nodes and is sorted as in PR-62."""
     yield from differs("node index", "the set of nodes", sorted(index.nodes), sorted(registry.nodes))
     policy = registry.config.node_sort_policy
     expected = []
@@ -38,7 +38,7 @@ def node_index(registry: Registry, index: NodeIndex) -> Iterator[str]:
 
 
 def _score(core: NodeCore, policy: NodeSortPolicy) -> float:
-    """PR-60 to PR-64."""
+    """The node's score (PR-60 to PR-64)."""
     used = weights = 0.0
     for name in sorted(core.capacity):
         weight = policy.resource_weights.get(name, 0.0)
@@ -50,10 +50,12 @@ def _score(core: NodeCore, policy: NodeSortPolicy) -> float:
 
 
 def reservations(state: SchedulerState) -> Iterator[str]:
-    """Reserved asks wait, their nodes are large enough, and only asks that require a node share it (SC-149)."""
+    """Asks with a reservation are pending, their nodes are large enough, and only asks that require a node share it (SC-149)."""
     reservations = list(state.reservations.by_ask.values())
-    kept = {(it.application_id, key): ask for it in state.applications.values() for key, ask in it.reserving.items()}
-    yield from differs("reservations", "the asks", {ask_id(it.ask): it.ask for it in reservations}, kept)
+    applications = state.applications.values()
+    reserving = {(waiting.application_id, key): ask for waiting in applications for key, ask in waiting.reserving.items()}
+    asks = {ask_id(reservation.ask): reservation.ask for reservation in reservations}
+    yield from differs("reservations", "the asks", asks, reserving)
     by_node: dict[NodeID, list[Reservation]] = {}
     for reservation in reservations:
         by_node.setdefault(reservation.node.node_id, []).append(reservation)
@@ -61,7 +63,7 @@ def reservations(state: SchedulerState) -> Iterator[str]:
         where = f"reservation of {ask_id(reservation.ask)}"
         if state.nodes.nodes.get(node.node_id) is not node or not node.could_fit(needs, ()):
             yield f"{where}: on node {node.node_id}, which is gone or too small"
-        keeps_node = reservation.is_pinned() or may_still_preempt(reservation.ask)  # also on a node that is drained (SC-61)
+        keeps_node = reservation.is_pinned() or may_still_preempt(reservation.ask)  # even on a drained node (SC-61)
         if not (keeps_node or node.schedulable):
             yield f"{where}: on node {node.node_id}, which is not schedulable"
         yield from differs(where, "the shape", reservation.shape, shape_of(reservation.ask.spec))
@@ -69,10 +71,10 @@ def reservations(state: SchedulerState) -> Iterator[str]:
         there = by_node.get(node_id, [])
         yield from differs(f"indexed node {node_id}", "reserved", node.reserved, bool(there))
         yield from differs(f"indexed node {node_id}", "the reservations", state.reservations.on(node_id), there)
-        if len(there) > 1 and not all(it.is_pinned() for it in there):
+        if len(there) > 1 and not all(reservation.is_pinned() for reservation in there):
             yield f"indexed node {node_id}: is kept for several asks, expected one"
 
 
 def may_still_preempt(ask: Ask) -> bool:
-    """Whether an ask goes on trying to preempt although a node is kept for it, if it is not already doing so (PE-70)."""
+    """Whether an ask with a reservation may still preempt, if it has no attempt yet (PE-70)."""
     return ask.spec.allow_preempt_other and shape_of(ask.spec)[1] is None

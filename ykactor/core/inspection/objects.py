@@ -1,4 +1,4 @@
-"""The owners among themselves: queues, applications and nodes agree with each other."""
+"""Invariants of the owners: queues, applications and nodes agree with each other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ykactor.core.values.resources import pruned
 
 
 def membership(registry: Registry) -> Iterator[str]:
-    """Every application is in one leaf, the one that the registry names; every parent knows its children."""
+    """Every application is in exactly one leaf, the one that the registry names; every parent knows its children."""
     found: dict[ApplicationID, QueuePath] = {}
     for leaf in leaves_of(registry):
         for application_id in leaf.applications:
@@ -28,7 +28,7 @@ def membership(registry: Registry) -> Iterator[str]:
 
 
 def allocations(registry: Registry) -> Iterator[str]:
-    """Nothing runs twice, nothing runs that its application does not know, and nothing waits that runs."""
+    """No allocation is on two nodes or unknown to its application, and no ask is both pending and running."""
     places: dict[AskID, NodeID] = {}
     foreign: dict[str, NodeID] = {}
     for node_id, node in registry.nodes.items():
@@ -48,7 +48,7 @@ def allocations(registry: Registry) -> Iterator[str]:
                 on_node = registry.nodes[node_id].allocations.get(ask_id(ask)) if node_id in registry.nodes else None
                 if places.pop(ask_id(ask), None) != node_id or on_node is not ask:
                     yield f"allocation {ask.spec.allocation_key} of {application.application_id}: not on its node {node_id}"
-            for placeholder, (real, node_id) in application.gang.replacing.items():  # SC-131: it has its place on another node
+            for placeholder, (real, node_id) in application.gang.replacing.items():  # SC-131: the real ask is on another node
                 if node_id != application.allocations[placeholder][1] and places.pop(ask_id(real), None) != node_id:
                     yield f"ask {real.spec.allocation_key} of {application.application_id}: has no place on node {node_id}"
     for (application_id, key), node_id in places.items():

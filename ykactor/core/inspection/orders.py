@@ -1,4 +1,4 @@
-"""The orders of queues, applications and asks are those that the rules give."""
+"""Invariants of order: queues, applications and classes are sorted as the rules say."""
 
 from __future__ import annotations
 
@@ -19,55 +19,56 @@ _BEGINNING = frozenset({ApplicationState.ACCEPTED, ApplicationState.STARTING})
 
 
 def orders(registry: Registry, state: SchedulerState) -> Iterator[str]:
-    """Children and applications have the places that their keys give them; whoever has nothing pending has none (PR-29)."""
-    for path, account in state.tree.nodes.items():
-        if account.parent is not None:
-            rank, place = sort_rank(account.priority), account.place
-            key = (rank, account.share) if account.parent.config.properties.sort_by_priority else (account.share,)
-            yield from differs(f"account {path}", "the place", place.group_key, None if account.priority is None else key)
-            if account.priority is not None:
-                yield from differs(f"account {path}", "the pending resource of its place", dict(place.vector), account.pending)
+    """Children and applications are sorted by their keys; those with nothing pending are not in the order (PR-29)."""
+    for path, queue in state.tree.nodes.items():
+        if queue.parent is not None:
+            rank, place = sort_rank(queue.priority), queue.place
+            key = (rank, queue.share) if queue.parent.config.properties.sort_by_priority else (queue.share,)
+            yield from differs(f"account {path}", "the place", place.group_key, None if queue.priority is None else key)
+            if queue.priority is not None:
+                yield from differs(f"account {path}", "the pending resource of its place", dict(place.vector), queue.pending)
         leaf = registry.queues.get(path)
         if isinstance(leaf, LeafCore):
             there = [name for name in leaf.applications if name in state.applications]
-            yield from _leaf_order(account, [state.applications[name] for name in there])
+            yield from _leaf_order(queue, [state.applications[name] for name in there])
 
 
 def watched_classes(state: SchedulerState) -> Iterator[str]:
-    """Classes that are looked at again for remarks are classes of their leaves, or empty and about to be forgotten."""
+    """Classes watched for pending reasons are current classes of their leaves, or empty and about to be forgotten."""
     for ask_class, leaf in state.pending_reasons.watched():
         is_current = leaf.applications.classes.get(ask_class.key) is ask_class and state.tree.nodes.get(leaf.path) is leaf
         if ask_class and not is_current:
             yield f"account {leaf.path}: ask_class {ask_class.key} is watched, expected none that is over"
 
 
-def _leaf_order(account: QueueNode, applications: list[PendingApplication]) -> Iterator[str]:
-    order = account.applications
+def _leaf_order(leaf: QueueNode, applications: list[PendingApplication]) -> Iterator[str]:
+    order = leaf.applications
     keys = {application: order.sort_key(application) for application in applications}
-    if account.config.properties.sort_policy == "stateaware":  # one application at most of those that begin (PR-75)
+    if leaf.config.properties.sort_policy == "stateaware":  # at most one application that starts (PR-75)
         starting = any(application.state is ApplicationState.STARTING for application in applications)
         beginner = ApplicationState.STARTING if starting else ApplicationState.ACCEPTED
-        candidates = [(key, it) for it, key in keys.items() if key is not None and it.state is beginner]
+        placed = [(key, application) for application, key in keys.items() if key is not None]
+        candidates = [(key, application) for key, application in placed if application.state is beginner]
         chosen = min(candidates, default=(None, None), key=lambda candidate: candidate[0])[1]
         for application in applications:
             if application.state in _BEGINNING and application is not chosen:
                 keys[application] = None
-    standing: dict[ClassKey, set[ApplicationID]] = {}
+    expected_in: dict[ClassKey, set[ApplicationID]] = {}
     for application, key in keys.items():
         where = f"waiting application {application.application_id}"
         yield from differs(where, "the place", application.sort_key, key)
         for shape, queue in application.queues.items():
             class_key = order.class_key(application, queue, application.slots_needed())
-            stands = key is not None and not application.backoff_ns
-            expected = order.classes.get(class_key) if stands else None
+            is_member = key is not None and not application.backoff_ns
+            expected = order.classes.get(class_key) if is_member else None
             yield from differs(where, f"its class for {shape}", queue.ask_class, expected)
-            if stands:
-                standing.setdefault(class_key, set()).add(application.application_id)
-    yield from differs(f"account {account.path}", "the set of classes", set(order.classes), set(standing))
+            if is_member:
+                expected_in.setdefault(class_key, set()).add(application.application_id)
+    yield from differs(f"account {leaf.path}", "the set of classes", set(order.classes), set(expected_in))
     for class_key, ask_class in order.classes.items():
         places = ask_class.places()
         members = {application.application_id for application in places}
-        yield from differs(f"account {account.path}", f"who stands in ask_class {class_key}", members, standing.get(class_key))
+        yield from differs(f"account {leaf.path}", f"who stands in ask_class {class_key}", members, expected_in.get(class_key))
         for application, place in places.items():
             if application.sort_key is not None and place > application.sort_key:
                 yield f"waiting application {application.application_id}: stands at {place}, expected {application.sort_key}"

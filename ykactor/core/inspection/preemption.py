@@ -1,4 +1,4 @@
-"""Attempts to preempt, their victims, and queues above their quota, against what runs."""
+"""Invariants of preemption: attempts, victims and quota clocks agree with the applications."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ykactor.core.values.resources import Resource, add_to, pruned
 
 
 def preemptions(registry: Registry, state: SchedulerState) -> Iterator[str]:
-    """Victims run and were told to go; whoever they go for waits and has a node; queues count the sum (PE-93)."""
-    books, applications = state.preemptions, state.applications
-    preempting: dict[QueueUsage, Resource] = {account: {} for account in state.tree.nodes.values()}
-    claims: dict[QueueUsage, Resource] = {account: {} for account in preempting}
-    for (application_id, key), (size, _) in books.victims.items():
+    """Victims run and are being released; asks with an attempt are pending and have a node; queues count the sums (PE-93)."""
+    attempts, applications = state.preemptions, state.applications
+    preempting: dict[QueueUsage, Resource] = {queue: {} for queue in state.tree.nodes.values()}
+    claims: dict[QueueUsage, Resource] = {queue: {} for queue in preempting}
+    for (application_id, key), (size, _) in attempts.victims.items():
         where = f"victim {key} of {application_id}"
         leaf = applications[application_id].leaf
         truth = registry.leaf(leaf.path).applications[application_id]
@@ -28,37 +28,37 @@ def preemptions(registry: Registry, state: SchedulerState) -> Iterator[str]:
             yield from differs(where, "the size", size, truth.allocations[key][0].spec.resource)
         for queue in leaf.path_up:
             add_to(preempting[queue], size)
-    for identity, attempt in books.by_ask.items():
+    for identity, attempt in attempts.by_ask.items():
         where = f"attempt of {identity}"
         application = applications[identity[0]]
         leaf = application.leaf
         yield from differs(where, "the application", attempt.application, application)
         yield from differs(where, "the ask", application.reserving.get(identity[1]), attempt.ask)
-        yield from differs(where, "whether it is won", attempt.won_ns is not None, not attempt.waits_for)
+        yield from differs(where, "whether it is won", attempt.room_made_ns is not None, not attempt.waits_for)
         for victim in attempt.waits_for:
-            if victim not in books.victims or books.victims[victim][1] != identity:
+            if victim not in attempts.victims or attempts.victims[victim][1] != identity:
                 yield f"{where}: waits for {victim}, which has gone or goes for somebody else"
         pinned = shape_of(attempt.ask.spec)[1] is not None
         claim = {} if pinned else {name: amount for name, amount in attempt.ask.spec.resource.items() if amount > 0}
         yield from differs(where, "the claim", attempt.claim, claim)
         for queue in leaf.path_up:
             add_to(claims[queue], claim)
-    for account in preempting:
-        where = f"account {account.path}"
-        yield from differs(where, "preempting", pruned(account.preempting), pruned(preempting[account]))
-        yield from differs(where, "claims", pruned(account.claims), pruned(claims[account]))
-        for name, amount in account.preempting.items():
-            if amount > account.allocated.get(name, 0):
+    for queue in preempting:
+        where = f"account {queue.path}"
+        yield from differs(where, "preempting", pruned(queue.preempting), pruned(preempting[queue]))
+        yield from differs(where, "claims", pruned(queue.claims), pruned(claims[queue]))
+        for name, amount in queue.preempting.items():
+            if amount > queue.allocated.get(name, 0):
                 yield f"{where}: is preempting {amount} {name}, more than it uses"
     waits = {(name, key) for name, application in applications.items() for key in application.asks}
-    for identity in books.attempts.keys() - waits:
+    for identity in attempts.last_attempts.keys() - waits:
         yield f"attempt of {identity}: it does not wait"
-    for giver, taker, name in books.cycle_guard.circles():
-        yield f"preemption: {giver} and {taker} have taken {name} from each other, expected one direction"
+    for victim_leaf, preemptor_leaf, name in attempts.cycle_guard.cycles():
+        yield f"preemption: {victim_leaf} and {preemptor_leaf} have taken {name} from each other, expected one direction"
 
 
 def quota_clocks(state: SchedulerState) -> Iterator[str]:
-    """Only queues of the configuration with a max and a delay have to give back (CF-81)."""
-    for account in state.clocks.starts:
-        if state.tree.nodes.get(account.path) is not account or not gives_back(account.config):
-            yield f"account {account.path}: has to give back, expected none that is gone, dynamic, or without max or delay"
+    """Only configured queues with a max and a delay have a start of quota preemption (CF-81)."""
+    for queue in state.clocks.starts:
+        if state.tree.nodes.get(queue.path) is not queue or not gives_back(queue.config):
+            yield f"account {queue.path}: has to give back, expected none that is gone, dynamic, or without max or delay"

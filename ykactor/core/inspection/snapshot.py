@@ -1,4 +1,4 @@
-"""A partition's state as plain data: the final state of a simulation, the feed's ``Snapshot``, and what people look at.
+"""A partition's state as plain data, for the final state of a simulation and for the feed's ``Snapshot``.
 
 Read between two cycles only. Quantities are base units; zero quantities are left out.
 """
@@ -24,7 +24,7 @@ from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import QueuePath
 from ykactor.core.values.resources import Resource, min_union, pruned, saturated
 
-#: Examples of waiting asks that a snapshot names for each reason and application.
+#: Pending asks that a snapshot names for each reason and application.
 _EXAMPLES_MAX = 3
 
 
@@ -35,10 +35,10 @@ def _shown(resource: Resource) -> Resource:
 def final_state(partition: PartitionCore, state: SchedulerState) -> dict[str, Any]:
     """``queues``, ``applications`` and ``nodes`` in the format of the simulator's ``--final``.
 
-    ``priority`` is what the parent sees, the lowest int32 when nothing is pending. Ended applications are listed, removed ones
-    are not.
+    ``priority`` is the queue's priority as its parent sees it; the lowest int32 when nothing is pending. Ended applications are
+    listed, removed ones are not.
     """
-    queues = {path: _queue_state(partition, account) for path, account in state.tree.nodes.items()}
+    queues = {path: _queue_state(partition, queue) for path, queue in state.tree.nodes.items()}
     applications = {
         ended.application_id: {"state": ended.state.value, "queueName": ended.queue}
         for ended in [*partition.timers.rejected.values(), *partition.timers.ended.values()]
@@ -57,43 +57,43 @@ def final_state(partition: PartitionCore, state: SchedulerState) -> dict[str, An
     return {"queues": queues, "applications": dict(sorted(applications.items())), "nodes": nodes}
 
 
-def _queue_state(partition: PartitionCore, account: QueueNode) -> dict[str, Any]:
+def _queue_state(partition: PartitionCore, queue: QueueNode) -> dict[str, Any]:
     return {
-        "allocated": _shown(account.allocated),
-        "pending": _shown(account.pending),
-        "priority": PRIORITY_MIN if account.priority is None else account.priority,
-        "state": partition.registry.queues[account.path].state.value,
+        "allocated": _shown(queue.allocated),
+        "pending": _shown(queue.pending),
+        "priority": PRIORITY_MIN if queue.priority is None else queue.priority,
+        "state": partition.registry.queues[queue.path].state.value,
     }
 
 
 def partition_state(partition: PartitionCore, state: SchedulerState) -> dict[str, Any]:
-    """All of ``final_state`` and what a follower wants to know beside it: limits, shares, capacities, and why asks wait."""
+    """``final_state`` with limits, headroom, shares, capacities, reservations, and why asks are pending."""
     shown = final_state(partition, state)
     headrooms: dict[QueuePath, Resource | None] = {}
     guarantees: dict[QueuePath, Resource | None] = {}
-    for path, account in state.tree.nodes.items():  # parents before children
-        config, parent = account.config, account.parent
-        headrooms[path] = min_union(left_of(account.max, account.allocated), headrooms[parent.path] if parent else None)
+    for path, queue in state.tree.nodes.items():  # parents before children
+        config, parent = queue.config, queue.parent
+        headrooms[path] = min_union(left_of(queue.max, queue.allocated), headrooms[parent.path] if parent else None)
         guarantees[path] = min_union(config.guaranteed, guarantees[parent.path] if parent else None)
         shown["queues"][path] |= {
             "isManaged": config.managed,
-            "max": None if account.max is None else saturated(account.max),
+            "max": None if queue.max is None else saturated(queue.max),
             "headroom": None if headrooms[path] is None else saturated(headrooms[path] or {}),
             "guaranteed": config.guaranteed,
             "actualGuaranteed": guarantees[path],
-            "share": account.share,
+            "share": queue.share,
             "maxApplications": config.max_applications,
-            "runningApplications": len(account.running),
-            "isLeaf": account.is_leaf,
+            "runningApplications": len(queue.running),
+            "isLeaf": queue.is_leaf,
         }
     if state.enforces_quotas():
-        for account, start_ns in state.clocks.starts.items():
-            shown["queues"][account.path]["quotaPreemptionStartTime"] = start_ns
+        for queue, start_ns in state.clocks.starts.items():
+            shown["queues"][queue.path]["quotaPreemptionStartTime"] = start_ns
     for node_id, node in partition.registry.nodes.items():
         shown["nodes"][node_id] |= {
             "capacity": node.capacity,
             "available": saturated(node.available),
-            "reservations": [it.ask.spec.allocation_key for it in state.reservations.on(node_id)],
+            "reservations": [reservation.ask.spec.allocation_key for reservation in state.reservations.on(node_id)],
         }
     for waiting in state.applications.values():
         shown["applications"][waiting.application_id]["pending"] = _pending(state, waiting)
@@ -103,7 +103,7 @@ def partition_state(partition: PartitionCore, state: SchedulerState) -> dict[str
 
 
 def _predicates_state(predicates: Predicates) -> dict[str, Any]:
-    """On how many nodes the resource manager has let each class run, or not; ``allocate`` as in SC-120."""
+    """Of each predicate class: on how many nodes it was asked, passed and refused; ``allocate`` as in SC-120."""
     return {
         "isAnswered": predicates.is_answered,
         "classes": [
@@ -114,7 +114,7 @@ def _predicates_state(predicates: Predicates) -> dict[str, Any]:
 
 
 def _preemption_state(state: SchedulerState) -> dict[str, Any]:
-    """What came of preemption so far, and how many asks and victims it is about now."""
+    """The counters of preemption, and the current numbers of attempts and victims."""
     preemptions = state.preemptions
     return {
         "enabled": state.preempts(),
@@ -151,9 +151,10 @@ def _pending(state: SchedulerState, waiting: PendingApplication) -> list[dict[st
         for queue in waiting.queues.values()
         if queue.key[1] != HAS_NODE
     ]
-    held = [_alike(_waits_for(*group), list(asks)) for group, asks in groupby(_held_asks(waiting), _group_of)]
+    held = [_same_reason(_held_reason(*group), list(asks)) for group, asks in groupby(_held_asks(waiting), _group_of)]
     reserved = [
-        _alike(_keeps(state, it), [it.ask]) | _attempts(state, it.ask) for it in _reservations(state, waiting)
+        _same_reason(_reserved_reason(state, reservation), [reservation.ask]) | _attempts(state, reservation.ask)
+        for reservation in _reservations(state, waiting)
     ]
     return pending + held + reserved
 
@@ -163,7 +164,7 @@ def _group_of(ask: Ask) -> tuple[str, str]:
 
 
 def _held_asks(waiting: PendingApplication) -> list[Ask]:
-    """Real asks that wait for placeholders, group by group."""
+    """Real asks that wait for placeholders, sorted by task group."""
     return sorted(waiting.gang.held.items(), key=_group_of) if waiting.gang is not None else []
 
 
@@ -171,27 +172,27 @@ def _reservations(state: SchedulerState, waiting: PendingApplication) -> list[Re
     return [state.reservations.of(ask) for ask in waiting.reserving.values()]
 
 
-def _keeps(state: SchedulerState, reservation: Reservation) -> str:
+def _reserved_reason(state: SchedulerState, reservation: Reservation) -> str:
     attempt = state.preemptions.by_ask.get(ask_id(reservation.ask))
     if attempt is not None:
-        return f"node {reservation.node.node_id} is kept for it; {_progress(attempt)}"
-    tried = state.preemptions.attempt_of(reservation.ask)
-    came_of_it = f"; {tried.why}" if tried is not None and tried.why else ""
-    return f"node {reservation.node.node_id} is kept for it until it has room{came_of_it}"
+        return f"node {reservation.node.node_id} is reserved; {_progress(attempt)}"
+    last = state.preemptions.last_attempt(reservation.ask)
+    failure = f"; {last.why}" if last is not None and last.why else ""
+    return f"node {reservation.node.node_id} is reserved until it has room{failure}"
 
 
 def _progress(attempt: PreemptionAttempt) -> str:
     left = len(attempt.waits_for)
-    gone = f"{attempt.victims_count - left} of {attempt.victims_count} that were told to go for it have gone"
+    gone = f"{attempt.victims_count - left} of {attempt.victims_count} victims have been released"
     if not left:
         return gone
     names = [f"{key} of {application_id}" for application_id, key in islice(attempt.waits_for, _EXAMPLES_MAX)]
     more = f" and {left - len(names)} more" if left > len(names) else ""
-    return f"{gone}, it waits for {', '.join(names)}{more}"
+    return f"{gone}, waiting for {', '.join(names)}{more}"
 
 
 def _is_short(queue: AskQueue) -> bool:
-    """Whether it is room that the asks wait for, not their turn, a running slot or a limit of a user or group (PE-73)."""
+    """Whether the asks wait for resources, not for their turn, a running slot or a limit of a user or group (PE-73)."""
     if queue.ask_class is None or isinstance(queue.ask_class.reason, str):
         return queue.ask_class is not None
     short, name = queue.ask_class.reason
@@ -199,17 +200,17 @@ def _is_short(queue: AskQueue) -> bool:
 
 
 def _attempts(state: SchedulerState, ask: Ask) -> dict[str, Any]:
-    """When an ask that may preempt tried in vain, and the Unix time in nanoseconds of its next attempt if it still waits then."""
+    """Unix times in nanoseconds of the last failed and the next attempt of an ask that may preempt; {} for others."""
     if not (state.preempts() and ask.spec.allow_preempt_other) or shape_of(ask.spec)[1] is not None:
         return {}
     if ask_id(ask) in state.preemptions.by_ask:
         return {}
-    tried, properties = state.preemptions.attempt_of(ask), state.applications[ask.spec.application_id].leaf.config.properties
+    last, properties = state.preemptions.last_attempt(ask), state.applications[ask.spec.application_id].leaf.config.properties
     next_ns = max(ask.since_ns + properties.preemption_delay_ns, state.preemptions.next_attempt_ns(ask))
-    return {"lastAttempt": None if tried is None else tried.at_ns, "nextAttempt": next_ns}
+    return {"lastAttempt": None if last is None else last.at_ns, "nextAttempt": next_ns}
 
 
-def _alike(reason: str, asks: list[Ask]) -> dict[str, Any]:
+def _same_reason(reason: str, asks: list[Ask]) -> dict[str, Any]:
     return {
         "reason": reason,
         "count": len(asks),
@@ -218,14 +219,14 @@ def _alike(reason: str, asks: list[Ask]) -> dict[str, Any]:
     }
 
 
-def _waits_for(group: str, predicate: str) -> str:
+def _held_reason(group: str, predicate: str) -> str:
     where = f" on a node where the resource manager lets class {predicate} run" if predicate else ""
     return f"waits for a placeholder of task group {group}{where}"
 
 
 def waiting_asks(state: SchedulerState) -> list[tuple[str, str, str]]:
-    """(allocation key, queue, reason) of every ask that waits."""
-    lined_up = [
+    """(allocation key, queue, reason) of every pending ask."""
+    in_classes = [
         (str(ask.spec.allocation_key), str(waiting.leaf.path), reason)
         for waiting in state.applications.values()
         for queue in waiting.queues.values()
@@ -234,12 +235,12 @@ def waiting_asks(state: SchedulerState) -> list[tuple[str, str, str]]:
         for ask in queue.items()
     ]
     held = [
-        (ask.spec.allocation_key, waiting.leaf.path, _waits_for(*_group_of(ask)))
+        (ask.spec.allocation_key, waiting.leaf.path, _held_reason(*_group_of(ask)))
         for waiting in state.applications.values()
         for ask in _held_asks(waiting)
     ]
     reserved = [
-        (it.ask.spec.allocation_key, state.leaf_of(it.application).path, _keeps(state, it))
-        for it in state.reservations.by_ask.values()
+        (reservation.ask.spec.allocation_key, state.leaf_of(reservation.application).path, _reserved_reason(state, reservation))
+        for reservation in state.reservations.by_ask.values()
     ]
-    return lined_up + held + reserved
+    return in_classes + held + reserved

@@ -1,4 +1,4 @@
-"""Where something may run: the order of nodes, what the resource manager says about them, and reservations.
+"""Where an ask may run: the order of nodes, answers of the predicate service about them, and reservations.
 
 May import ``queueing``, ``objects`` and what is below. Start reading in ``index.py``.
 """

@@ -1,10 +1,9 @@
-"""Which node first: the scheduler's index of nodes (PR-60 to PR-67).
+"""The scheduler's index of nodes, in the order in which they are tried (PR-60 to PR-67).
 
-``NodeCore`` owns what runs on a node; this index is derived from it and charged by the planner. The nodes stand in
-one list sorted by (score, node id). An ask takes the first node on which it fits. Where that is deep in the list
-(binpacking behind many full nodes, or a shape that fits almost nowhere) a heap of the nodes that fit is made for the
-shape, and brought up to date from the log of changed nodes when it is used again; so a shape that fits nowhere costs
-O(1) until a node changes.
+``NodeCore`` owns what runs on a node; this index is derived from it, and the planner charges placements to it. The nodes are in
+one list sorted by (score, node id). An ask takes the first node on which it fits. Where that is far back in the list (binpacking
+with many full nodes in front, or a shape that fits almost nowhere) a heap of the nodes that fit is built for the shape. When the
+heap is used again it is updated from the log of changed nodes; so a shape that fits nowhere costs O(1) until a node changes.
 """
 
 from __future__ import annotations
@@ -22,26 +21,26 @@ from ykactor.core.values.ids import NodeID
 from ykactor.core.values.resources import Resource
 from ykactor.core.values.selector import Selector, selects
 
-#: Nodes that an ask looks at before a heap is made for its shape.
+#: Nodes that are tried for an ask before a heap is built for its shape.
 SCAN_MAX = 64
-#: Heap entries over all shapes; the heaps that were made first are dropped above it (about 150 bytes an entry).
+#: Entries of all heaps together; above it the oldest heaps are dropped (about 150 bytes an entry).
 ENTRIES_MAX = 1_000_000
-#: Shapes remembered as too large for every node.
+#: The most shapes that are remembered as too large for every node.
 TOO_LARGE_MAX = 10_000
 
-#: Nodes scored anew before other tasks get their turn.
+#: Nodes scored again between two yields to other tasks.
 YIELD_EVERY = 500
 
 
 class IndexedNode:
-    """A node as the planner sees it: with what it has placed but not yet settled.
+    """A node as the planner sees it: charged with placements that are not yet settled.
 
     Attributes:
-        available: base units; a type that is absent counts as 0, a negative one too.
-        reserved: whether the node is kept for asks.
-        offered: whether asks that require no node may come here: it is schedulable and not reserved (SC-40, SC-41).
-        version: drawn from one counter of the index, so that a node which comes back is never taken for its old self.
-        revision: of the ``NodeCore`` that ``available`` was taken from, for ``PlaceBatch``.
+        available: base units; a type that is absent or negative counts as 0.
+        reserved: whether the node is reserved for asks.
+        offered: whether asks that require no node may run here: the node is schedulable and not reserved (SC-40, SC-41).
+        version: from one counter of the index, so that a node that was removed and added again is not mistaken for the old one.
+        revision: that of the ``NodeCore`` when ``available`` was read, for ``PlaceBatch``.
     """
 
     __slots__ = (
@@ -71,7 +70,7 @@ class IndexedNode:
         self.revision = 0
 
     def fits(self, items: tuple[tuple[str, int], ...], selector: Selector) -> bool:
-        """Whether the ask fits into what is available (SC-42), and wants what the node is."""
+        """Whether the ask fits in what is available (SC-42), and its selector matches the node."""
         available = self.available
         for name, quantity in items:
             if quantity > 0 and quantity > available.get(name, 0):
@@ -79,7 +78,7 @@ class IndexedNode:
         return not selector or selects(selector, self.attributes)
 
     def could_fit(self, items: tuple[tuple[str, int], ...], selector: Selector) -> bool:
-        """Whether the ask would fit if nothing else ran here (SC-41)."""
+        """Whether the ask would fit if nothing else ran here (SC-41), and its selector matches the node."""
         capacity = self.capacity
         for name, quantity in items:
             if quantity > 0 and quantity > capacity.get(name, 0):
@@ -94,11 +93,11 @@ class _Heap:
 
     def __init__(self) -> None:
         self.entries: list[tuple[float, NodeID, int, IndexedNode]] = []
-        #: Entries at the start; it is made anew when there are many more.
+        #: The number of entries when the heap was built.
         self.made_with = 0
-        #: How much of the log of changed nodes is worked in, as an absolute position.
+        #: The log of changed nodes is applied up to this absolute position.
         self.log_end = 0
-        #: Of a class about which the resource manager decides: of ``Predicates`` when the heap was made.
+        #: ``Predicates.readmissions`` when the heap was built; only matters for shapes with a predicate class.
         self.readmissions = 0
 
 
@@ -109,28 +108,28 @@ class NodeIndex:
         self.nodes: dict[NodeID, IndexedNode] = {}
         self.predicates = Predicates()
         self._policy = policy
-        #: The nodes on offer by (score, node id).
+        #: The offered nodes by (score, node id).
         self._sorted: list[tuple[float, NodeID, IndexedNode]] = []
         self._heaps: dict[Shape, _Heap] = {}
-        #: Shapes that no node on offer is large enough for, as far as somebody has looked.
+        #: Shapes that are known to be too large for every offered node.
         self._too_large: set[Shape] = set()
         self._log: list[IndexedNode] = []
         #: Absolute position of the log's first entry.
         self._log_start = 0
         self._versions = 0
-        #: Nodes that are kept for asks and have changed since somebody asked.
+        #: Reserved nodes that have changed since ``take_changed``.
         self._changed: dict[NodeID, None] = {}
-        #: Entries of all heaps when they were made, and one for each heap.
+        #: The number of entries of all heaps when they were built, plus one for each heap.
         self._entries = 0
-        #: Nodes looked at since the last plan began: the planner's measure of work.
+        #: Nodes looked at since the last plan began: the unit of the planner's budget.
         self.visited = 0
-        #: One higher whenever a node may take what it could not before: it has reported, is gone, or is offered again.
+        #: Increased whenever a node may accept what it did not before: it has changed, was removed, or is offered again.
         self.openings = 0
 
     # ---- what nodes report
 
     def configure(self, policy: NodeSortPolicy) -> Iterator[None]:
-        """Order all nodes by another policy from now on (CF-78). Yields (see ``Indexes.observe``)."""
+        """Order all nodes by another policy from now on (CF-78). Yields to other tasks."""
         if policy == self._policy:
             return
         self._policy = policy
@@ -141,7 +140,7 @@ class NodeIndex:
                 yield
 
     def sync(self, core: NodeCore) -> None:
-        """Take over the present state of a node, new or known."""
+        """Take over the present state of a new or known node."""
         self.openings += 1
         node = self.nodes.get(core.node_id)
         if node is None:
@@ -160,13 +159,13 @@ class NodeIndex:
         self._put_in(node)
 
     def set_capacity(self, node: IndexedNode, capacity: Resource) -> None:
-        """The node has another size; what is available, and its place, are brought up to date by ``sync``."""
+        """The node has another capacity; ``sync`` updates its available amounts and its position."""
         self._too_large.clear()
         node.capacity = capacity
         self._weigh(node)
 
     def remove(self, node_id: NodeID) -> None:
-        """The node is gone."""
+        """Remove a node."""
         self.openings += 1
         node = self.nodes.pop(node_id)
         if node.offered:
@@ -175,7 +174,7 @@ class NodeIndex:
         self._touch(node)
 
     def set_reserved(self, node: IndexedNode, *, reserved: bool) -> None:
-        """Keep the node for the asks that reserved it, or offer it to everybody again."""
+        """Reserve the node for asks, or offer it to all asks again."""
         if node.offered:
             self._take_out(node)
         node.reserved = reserved
@@ -186,23 +185,23 @@ class NodeIndex:
             self._too_large.clear()
 
     def mark(self, node: IndexedNode) -> None:
-        """Something has changed about a node that is kept for asks."""
+        """A reserved node, or one of its reservations, has changed."""
         self._changed[node.node_id] = None
 
     def take_changed(self) -> list[NodeID]:
-        """The nodes that are kept for asks and have changed since this was last called."""
+        """The reserved nodes that have changed since the last call."""
         changed = list(self._changed)
         self._changed.clear()
         return changed
 
     def in_order(self) -> list[IndexedNode]:
-        """The nodes on offer, best first."""
+        """The offered nodes, best first."""
         return [node for _, _, node in self._sorted]
 
     # ---- what the planner does
 
     def charge(self, node: IndexedNode, resource: Resource) -> None:
-        """An ask is placed on ``node``; its place in the order changes before the next one (PR-66)."""
+        """Charge a placement to ``node``; its position changes before the next ask (PR-66)."""
         available = node.available
         for name, quantity in resource.items():
             available[name] = available.get(name, 0) - quantity
@@ -211,8 +210,8 @@ class NodeIndex:
     def first_fit(self, shape: Shape) -> IndexedNode | None:
         """The first node in order on which a shape that requires none fits (PR-67).
 
-        Nodes that the resource manager refuses are passed over. What it has not said yet of the one that is answered, ask
-        ``predicates.verdict``.
+        Nodes that the predicate service has refused are skipped. The node that is returned may still be without an answer:
+        see ``predicates.verdict``.
         """
         items, _, selector, predicate = shape
         heap = self._heaps.get(shape)
@@ -228,26 +227,26 @@ class NodeIndex:
         return self._first_of_heap(shape, self._make_heap(shape))
 
     def best_to_reserve(self, shape: Shape) -> IndexedNode | None:
-        """The node on offer that lacks least of what the ask wants, of those that are large enough (SC-51). O(nodes).
+        """The offered node that lacks the least of what the ask needs, of those that are large enough (SC-51). O(nodes).
 
-        Those that the resource manager has refused as they are would be kept in vain.
+        Nodes that the predicate service has refused are skipped: a reservation there would be in vain.
         """
         items, _, selector, predicate = shape
         if shape in self._too_large:
             return None
         self.visited += len(self._sorted)
         candidates = [node for node in self.in_order() if node.could_fit(items, selector) and self._admits(predicate, node)]
-        if predicate and not candidates:  # another answer may change that
+        if predicate and not candidates:  # not remembered: an answer may change it
             return None
         if not candidates:
             if len(self._too_large) >= TOO_LARGE_MAX:
                 self._too_large.clear()
             self._too_large.add(shape)
             return None
-        return min(candidates, key=lambda node: _shortfall(items, node.available))  # the first in order of equals
+        return min(candidates, key=lambda node: _shortfall(items, node.available))  # of equals the first in order
 
     def candidates(self, shape: Shape) -> Iterator[IndexedNode]:
-        """All nodes on which the shape fits, in order, whatever the resource manager says of them. O(nodes)."""
+        """All nodes on which the shape fits, in order, also those that the predicate service has refused. O(nodes)."""
         items, required, selector, _ = shape
         pinned = [self.nodes[required]] if required in self.nodes else []
         for node in self.in_order() if required is None else pinned:
@@ -308,7 +307,7 @@ class NodeIndex:
                 heapq.heappush(entries, (node.score, node.node_id, node.version, node))
 
     def _touch(self, node: IndexedNode) -> None:
-        """Draw a new version and log the change. The log is cut to half when a rebuild would be cheaper than its tail."""
+        """Give the node a new version and log the change. The log is halved when applying it costs more than building a heap."""
         self._versions += 1
         node.version = self._versions
         if node.reserved:
@@ -336,7 +335,7 @@ class NodeIndex:
         self._put_in(node)
 
     def _take_out(self, node: IndexedNode) -> None:
-        # a placement mostly moves the first one
+        # most placements move the first node
         place = 0 if self._sorted[0][2] is node else bisect_left(self._sorted, (node.score, node.node_id))
         del self._sorted[place]
 
@@ -355,6 +354,4 @@ class NodeIndex:
 
 def _shortfall(items: tuple[tuple[str, int], ...], available: Resource) -> float:
     """The sum over the ask's types of the part that is missing (SC-51)."""
-    return sum(
-        max(0, quantity - max(0, available.get(name, 0))) / quantity for name, quantity in items if quantity > 0
-    )
+    return sum(max(0, quantity - max(0, available.get(name, 0))) / quantity for name, quantity in items if quantity > 0)

@@ -1,12 +1,12 @@
-"""What the resource manager says about where asks may run (SC-120, SC-154 to SC-156).
+"""Answers of the predicate service on where asks may run (SC-120, SC-154 to SC-156).
 
-An ask names its class in a tag; asks of one class fare alike. The planner asks about a class and nodes when an ask has passed
-all other checks there, goes on with others, and comes back when the answer is here: what it does with an answer does not depend
-on how long that took. An answer holds until there is another one, the node changes or leaves, or the resource manager takes it
-back. What is not answered in time counts as refused, so that a dead predicate service leaves its asks other nodes, and is
-asked about again at growing distances.
+An ask names its predicate class in a tag; the same answers hold for all asks of one class. When an ask has passed all other
+checks on a node, the planner asks about its class and the node, goes on with other asks, and returns when the answer has come;
+what it then decides does not depend on how long the answer took. An answer holds until another one comes, the node changes or is
+removed, or the service withdraws it. A node that is not answered in time counts as refused, so that asks can use other nodes if
+the service is dead; it is asked about again after longer and longer times.
 
-Bounded: ``OPEN_MAX`` questions wait for an answer at a time; of answers the classes that were used last are kept.
+Memory is bounded: ``OPEN_MAX`` questions wait for an answer at a time; answers are kept for the classes that were used last.
 """
 
 from __future__ import annotations
@@ -18,26 +18,27 @@ from collections.abc import Iterable
 from ykactor.core.values.ids import NodeID
 from ykactor.core.values.times import S_NS
 
-#: A class, and whether its asks are to run on the node as it is now (the SI's ``allocate``).
+#: A predicate class, and whether its asks shall run on the node as it is now (the SI's ``allocate``).
 Question = tuple[str, bool]
-#: Nodes asked about at a time for one question.
+#: The most nodes that are open at a time for one question.
 NODES_MAX = 16
-#: Questions about one node each that wait for an answer; also how many classes are remembered.
+#: The most pairs of question and node that wait for an answer; also the most questions that are remembered.
 OPEN_MAX = 4096
-#: Answers remembered, about 100 bytes each without their reasons.
+#: The most answers that are remembered, about 100 bytes each without their reasons.
 KNOWN_MAX = 200_000
-#: Classes looked at, at a time, to find some whose answers can be forgotten.
+#: The most questions searched at a time for answers that can be forgotten.
 LOOKS_MAX = 16
 #: Longer reasons are cut.
 REASON_MAX = 200
-#: How long an answer may take. As long after that the question may be asked again, then after twice as long, doubled so often:
+#: How long an answer may take. After the same time the question may be asked again, then after twice as long, and so on;
+#: the time is doubled so often:
 PATIENCE_NS = 10 * S_NS
 DOUBLINGS_MAX = 6
 NO_ANSWER = f"no answer from the resource manager within {PATIENCE_NS // S_NS} s"
 
 
 class _Silence:
-    """A node about which nothing was said in time: how often, and when it may be asked about again."""
+    """A node that was not answered in time: how often, and when it may be asked about again."""
 
     __slots__ = ("again_ns", "times")
 
@@ -47,17 +48,17 @@ class _Silence:
 
 
 class _Answers:
-    """What is known of one question, by node."""
+    """The answers to one question, by node."""
 
     __slots__ = ("asked", "passed", "refused", "silent")
 
     def __init__(self) -> None:
-        #: Asked about, with the time at which that counts as refused.
+        #: Waiting for an answer, with the time at which the node counts as refused.
         self.asked: dict[NodeID, int] = {}
         self.passed: set[NodeID] = set()
         #: With the reason.
         self.refused: dict[NodeID, str] = {}
-        #: Those of the refused whose reason is ``NO_ANSWER``, even while they are asked about again.
+        #: The nodes that were refused as ``NO_ANSWER``, also while they are asked about again.
         self.silent: dict[NodeID, _Silence] = {}
 
     def __len__(self) -> int:
@@ -65,29 +66,29 @@ class _Answers:
 
 
 class Predicates:
-    """All answers of one partition, and the questions that are open.
+    """All answers of one partition, and its open questions.
 
     Attributes:
-        is_answered: somebody is there who answers, which is assumed until somebody else says so. While nobody is, only what is
-            known to pass does.
-        readmissions: one higher whenever a node that did not pass may do so after all: whoever kept the others has to look anew.
+        is_answered: whether a predicate service is connected, which is assumed at first. While none is, only nodes that are
+            known to pass are used.
+        readmissions: increased whenever a refused node may pass after all; lists of the nodes that pass are then stale.
     """
 
     def __init__(self) -> None:
         self.is_answered = True
         self.readmissions = 0
-        #: The one that was used last is the last.
-        #: One higher whenever something was answered or forgotten.
+        #: Increased whenever something was answered or forgotten.
         self.changes = 0
+        #: The question that was used last is the last.
         self._answers: OrderedDict[Question, _Answers] = OrderedDict()
         self._open_count = self._known_count = 0
-        #: (when, question, node) of open questions and of when to ask again; entries that are no longer so are passed over.
+        #: (when, question, node) of answers that are due and of questions to ask again; stale entries are skipped.
         self._due: list[tuple[int, Question, NodeID]] = []
 
     # ---- what is known
 
     def verdict(self, question: Question, node_id: NodeID) -> bool | None:
-        """Whether asks of the class may run on the node; None is not known yet. Whoever has no class may run anywhere."""
+        """Whether asks of the class may run on the node; None is not known yet. Asks without a class may run anywhere."""
         if not question[0]:
             return True
         answers = self._answers.get(question)
@@ -99,12 +100,12 @@ class Predicates:
         return None if self.is_answered else False
 
     def refusals(self, question: Question) -> dict[NodeID, str]:
-        """The nodes that are refused and why; to be read only."""
+        """The refused nodes with the reasons; read only."""
         answers = self._answers.get(question)
         return {} if answers is None else answers.refused
 
     def counts(self) -> list[tuple[Question, int, int, int]]:
-        """Of each question on how many nodes it is open, passed and refused, in order."""
+        """Each question with the number of nodes for which it is open, passed and refused, in order."""
         return [
             (question, len(answers.asked), len(answers.passed), len(answers.refused))
             for question, answers in sorted(self._answers.items())
@@ -113,25 +114,26 @@ class Predicates:
     # ---- asking
 
     def room(self, question: Question) -> int:
-        """About how many nodes may be asked now."""
+        """The number of nodes that may be asked about now."""
         answers = self._answers.get(question)
         open_count = 0 if answers is None else len(answers.asked)
         return min(NODES_MAX - open_count, OPEN_MAX - self._open_count) if self.is_answered else 0
 
     def is_open(self, question: Question, node_id: NodeID) -> bool:
-        """Whether an answer is awaited."""
+        """Whether the question waits for an answer about the node."""
         answers = self._answers.get(question)
         return answers is not None and node_id in answers.asked
 
     def to_ask_again(self, now_ns: int, question: Question) -> list[NodeID]:
-        """Nodes about which nothing was said in time, for which enough time has passed since."""
+        """Nodes that were not answered in time and may be asked about again."""
         answers = self._answers.get(question)
         if answers is None or not self.is_answered:
             return []
-        return [it for it, silence in answers.silent.items() if silence.again_ns <= now_ns and it not in answers.asked]
+        again = (node_id for node_id, silence in answers.silent.items() if silence.again_ns <= now_ns)
+        return [node_id for node_id in again if node_id not in answers.asked]
 
     def ask(self, now_ns: int, question: Question, nodes: Iterable[NodeID]) -> None:
-        """These nodes, no more than ``room``, are asked about from now on."""
+        """The question was asked about these nodes, at most ``room``."""
         answers = self._use(question)
         for node_id in nodes:
             answers.asked[node_id] = now_ns + PATIENCE_NS
@@ -139,10 +141,10 @@ class Predicates:
             self._known_count += 1
             self._wake_at(now_ns + PATIENCE_NS, question, node_id)
 
-    # ---- being told
+    # ---- answers
 
     def answer(self, question: Question, node_id: NodeID, error: str) -> bool:
-        """The resource manager has answered, asked or not; answers whether that is news."""
+        """The service has answered, asked or not; an empty ``error`` is a pass. Returns whether the answer is new."""
         answers = self._use(question)
         error = error[:REASON_MAX]
         is_news = answers.refused.get(node_id) != error if error else node_id not in answers.passed
@@ -156,18 +158,18 @@ class Predicates:
         return is_news
 
     def forget(self, predicate: str, node_id: NodeID | str) -> None:
-        """Nothing is known any more of this class on this node; each of them may be empty for all. O(classes)."""
+        """Forget the answers about this class on this node; either may be empty, which means all. O(classes)."""
         self.changes += 1
         for question, answers in list(self._answers.items()):
             if predicate and question[0] != predicate:
                 continue
-            for it in [NodeID(node_id)] if node_id else [*answers.asked, *answers.passed, *answers.refused]:
-                self._drop(answers, it)
+            for forgotten in [NodeID(node_id)] if node_id else [*answers.asked, *answers.passed, *answers.refused]:
+                self._drop(answers, forgotten)
             if not answers:
                 del self._answers[question]
 
     def set_answered(self, is_answered: bool) -> None:
-        """Somebody who answers has come, or gone: what was asked will not be answered, and may be asked again."""
+        """A predicate service was connected or lost: open questions will not be answered, and may be asked again."""
         self.is_answered = is_answered
         self.changes += 1
         self.readmissions += 1
@@ -178,13 +180,13 @@ class Predicates:
     # ---- time
 
     def due_ns(self) -> int | None:
-        """When ``expire`` will have something to do; None while nothing is to come."""
+        """When ``expire`` next has something to do; None while nothing is due."""
         while self._due and not self._is_due(*self._due[0]):
             heapq.heappop(self._due)
         return self._due[0][0] if self._due else None
 
     def expire(self, now_ns: int) -> bool:
-        """Count as refused what should have been answered by now; answers whether there is something to ask or to place anew."""
+        """Count as refused what is not answered by now. Returns whether the planner has something to ask or to place again."""
         is_news = False
         while (due_ns := self.due_ns()) is not None and due_ns <= now_ns:
             _, question, node_id = heapq.heappop(self._due)
@@ -214,20 +216,20 @@ class Predicates:
 
     def _wake_at(self, at_ns: int, question: Question, node_id: NodeID) -> None:
         heapq.heappush(self._due, (at_ns, question, node_id))
-        if len(self._due) > 2 * self._known_count + OPEN_MAX:  # most have been answered long ago
-            self._due = sorted(it for it in self._due if self._is_due(*it))
+        if len(self._due) > 2 * self._known_count + OPEN_MAX:  # most of them are stale
+            self._due = sorted(entry for entry in self._due if self._is_due(*entry))
 
     # ---- keeping it small
 
     def _use(self, question: Question) -> _Answers:
-        """The answers of a question, which is the one that was used last from now on."""
+        """The answers to a question, which counts as the one used last from now on."""
         answers = self._answers.pop(question, None) or _Answers()
         self._make_room()
         self._answers[question] = answers
         return answers
 
     def _make_room(self) -> None:
-        """Forget what was used longest ago, as far as there is too much; open questions stay, and count as used just now."""
+        """Forget the answers used longest ago while there are too many; open questions stay, and count as used just now."""
         for _ in range(min(LOOKS_MAX, len(self._answers))):
             if self._known_count < KNOWN_MAX and len(self._answers) < OPEN_MAX:
                 break

@@ -1,6 +1,6 @@
-"""Which node is kept for which ask (SC-149): the one set of reservations of a partition.
+"""Which node is reserved for which ask (SC-149): the one set of reservations of a partition.
 
-A reservation is not usage. It only takes the node out of everybody else's reach: a normal one has its node alone, those of asks
+A reservation is not usage. It only keeps other asks off the node. A normal reservation has its node alone; reservations of asks
 that require the node share it.
 """
 
@@ -14,14 +14,14 @@ from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.values.ids import NodeID
 from ykactor.core.values.times import S_NS
 
-#: How long an ask waits before a node is kept for it (SC-50).
+#: How long an ask waits before it may reserve a node (SC-50).
 RESERVATION_DELAY_NS = 2 * S_NS
-#: How long a node is kept for an ask that has no quota (SC-60).
+#: How long a node stays reserved for an ask that lacks quota (SC-60).
 RESERVATION_MAX_NS = 3600 * S_NS
 
 
 class Reservation(Struct, frozen=True, gc=False):
-    """A node that is kept for an ask since ``made_ns``."""
+    """A node that is reserved for an ask since ``made_ns``."""
 
     ask: Ask
     application: PendingApplication
@@ -34,13 +34,13 @@ class Reservation(Struct, frozen=True, gc=False):
         return self.shape[1] is not None
 
     def has_room(self) -> bool:
-        """Whether the ask may run on its node now; on one that is not schedulable only if it requires it (SC-61, SC-72)."""
+        """Whether the ask fits on its node now; the node must be schedulable unless the ask requires it (SC-61, SC-72)."""
         needs, _, selector, _ = self.shape
         return self.node.fits(needs, selector) and (self.node.schedulable or self.is_pinned())
 
 
 class Reservations:
-    """All reservations of a partition; whatever else is told of them is derived from here (SC-57)."""
+    """All reservations of a partition; everything that is reported of reservations is derived from here (SC-57)."""
 
     def __init__(self, nodes: NodeIndex) -> None:
         self._nodes = nodes
@@ -49,7 +49,7 @@ class Reservations:
         #: Those of asks that do not require their node.
         self.by_shape: dict[Shape, dict[AskID, Reservation]] = {}
         self._by_node: dict[NodeID, dict[AskID, Reservation]] = {}
-        #: How often one was made or resized.
+        #: The number of reservations that were made or resized.
         self.changes = 0
 
     def of(self, ask: Ask) -> Reservation:
@@ -65,13 +65,13 @@ class Reservations:
         return list(self._by_node.get(node_id, {}).values())
 
     def add(self, now_ns: int, application: PendingApplication, ask: Ask, node: IndexedNode) -> None:
-        """Keep ``node`` for ``ask``, which must have no reservation."""
+        """Reserve ``node`` for ``ask``, which must have no reservation."""
         reservation = Reservation(ask, application, node, shape_of(ask.spec), now_ns)
         self._put(reservation)
         self._nodes.set_reserved(node, reserved=True)
 
     def resize(self, ask: Ask) -> None:
-        """An ask that has a reservation wants another amount."""
+        """An ask that has a reservation has another size."""
         old = self.of(ask)
         self._drop_shape(old)
         self._put(Reservation(ask, old.application, old.node, shape_of(ask.spec), old.made_ns))
@@ -92,7 +92,7 @@ class Reservations:
                 del self.by_shape[reservation.shape]
 
     def remove(self, reservation: Reservation) -> None:
-        """Keep the node for this ask no more."""
+        """End a reservation; a node without others is offered again."""
         node, identity = reservation.node, ask_id(reservation.ask)
         del self.by_ask[identity]
         self._drop_shape(reservation)
@@ -103,12 +103,12 @@ class Reservations:
             self._nodes.set_reserved(node, reserved=False)
 
     def next_old_ns(self, after_ns: int) -> int | None:
-        """When the next one becomes as old as ``RESERVATION_MAX_NS`` after ``after_ns``; None while there is none."""
-        made = (it.made_ns + RESERVATION_MAX_NS for it in self.by_ask.values())
-        return next((old_ns for old_ns in made if old_ns > after_ns), None)
+        """When, after ``after_ns``, the next reservation reaches the age ``RESERVATION_MAX_NS``; None if none will."""
+        ends = (reservation.made_ns + RESERVATION_MAX_NS for reservation in self.by_ask.values())
+        return next((old_ns for old_ns in ends if old_ns > after_ns), None)
 
     def older_than(self, made_ns: int) -> list[Reservation]:
-        """Those made at ``made_ns`` or before, the oldest first."""
+        """The reservations made at ``made_ns`` or before, the oldest first."""
         old = []
         for reservation in self.by_ask.values():
             if reservation.made_ns > made_ns:

@@ -48,21 +48,21 @@ class Gang:
     Attributes:
         total: ``placeholderAsk``; empty for an application that is not a gang.
         groups: by name.
-        secured: placeholders ever allocated, also those replaced since (GA-61).
+        allocated_ever: placeholders ever allocated, also those replaced since (GA-61).
         released: allocations whose release was started and is not confirmed yet (AP-129).
         replacing: by placeholder, the real ask that replaces it and the node where the ask will run. If that is not the
             placeholder's node, the ask has its place there already.
         is_over: the gang has timed out; the application is an ordinary one from then on (GA-50).
     """
 
-    __slots__ = ("groups", "is_hard", "is_over", "released", "replacing", "secured", "timeout_ns", "total")
+    __slots__ = ("allocated_ever", "groups", "is_hard", "is_over", "released", "replacing", "timeout_ns", "total")
 
     def __init__(self, spec: AddApplication) -> None:
         self.total = pruned(spec.placeholder_ask or {})
         self.is_hard = spec.gang_scheduling_style == "Hard"
         self.timeout_ns = timeout_ns(spec.execution_timeout_ms) or PLACEHOLDER_TIMEOUT_NS
         self.groups: dict[str, TaskGroup] = {}
-        self.secured: Resource = {}
+        self.allocated_ever: Resource = {}
         self.released: set[AllocationKey] = set()
         self.replacing: dict[AllocationKey, tuple[Ask, NodeID]] = {}
         self.is_over = False
@@ -79,16 +79,16 @@ class Gang:
 
     def placeholder_allocated(self, resource: Resource) -> None:
         """A placeholder was allocated."""
-        add_to(self.secured, resource)
+        add_to(self.allocated_ever, resource)
 
     def resize(self, before: Resource, after: Resource) -> None:
         """A placeholder has another size."""
-        subtract_from(self.secured, before)
-        add_to(self.secured, after)
+        subtract_from(self.allocated_ever, before)
+        add_to(self.allocated_ever, after)
 
     def is_complete(self) -> bool:
         """Whether all of ``total`` has been allocated (AP-38)."""
-        return bool(self.total) and all(self.secured.get(name, 0) >= quantity for name, quantity in self.total.items())
+        return bool(self.total) and all(self.allocated_ever.get(name, 0) >= quantity for name, quantity in self.total.items())
 
     def placeholder_of(self, key: AllocationKey) -> AllocationKey | None:
         """The placeholder that the real ask ``key`` waits for, if any."""

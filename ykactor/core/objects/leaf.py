@@ -113,9 +113,7 @@ class LeafCore:
             reply.append((entry.position, facts))
         return reply
 
-    def _add_application(
-        self, now_ns: int, spec: AddApplication, who: UserGroups, arrival_ns: int, arrival: int
-    ) -> Fact:
+    def _add_application(self, now_ns: int, spec: AddApplication, who: UserGroups, arrival_ns: int, arrival: int) -> Fact:
         application = Application(spec, self.path, arrival_ns, arrival)
         self.applications[spec.application_id] = application
         return ApplicationAdded(

@@ -41,9 +41,7 @@ HAVE_STARTED = (*_STARTED, ApplicationState.COMPLETING)
 
 def is_stateaware(tags: dict[str, str]) -> bool:
     """False when the tag ``application.stateaware.disable`` (name in any case) holds a true value."""
-    return not any(
-        name.lower() == "application.stateaware.disable" and is_true(value.lower()) for name, value in tags.items()
-    )
+    return not any(name.lower() == "application.stateaware.disable" and is_true(value.lower()) for name, value in tags.items())
 
 
 def states_first(facts: list[Fact]) -> list[Fact]:

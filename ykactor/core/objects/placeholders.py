@@ -98,9 +98,7 @@ def lose_replacement(application: ApplicationRecord, now_ns: int, key: Allocatio
     return _return_ask(application, now_ns, real)
 
 
-def resize_replacement(
-    application: ApplicationRecord, now_ns: int, placeholder: AllocationKey, resource: Resource
-) -> list[Fact]:
+def resize_replacement(application: ApplicationRecord, now_ns: int, placeholder: AllocationKey, resource: Resource) -> list[Fact]:
     """The real ask that waits for this placeholder has another size (AP-110)."""
     before, node_id = application.gang.replacing[placeholder]
     if resource == before.spec.resource:

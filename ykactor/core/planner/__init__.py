@@ -1,4 +1,4 @@
 """One cycle: the walk over the queue tree and its steps, then commit and settle.
 
-Writes nothing but the scheduler's own state. May import every package below it. Start reading in ``planner.py``.
+Changes only the scheduler's own state. May import every package below it. Start reading in ``planner.py``.
 """

@@ -1,4 +1,4 @@
-"""Commit: one batch for each node that the plan touches; the node checks everything, then changes, then replies."""
+"""Commit: one batch for each node in the plan. The node checks the whole batch, applies it, and replies."""
 
 from __future__ import annotations
 
@@ -11,19 +11,17 @@ from ykactor.core.state.state import SchedulerState
 
 
 class InvariantViolation(Exception):
-    """What must hold does not: our mistake, never a sender's."""
+    """A program error: an internal assumption does not hold. Never caused by input."""
 
 
 def commit(state: SchedulerState, plan: Plan) -> Exchange[set[IndexedNode]]:
-    """One batch for each node touched; what a node refuses is undone. Returns the nodes that refused."""
+    """Send each node its orders in one batch, and undo the batches that nodes refuse. Returns the nodes that refused."""
     batches: dict[IndexedNode, list[NodeOrder]] = {}
     for order in plan.orders:
         if order.node is not None:
             batches.setdefault(order.node, []).append(order)
     cores = state.registry.nodes
-    sends = [
-        (cores[node.node_id], PlaceBatch(node.revision, [order.ask for order in batch])) for node, batch in batches.items()
-    ]
+    sends = [(cores[node.node_id], PlaceBatch(node.revision, [order.ask for order in batch])) for node, batch in batches.items()]
     replies = yield from send(sends)
     first = [order for order in plan.orders if type(order) is Placement and order.is_first]
     refused: set[IndexedNode] = set()
@@ -34,14 +32,14 @@ def commit(state: SchedulerState, plan: Plan) -> Exchange[set[IndexedNode]]:
             _undo(state, node, batch, reply)
             refused.add(node)
     for order in first if refused else ():
-        if not order.application.allocated:  # nothing of it came to run: it does not count after all (QU-74)
+        if not order.application.allocated:  # its only placements were refused: it does not count as running (QU-74)
             order.application.uncount()
             state.requeue(order.application)
     return refused
 
 
 def _undo(state: SchedulerState, node: IndexedNode, batch: list[NodeOrder], refusal: Refused) -> None:
-    """The node is not as the index had it: take the orders back, and look at the node anew."""
+    """The node index was out of date: undo the batch, and update the index from the node."""
     if refusal.revision == node.revision:
         raise InvariantViolation(f"refused although the index was up to date: {refusal.reason}")
     for order in reversed(batch):

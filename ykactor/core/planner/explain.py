@@ -1,24 +1,24 @@
-"""Why asks wait, in words and with present numbers."""
+"""Why asks are pending, as text with current numbers."""
 
 from __future__ import annotations
 
 from ykactor.core.messages.states import ApplicationState
-from ykactor.core.preemption.attempts import Preemptions
+from ykactor.core.preemption.attempts import PreemptionAttempts
 from ykactor.core.queueing.equivalence import AskQueue
 from ykactor.core.queueing.pending import AskClass, PendingApplication
 from ykactor.core.quota.limits import Tracker
 
 
-def explain(application: PendingApplication, queue: AskQueue, preemptions: Preemptions) -> str:
-    """Why the asks of ``queue`` of ``application`` wait, in words and with present numbers, for people."""
+def explain(application: PendingApplication, queue: AskQueue, preemptions: PreemptionAttempts) -> str:
+    """Why the asks of one class of an application are pending, as text for people with current numbers."""
     if application.backoff_ns:
         return "too many asks of the application fit nowhere: it is left alone for a while (application.unschedasks.backoff)"
     if application.state is ApplicationState.FAILING:
         return "the application is Failing: it ends when the resource manager has confirmed its releases"
     if queue.ask_class is None:
         return "another application of the queue starts first (stateaware)"
-    shortage, tried = _shortage(queue, queue.ask_class), preemptions.attempt_of(queue.first())
-    return f"{shortage}; {tried.why}" if tried is not None and tried.why else shortage
+    shortage, last = _shortage(queue, queue.ask_class), preemptions.last_attempt(queue.first())
+    return f"{shortage}; {last.why}" if last is not None and last.why else shortage
 
 
 def _shortage(queue: AskQueue, ask_class: AskClass) -> str:

@@ -1,7 +1,7 @@
-"""What a plan orders the owners to do.
+"""The orders of a plan: what the owners of nodes, queues and applications must do.
 
-Each order changes the scheduler's state as if it were carried out the moment it is planned (``apply``), and can take that back
-where a node may refuse it (``undo``).
+``apply`` changes the scheduler's state at once, as if the order had already been carried out. An order that a node may refuse
+has ``undo``, which reverts this.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from ykactor.core.messages.planned import Cancellation, Eviction, Replacement
 from ykactor.core.messages.states import COUNTED_AS_RUNNING, ApplicationState, after_allocation
 from ykactor.core.nodes.index import IndexedNode
 from ykactor.core.queueing.pending import PendingApplication
-from ykactor.core.queueing.task_groups import Holder
+from ykactor.core.queueing.task_groups import PlacedPlaceholder
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.state.state import SchedulerState
 
 
 class Placement(Struct, gc=False):
-    """An ask is to run on ``node``.
+    """Run an ask on ``node``.
 
     Attributes:
-        planned: what the leaf is told.
-        is_first: user and group count the application from here on (QU-74).
+        planned: sent to the leaf when the plan is settled.
+        is_first: the first placement of the application, which counts as running for its user and group from now on (QU-74).
     """
 
     planned: Allocated
@@ -36,11 +36,11 @@ class Placement(Struct, gc=False):
 
     @property
     def ask(self) -> Ask:
-        """What the node has to take."""
+        """The ask that the node must accept."""
         return self.planned.ask
 
     def apply(self, state: SchedulerState) -> None:
-        """Charge everything that a placement changes (AP-130)."""
+        """Charge node, queues and limits, and update the application (AP-130)."""
         application, ask, leaf = self.application, self.planned.ask, self.leaf
         state.pending_reasons.usage_grew()
         application.discard(ask)
@@ -55,19 +55,19 @@ class Placement(Struct, gc=False):
         state.requeue(application)
 
     def _predict_state(self, state: SchedulerState) -> None:
-        """The leaf will move the application when it settles; later orders of this plan already build on it."""
+        """Enter the state that the leaf will enter when it settles; later orders of this plan depend on it."""
         application = self.application
         if self.ask.spec.placeholder and not application.completes_gang():
             return
         entered = after_allocation(application.state, stateaware=application.stateaware)
         if entered:
             application.enter(entered[-1])
-            state.pending_reasons.note(self.leaf, application)  # its asks are in other classes from now on
+            state.pending_reasons.note(self.leaf, application)  # its asks now belong to other classes
             if application.state in COUNTED_AS_RUNNING:
                 state.ledger.take_slot(self.leaf, application.application_id)
 
     def undo(self, state: SchedulerState) -> None:
-        """The node has refused: the ask is pending again."""
+        """The node has refused: the ask becomes pending again."""
         ask, application = self.ask, self.application
         state.ledger.refund(self.leaf, ask.spec.resource)
         application.put_back(ask)
@@ -89,26 +89,27 @@ def placement(now_ns: int, leaf: QueueNode, application: PendingApplication, ask
 
 
 class ReplacementOrder(Struct, gc=False):
-    """A real ask takes the place of a placeholder.
+    """Replace a placeholder by a real ask.
 
     Attributes:
         holder: the placeholder and its node.
-        node: where the real ask has its place if that is another node: it is charged at once.
+        node: the node of the real ask if it is not the placeholder's; charged at once. None: the real ask takes the place of
+            the placeholder.
     """
 
     planned: Replacement
     leaf: QueueNode
     application: PendingApplication
-    holder: Holder
+    holder: PlacedPlaceholder
     node: IndexedNode | None = None
 
     @property
     def ask(self) -> Ask:
-        """What the other node has to take."""
+        """The ask that the other node must accept."""
         return self.planned.ask
 
     def apply(self, state: SchedulerState) -> None:
-        """The placeholder cannot be replaced by anything else, and the real ask is no longer pending."""
+        """The placeholder is no longer available, and the real ask is no longer pending."""
         application, ask = self.application, self.planned.ask
         assert application.gang is not None
         if self.node is not None:
@@ -119,7 +120,7 @@ class ReplacementOrder(Struct, gc=False):
         state.ledger.change_pending(self.leaf, {name: -quantity for name, quantity in ask.spec.resource.items()})
 
     def undo(self, state: SchedulerState) -> None:
-        """The other node has refused: the real ask is pending again, and the placeholder may be replaced (GA-23)."""
+        """The other node has refused: the real ask is pending, and the placeholder available, again (GA-23)."""
         application, ask = self.application, self.planned.ask
         assert application.gang is not None
         application.gang.offer(*self.holder)
@@ -129,7 +130,7 @@ class ReplacementOrder(Struct, gc=False):
 
 
 class CancellationOrder(Struct, gc=False):
-    """A placeholder is too small for the asks of its group and is released."""
+    """Release a placeholder that is too small for a real ask of its task group."""
 
     planned: Cancellation
     leaf: QueueNode
@@ -137,13 +138,13 @@ class CancellationOrder(Struct, gc=False):
     node: None = None
 
     def apply(self, _: SchedulerState) -> None:
-        """The placeholder cannot be replaced any more."""
+        """The placeholder is no longer available."""
         assert self.application.gang is not None
         self.application.gang.withdraw(self.planned.placeholder)
 
 
 class EvictionOrder(Struct, gc=False):
-    """A running task is released for ``preemptor``, or because its queue is above its quota (None)."""
+    """Release a running task: a victim of ``preemptor``, or of quota preemption (None)."""
 
     planned: Eviction
     leaf: QueueUsage
@@ -151,10 +152,10 @@ class EvictionOrder(Struct, gc=False):
     node: None = None
 
     def apply(self, state: SchedulerState) -> None:
-        """The task counts as being released."""
+        """Count the task as being preempted."""
         state.evict(self.leaf, self.planned.ask, self.preemptor)
 
 
-#: Orders that a node has to take; it may refuse.
+#: Orders that are sent to a node, which may refuse them.
 NodeOrder = Placement | ReplacementOrder
 Order = NodeOrder | CancellationOrder | EvictionOrder

@@ -1,4 +1,4 @@
-"""Step 2 of a pass: real asks take the places of the placeholders of their task groups (GA-74)."""
+"""Step 2 of a pass: real asks replace placeholders of their task groups (GA-74)."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from ykactor.core.nodes.predicate_client import PredicateClient
 from ykactor.core.planner.orders import CancellationOrder, ReplacementOrder
 from ykactor.core.planner.plan import Plan
 from ykactor.core.queueing.pending import PendingApplication
-from ykactor.core.queueing.task_groups import Holder
+from ykactor.core.queueing.task_groups import PlacedPlaceholder
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.resources import fits, text
 
-#: What looking at one application costs, in looks at a node, and one for each ask that waits in it and each placeholder.
+#: Work units of one application (1 is a look at a node); each of its pending asks and placeholders costs 1 more.
 LOOK_WORK = 20
 
 
 class PlaceholderStep:
-    """Replaces placeholders, at most one in a pass, and cancels too small ones on the way."""
+    """Replaces placeholders, at most one in a pass, and cancels placeholders that are too small."""
 
     def __init__(self, state: SchedulerState, predicate_client: PredicateClient) -> None:
         self._state = state
         self._predicate_client = predicate_client
 
     def run(self, plan: Plan) -> None:
-        """Add to ``plan`` what one pass decides, as far as its budget allows.
+        """Add to ``plan`` what one pass decides, within its budget.
 
-        The applications in which there is nothing to be done at present are set aside, the others are left for the next plan.
+        An application in which nothing can be done at present is set aside. The others stay for the next plan.
 
         Raises:
             OutOfWork: the budget is used up.
@@ -50,7 +50,7 @@ class PlaceholderStep:
             self._state.pairs.set_aside(leaf, application)
 
     def _in_order(self) -> Iterator[tuple[QueueNode, PendingApplication]]:
-        """The applications with something to replace as the walk comes to them; most often only the first is looked at."""
+        """The applications with placeholders to replace, in the order of the walk. Lazy: usually only the first is needed."""
         pairs = self._state.pairs.by_leaf
         for leaf in self._state.tree.in_order(list(pairs)) if pairs else ():
             waiting = [(leaf.applications.sort_key(application) or (), application) for application in pairs[leaf]]
@@ -59,18 +59,20 @@ class PlaceholderStep:
                 yield leaf, heappop(waiting)[1]
 
     def _replace_in(self, plan: Plan, leaf: QueueNode, application: PendingApplication) -> bool:
-        """GA-75 to GA-77: the first real ask that may run where a placeholder of its group does, or else the first that may not,
-        on another node. Nothing is moved to another node while it is not known who may stay.
+        """Replace one placeholder of an application (GA-75 to GA-77); returns whether a replacement was decided.
+
+        The first real ask that may run on the node of a placeholder of its group replaces it there. If there is none, the first
+        ask that may not run there is placed on another node; not while predicate replies for the application are missing.
         """
         assert application.gang is not None
         gang, tried, moving, is_known = application.gang, set(), None, True
         for ask in list(gang.held.items()):
             kind = ask.spec.task_group_name, shape_of(ask.spec)
-            if kind in tried:  # the same comes of it
+            if kind in tried:  # an equal ask would give the same result
                 continue
             tried.add(kind)
             unknown, refused = [], False
-            for holder in gang.holders(ask):
+            for holder in gang.placeholders_for(ask):
                 placeholder, node_id = holder
                 if not fits(placeholder.spec.resource, ask.spec.resource):
                     message = _too_small(placeholder, ask)
@@ -91,7 +93,7 @@ class PlaceholderStep:
         return moving is not None and is_known and self._replace_elsewhere(plan, leaf, application, *moving)
 
     def _replace_elsewhere(
-        self, plan: Plan, leaf: QueueNode, application: PendingApplication, ask: Ask, holder: Holder
+        self, plan: Plan, leaf: QueueNode, application: PendingApplication, ask: Ask, holder: PlacedPlaceholder
     ) -> bool:
         shape = shape_of(ask.spec)
         node = self._find(shape)
@@ -101,7 +103,7 @@ class PlaceholderStep:
         if self._predicate_client.may_run(ask, node.node_id, allocate=True) is None:
             self._predicate_client.about_first(plan.now_ns, ask, shape, node.node_id)
             return False
-        # it may run on the placeholder's node after all, now that the question is whether it may be allocated there
+        # the node found may be the placeholder's: the predicate for a new allocation can differ from that for a replacement
         _replace(plan, leaf, application, ask, holder, None if node.node_id == holder[1] else node)
         return True
 
@@ -119,7 +121,7 @@ def _replace(
     leaf: QueueNode,
     application: PendingApplication,
     ask: Ask,
-    holder: Holder,
+    holder: PlacedPlaceholder,
     node: IndexedNode | None = None,
 ) -> None:
     replacement = Replacement(ask, holder[0].spec.allocation_key, holder[1] if node is None else node.node_id)

@@ -1,4 +1,4 @@
-"""A plan in the making: what it has decided so far, when, and how much more it may do."""
+"""A plan while it is made: the time, its orders and facts so far, and its budget."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from ykactor.core.messages.facts import Fact
 from ykactor.core.planner.orders import Order
 from ykactor.core.state.state import SchedulerState
 
-#: What trying one candidate costs, in looks at a node (about 4 us against 0.2).
+#: Work units of trying one candidate; 1 unit is a look at a node (about 4 us against 0.2 us).
 TRY_WORK = 20
 
 
 class Budget(Struct, frozen=True):
-    """How much one plan may do, in units of work and never in time: the same input gives the same plan everywhere."""
+    """The bounds of one plan, in units of work, never in time: the same input gives the same plan on every machine."""
 
     placements_max: int
     #: ``TRY_WORK`` for each candidate tried, 1 for each node looked at.
@@ -21,7 +21,7 @@ class Budget(Struct, frozen=True):
 
 
 class PlanEnds(Exception):
-    """What comes next has to be decided in a plan of its own."""
+    """The plan must end here: the next decision needs a new plan."""
 
 
 class OutOfWork(PlanEnds):
@@ -29,16 +29,16 @@ class OutOfWork(PlanEnds):
 
 
 class Plan:
-    """What a plan decides.
+    """The result of planning.
 
     Attributes:
-        orders: what owners must do, in the order of decision. A replacement or an eviction ends the plan: what follows builds on
-            its confirmation.
+        orders: what owners must do, in the order of decision. A replacement or an eviction ends the plan, because later decisions
+            depend on its confirmation.
         facts: what is only reported, each with the number of orders decided before it.
-        at_rest: nothing more can be placed; False when the budget ran out first.
-        recheck_ns: when to look again at what waits although nothing has changed; None while there is no such time.
-        work: units of work spent in all, once the plan is made.
-        search_work: the part of the work that went into searches for victims.
+        at_rest: nothing more can be decided; False if the budget was used up first.
+        recheck_ns: when a new plan is due although nothing has changed; None if there is no such time.
+        work: units of work spent in all; set when the plan is complete.
+        search_work: the part of the work spent on searches for victims and placeholders.
     """
 
     def __init__(self, state: SchedulerState, now_ns: int, budget: Budget) -> None:
@@ -57,20 +57,20 @@ class Plan:
         state.nodes.visited = state.tree.effort.spent = 0
 
     def __len__(self) -> int:
-        """How many orders and facts there are."""
+        """Number of orders and facts."""
         return len(self.orders) + len(self.facts)
 
     def is_full(self) -> bool:
-        """Whether the budget's placements are used up."""
+        """Whether the budget of placements is used up."""
         return len(self) >= self._budget.placements_max
 
     def decide(self, order: Order) -> None:
-        """Add an order, and change the state as if it were carried out."""
+        """Add an order and apply it to the scheduler's state."""
         order.apply(self._state)
         self.orders.append(order)
 
     def report(self, *facts: Fact) -> None:
-        """Add facts behind what was decided so far."""
+        """Add facts after everything decided so far."""
         position = len(self.orders)
         self.facts += [(position, fact) for fact in facts]
 
@@ -81,21 +81,29 @@ class Plan:
         return self._work + self._state.nodes.visited + self._state.tree.effort.spent
 
     def is_out_of_work(self) -> bool:
-        """Whether the budget's work is used up."""
+        """Whether the budget of work is used up."""
         return self.spent() > self._budget.work_max
 
     def spend(self, work: int) -> None:
-        """Account for work that has been done."""
+        """Count work that has been done."""
         self._work += work
 
     def try_candidate(self) -> None:
-        """Called before a candidate is tried, when ending the plan would change nothing."""
+        """Count the work of trying a candidate; called before, when the plan can still end without side effects.
+
+        Raises:
+            OutOfWork: the budget is used up.
+        """
         if self.is_out_of_work():
             raise OutOfWork
         self._work += TRY_WORK
 
     def search(self, work: int) -> None:
-        """Called before a search does something that it need not do again: at least once in each plan it makes progress."""
+        """Count the work of a part of a search; called before. Each plan allows at least one part, so that every search ends.
+
+        Raises:
+            OutOfWork: the budget is used up.
+        """
         if self._has_searched and self.is_out_of_work():
             raise OutOfWork
         self._has_searched = True

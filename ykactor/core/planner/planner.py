@@ -1,9 +1,9 @@
-"""The walk: what is placed next, and where (PR-25 to PR-31, SC-20 to SC-45).
+"""The walk: which ask is placed next, and on which node (PR-25 to PR-31, SC-20 to SC-45).
 
-``Planner.plan`` is one synchronous function. It reads the scheduler's state, changes it for what it places, and returns a
-``Plan``. Each decision begins at root with fresh values, as if it were the only one; the orders in ``queueing`` see to it that
-nothing is sorted anew for that. A candidate that can place nothing is parked, so that a decision costs what it looks at and not
-what waits.
+``Planner.plan`` is one synchronous function. It reads the scheduler's state, updates it with each placement, and returns a
+``Plan``. Each decision starts at the root queue with current values; the sorted structures of ``queueing`` are updated
+incrementally, so nothing is sorted again. There is no head-of-line blocking: a candidate that cannot place anything is parked
+and skipped, so that the cost of a decision does not depend on the number of pending asks.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from ykactor.core.quota.limits import Tracker
 from ykactor.core.state import wakeups
 from ykactor.core.state.state import SchedulerState
 
-#: A plan that searched this much for victims is followed by one that does not, so that others are placed meanwhile.
+#: After a plan with this much search work, the next plan searches for no victims, so that other asks are placed meanwhile.
 SEARCH_WORK_MAX = 10_000
-#: What looking at one reservation costs.
+#: Work units of looking at one reservation.
 SCAN_WORK = 5
 
 
@@ -44,11 +44,11 @@ class Planner:
         self._reserved = ReservationStep(state, self._predicate_client, preemptor)
         self._placeholders = PlaceholderStep(state, self._predicate_client)
         self._unschedulable = UnschedulableStep(state, self._predicate_client, preemptor)
-        #: The part of the last plan's work that went into searches for victims.
+        #: Search work of the last plan.
         self._search_work = 0
 
     def plan(self, now_ns: int, budget: Budget) -> Plan:
-        """Place what can be placed, best first, within ``budget``."""
+        """Decide what can be decided at Unix time ``now_ns``, best first, within ``budget``."""
         plan = Plan(self._state, now_ns, budget)
         self._unschedulable.begin_plan(may_preempt=self._search_work < SEARCH_WORK_MAX)
         self._decide(plan)
@@ -61,25 +61,25 @@ class Planner:
         wakeups.on_deadlines(state, plan.now_ns)
         state.pairs.recall()
         self._quotas.run(plan)
-        if plan:  # in a plan of its own, as all that reads the owners
+        if plan:  # a step that reads the owners needs a plan of its own
             plan.spend(TRY_WORK * len(plan))
             return
         if not state.tree.root_max:  # no node resources (PR-26)
             plan.at_rest = True
             return
-        with suppress(PlanEnds):  # what was parked on the way stays parked: the next plan goes on from here
+        with suppress(PlanEnds):  # parked candidates stay parked: the next plan continues here
             self._walk(plan)
         if plan.at_rest:
-            plan.report(*state.pending_reasons.tell(plan.now_ns))
+            plan.report(*state.pending_reasons.report(plan.now_ns))
             plan.at_rest = not state.pending_reasons
         plan.at_rest = plan.at_rest and not self._unschedulable.put_off
 
     def _walk(self, plan: Plan) -> None:
-        """One decision after the other, until nothing more can be placed or the plan is full."""
+        """Take one decision after the other until nothing more can be placed or the plan is full."""
         while not plan.is_full() and not plan.at_rest:
             if self._state.reservations.by_ask and self._place_reserved(plan):
                 continue
-            if self._state.pairs.by_leaf:  # in a plan of their own: a node may still refuse what was just placed
+            if self._state.pairs.by_leaf:  # in a plan of their own: a node may still refuse a placement of this plan
                 if not plan:
                     self._placeholders.run(plan)
                 if plan:
@@ -87,7 +87,7 @@ class Planner:
             plan.at_rest = not self._step(plan)
 
     def _step(self, plan: Plan) -> bool:
-        """One decision from root; returns whether there was one."""
+        """Walk down from root and take one decision; returns whether there was one."""
         queue = self._state.tree.root
         self._unschedulable.begin_pass()
         while True:
@@ -105,17 +105,17 @@ class Planner:
             queue = queue.parent
 
     def _place_reserved(self, plan: Plan) -> bool:
-        """Asks with a reservation come first."""
+        """Serve asks with a reservation; returns whether anything was decided."""
         if plan and plan.is_out_of_work():
             raise PlanEnds
         count = len(plan)
         is_served = self._reserved.run(plan)
-        if is_served:  # else it is not looked at again, so that a small budget is no reason to do so for ever
+        if is_served:  # else the cost is not counted: with a small budget the same scan would use up every plan
             plan.spend(TRY_WORK * (len(plan) - count) + SCAN_WORK * self._reserved.scanned)
         return is_served
 
     def _try_leaf(self, plan: Plan, leaf: QueueNode) -> bool:
-        """The applications of a leaf in their order, their asks in theirs (SC-21 to SC-24, SC-148)."""
+        """Try the classes of a leaf in order; returns whether anything was decided (SC-21 to SC-24, SC-148)."""
         state, order = self._state, leaf.applications
         while (application := order.first(state.generation)) is not None:
             plan.try_candidate()
@@ -146,7 +146,7 @@ class Planner:
         return False
 
     def _next_asks(self, application: PendingApplication) -> tuple[AskQueue, AskClass]:
-        """The first asks of an application for which it is its turn in a class that is not parked; there must be some."""
+        """The application's first class that is not parked and that it represents, with its asks; there must be one."""
         while True:
             queue = application.ask_queues.first(self._state.generation)
             assert queue is not None
@@ -156,32 +156,30 @@ class Planner:
                 return queue, ask_class
             application.ask_queues.park(queue)
 
-    def _place(
-        self, plan: Plan, leaf: QueueNode, application: PendingApplication, queue: AskQueue, node: IndexedNode
-    ) -> None:
+    def _place(self, plan: Plan, leaf: QueueNode, application: PendingApplication, queue: AskQueue, node: IndexedNode) -> None:
         ask = queue.first()
         if application.held or queue.notified is not None:
             plan.report(*self._state.pending_reasons.fits(plan.now_ns, leaf, application, ask))
         plan.decide(placement(plan.now_ns, leaf, application, ask, node))
 
     def _backs_off(self, plan: Plan, leaf: QueueNode, application: PendingApplication) -> bool:
-        """Leave the application alone from now on if too many of its asks fit nowhere (SC-38)."""
+        """Start the back-off of the application if too many of its asks fit nowhere; returns whether it started (SC-38)."""
         properties = leaf.config.properties
         is_enough = bool(properties.backoff_count) and wakeups.has_enough(application, properties.backoff_count)
         if is_enough:
             wakeups.back_off(self._state, application, plan.now_ns + properties.backoff_delay_ns)
         return is_enough
 
-    # ---- what the resource manager says
+    # ---- predicates
 
     def _refusal(self, plan: Plan, leaf: QueueNode, queue: AskQueue) -> str:
-        """Why asks wait although nodes have room for them, or ""."""
+        """Why predicates keep asks pending although nodes have room for them, or ""."""
         refusal = self._predicate_client.refusal(plan.now_ns, queue.first(), leaf.path, queue.shape)
         plan.report(*self._predicate_client.take())
         return refusal
 
     def _is_held_up(self, plan: Plan, leaf: QueueNode, queue: AskQueue, node: IndexedNode) -> bool:
-        """Whether asks may not run on a node that has room for them, or that is not known yet; then the question is asked."""
+        """Whether a predicate refuses the node for the asks, or is not known yet; in this case it is requested."""
         may_run = self._predicate_client.may_run(queue.first(), node.node_id, allocate=True)
         if may_run:
             return False
@@ -197,19 +195,19 @@ class Planner:
     # ---- asks that require their node
 
     def _try_required(self, plan: Plan, leaf: QueueNode, application: PendingApplication, queue: AskQueue) -> bool:
-        """An ask that must run on one node is placed there, or has it kept at once (SC-70 to SC-76)."""
+        """Place an ask that requires its node, or reserve the node at once; False if neither is possible (SC-70 to SC-76)."""
         assert queue.required_node is not None
         assert queue.ask_class is not None
         state = self._state
         node = state.nodes.nodes.get(queue.required_node)
-        if node is None or not node.could_fit(queue.needs, queue.selector):  # SC-71; and nobody makes room in vain
+        if node is None or not node.could_fit(queue.needs, queue.selector):  # SC-71: also preempting would not help
             missing = "is not registered" if node is None else "is too small for it, or is not what it selects"
             queue.ask_class.reason = f"required node {queue.required_node} {missing}"
             return False
         queue.ask_class.reason = f"required node {queue.required_node} has no room for it"
         has_room = node.fits(queue.needs, queue.selector)
         is_refused = self._predicate_client.may_run(queue.first(), node.node_id, allocate=True) is False
-        if (has_room or is_refused) and self._is_held_up(plan, leaf, queue, node):  # it would be reserved in vain
+        if (has_room or is_refused) and self._is_held_up(plan, leaf, queue, node):  # a reservation would not help
             return False
         for reservation in state.reservations.on(node.node_id):
             if not reservation.is_pinned():
@@ -224,4 +222,4 @@ class Planner:
 
 
 def _no_node(queue: AskQueue) -> str:
-    return f"no schedulable node {'that it selects ' if queue.selector else ''}has room for it that is not kept for another ask"
+    return f"no schedulable node {'that it selects ' if queue.selector else ''}has room that is not reserved for another ask"

@@ -1,6 +1,6 @@
-"""What becomes of an ask that may have others go for it: the search, and the steps of what it found (PE-10 to PE-16, PE-93).
+"""Preemption for one ask: the search for victims, and the decisions that follow from it (PE-10 to PE-16, PE-93).
 
-Only a plan that has decided nothing yet may preempt: then the owners are as the state have them, and can be read.
+Only a plan that has decided nothing yet may preempt: only then do the owners, which the search reads, agree with the state.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import AllocationKey, NodeID
 from ykactor.core.values.resources import Resource, add_to
+from ykactor.core.values.stamp import Stamp
 from ykactor.core.values.times import S_NS
 
-#: What a search costs for each node, in looks at a node (about 2 us against 0.2).
+#: Work units of a search for each node; 1 unit is a look at a node (about 2 us against 0.2 us).
 LOOK_WORK = 10
 #: Failed searches that are remembered.
 HOPELESS_MAX = 10_000
@@ -49,23 +50,22 @@ class Preemptor:
     def __init__(self, state: SchedulerState) -> None:
         self._state = state
         self._tasks = Tasks(state.tasks.on_node)
-        #: By queue, shape, priority and reserved node, on which the result of a search depends as long as nothing changes.
+        #: Why searches failed, by all that their result depends on while nothing changes: queue, shape, priority, reserved node.
         self._hopeless: dict[tuple[QueueNode, Shape, int, IndexedNode | None], str] = {}
-        self._stamp = (-1, -1, -1)
+        self._searched = Stamp(lambda: (state.generation, state.ledger.changes, state.preemptions.changes))
 
     def attempt(self, plan: Plan, application: PendingApplication, ask: Ask) -> str | None:
-        """Preempt others for an ask that has waited long enough; returns why not, or None if the plan has decided something.
+        """Preempt victims for an ask whose preemption delay is over; returns why not, or None if the plan has decided something.
 
         Raises:
             OutOfWork: the search goes on in the next plan.
         """
         state, leaf, shape = self._state, self._state.leaf_of(application), shape_of(ask.spec)
-        stamp = state.generation, state.ledger.changes, state.preemptions.changes
-        if stamp != self._stamp or len(self._hopeless) >= HOPELESS_MAX:
+        if not self._searched.is_current() or len(self._hopeless) >= HOPELESS_MAX:
             self._hopeless.clear()
-            self._stamp = stamp
-        kept = state.reservations.find(ask)
-        known = leaf, shape, ask.spec.priority, kept.node if kept else None
+            self._searched.renew()
+        reservation = state.reservations.find(ask)
+        known = leaf, shape, ask.spec.priority, reservation.node if reservation else None
         if known in self._hopeless:
             return self._hopeless[known]
         needs = tuple((name, wanted) for name, wanted in shape[0] if wanted > 0)
@@ -73,7 +73,7 @@ class Preemptor:
         if allowed is None:
             self._hopeless[known] = NOT_BELOW_GUARANTEE
             return NOT_BELOW_GUARANTEE
-        nodes = list(self._nodes(plan, ask, shape))  # in several plans, if many have changed
+        nodes = list(self._nodes(plan, ask, shape))  # takes several plans if many nodes have changed
         plan.search(LOOK_WORK * len(nodes))
         tasks = state.tasks
         search = Search(ask, leaf, needs, allowed, fence_root(leaf, needs), tasks.queue_of_victim, tasks.queue_of)
@@ -90,13 +90,16 @@ class Preemptor:
         return None
 
     def _note_exchange(self, leaf: QueueNode, victims: list[Victim], lacking: list[str]) -> str:
-        """Note what the queue takes of what it has too little of; returns why it may not, and then nothing is noted."""
-        cycles = self._state.preemptions.cycle_guard
+        """Note in the cycle guard what the queue takes of the types it lacks.
+
+        Returns why this would close a preemption cycle, and notes nothing; else "".
+        """
+        cycle_guard = self._state.preemptions.cycle_guard
         for victim in victims:
-            if objection := cycles.objection(victim.leaf.path, leaf.path, _used(victim.task, lacking)):
+            if objection := cycle_guard.objection(victim.leaf.path, leaf.path, _used(victim.task, lacking)):
                 return objection
         for victim in victims:
-            cycles.note(victim.leaf.path, leaf.path, _used(victim.task, lacking))
+            cycle_guard.note(victim.leaf.path, leaf.path, _used(victim.task, lacking))
         return ""
 
     def _refuse(self, plan: Plan, leaf: QueueNode, ask: Ask, why: str) -> None:
@@ -106,7 +109,7 @@ class Preemptor:
         plan.report(PreemptionRefused(plan.now_ns, ask, leaf.path, why))
 
     def attempt_on_node(self, plan: Plan, reservation: Reservation) -> None:
-        """Have others go for an ask that requires its node; guarantees and fences play no part (PE-60, PE-60 to PE-66)."""
+        """Preempt victims for an ask that requires its node; guarantees and fences do not apply (PE-60 to PE-66)."""
         ask, node, application = reservation.ask, reservation.node, reservation.application
         leaf = self._state.leaf_of(application)
         wanted = tuple((name, amount) for name, amount in reservation.shape[0] if amount > 0)
@@ -114,10 +117,10 @@ class Preemptor:
         found: list[Victim] = []
 
         def may_take(task: Ask) -> bool:
-            its_leaf = self._state.tasks.queue_of_victim(task)
-            if its_leaf is None or not _outranks(ask, task):
+            victim_leaf = self._state.tasks.queue_of_victim(task)
+            if victim_leaf is None or not _outranks(ask, task):
                 return False
-            found.append(Victim(task, its_leaf))
+            found.append(Victim(task, victim_leaf))
             return True
 
         chosen = choose(tasks, lacking(wanted, node.available), may_take)
@@ -131,7 +134,7 @@ class Preemptor:
         _evict(plan, leaf, ask, victims, f"preempting allocations to free up resources to run daemon set ask: {_key(ask)}")
 
     def _report_condition(self, plan: Plan, leaf: QueueNode, ask: Ask, node_id: NodeID) -> None:
-        """PE-63; the owner of the ask is notified no more often than the ask could try otherwise."""
+        """Report that no victim was found (PE-63), no more often than an ask may try to preempt."""
         preemptions = self._state.preemptions
         if preemptions.next_attempt_ns(ask) > plan.now_ns:
             return
@@ -148,7 +151,8 @@ class Preemptor:
                 continue
             if predicate and nodes.predicates.verdict((predicate, True), node.node_id) is not True:
                 continue
-            if node.reserved and not all(self._gives_way(plan.now_ns, each, ask) for each in reservations.on(node.node_id)):
+            there = reservations.on(node.node_id)
+            if node.reserved and not all(self._gives_way(plan.now_ns, reservation, ask) for reservation in there):
                 continue
             yield node, self._tasks.on(node.node_id, plan.search)
 
@@ -170,7 +174,7 @@ class Preemptor:
         needs: Needs,
         search: Search,
     ) -> None:
-        """PE-93: victims are told to go, the node is kept for the ask; whoever had it before has it no more (PE-50 to PE-52)."""
+        """Release the victims, reserve the node for the ask, cancel other reservations there (PE-93, PE-50 to PE-52)."""
         state, leaf, node = self._state, self._state.leaf_of(application), found.node
         plan.report(self._entry(plan.now_ns, leaf, ask, node.node_id, why, found.victims, needs, search.rejected))
         given_up: list[Fact] = []
@@ -178,14 +182,14 @@ class Preemptor:
             if reservation.ask is not ask:
                 given_up.append(state.unreserve(plan.now_ns, reservation))
                 state.requeue(reservation.application)
-        kept = state.reservations.find(ask)
-        if kept is not None:
-            given_up.append(state.unreserve(plan.now_ns, kept))
+        before = state.reservations.find(ask)
+        if before is not None:
+            given_up.append(state.unreserve(plan.now_ns, before))
         state.preemptions.note_attempt(plan.now_ns, ask)
         state.preemptions.begin(leaf, application, ask, dict(needs))
         _evict(plan, leaf, ask, found.victims, f"preempting allocations to free up resources to run ask: {_key(ask)}")
         reserved = state.reserve(plan.now_ns, application, ask, node)
-        if kept is None or kept.node is not node:  # else it was reserved for the ask already
+        if before is None or before.node is not node:  # else the node was reserved for the ask already
             plan.report(*given_up, reserved)
 
     def _entry(
@@ -199,7 +203,7 @@ class Preemptor:
         needs: Needs,
         rejected: list[tuple[NodeID, str]],
     ) -> Preempted:
-        """The decision for the ledger of preemptions; made before anything of it is carried out."""
+        """The fact that records the preemption; made before the victims are released."""
         freed: dict[QueueUsage, Resource] = {}
         lost: Resource = {}
         for victim in victims:
@@ -236,16 +240,16 @@ def _evict(plan: Plan, leaf: QueueNode, ask: Ask, victims: list[Victim], message
 
 
 def _outranks(ask: Ask, task: Ask) -> bool:
-    """Whether a task may go for an ask that requires its node (PE-60); not for one of its own application (law 3)."""
+    """Whether an ask that requires its node may preempt ``task`` (PE-60); never one of its own application (law 3)."""
     return task.spec.priority <= ask.spec.priority and task.spec.application_id != ask.spec.application_id
 
 
 def _used(task: Ask, names: list[str]) -> list[str]:
-    """Which of the types a task uses."""
+    """Those of the resource types that a task uses."""
     return [name for name in names if task.spec.resource.get(name, 0) > 0]
 
 
 def _why(allowed: Trigger) -> str:
     missing = ", ".join(f"{amount} {name}" for name, amount in allowed.remaining.items())
-    whose = "its queue" if allowed.is_own else f"queue {allowed.queue.path}"
-    return f"{whose} is {missing} below its guarantee (law 4)"
+    below = "its queue" if allowed.is_own else f"queue {allowed.queue.path}"
+    return f"{below} is {missing} below its guarantee (law 4)"

@@ -1,4 +1,4 @@
-"""Queues over their max give back: the step of a cycle that tells their tasks to go (PE-88, PE-89, PE-96)."""
+"""Quota preemption: the step of a cycle that releases tasks of queues above their max (PE-88, PE-89, PE-96)."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from ykactor.core.values.resources import Resource, add_to
 
 
 class QuotaPreemptionStep:
-    """Enforces the quotas of one partition; only in a plan that has decided nothing yet, because it reads the owners."""
+    """Enforces the quotas of one partition; only in a plan that has decided nothing yet, because the step reads the owners."""
 
     def __init__(self, state: SchedulerState) -> None:
         self._state = state
 
     def run(self, plan: Plan) -> None:
-        """Release what queues above their max use too much of; no queue has to twice for one start.
+        """Release tasks of every queue whose start time has come; each start is used once.
 
-        Queues below one that released tasks have their turn in the next plan, at once below one that had nothing to release.
+        Queues below one that released tasks follow in the next plan; queues below one that released nothing follow at once.
         """
         if not self._state.enforces_quotas():
             return

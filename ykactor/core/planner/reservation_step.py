@@ -1,7 +1,7 @@
-"""Step 1 of a pass: asks that have a node kept for them come before all others (SC-150).
+"""Step 1 of a pass: asks with a reserved node come before all others (SC-150).
 
-A reservation can be turned into an allocation only after something grew, or when it was just made. What is looked at is therefore
-remembered, and a step that changes nothing costs O(1) until then.
+A reservation can become an allocation only after some capacity grew, or when the reservation is new. The step therefore remembers
+what it has looked at: after a pass that placed nothing, a pass costs O(1) until something changes.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from ykactor.core.quota.headroom import queue_shortage
 from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.quota.limits import TrackerTuple
 from ykactor.core.state.state import SchedulerState
+from ykactor.core.values.stamp import Stamp
 from ykactor.core.values.times import NEVER
 
-#: Reservations about which something can be decided, by leaf and application.
+#: Reservations that may lead to a decision, by leaf and application.
 Candidates = dict[QueueNode, dict[PendingApplication, list[Reservation]]]
 
 
@@ -36,24 +37,24 @@ class ReservationStep:
         self._preemptor = preemptor
         self._predicate_client = predicate_client
         self._reservations = state.reservations
-        #: How many reservations the last pass looked at.
+        #: Number of reservations that the last pass looked at.
         self.scanned = 0
-        #: Those whose node had room when it changed last, or on whose node others may have to be preempted.
+        #: Reservations whose node had room at its last change, or whose ask requires its node and may preempt there.
         self._hopeful: dict[AskID, Reservation] = {}
-        #: Old ones by what they want and of whom, as of ``_grouped``, until the next one is old.
+        #: Expired reservations, grouped by what decides whether they have quota; valid until ``_old_until_ns``.
         self._old: dict[tuple[QueueUsage, TrackerTuple, Needs, bool], list[Reservation]] = {}
-        self._grouped = (-1, -1)
+        self._grouped = Stamp(self._counters)
         self._old_until_ns = 0
-        #: Generation and changes of reservations when nothing could be placed the last time.
-        self._seen = (-1, -1)
-        #: Whether an application was passed over only because it is not its turn in its leaf.
+        #: The last pass that could place nothing.
+        self._fruitless = Stamp(self._counters)
+        #: Whether an application was skipped because it has no place in its leaf's order at present (see ``LeafOrder.sort_key``).
         self._is_kept_back = False
 
     def run(self, plan: Plan) -> bool:
-        """Add to ``plan`` what one pass decides; returns whether that was anything.
+        """Add to ``plan`` what one pass decides; returns whether anything was decided.
 
         Raises:
-            PlanEnds: others have to be preempted: the plan has decided something already, or now that.
+            PlanEnds: an ask preempts on its required node, in this plan or, if this plan has decided something, in the next one.
         """
         count = len(plan)
         candidates = self._candidates(plan.now_ns)
@@ -68,10 +69,10 @@ class ReservationStep:
         if len(plan) > count:
             return True
         if not self._is_kept_back:
-            self._seen = self._now()
+            self._fruitless.renew()
         return False
 
-    def _now(self) -> tuple[int, int]:
+    def _counters(self) -> tuple[int, int]:
         return self._state.generation, self._reservations.changes
 
     # ---- which reservations are looked at
@@ -81,7 +82,7 @@ class ReservationStep:
         for node_id in self._state.nodes.take_changed():
             for reservation in self._reservations.on(node_id):
                 self._judge(reservation)
-        chosen = {} if self._seen == self._now() else self._with_room()
+        chosen = {} if self._fruitless.is_current() else self._with_room()
         chosen.update((ask_id(reservation.ask), reservation) for reservation in self._expired(now_ns))
         self.scanned = len(chosen)
         found: Candidates = {}
@@ -91,29 +92,30 @@ class ReservationStep:
         return found
 
     def _judge(self, reservation: Reservation) -> None:
-        if reservation.is_pinned() or reservation.has_room():  # on a required node others may have to be preempted
+        if reservation.is_pinned() or reservation.has_room():  # on a required node the ask may preempt
             self._hopeful[ask_id(reservation.ask)] = reservation
         else:
             self._hopeful.pop(ask_id(reservation.ask), None)
 
     def _with_room(self) -> dict[AskID, Reservation]:
-        """Those that could be placed if quotas let them, on their own node or on another one."""
-        kept = self._reservations.by_ask
-        self._hopeful = {name: each for name, each in self._hopeful.items() if kept.get(name) is each}
+        """Reservations for which a node, their own or another one, has room; quotas are not checked."""
+        current = self._reservations.by_ask
+        self._hopeful = {key: reservation for key, reservation in self._hopeful.items() if current.get(key) is reservation}
         chosen = dict(self._hopeful)
-        for shape, alike in self._reservations.by_shape.items():
+        for shape, same_shape in self._reservations.by_shape.items():
             if self._state.nodes.first_fit(shape) is not None:
-                chosen.update(alike)
+                chosen.update(same_shape)
         return chosen
 
     def _expired(self, now_ns: int) -> list[Reservation]:
-        """Old ones that have no quota any more (SC-60)."""
-        if self._grouped != self._now() or now_ns >= self._old_until_ns:
+        """Old reservations that no longer have quota (SC-60)."""
+        if not self._grouped.is_current() or now_ns >= self._old_until_ns:
             self._group(now_ns)
-        return [each for alike in self._old.values() if _lacks_quota(alike[0]) for each in alike]
+        return [reservation for group in self._old.values() if _lacks_quota(group[0]) for reservation in group]
 
     def _group(self, now_ns: int) -> None:
-        self._grouped, self._old = self._now(), {}
+        self._grouped.renew()
+        self._old = {}
         self._old_until_ns = self._reservations.next_old_ns(now_ns) or NEVER
         for reservation in self._reservations.older_than(now_ns - RESERVATION_MAX_NS):
             application = reservation.application
@@ -121,32 +123,32 @@ class ReservationStep:
             self._old.setdefault(key, []).append(reservation)
 
     def _in_order(self, applications: Iterable[PendingApplication]) -> list[PendingApplication]:
-        standing = []
+        eligible = []
         for application in applications:
             if application.sort_key is None:
                 self._is_kept_back = True
             else:
-                standing.append(application)
-        return sorted(standing, key=lambda application: application.sort_key or ())
+                eligible.append(application)
+        return sorted(eligible, key=lambda application: application.sort_key or ())
 
-    # ---- what becomes of them
+    # ---- placing, cancelling, preempting
 
     def _serve(self, plan: Plan, application: PendingApplication, reservations: list[Reservation]) -> bool:
-        """Reservations of one application, in ask order: first each on its own node, then the normal ones anywhere."""
+        """Decide about one application's reservations in ask order: first each on its own node, then normal ones on any node."""
         if application.slot_shortage() is not None:
             return False
         left = []
-        for reservation in sorted(reservations, key=lambda each: order_of(each.ask)):
+        for reservation in sorted(reservations, key=lambda reservation: order_of(reservation.ask)):
             if _lacks_quota(reservation):
                 if reservation.made_ns <= plan.now_ns - RESERVATION_MAX_NS:  # SC-60
                     self._cancel(plan, reservation)
-                    return True  # an ask that comes earlier may want the node
+                    return True  # an earlier ask may want the node
                 continue
             if not reservation.has_room():
                 if reservation.is_pinned():
                     self._preempt(plan, reservation)
                 left.append(reservation)
-            elif self._is_refused(reservation):  # reserved in vain
+            elif self._is_refused(reservation):  # the reservation is of no use
                 self._cancel(plan, reservation)
                 return True
             elif self._place(plan, reservation, reservation.node):
@@ -161,7 +163,7 @@ class ReservationStep:
         return self._predicate_client.may_run(reservation.ask, reservation.node.node_id, allocate=True) is False
 
     def _preempt(self, plan: Plan, reservation: Reservation) -> None:
-        """PE-60: others go for an ask that requires its node (SC-79)."""
+        """Preempt for an ask that requires its node (PE-60, SC-79)."""
         if ask_id(reservation.ask) in self._state.preemptions.by_ask:
             return
         if plan:
@@ -176,9 +178,10 @@ class ReservationStep:
         self._state.requeue(reservation.application)
 
     def _place(self, plan: Plan, reservation: Reservation, node: IndexedNode) -> bool:
-        """False when the cluster as a whole is overcommitted, which an ask that requires its node finds out here (SC-43).
+        """Place the ask of a reservation on ``node``; returns whether it was placed.
 
-        Also while it is not known yet if the ask may run on the node; then the resource manager is asked.
+        Not placed: an ask that requires its node while a queue lacks headroom (SC-43), and an ask whose predicate for the node is
+        not known yet; in this case it is requested.
         """
         leaf, ask = self._state.leaf_of(reservation.application), reservation.ask
         if self._predicate_client.may_run(ask, node.node_id, allocate=True) is None:

@@ -1,4 +1,4 @@
-"""Settle: one batch for each leaf that the plan touches; it moves asks to allocations, and applications through their states."""
+"""Settle: one batch for each leaf in the plan. The leaf turns asks into allocations and changes states of applications."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ykactor.core.state.state import SchedulerState
 
 
 def settle(state: SchedulerState, plan: Plan, refused: set[IndexedNode]) -> Exchange[list[Fact]]:
-    """One batch for each leaf; returns all facts in plan order, state changes before the allocation (AP-96)."""
+    """Send each leaf its orders, without those that nodes refused. Returns all facts in the order of the plan (AP-96)."""
     batches: dict[LeafCore, list[tuple[int, Planned]]] = {}
     for position, order in enumerate(plan.orders):
         if order.node not in refused:
@@ -32,7 +32,7 @@ def settle(state: SchedulerState, plan: Plan, refused: set[IndexedNode]) -> Exch
 
 
 def _adopt_states(state: SchedulerState, facts: list[Fact]) -> None:
-    """Take the leaf's word for the states that the plan predicted; they differ only behind a refusal."""
+    """Adopt the application states of the leaves; they differ from the predicted ones only after a refusal."""
     for fact in facts:
         if type(fact) is ApplicationChanged:
             application = state.applications[fact.application_id]
@@ -45,7 +45,7 @@ def _adopt_states(state: SchedulerState, facts: list[Fact]) -> None:
 
 
 def _in_plan_order(plan: Plan, refused: set[IndexedNode], changes: dict[int, list[Fact]]) -> list[Fact]:
-    """What was reported and what came of the orders, as the plan has them one after the other."""
+    """The reported facts and the facts that orders led to, merged in the order of the plan."""
     facts: list[Fact] = []
     reported = iter([*plan.facts, (len(plan.orders) + 1, None)])
     at, fact = next(reported)

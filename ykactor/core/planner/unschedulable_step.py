@@ -1,7 +1,7 @@
-"""What is left to asks for which there is no room: to have a node kept, or to preempt (SC-148).
+"""The last step for asks that do not fit: reserve a node, or preempt (SC-148).
 
-Each ask has its own turn, although a class is tried for all its asks at once: where it is another one's than that which we came
-for, the class takes its place.
+A class is tried once for all its asks, but each ask becomes eligible to reserve or preempt at its own time. If another ask than
+the representative's first is eligible, the class moves to the position of that ask.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from ykactor.core.queueing.equivalence import HAS_NODE, RESERVES, AskQueue
 from ykactor.core.queueing.pending import AskClass, PendingApplication
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.state.state import SchedulerState
+from ykactor.core.values.stamp import Stamp
 from ykactor.core.values.times import MS_NS, NEVER
 
-#: Attempts to preempt of the asks of one leaf in one pass; the others have to wait for another one (PE-10).
+#: Attempts to preempt for asks of one leaf in one pass; the other asks wait for a later pass (PE-10).
 ATTEMPTS_MAX = 10
 PASS_NS = 100 * MS_NS
 
@@ -32,49 +33,50 @@ class UnschedulableStep:
         self._state = state
         self._predicate_client = predicate_client
         self._preemptor = preemptor
-        #: Attempts made in the present pass.
+        #: Attempts in the current pass.
         self._attempts: dict[QueueNode, int] = {}
         #: Classes that wait for the next plan to preempt, with their leaves.
         self.put_off: list[tuple[QueueNode, AskClass]] = []
-        self._put_off_in = 0
+        self._put_off_in = Stamp(lambda: (state.generation,))
         self._may_preempt = True
-        #: Of the class in work: the node that could be reserved for one of its asks.
+        #: The node that could be reserved for an ask of the current class.
         self._node: IndexedNode | None = None
 
     def begin_plan(self, *, may_preempt: bool) -> None:
-        """Another plan begins: what was put off has its turn, or is put off again (not ``may_preempt``)."""
+        """A plan begins: try the classes again that were put off. Without ``may_preempt`` they are put off again."""
         self._may_preempt = may_preempt
-        if self._put_off_in == self._state.generation:  # else everything is offered again, in classes that may be new
+        if self._put_off_in.is_current():  # else growth has woken everything already, and classes may be new
             for leaf, ask_class in self.put_off:
                 leaf.applications.wake(ask_class)
                 self._state.tree.wake(leaf)
         self.put_off.clear()
 
     def begin_pass(self) -> None:
-        """The walk begins anew at root."""
+        """A pass begins: the walk starts at root."""
         self._attempts.clear()
 
     def run(self, plan: Plan, application: PendingApplication, queue: AskQueue, *, is_without_node: bool) -> bool:
-        """Do what can be done for the class of ``queue``, whose first is ``application``; returns whether anything was decided.
+        """Reserve or preempt for an ask of the class of ``queue``; returns whether anything was decided.
 
         Args:
-            is_without_node: no node has room; else a queue has none, and nodes were not tried.
+            application: the representative of the class.
+            is_without_node: no node has room; else a queue lacks headroom, and nodes were not tried.
 
         Raises:
-            PlanEnds: an ask has its turn to preempt: the plan has decided something already, or now that.
+            PlanEnds: an ask preempts, in this plan or, if this plan has decided something, in the next one.
         """
         leaf, ask_class = self._state.leaf_of(application), queue.ask_class
         order, now_ns = leaf.applications, plan.now_ns
         assert ask_class is not None
-        acts_ns = self._turns(plan, leaf, queue, ask_class, is_without_node=is_without_node)
-        if acts_ns is None:
+        eligible_ns = self._turns(plan, leaf, queue, ask_class, is_without_node=is_without_node)
+        if eligible_ns is None:
             self._state.park(leaf, ask_class)
             return False
-        order.get_stuck(ask_class)
+        order.mark_stuck(ask_class)
         self._state.note_eligible()
-        ask, _ = queue.first_acting(now_ns, acts_ns)
+        ask, _ = queue.first_eligible(now_ns, eligible_ns)
         if ask is None:
-            at_ns = order.hand_over(ask_class, now_ns, acts_ns)
+            at_ns = order.hand_over(ask_class, now_ns, eligible_ns)
             if at_ns > now_ns:
                 self._state.park(leaf, ask_class)
                 self._state.note_eligible(at_ns)
@@ -89,7 +91,7 @@ class UnschedulableStep:
         if not self._may_preempt:
             order.park(ask_class)
             self.put_off.append((leaf, ask_class))
-            self._put_off_in = self._state.generation
+            self._put_off_in.renew()
             return False
         if plan:
             raise PlanEnds
@@ -99,7 +101,10 @@ class UnschedulableStep:
     def _turns(
         self, plan: Plan, leaf: QueueNode, queue: AskQueue, ask_class: AskClass, *, is_without_node: bool
     ) -> Callable[[Ask], int] | None:
-        """When an ask of the class may act; None when none may before something grows, or becomes older."""
+        """The function from an ask of the class to the time when it may reserve or preempt.
+
+        None if no ask may before capacity grows or time passes.
+        """
         state, kind, now_ns = self._state, queue.key[1], plan.now_ns
         may_reserve = is_without_node and kind != HAS_NODE and state.reserves
         may_preempt = kind != RESERVES and state.preempts()
@@ -121,16 +126,16 @@ class UnschedulableStep:
         is_exhausted = self._attempts.get(leaf, 0) >= ATTEMPTS_MAX
         attempts_from_ns = now_ns + PASS_NS if is_exhausted else 0
 
-        def acts_ns(ask: Ask) -> int:
+        def eligible_ns(ask: Ask) -> int:
             if preempts_ns == NEVER:
                 return ask.since_ns + reserves_ns
             attempt_ns = max(ask.since_ns + preempts_ns, preemptions.next_attempt_ns(ask), attempts_from_ns)
             return min(ask.since_ns + reserves_ns, attempt_ns)
 
-        return acts_ns
+        return eligible_ns
 
     def _node_to_reserve(self, plan: Plan, queue: AskQueue) -> IndexedNode | None:
-        """The node to reserve (SC-51), if the resource manager lets the asks run there (SC-53)."""
+        """The node to reserve (SC-51), if the predicate lets the asks run there (SC-53)."""
         node = self._state.nodes.best_to_reserve(queue.shape)
         if node is None:
             return None
@@ -144,5 +149,5 @@ class UnschedulableStep:
         refusal = self._preemptor.attempt(plan, application, ask)
         self._attempts[leaf] = self._attempts.get(leaf, 0) + 1  # PE-16
         if refusal is None:
-            raise PlanEnds  # what is next builds on the confirmation
+            raise PlanEnds  # later decisions depend on the confirmation
         self._state.preemptions.note_attempt(plan.now_ns, ask, refusal)

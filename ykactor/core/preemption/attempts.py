@@ -1,7 +1,7 @@
-"""The books of preemption: which asks have fought for room, who has to go for them, and who tried in vain (PE-93).
+"""The attempts to preempt in a partition: which asks preempt, their victims, and when each ask tried last (PE-93).
 
-Victims are told to go and go on counting until the resource manager confirms; only the mathematics of preemption takes
-them as gone (SC-130). What an ask has fought for counts as used by its queues until it runs or loses its node.
+A victim counts as running until the resource manager confirms its release; only the laws of preemption treat it as gone
+(SC-130). An ask that preempts counts as used by its queues (its *claim*) until it runs or loses its node.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.values.resources import Resource, add_to, subtract_from
 from ykactor.core.values.times import S_NS
 
-#: How long an ask waits after it tried in vain, or after its victims have gone and it still waits (PE-15, PE-55).
+#: Time before the next attempt of an ask: after a failed one, or after its victims ended and the ask still waits (PE-15, PE-55).
 RETRY_NS = 15 * S_NS
 
 
 class PreemptionAttempt(Struct):
-    """An ask that has others go for it; while it lasts it does not try again.
+    """An ask that preempts. While its attempt lasts, the ask does not try again.
 
     Attributes:
-        claim: what it wants, as counted in its queues; nothing for one that requires its node, which follows no guarantees.
-        waits_for: victims that have not gone yet; there were ``victims_count`` in all.
-        won_ns: when the last of them went.
+        claim: what the ask wants, as counted in its queues; empty for an ask that requires its node, as guarantees do not apply.
+        waits_for: victims whose release is not confirmed yet.
+        victims_count: number of victims in all.
+        room_made_ns: when the release of the last victim was confirmed.
     """
 
     ask: Ask
@@ -36,25 +37,25 @@ class PreemptionAttempt(Struct):
     claim: Resource
     waits_for: dict[AskID, None]
     victims_count: int = 0
-    won_ns: int | None = None
+    room_made_ns: int | None = None
 
 
 class LastAttempt(Struct, frozen=True, gc=False):
-    """That an ask tried to preempt, when, and why it came to nothing ("" if it did not)."""
+    """The last attempt of an ask to preempt: when, and why it failed ("" for one that succeeded)."""
 
     at_ns: int
     why: str
 
 
 class Counts(Struct):
-    """What came of preemption in a partition since it began, for operators.
+    """Counters of preemption in a partition since its start, for operators.
 
     Attributes:
-        preemptions: asks for which others were told to go; one that fights twice counts twice.
-        evictions: tasks that were told to go, whatever for.
-        work_lost: what these had used, in base units times seconds.
-        in_vain: preemptions after which the ask did not come to run.
-        refused: preemptions that would have gone round in circles.
+        preemptions: attempts that found victims; an ask that preempts twice counts twice.
+        evictions: tasks released by any kind of preemption.
+        work_lost: what victims of asks had used, in base units times seconds.
+        in_vain: attempts that ended without the ask running.
+        refused: attempts refused because they would have closed a preemption cycle.
     """
 
     preemptions: int = 0
@@ -64,34 +65,34 @@ class Counts(Struct):
     refused: int = 0
 
     def note(self, entry: Preempted) -> None:
-        """Another entry of the ledger."""
+        """Count an attempt that found victims."""
         self.preemptions += 1
         add_to(self.work_lost, entry.work_lost)
 
 
-class Preemptions:
-    """All attempts of a partition, their victims, and the attempts of asks that wait."""
+class PreemptionAttempts:
+    """The running attempts of a partition, their victims, and the last attempt of each pending ask."""
 
     def __init__(self) -> None:
         self.by_ask: dict[AskID, PreemptionAttempt] = {}
-        #: What has to go, with the size that counts as going, and for which ask; None for a queue over its quota.
+        #: Tasks that are being released: the size counted as preempting, and the ask they make room for (None: quota preemption).
         self.victims: dict[AskID, tuple[Resource, AskID | None]] = {}
-        #: One more whenever what queues will use has changed by a attempt or a victim.
+        #: Grows by one whenever an attempt or a victim changes what queues will use.
         self.changes = 0
         self.counts = Counts()
         self.cycle_guard = CycleGuard()
-        #: The last attempt of asks that wait; of one that requires its node: the last in vain.
-        self.attempts: dict[AskID, LastAttempt] = {}
+        #: The last attempt of each pending ask; of an ask that requires its node: the last that failed.
+        self.last_attempts: dict[AskID, LastAttempt] = {}
 
     def begin(self, leaf: QueueUsage, application: PendingApplication, ask: Ask, claim: Resource) -> None:
-        """An ask has others go for it."""
+        """An ask preempts: count its claim in all queues on its path."""
         self.changes += 1
         self.by_ask[ask_id(ask)] = PreemptionAttempt(ask, application, claim, {})
         for queue in leaf.path_up:
             add_to(queue.claims, claim)
 
     def end(self, leaf: QueueUsage, ask: Ask, *, runs: bool = False) -> None:
-        """The ask ``runs``, is gone, or has lost its node: what it fought for is nobody's."""
+        """The ask ``runs``, is removed, or has lost its node: its claim no longer counts."""
         self.changes += 1
         attempt = self.by_ask.pop(ask_id(ask))
         self.counts.in_vain += not runs
@@ -99,7 +100,7 @@ class Preemptions:
             subtract_from(queue.claims, attempt.claim)
 
     def add_victim(self, leaf: QueueUsage, task: Ask, preemptor: Ask | None) -> None:
-        """A task has been told to go."""
+        """A task is being released for ``preemptor``, or because a queue is above its quota (None)."""
         self.changes += 1
         identity = None if preemptor is None else ask_id(preemptor)
         self.victims[ask_id(task)] = task.spec.resource, identity
@@ -112,7 +113,7 @@ class Preemptions:
             attempt.victims_count += 1
 
     def resize_victim(self, leaf: QueueUsage, task: Ask) -> None:
-        """A task that has been told to go has another size."""
+        """A victim was resized."""
         size, identity = self.victims[ask_id(task)]
         self.victims[ask_id(task)] = task.spec.resource, identity
         for queue in leaf.path_up:
@@ -120,7 +121,7 @@ class Preemptions:
             add_to(queue.preempting, task.spec.resource)
 
     def confirm(self, at_ns: int, leaf: QueueUsage, task: Ask) -> bool:
-        """A task has gone; answers whether it had been told to. If not, that is a change from outside."""
+        """A task has ended. Returns whether it was a victim; otherwise its end is an external change (see ``cycles``)."""
         found = self.victims.pop(ask_id(task), None)
         if found is None:
             self.cycle_guard.reset()
@@ -129,14 +130,14 @@ class Preemptions:
         for queue in leaf.path_up:
             subtract_from(queue.preempting, size)
         attempt = self.by_ask.get(identity) if identity is not None else None
-        if attempt is not None and ask_id(task) in attempt.waits_for:  # not of an earlier attempt of the ask
+        if attempt is not None and ask_id(task) in attempt.waits_for:  # else it belongs to an earlier attempt of the ask
             del attempt.waits_for[ask_id(task)]
             if not attempt.waits_for:
-                attempt.won_ns = at_ns
+                attempt.room_made_ns = at_ns
         return True
 
     def move(self, leaf: QueueUsage, to_leaf: QueueUsage, application: PendingApplication) -> None:
-        """What counts for an application in one leaf counts in another."""
+        """The application moves to another leaf: its victims and claims count there."""
         name = application.application_id
         amounts = [size for (owner, _), (size, _) in self.victims.items() if owner == name]
         claims = [attempt.claim for attempt in self.by_ask.values() if attempt.application is application]
@@ -148,31 +149,31 @@ class Preemptions:
                     change(queue.claims, claim)
 
     def overdue(self, now_ns: int) -> Iterator[PreemptionAttempt]:
-        """Whose victims have all gone a while ago although the ask still waits (PE-55)."""
+        """Attempts whose victims have all ended more than ``RETRY_NS`` ago although the ask still waits (PE-55)."""
         for attempt in list(self.by_ask.values()):
-            if attempt.won_ns is not None and attempt.won_ns + RETRY_NS <= now_ns:
+            if attempt.room_made_ns is not None and attempt.room_made_ns + RETRY_NS <= now_ns:
                 yield attempt
 
     def next_ns(self) -> int | None:
-        """When the next attempt is overdue."""
-        times = [attempt.won_ns + RETRY_NS for attempt in self.by_ask.values() if attempt.won_ns is not None]
+        """When the next attempt becomes overdue; None if none will."""
+        times = [attempt.room_made_ns + RETRY_NS for attempt in self.by_ask.values() if attempt.room_made_ns is not None]
         return min(times, default=None)
 
     # ---- attempts
 
     def note_attempt(self, now_ns: int, ask: Ask, why: str = "") -> None:
-        """The ask tried; ``why`` it was in vain, if it was."""
-        self.attempts[ask_id(ask)] = LastAttempt(now_ns, why)
+        """Remember that the ask tried, and ``why`` it failed ("" if it did not)."""
+        self.last_attempts[ask_id(ask)] = LastAttempt(now_ns, why)
 
-    def attempt_of(self, ask: Ask) -> LastAttempt | None:
-        """The last attempt of an ask that waits."""
-        return self.attempts.get(ask_id(ask))
+    def last_attempt(self, ask: Ask) -> LastAttempt | None:
+        """The last attempt of a pending ask; None if it has not tried."""
+        return self.last_attempts.get(ask_id(ask))
 
     def next_attempt_ns(self, ask: Ask) -> int:
-        """When it may try again; 0 for one that has not tried."""
-        tried = self.attempts.get(ask_id(ask))
-        return 0 if tried is None else tried.at_ns + RETRY_NS
+        """When the ask may try again; 0 if it has not tried."""
+        last = self.last_attempts.get(ask_id(ask))
+        return 0 if last is None else last.at_ns + RETRY_NS
 
     def forget(self, ask: Ask) -> None:
-        """The ask waits no more."""
-        self.attempts.pop(ask_id(ask), None)
+        """The ask is no longer pending."""
+        self.last_attempts.pop(ask_id(ask), None)

@@ -1,7 +1,7 @@
-"""The laws of preemption between queues, as sums and comparisons on the ledger (PE-91).
+"""The laws of preemption between queues, as sums and comparisons of the amounts in the ledger (PE-91).
 
-All amounts are per type, base units, and an absent type is 0. *use* of a queue is what it will use when everything that was
-decided has happened: what is about to be released is gone, and what asks have fought for already counts (PE-19).
+All amounts are per resource type in base units; an absent type is 0. The *use* of a queue is what it will use after everything
+that was decided: victims are subtracted, and the claims of asks that preempt are added (PE-19).
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from ykactor.core.queueing.priorities import clamp
 from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.values.resources import Resource
 
-#: An ask's types with what it wants of them, more than 0 each.
+#: (resource type, amount above 0) of what an ask wants.
 Needs = tuple[tuple[str, int], ...]
 
 
 def use(queue: QueueUsage, name: str) -> int:
-    """What the queue will use of a type."""
+    """What the queue will use of a type: allocated, minus its victims, plus claims."""
     return queue.allocated.get(name, 0) - queue.preempting.get(name, 0) + queue.claims.get(name, 0)
 
 
 def guarantee(queue: QueueUsage, name: str) -> int:
-    """What the queue is guaranteed of a type; 0 is nothing (a listed 0 counts as not listed)."""
+    """The queue's guarantee of a type; 0 is none (a configured 0 counts as not configured)."""
     return (queue.config.guaranteed or {}).get(name, 0)
 
 
 def fence_root(leaf: QueueUsage, needs: Needs) -> QueueUsage:
-    """Below which queue an ask of ``leaf`` may look for victims (PE-20, PE-21).
+    """The queue below which an ask of ``leaf`` may look for victims (PE-20, PE-21).
 
-    The first on the way up that is a fence, or that the ask would lead above its max: room has to be made below such a queue.
+    The first queue on the path up that is a fence, or whose max the ask would exceed: only victims below that queue make room.
     """
     for queue in leaf.path_up:
         if queue.config.properties.preemption_policy == "fence" or _exceeds(queue, needs):
@@ -45,12 +45,12 @@ def _exceeds(queue: QueueUsage, needs: Needs) -> bool:
 
 
 class Trigger(Struct, frozen=True):
-    """That a queue under its guarantee may preempt (law 4).
+    """The right to preempt of a queue below its guarantee (law 4).
 
     Attributes:
-        is_own: the leaf itself is below its guarantee; else it is a queue above it (PE-27).
-        queue: whose guarantee it is.
-        remaining: what is missing to it, more than 0, per type of the ask for which there is a guarantee on the way up.
+        is_own: the leaf itself is below its guarantee; else a queue above it is (PE-27).
+        queue: the queue below its guarantee.
+        remaining: what is missing to the guarantee, above 0, for each type of the ask that has a guarantee on the path up.
     """
 
     is_own: bool
@@ -59,9 +59,9 @@ class Trigger(Struct, frozen=True):
 
 
 def trigger(leaf: QueueUsage, needs: Needs) -> Trigger | None:
-    """Whether an ask of ``leaf`` may preempt (PE-24 to PE-27): none of its types has used up its guarantee.
+    """Whether an ask of ``leaf`` may preempt (PE-24 to PE-27): it may if no type of the ask has used up its guarantee.
 
-    The ask may lead above the guarantee, once (PE-26).
+    The ask itself may exceed the guarantee, once (PE-26). Returns None if the ask may not preempt.
     """
     remaining: dict[str, tuple[int, QueueUsage]] = {}
     for name, _ in needs:
@@ -80,17 +80,17 @@ def _remaining(leaf: QueueUsage, name: str) -> tuple[int, QueueUsage] | None:
     if own:
         return own - use(leaf, name), leaf
     above = [(guarantee(queue, name) - use(queue, name), queue) for queue in leaf.path_up[1:] if guarantee(queue, name)]
-    return min(above, key=lambda it: it[0], default=None)
+    return min(above, key=lambda entry: entry[0], default=None)
 
 
 def common_queue(leaf: QueueUsage, other: QueueUsage) -> QueueUsage:
-    """The lowest queue that is above both, or is both."""
-    ways = set(leaf.path_up)
-    return next(queue for queue in other.path_up if queue in ways)
+    """The lowest common ancestor of two leaves; the leaf itself if they are the same."""
+    ancestors = set(leaf.path_up)
+    return next(queue for queue in other.path_up if queue in ancestors)
 
 
 def effective_priority(priority: int, leaf: QueueUsage, below: QueueUsage) -> int:
-    """A task's priority as the queue ``below`` sees it from its child (PE-28)."""
+    """A task's priority as queue ``below``, an ancestor of ``leaf``, sees the priority of its child (PE-28)."""
     for queue in leaf.path_up:
         if queue is below:
             break
@@ -100,10 +100,7 @@ def effective_priority(priority: int, leaf: QueueUsage, below: QueueUsage) -> in
 
 
 class VictimSet:
-    """A growing set of victims for one ask, none of which leaves a queue below its guarantee (law 2, PE-41).
-
-    Raises nothing; ``take`` says whether a victim may be added, and adds it.
-    """
+    """A growing set of victims for one ask that leaves no queue below its guarantee (law 2, PE-41)."""
 
     def __init__(self, leaf: QueueUsage, needs: Needs, *, is_own: bool) -> None:
         self._shared = set(leaf.path_up)
@@ -112,7 +109,7 @@ class VictimSet:
         self._freed: dict[QueueUsage, Resource] = {}
 
     def take(self, leaf: QueueUsage, resource: Resource) -> bool:
-        """Add a task of ``leaf`` if all queues that use it can spare it."""
+        """Add a task of ``leaf`` if all queues on its path can spare it; returns whether it was added."""
         if not self.can_take(leaf, resource):
             return False
         for queue in leaf.path_up:
@@ -122,7 +119,7 @@ class VictimSet:
         return True
 
     def can_take(self, leaf: QueueUsage, resource: Resource) -> bool:
-        """Whether a task of ``leaf`` may be added. What may not now may not later either: the set only grows."""
+        """Whether a task of ``leaf`` may be added. If not, it may not later either: the set only grows."""
         return all(self._spares(queue, resource) for queue in leaf.path_up)
 
     def _spares(self, queue: QueueUsage, resource: Resource) -> bool:
@@ -146,8 +143,8 @@ class VictimSet:
 def shares(
     queues: Iterable[QueueUsage], freed: dict[QueueUsage, Resource], gained: dict[QueueUsage, Resource]
 ) -> dict[str, float]:
-    """The largest used part of each queue's guarantee, by path, as if amounts had been freed and gained."""
-    answer = {}
+    """The largest used fraction of each queue's guarantee, by path, as if the amounts had been freed and gained."""
+    found = {}
     for queue in queues:
         parts = [
             (use(queue, name) - freed.get(queue, {}).get(name, 0) + gained.get(queue, {}).get(name, 0)) / bound
@@ -155,5 +152,5 @@ def shares(
             if bound
         ]
         if parts:
-            answer[str(queue.path)] = max(parts)
-    return answer
+            found[str(queue.path)] = max(parts)
+    return found

@@ -1,6 +1,6 @@
-"""How a queue gives back what it uses above its max: how much, who below it, and which tasks (PE-83 to PE-87).
+"""Quota preemption: how much a queue above its max must release, in which leaves, and which tasks (PE-83 to PE-87).
 
-All amounts are per type and in base units. What has been told to go already counts as gone.
+All amounts are per resource type in base units. Tasks that are being preempted already count as gone.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ _HOUR_NS = 3600 * S_NS
 
 
 def left(queue: QueueNode, name: str) -> int:
-    """What the queue uses of a type when everybody who was told to go has gone."""
+    """What the queue uses of a type once all its victims have ended."""
     return queue.allocated.get(name, 0) - queue.preempting.get(name, 0)
 
 
 def preemptable(queue: QueueNode) -> Resource:
-    """What a queue has to give back: what it uses above its max, but nothing that somebody is guaranteed (PE-83).
+    """What a queue must release: its usage above its max, but nothing that it or a queue above is guaranteed (PE-83).
 
-    Types of which there is nothing to give back are left out. A queue above that is below its guarantee has nothing to spare:
-    its deficit is not an allowance.
+    Types with nothing to release are left out. If a queue on the path is below its guarantee of a type, nothing of that type
+    is released.
     """
     amounts = {}
     for name, limit in (queue.config.max or {}).items():
@@ -39,18 +39,18 @@ def preemptable(queue: QueueNode) -> Resource:
 def shares(
     queue: QueueNode, amount: Resource, children: dict[QueueNode, list[QueueNode]]
 ) -> Iterator[tuple[QueueNode, Resource]]:
-    """The leaves in or below a queue that give back, each with its part of ``amount`` (PE-84).
+    """The leaves at or below a queue that must release tasks, each with its part of ``amount`` (PE-84).
 
-    Children give in proportion to what they use above their own guarantee, rounded down; the losses stay. A part lists all types
-    of ``amount``, those with 0 too: nothing of these may go.
+    The amount is divided among children in proportion to what they use above their own guarantees, rounded down; the remainder
+    is not released. A part lists all types of ``amount``, also those with 0: tasks that use these types may not be released.
     """
     if queue.is_leaf:
         yield queue, amount
         return
     surplus = {child: _surplus(child, amount) for child in children.get(queue, ())}
-    total = {name: sum(it[name] for it in surplus.values()) for name in amount}
-    for child, its_surplus in surplus.items():
-        part = {name: amount[name] * its_surplus[name] // total[name] if total[name] else 0 for name in amount}
+    total = {name: sum(above[name] for above in surplus.values()) for name in amount}
+    for child, above in surplus.items():
+        part = {name: amount[name] * above[name] // total[name] if total[name] else 0 for name in amount}
         if any(part.values()):
             yield from shares(child, part, children)
 
@@ -60,11 +60,11 @@ def _surplus(queue: QueueNode, names: Iterable[str]) -> Resource:
 
 
 def candidates(tasks: Iterable[Ask], part: Resource, limit: Resource) -> list[Ask]:
-    """Of the tasks of a leaf those that use what it has to give, in the order in which they would go (PE-85, PE-86).
+    """The tasks of a leaf that use a type it must release, in the order in which they are preempted (PE-85, PE-86).
 
     Args:
-        part: what the leaf has to give.
-        limit: the max of the queue that gives back; lists all types of ``part``.
+        part: what the leaf must release.
+        limit: the max of the queue above its quota; lists all types of ``part``.
     """
     wanted = positive(part).keys()
     able = [task for task in tasks if wanted & positive(task.spec.resource).keys()]
@@ -72,22 +72,24 @@ def candidates(tasks: Iterable[Ask], part: Resource, limit: Resource) -> list[As
 
 
 def _order(task: Ask, limit: Resource, part: Resource) -> tuple[object, ...]:
-    """The willing first and owners last, then who gives little else, matters less, is newer by the hour, or is smaller."""
+    """Tasks that allow to be preempted first and originators last; then by share of matching types, lower priority, later
+    hour of creation, and smaller size.
+    """
     spec = task.spec
     used = positive(spec.resource)
     wanted = {name: used.get(name, 0) for name in part if part[name]}
     match = 100 * sum(amount > 0 for amount in wanted.values()) // len(used)
     newness = -(task.created_ns // _HOUR_NS)
     size = usage_key(wanted, limit)
-    willing = not spec.allow_preempt_self, spec.originator
-    return *willing, -match, spec.priority, newness, size, spec.allocation_key, spec.application_id
+    last_resort = not spec.allow_preempt_self, spec.originator
+    return *last_resort, -match, spec.priority, newness, size, spec.allocation_key, spec.application_id
 
 
 def choose(leaf: QueueNode, tasks: Iterable[Ask], part: Resource, spared: VictimSet) -> list[Victim]:
-    """Tasks of ``leaf`` in order, as long as they fit in what it has to give; who is too large is passed over (PE-87).
+    """Victims in ``leaf``: tasks in order while they fit into what remains to be released; larger ones are skipped (PE-87).
 
     Args:
-        spared: who goes already in this run; it knows what queues are guaranteed (law 2), in types that are not to be given too.
+        spared: the victims of this run so far; it enforces the guarantees of queues (law 2), also of types not to be released.
     """
     rest, chosen = dict(part), []
     for task in tasks:

@@ -1,7 +1,7 @@
-"""Since when, and from when on, queues have to give back what they use above their max (CF-81, PE-97).
+"""When quota preemption starts in a queue that uses more than its max (CF-81, PE-97).
 
-A queue gets a start when its max is lowered below what it uses, or when it grows above its max by no decision of ours; nothing of
-this outlives the process. Queues that placement created never get one.
+A queue gets a start time when its max is lowered below its usage, or when its usage exceeds its max without a decision of the
+scheduler. Start times are not kept when the process ends. Queues created by placement never get one.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ def exceeds(queue: QueueNode) -> bool:
 
 
 def gives_back(config: QueueConfig) -> bool:
-    """Whether a queue that is over its max has to give back at all."""
+    """Whether the settings of a queue enable quota preemption: configured, with a max and a delay."""
     return config.managed and bool(config.max) and config.properties.quota_preemption_delay_ns > 0
 
 
 def next_start(start_ns: int | None, before: QueueConfig | None, queue: QueueNode, now_ns: int) -> int | None:
-    """When a queue has to give back, None for never, after its settings became other than ``before`` (CF-81).
+    """When quota preemption of a queue starts after its settings changed from ``before``; None for never (CF-81).
 
-    A start moves with the delay, also into the past. There is a new one when the delay was switched on, or when the max became
-    smaller in some type, whatever became of others (PE-81); a max that was only raised begins nothing.
+    A known start moves with the delay, also into the past. There is a new start when the delay was switched on, or when the max
+    of some type was lowered, whatever changed in other types (PE-81). A max that was only raised starts nothing.
     """
     if not gives_back(queue.config) or not exceeds(queue):
         return None
@@ -39,19 +39,19 @@ def next_start(start_ns: int | None, before: QueueConfig | None, queue: QueueNod
 
 
 def _is_lowered(before: QueueConfig | None, after: QueueConfig) -> bool:
-    """Whether the max became smaller in some type; one that was not listed was not limited."""
+    """Whether the max of some type was lowered; a type that was not listed was unlimited."""
     old = (before.max if before is not None else None) or {}
     return any(name not in old or limit < old[name] for name, limit in (after.max or {}).items())
 
 
 class QuotaClocks:
-    """The starts of all queues of a partition that have one."""
+    """The start times of a partition's queues, Unix nanoseconds."""
 
     def __init__(self) -> None:
         self.starts: dict[QueueNode, int] = {}
 
     def adopt(self, now_ns: int, before: Mapping[QueuePath, QueueConfig], queues: Iterable[QueueNode]) -> None:
-        """The queues have other settings than ``before``."""
+        """The settings of queues have changed from ``before``."""
         known, self.starts = self.starts, {}
         for queue in queues:
             start_ns = next_start(known.get(queue), before.get(queue.path), queue, now_ns)
@@ -59,19 +59,19 @@ class QuotaClocks:
                 self.starts[queue] = start_ns
 
     def grow(self, now_ns: int, leaf: QueueNode) -> None:
-        """Something runs in ``leaf`` that we have not placed, or has grown there (QU-41)."""
+        """Usage of ``leaf`` grew without a decision of the scheduler: a recovered or a resized allocation (QU-41)."""
         for queue in leaf.path_up:
             if queue not in self.starts and gives_back(queue.config) and exceeds(queue):
                 self.starts[queue] = now_ns + queue.config.properties.quota_preemption_delay_ns
 
     def forget(self, queue: QueueNode) -> None:
-        """The queue is gone, or has given what it could: there is no second run (PE-82)."""
+        """The queue was removed, or its quota preemption has run: there is no second run (PE-82)."""
         self.starts.pop(queue, None)
 
     def due(self, now_ns: int) -> list[QueueNode]:
-        """Who has to give back now, in name order; those below another that has to wait for another plan (PE-96).
+        """Queues whose start time has come, in name order, without those below another such queue (PE-96).
 
-        Forgets those that are not over their max any more.
+        Forgets queues that are no longer above their max.
         """
         self.starts = {queue: start_ns for queue, start_ns in self.starts.items() if exceeds(queue)}
         found: dict[QueueNode, None] = {}
@@ -81,5 +81,5 @@ class QuotaClocks:
         return list(found)
 
     def next_ns(self) -> int | None:
-        """When the next queue has to give back."""
+        """The next start time; None if there is none."""
         return min(self.starts.values(), default=None)

@@ -1,7 +1,7 @@
-"""Who would have to go: the tasks that may make room for an ask, and the cheapest set of them (PE-30 to PE-44, PE-60 to PE-62).
+"""The search for victims: which tasks may be preempted for an ask, and the cheapest set of them (PE-30 to PE-44, PE-60 to PE-62).
 
-All of a set run on one node. The search looks at every node once for the least number of victims that it could take, and then
-solves nodes in that order until no other can be better.
+All victims of a set run on one node. The search first computes for every node a lower bound of the number of victims. Then it
+solves the nodes in that order until no other node can be better.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.values.ids import NodeID
 from ykactor.core.values.resources import Resource
 
-#: Nodes that the ledger of preemptions names as rejected.
+#: Rejected nodes that a ``Preempted`` fact names.
 REJECTED_MAX = 5
-#: What putting the tasks of a node in order costs that has changed, in looks at a node: for the node, and for each task.
+#: Work units of sorting the tasks of a node that has changed (1 is a look at a node): for the node, and for each task.
 LIST_WORK, TASK_WORK = 20, 6
-#: Kinds of tasks that nodes share; more are not remembered.
-KINDS_MAX = 100_000
+#: Task kinds that are remembered.
+TASK_KINDS_MAX = 100_000
 
 
 class Victim(Struct, frozen=True, gc=False):
-    """A task that has to go, and its queue."""
+    """A task that is to be preempted, and its queue."""
 
     task: Ask
     leaf: QueueUsage
 
 
 class Solution(Struct, frozen=True):
-    """Enough victims on one node, none of which could be left out (PE-42).
+    """A sufficient set of victims on one node; none of them could be left out (PE-42).
 
     Attributes:
-        has_room: the node has room for the ask already, only a queue is at its max.
+        has_room: the node has room for the ask already; only a queue is at its max.
     """
 
     node: IndexedNode
@@ -48,7 +48,7 @@ class Solution(Struct, frozen=True):
     has_room: bool
 
     def rank(self) -> tuple[bool, bool, int, int, NodeID]:
-        """Less is better (PE-44)."""
+        """Sort key: the lowest is the best solution (PE-44)."""
         specs = [victim.task.spec for victim in self.victims]
         is_last_resort = not all(spec.allow_preempt_self for spec in specs)
         oldest_ns = min(victim.task.created_ns for victim in self.victims)
@@ -57,15 +57,15 @@ class Solution(Struct, frozen=True):
 
 
 def _age_rank(created_ns: int, *, has_room: bool) -> int:
-    """Where only a queue is at its max, newer victims are better; elsewhere their age does not count (PE-44)."""
+    """Where only a queue is at its max, newer victims are better; otherwise their age does not matter (PE-44)."""
     return -created_ns if has_room else 0
 
 
-class Kind:
-    """Tasks of one application that have the same priority and size: if the laws forbid one to go, they forbid all.
+class TaskKind:
+    """Tasks of one application with equal priority and size: if the laws protect one of them, they protect all.
 
     Attributes:
-        example: one of them, which may have ended since.
+        example: one of these tasks; it may have ended since.
     """
 
     __slots__ = ("example",)
@@ -75,13 +75,15 @@ class Kind:
 
 
 class NodeTasks:
-    """What runs on one node, in the order in which it would have to go (PE-32): newest first, the unwilling and owners last.
+    """The tasks of one node in the order in which they are preempted (PE-32).
+
+    Newest first; tasks that do not allow to be preempted, and originators, last.
 
     Attributes:
-        kinds: which kinds of tasks there are.
+        kinds: the kinds of these tasks.
     """
 
-    def __init__(self, core: NodeCore, kind_of: Callable[[Ask], Kind]) -> None:
+    def __init__(self, core: NodeCore, kind_of: Callable[[Ask], TaskKind]) -> None:
         self.revision = core.revision
         self.tasks = sorted(core.allocations.values(), key=_order)
         self.kinds = tuple(dict.fromkeys(map(kind_of, self.tasks)))
@@ -93,7 +95,7 @@ class NodeTasks:
 
     @cached_property
     def largest(self) -> Resource:
-        """The most that one task uses of each type."""
+        """The largest amount of each type that one task uses."""
         largest: Resource = {}
         for task in self.tasks:
             for name, amount in task.spec.resource.items():
@@ -108,24 +110,24 @@ def _order(task: Ask) -> tuple[bool, bool, int, str, str]:
 
 
 def pinned_order(task: Ask, needs: Needs) -> tuple[bool, bool, int, int, tuple[int, ...], str, str]:
-    """The order in which tasks go for an ask that requires their node (PE-61)."""
+    """Sort key of tasks that are preempted for an ask that requires their node (PE-61)."""
     spec = task.spec
-    amounts = tuple(spec.resource.get(name, 0) for name, _ in needs)  # types stand in the order of their names
-    willing = not spec.allow_preempt_self, spec.originator
-    return *willing, spec.priority, -task.created_ns, amounts, spec.allocation_key, spec.application_id
+    amounts = tuple(spec.resource.get(name, 0) for name, _ in needs)  # needs are sorted by type name
+    last_resort = not spec.allow_preempt_self, spec.originator
+    return *last_resort, spec.priority, -task.created_ns, amounts, spec.allocation_key, spec.application_id
 
 
 class Tasks:
-    """The lists of all nodes, made again where a node has changed."""
+    """The sorted tasks of all nodes; a node that has changed is sorted again."""
 
     def __init__(self, core_of: Callable[[NodeID], NodeCore]) -> None:
         self._core_of = core_of
-        #: By node and not by name: another one may come under the name of one that went.
+        #: By node object, not by name: a new node may have the name of a removed one.
         self._lists: WeakKeyDictionary[NodeCore, NodeTasks] = WeakKeyDictionary()
-        self._kinds: dict[tuple[str, int, tuple[tuple[str, int], ...]], Kind] = {}
+        self._kinds: dict[tuple[str, int, tuple[tuple[str, int], ...]], TaskKind] = {}
 
     def on(self, node_id: NodeID, spend: Callable[[int], None]) -> NodeTasks:
-        """The tasks of a node; ``spend`` is told what it costs to look, before it is done."""
+        """The tasks of a node; ``spend`` is called with the cost in work units before any work is done."""
         core = self._core_of(node_id)
         found = self._lists.get(core)
         if found is None or found.revision != core.revision:
@@ -133,19 +135,19 @@ class Tasks:
             found = self._lists[core] = NodeTasks(core, self._kind_of)
         return found
 
-    def _kind_of(self, task: Ask) -> Kind:
+    def _kind_of(self, task: Ask) -> TaskKind:
         spec = task.spec
         key = spec.application_id, spec.priority, tuple(spec.resource.items())
         found = self._kinds.get(key)
         if found is None:
-            if len(self._kinds) >= KINDS_MAX:  # those in use live on with their nodes
+            if len(self._kinds) >= TASK_KINDS_MAX:  # nodes keep those that are in use
                 self._kinds.clear()
-            found = self._kinds[key] = Kind(task)
+            found = self._kinds[key] = TaskKind(task)
         return found
 
 
 def lacking(needs: Needs, available: Resource) -> Resource:
-    """What a node is short of, with the true, possibly negative, available amounts (PE-39 a)."""
+    """What a node lacks for ``needs``; available amounts may be negative (PE-39 a)."""
     missing = {}
     for name, wanted in needs:
         left = wanted - available.get(name, 0)
@@ -155,7 +157,7 @@ def lacking(needs: Needs, available: Resource) -> Resource:
 
 
 def choose(tasks: Iterable[Ask], needs: Resource, may_take: Callable[[Ask], bool]) -> list[Ask]:
-    """Tasks that together cover ``needs``, chosen in order and pruned (PE-40, PE-42); none if they do not suffice."""
+    """Tasks that together cover ``needs``, chosen in order, without superfluous ones (PE-40, PE-42); [] if they cannot."""
     left, chosen = dict(needs), []
     for task in tasks:
         resource = task.spec.resource
@@ -180,13 +182,14 @@ def _pruned(chosen: list[Ask], needs: Resource) -> list[Ask]:
 
 
 class Search:
-    """The search of one ask for victims in other queues.
+    """The search for victims of one ask in other queues.
 
     Args:
-        ask, leaf, needs: who wants what; amounts above 0.
-        fence: the queue below which victims are looked for.
-        leaf_of: the queue of a task that may go; None for one that may not, whatever it is for.
-        queue_of: the queue of a task, or where its like runs.
+        ask, leaf: the ask that preempts, and its queue.
+        needs: what the ask wants, amounts above 0.
+        fence: the queue below which victims are searched for.
+        leaf_of: the queue of a task that may be preempted; None for a task that may never be.
+        queue_of: the queue of any task.
     """
 
     def __init__(
@@ -206,17 +209,17 @@ class Search:
         self._fence = fence
         self._leaf_of = leaf_of
         self._queue_of = queue_of
-        self._ways = set(leaf.path_up)
+        self._ancestors = set(leaf.path_up)
         self._queue_needs = self._room_in_queues()
-        #: (queue, priority) -> whether its tasks of that priority may be victims.
+        #: (queue, priority) -> whether tasks of this priority in the queue may be victims.
         self._allowed: dict[tuple[QueueUsage, int], bool] = {}
-        #: Whether tasks of a kind could be victims, if they were the only ones.
-        self._could_go: dict[Kind, bool] = {}
-        #: Nodes that were looked at and why they were not chosen, the best first.
+        #: Whether a task of a kind could be the only victim.
+        self._could_go: dict[TaskKind, bool] = {}
+        #: Nodes that were not chosen, each with the reason; the best first.
         self.rejected: list[tuple[NodeID, str]] = []
 
     def _room_in_queues(self) -> Resource:
-        """How far the ask would lead queues on its way above their max (PE-39 b)."""
+        """By how much the ask would exceed the max of queues on its path, the largest excess of each type (PE-39 b)."""
         room: Resource = {}
         for queue in self._leaf.path_up:
             limit = queue.max or {}
@@ -261,7 +264,7 @@ class Search:
         self.rejected.insert(0, (node_id, f"{count} would have to go{unwilling}"))
 
     def _needs_on(self, node: IndexedNode) -> tuple[Resource, bool]:
-        """What has to be freed on the node (PE-39), and whether it has room for the ask already."""
+        """What must be freed on the node (PE-39), and whether the node has room for the ask already."""
         needs = lacking(self._needs, node.available)
         has_room = not needs
         for name, amount in self._queue_needs.items():
@@ -270,7 +273,7 @@ class Search:
         return needs, has_room
 
     def _has_candidate(self, tasks: NodeTasks) -> bool:
-        """Whether anybody on the node could go; that is nearly always found out by looking it up."""
+        """Whether any task on the node could be preempted; usually found in the cache."""
         could_go = self._could_go
         for kind in tasks.kinds:
             found = could_go.get(kind)
@@ -299,7 +302,7 @@ class Search:
         return Solution(node, [Victim(task, leaves[id(task)]) for task in chosen], has_room) if chosen else None
 
     def _may_come_from(self, leaf: QueueUsage, priority: int) -> bool:
-        """Whether the fence, the queue's policy and the priorities allow it (PE-20, PE-28, PE-30)."""
+        """Whether fence, queue policy and priorities let tasks of ``leaf`` be victims (PE-20, PE-28, PE-30)."""
         allowed = self._allowed.get((leaf, priority))
         if allowed is None:
             allowed = self._allowed[leaf, priority] = self._is_open(leaf) and self._is_lower(leaf, priority)
@@ -310,13 +313,13 @@ class Search:
         return is_inside and leaf.config.properties.preemption_policy != "disabled"
 
     def _is_lower(self, leaf: QueueUsage, priority: int) -> bool:
-        common = next(queue for queue in leaf.path_up if queue in self._ways)
+        common = next(queue for queue in leaf.path_up if queue in self._ancestors)
         own = effective_priority(self._ask.spec.priority, self._leaf, common)
         return effective_priority(priority, leaf, common) <= own
 
 
 def _least(needs: Resource, largest: Resource) -> int:
-    """No fewer tasks than this can cover ``needs``; 0 if none can."""
+    """A lower bound of the number of tasks that cover ``needs``; 0 if no number of tasks can."""
     least = 0
     for name, amount in needs.items():
         size = largest.get(name)

@@ -13,17 +13,16 @@ from ykactor.core.values.ids import ApplicationID
 from ykactor.core.values.sorted_list import SortedList, SortKey
 from ykactor.core.values.times import NEVER
 
-#: What asks can do for themselves where nothing has room for them: reserve a node; that or preempt; preempt only, for they have a
-#: node.
+#: What asks may do when they fit nowhere: reserve a node; reserve a node or preempt; only preempt, because they have a node.
 RESERVES, PREEMPTS, HAS_NODE = range(3)
 
 
-#: What the asks of one queue have in common.
+#: What the asks of one ``AskQueue`` have in common: their shape, and one of the three numbers above.
 QueueKey = tuple[Shape, int]
 
 
 class AskQueue(SortedList[Ask]):
-    """The waiting asks of one application that have one shape and can do the same for themselves, in order."""
+    """The pending asks of one application that have the same ``QueueKey``, in ask order."""
 
     __slots__ = ("ask_class", "key", "needs", "notified", "parked", "predicate", "required_node", "selector", "shape", "sort_key")
 
@@ -34,30 +33,33 @@ class AskQueue(SortedList[Ask]):
         self.needs, self.required_node, self.selector, self.predicate = shape
         self.sort_key: SortKey | None = None
         self.parked = False
-        #: Where the application stands with these asks; None while it is kept back. Written by the leaf's order.
+        #: The class of these asks; None while the application is kept back. Written by the leaf's order.
         self.ask_class: EquivalenceClass[Any] | None = None
-        #: None while none of them was told that it does not fit.
+        #: What was last reported of these asks; None while nothing was.
         self.notified: NotifiedAsks | None = None
 
-    def first_acting(self, now_ns: int, acts_ns: Callable[[Ask], int]) -> tuple[Ask | None, int]:
-        """The first ask that may act by now, or None and when the first of them may."""
+    def first_eligible(self, now_ns: int, eligible_ns: Callable[[Ask], int]) -> tuple[Ask | None, int]:
+        """Find the first ask that may reserve or preempt by ``now_ns``.
+
+        Returns: the ask and the time from which it may; else None and the earliest time from which one of the asks may.
+        """
         soonest_ns = NEVER
         for ask in self:
-            at_ns = acts_ns(ask)
+            at_ns = eligible_ns(ask)
             if at_ns <= now_ns:
                 return ask, at_ns
             soonest_ns = min(soonest_ns, at_ns)
         return None, soonest_ns
 
 
-#: What an application's asks must share with those of others to fare as they do: their shape, the slots that the application has
-#: to find before it may begin (QU-51, QU-73), and the limits that it counts against (QU-64). Where applications are left alone
-#: when their asks fit nowhere, each has classes of its own.
+#: What asks of several applications must have in common to succeed or fail together: their queue key, the running slots that the
+#: application must find before it may start (QU-51, QU-73), and the limits that it counts against (QU-64). In a leaf with
+#: back-off each application has classes of its own: there the key contains its id, elsewhere None.
 ClassKey = tuple[QueueKey, int, TrackerTuple, ApplicationID | None]
 
 
 class Member(Protocol):
-    """What stands in a class: an application."""
+    """A member of a class: an application."""
 
     queues: dict[QueueKey, AskQueue]
     sort_key: SortKey | None
@@ -69,19 +71,19 @@ M = TypeVar("M", bound=Member)
 
 
 class EquivalenceClass(Generic[M]):
-    """The applications of a leaf whose asks of one shape fare alike, in the leaf's order: tried and parked as one.
+    """The applications of a leaf whose asks of one key succeed or fail together, in the leaf's order: tried and parked as one.
 
-    A place in a class may be too early, never too late: an application that moves back (it got something, its most important
-    ask is placed) is put right when it comes to the front.
+    The position of an application in its class may be too early, but never too late. An application that moves back (it got an
+    allocation, or its most important ask was placed) is repositioned when it comes to the front.
 
     A class that found no room is *stuck* until something grows: its asks can only reserve a node or preempt, each in its own turn
-    and when it is old enough (SC-50, PE-14). Then the class stands where the first of these has its place.
+    and when it is old enough (SC-50, PE-14). The class then has the position of the first application with such an ask.
 
     Attributes:
         stuck: see above.
-        answer: what ``pending_reasons`` found when it was parked last; None before that.
-        representative: whose turn it is in a stuck class, if it is not the first one's.
-        oldest_ns: no ask in the class has waited since before this time.
+        answer: which quotas held the class back when it was last parked, as the bits of ``notified``; None before that.
+        representative: the application whose turn it is in a stuck class; None if that is the first one.
+        oldest_ns: no ask in the class has been pending since before this time.
     """
 
     __slots__ = (
@@ -108,14 +110,14 @@ class EquivalenceClass(Generic[M]):
         self.representative: M | None = None
         self.oldest_ns = NEVER
         self.answer: int | None = None
-        #: Why it was parked last: a sentence, or the queue or tracker that is short of a type, or of a running slot (type "").
+        #: Why the class was last parked: a sentence, or the queue or tracker that is short, and the type ("" is a running slot).
         self.reason: str | Shortage = "no node offers anything yet, or it has not been considered"
 
     def __len__(self) -> int:
         return len(self._order)
 
     def put(self, application: M) -> None:
-        """Give the application the place of its present key."""
+        """Add an application, or move it, to the position of its present key."""
         key = application.sort_key
         assert key is not None
         old = self._places.get(application)
@@ -128,20 +130,23 @@ class EquivalenceClass(Generic[M]):
         self._order.add(key, application)
 
     def remove(self, application: M) -> None:
-        """The application has no such asks any more."""
+        """Take out an application."""
         self._order.remove(self._places.pop(application))
         self.representative = None
 
     def note_age(self, queue: AskQueue) -> None:
-        """Asks came in class; of several it is found out when it matters how old they are."""
+        """The asks of ``queue`` joined the class. The age of one ask is noted; that of several is computed when it is needed."""
         self.oldest_ns = min(self.oldest_ns, queue.first().since_ns) if len(queue) == 1 else 0
 
-    def find_representative(self, now_ns: int, acts_ns: Callable[[Ask], int]) -> int:
-        """Make the first application speak that has an ask which may act by now; answers when the first ask may."""
+    def find_representative(self, now_ns: int, eligible_ns: Callable[[Ask], int]) -> int:
+        """Make the first application that has an ask which may reserve or preempt by ``now_ns`` the representative.
+
+        Returns: the time from which that ask may; without one, the earliest time from which an ask of the class may.
+        """
         soonest_ns, oldest_ns = NEVER, NEVER
         for application in self._order:
             queue = application.queues[self.key[0]]
-            ask, at_ns = queue.first_acting(now_ns, acts_ns)
+            ask, at_ns = queue.first_eligible(now_ns, eligible_ns)
             if ask is not None:
                 self.representative = application
                 return at_ns
@@ -151,15 +156,15 @@ class EquivalenceClass(Generic[M]):
         return soonest_ns
 
     def head(self) -> M:
-        """The first application, or who speaks; there must be one."""
+        """The representative, else the first application; there must be one."""
         return self.representative or self._order.first()
 
     def head_key(self) -> SortKey | None:
-        """The place of the class among the others: that of its head. None when it is empty."""
+        """The position of the class among the others: that of its head. None when it is empty."""
         if self.representative is not None:
             return self._places[self.representative], self.number
         return (self._order.first_key(), self.number) if self._order else None
 
     def places(self) -> dict[M, SortKey]:
-        """Everybody in the class with the place they have in it."""
+        """All applications of the class with their positions in it."""
         return dict(self._places)

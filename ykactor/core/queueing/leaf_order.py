@@ -1,4 +1,4 @@
-"""Which application first in a leaf (PR-73): the keys of the three policies, and the filter of ``stateaware``."""
+"""The order of the applications in a leaf (PR-73): the keys of the three policies, and the filter of ``stateaware``."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _STARTING, _ACCEPTED, _FAILING = ApplicationState.STARTING, ApplicationState.ACC
 
 
 def usage_key(allocated: Resource, guaranteed: Resource | None) -> tuple[float, ...]:
-    """The usage of PR-74 as a tuple that compares: shares of the guarantee or plain amounts, largest first.
+    """The usage of PR-74 as a sortable tuple: shares of the guarantee, or plain amounts without one, largest first.
 
-    The tuple ends in 0.0 and trailing zeros do not count, so that a list which runs out compares with what is left of the
-    other as with zeros. (A zero between positive and negative amounts would break this; allocated is never negative.)
+    Zeros are left out and one 0.0 is appended, so that the shorter of two tuples compares as if it were filled up with zeros.
+    (Negative amounts would break this; what is allocated is never negative.)
     """
     if guaranteed:
         usage = [
@@ -37,10 +37,11 @@ def usage_key(allocated: Resource, guaranteed: Resource | None) -> tuple[float, 
 
 
 class LeafOrder:
-    """The applications of one leaf in the order of its policy, by classes that fare alike.
+    """The applications of one leaf in the order of its policy, grouped in equivalence classes.
 
-    Under ``stateaware`` applications that are Starting or Accepted are kept back in lists of their own, and only the first
-    of one list stands in classes: of Accepted when nobody is Starting, with or without pending asks (PR-75).
+    Under ``stateaware`` the applications that are Starting or Accepted are kept back in one list for each state, and only one of
+    them is in classes (PR-75): the first Starting one or, while no application is Starting, with or without pending asks, the
+    first Accepted one.
     """
 
     __slots__ = (
@@ -72,12 +73,12 @@ class LeafOrder:
         self.classes: dict[ClassKey, AskClass] = {}
         self._classes_made = 0
         self._ask_classes: SchedulingQueue[AskClass] = SchedulingQueue()
-        #: Offer a class no more until the generation moves on.
+        #: Do not offer a class until the generation changes.
         self.park = self._ask_classes.park
         #: Offer a class again.
         self.wake = self._ask_classes.wake
         self._generation = 0
-        #: Classes that are stuck in this generation, and asks that do not stand where the first of them has its place.
+        #: Classes that are stuck in this generation, and ask queues that are not at the position of their first ask.
         self._stuck: list[AskClass] = []
         self._repositioned: list[tuple[PendingApplication, AskQueue]] = []
         self._kept_back = {state: SortedList[PendingApplication]() for state in (_STARTING, _ACCEPTED)}
@@ -85,10 +86,10 @@ class LeafOrder:
         self._starting: set[ApplicationID] = set()
         self._chosen: PendingApplication | None = None
 
-    # ---- who is next
+    # ---- what is next
 
     def first(self, generation: int) -> PendingApplication | None:
-        """The first application that stands in a class which is not parked; None if all are."""
+        """The head of the first class that is not parked; None if all are parked."""
         ask_queues = self._ask_classes
         if generation != self._generation:
             self._generation = generation
@@ -97,38 +98,41 @@ class LeafOrder:
             application = ask_class.head()
             assert ask_class.sort_key is not None
             if ask_class.sort_key[0] == application.sort_key:
-                if ask_class.stuck:  # it may have become its turn
+                if ask_class.stuck:  # the queue whose turn it is may be parked
                     application.ask_queues.wake(application.queues[ask_class.key[0]])
                 return application
             ask_class.put(application)
             ask_queues.put(ask_class, ask_class.head_key())
         return None
 
-    def standing(self) -> list[PendingApplication]:
-        """Everybody who stands in a class."""
+    def queued_applications(self) -> list[PendingApplication]:
+        """All applications that are in a class."""
         return list(dict.fromkeys(application for ask_class in self.classes.values() for application in ask_class.places()))
 
     def has_ready(self) -> bool:
-        """Whether a class is not parked."""
+        """Whether some class is not parked."""
         return self._ask_classes.has_ready()
 
     # ---- classes that are stuck
 
-    def get_stuck(self, ask_class: AskClass) -> None:
-        """The class has found no node."""
+    def mark_stuck(self, ask_class: AskClass) -> None:
+        """The class has found no room: its asks can only reserve or preempt until the generation changes."""
         if not ask_class.stuck:
             ask_class.stuck = True
             self._stuck.append(ask_class)
 
-    def hand_over(self, ask_class: AskClass, now_ns: int, acts_ns: Callable[[Ask], int]) -> int:
-        """Let the class stand where its first ask stands that may act by now, if there is one; answers when the first may."""
-        at_ns = ask_class.find_representative(now_ns, acts_ns)
+    def hand_over(self, ask_class: AskClass, now_ns: int, eligible_ns: Callable[[Ask], int]) -> int:
+        """Give the class the position of its first application with an ask that may reserve or preempt by now, if there is one.
+
+        Returns: the time from which that ask may; without one, the earliest time from which an ask of the class may.
+        """
+        at_ns = ask_class.find_representative(now_ns, eligible_ns)
         if at_ns <= now_ns:
             self._ask_classes.put(ask_class, ask_class.head_key())
         return at_ns
 
     def reposition(self, application: PendingApplication, queue: AskQueue, key: SortKey) -> None:
-        """Of these asks of a stuck class it is the turn of the one at ``key``, behind others of the application."""
+        """Move a queue of a stuck class to the position of the ask whose turn it is, behind other asks of the application."""
         application.ask_queues.put(queue, key)
         self._repositioned.append((application, queue))
 
@@ -144,9 +148,9 @@ class LeafOrder:
     # ---- keeping the order
 
     def sort_key(self, application: PendingApplication) -> SortKey | None:
-        """The application's place by the policy; None when it has nothing pending (PR-29) or is failing (SC-25)."""
+        """The application's position by the policy; None when nothing of it is pending (PR-29) or it is failing (SC-25)."""
         priority = application.priorities.highest
-        if priority is None or application.state is _FAILING:  # SC-25
+        if priority is None or application.state is _FAILING:
             return None
         rank, age, arrival = sort_rank(priority), application.submission_ns, application.arrival
         if self._sorts_by_usage:
@@ -156,37 +160,34 @@ class LeafOrder:
         return (rank, age, arrival) if self._sorts_by_priority else (age, rank, arrival)
 
     def update(self, application: PendingApplication) -> None:
-        """Bring the places of ``application`` up to date with its asks, usage and state."""
+        """Bring the positions of ``application`` up to date with its asks, usage and state."""
         application.changed = application.used = False
         key = self.sort_key(application)
         if not self._keeps_back:
-            self._stand(application, key)
+            self._place_in_classes(application, key)
             return
         self._keep_back(application, key)
         if application.state not in self._kept_back:
-            self._stand(application, key)
+            self._place_in_classes(application, key)
         elif application is not self._chosen:
-            self._stand(application, None)
+            self._place_in_classes(application, None)
         self._choose()
 
     def has_moved(self, application: PendingApplication) -> bool:
-        """Whether something besides its priority may have changed where ``application`` stands."""
+        """Whether something other than its priority may have changed the position of ``application``."""
         return bool(
-            application.changed
-            or (application.used and self._sorts_by_usage)
-            or application.closed
-            or application.opened
+            application.changed or (application.used and self._sorts_by_usage) or application.closed or application.opened
         )
 
     def remove(self, application: PendingApplication) -> None:
         """The application leaves the queue."""
         self._keep_back(application, None)
         self._starting.discard(application.application_id)
-        self._stand(application, None)
+        self._place_in_classes(application, None)
         self._choose()
 
-    def _stand(self, application: PendingApplication, key: SortKey | None) -> None:
-        """Let the application stand with ``key`` in the classes of all its asks; None takes it out of them."""
+    def _place_in_classes(self, application: PendingApplication, key: SortKey | None) -> None:
+        """Put the application at ``key`` in the classes of all its asks; None takes it out of them."""
         before, application.sort_key = application.sort_key, key
         for queue in application.closed:
             self._leave(application, queue)
@@ -224,7 +225,7 @@ class LeafOrder:
         return ask_class
 
     def class_key(self, application: PendingApplication, queue: AskQueue, slots_needed: int) -> ClassKey:
-        """Which class the asks of ``queue`` belong to."""
+        """The key of the class that the asks of ``queue`` belong to."""
         return queue.key, slots_needed, application.trackers, application.application_id if self._backs_off else None
 
     def _leave(self, application: PendingApplication, queue: AskQueue) -> None:
@@ -255,6 +256,6 @@ class LeafOrder:
         chosen = kept.peek()
         before, self._chosen = self._chosen, chosen
         if before is not None and before is not chosen and before.state in self._kept_back:
-            self._stand(before, None)
+            self._place_in_classes(before, None)
         if chosen is not None:
-            self._stand(chosen, kept.first_key())
+            self._place_in_classes(chosen, kept.first_key())

@@ -1,8 +1,8 @@
-"""What waits: the scheduler's index of the asks of one application, grouped by shape.
+"""The scheduler's index of the pending asks of one application, grouped by shape.
 
-The leaf owns asks; this index is derived from its facts and exists to answer two questions at once, however many asks
-wait: which ask is next, and can it be skipped because asks of its shape have just failed. Two asks of one application
-with the same shape fare alike, so they wait in one ``AskQueue`` and are parked together.
+The leaf owns the asks; the index is derived from its facts. However many asks are pending, it knows at once which is next, and
+whether that one can be skipped because asks of its shape have just failed. Two asks of one application with the same shape
+succeed or fail together, so they are in one ``AskQueue`` and are parked together.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ykactor.core.messages.states import COUNTED_AS_RUNNING, ApplicationState
 from ykactor.core.queueing.equivalence import HAS_NODE, PREEMPTS, RESERVES, AskQueue, EquivalenceClass, QueueKey
 from ykactor.core.queueing.priorities import Priority, PriorityBag
 from ykactor.core.queueing.scheduling_queue import SchedulingQueue
-from ykactor.core.queueing.task_groups import WaitingGang
+from ykactor.core.queueing.task_groups import PendingGang
 from ykactor.core.quota import headroom
 from ykactor.core.quota.headroom import QUEUE_SLOT, USER_SLOT, Shortage
 from ykactor.core.quota.ledger import QueueUsage
@@ -25,27 +25,27 @@ from ykactor.core.values.sorted_list import SortKey
 
 
 class PendingApplication:
-    """What the scheduler keeps of one live application.
+    """What the scheduler knows of one live application.
 
     Attributes:
         state: as the leaf has it, or will have it when the present plan is settled.
         allocated: sum of the allocations, base units, for the fair policy (PR-74).
-        submission_ns: see ``applications.Application``; moved back by asks that are older.
-        queues: its asks by shape; ``ask_queues`` has them in the order of their first asks.
-        opened, closed: queues that came and went since the leaf's order looked last.
-        shown_priority: the priority that the leaf's own bag holds of this application.
-        sort_key: its place by the leaf's policy; None while it is in no ask_class. Written by the leaf's order.
-        changed: whether its state or age changed since the leaf's order looked last; ``used``: whether its usage did.
-        in_classes: the ``slots_needed`` of these classes; None while it is in no ask_class.
-        backoff_ns: until when it is left alone (SC-38); 0 while it is not.
-        enrolled: whether it holds its ``trackers`` yet (see ``limits``), which it does from its first ask or allocation on.
-        group: what it counts against beside its user; None is no group. ``charged_to`` has both.
-        counted_as_running: whether its trackers count it as an application (QU-74).
+        submission_ns: as in ``objects.application``; earlier if an ask or allocation is older (PR-40).
+        queues: its queues of asks; ``ask_queues`` has them in the order of their first asks.
+        opened, closed: queues that were created and emptied since the leaf's order was last updated.
+        shown_priority: its priority as counted in the leaf's ``priorities``.
+        sort_key: its position by the leaf's policy; None while it has none or is kept back. Written by the leaf's order.
+        changed: whether its state or age changed since the leaf's order was last updated; ``used``: whether its usage did.
+        in_classes: the ``slots_needed`` in the keys of its classes; None while it is in no class.
+        backoff_ns: the end of its back-off (SC-38); 0 while there is none.
+        enrolled: whether it tracks its usage in ``trackers`` (see ``quota.limits``): from its first ask or allocation on.
+        group: what it counts against in addition to its user; None is no group. ``charged_to`` has both.
+        counted_as_running: whether its trackers count it as a running application (QU-74).
         gang: its task groups; None while it has none.
-        held: what keeps it from starting, as far as it was told (``told.HELD_BY_QUEUE``, ``HELD_BY_LIMIT``).
-        reserving: the asks that a node is kept for.
+        held: what keeps it from starting, as last reported (``notified.HELD_BY_QUEUE``, ``HELD_BY_LIMIT``).
+        reserving: the asks that a node is reserved for.
         reserved: the part of ``allocated`` that placeholders hold.
-        holds_slot: whether a running slot is kept for it while it is Accepted (QU-54).
+        holds_slot: whether a running slot is reserved for it while it is Accepted (QU-54).
     """
 
     __slots__ = (
@@ -94,8 +94,8 @@ class PendingApplication:
         self.reserved: Resource = {}
         self.holds_slot = False
         self.held = 0
-        self.gang = WaitingGang(fact.placeholder_ask) if fact.placeholder_ask else None
-        #: With the queue in which each waits; None for those that wait for placeholders or have a node kept for them.
+        self.gang = PendingGang(fact.placeholder_ask) if fact.placeholder_ask else None
+        #: Each with its queue; None for asks that wait for placeholders, and for those with a reservation that do not preempt.
         self.asks: dict[AllocationKey, tuple[Ask, AskQueue | None]] = {}
         self.reserving: dict[AllocationKey, Ask] = {}
         self.queues: dict[QueueKey, AskQueue] = {}
@@ -115,7 +115,7 @@ class PendingApplication:
         self.counted_as_running = False
 
     def add(self, ask: Ask) -> None:
-        """An ask waits from now on. O(log asks) plus a memory move."""
+        """Add a pending ask. O(log asks) plus a memory move."""
         self.priorities.add(ask.spec.priority)
         if ask.created_ns < self.submission_ns:
             self.submission_ns = ask.created_ns
@@ -124,16 +124,16 @@ class PendingApplication:
 
     def _wait(self, ask: Ask) -> None:
         if self.gang is not None and ask.spec.task_group_name in self.gang.open_groups and not ask.spec.placeholder:
-            self._keep(ask)
+            self._keep_back(ask)
         else:
-            self._line_up(ask)
+            self._enqueue(ask)
 
-    def _keep(self, ask: Ask) -> None:
+    def _keep_back(self, ask: Ask) -> None:
         assert self.gang is not None
-        self.gang.keep(order_of(ask), ask)
+        self.gang.keep_back(order_of(ask), ask)
         self.asks[ask.spec.allocation_key] = ask, None
 
-    def _line_up(self, ask: Ask, *, has_node: bool = False) -> None:
+    def _enqueue(self, ask: Ask, *, has_node: bool = False) -> None:
         shape = shape_of(ask.spec)
         may_preempt = ask.spec.allow_preempt_other and shape[1] is None  # PE-11, PE-13
         key = shape, HAS_NODE if has_node else PREEMPTS if may_preempt else RESERVES
@@ -151,25 +151,25 @@ class PendingApplication:
         self.ask_queues.put(queue, queue.first_key())
 
     def reserve(self, ask: Ask, *, contends: bool) -> None:
-        """A node is kept for an ask: it leaves its class, and stands in another one only if it goes on trying to preempt."""
-        self._step_out(ask)
+        """A node is reserved for an ask: it leaves its queue, and joins another one only if it still tries to preempt."""
+        self._dequeue(ask)
         self.reserving[ask.spec.allocation_key] = ask
         if contends:
-            self._line_up(ask, has_node=True)
+            self._enqueue(ask, has_node=True)
         else:
             self.asks[ask.spec.allocation_key] = ask, None
 
     def unreserve(self, ask: Ask) -> None:
-        """The ask stands in class again."""
-        self._step_out(ask)
+        """The reservation of an ask ends: the ask is queued as before."""
+        self._dequeue(ask)
         self._wait(ask)
 
     def discard(self, ask: Ask) -> None:
-        """An ask waits no more: it is gone, or about to be placed."""
-        self._step_out(ask)
+        """Remove a pending ask: it is cancelled, or about to be placed."""
+        self._dequeue(ask)
         self.priorities.remove(ask.spec.priority)
 
-    def _step_out(self, ask: Ask) -> None:
+    def _dequeue(self, ask: Ask) -> None:
         _, queue = self.asks.pop(ask.spec.allocation_key)
         has_node = bool(self.reserving) and self.reserving.pop(ask.spec.allocation_key, None) is not None
         if queue is not None:
@@ -183,27 +183,27 @@ class PendingApplication:
                 self.closed.append(queue)
         elif not has_node:
             assert self.gang is not None
-            self.gang.let_go(order_of(ask), ask)
+            self.gang.drop(order_of(ask), ask)
 
     def change_group(self, name: str, *, is_open: bool) -> None:
-        """Real asks of a task group wait for placeholders from now on, or no more."""
+        """Real asks of a task group wait for placeholders from now on, or no longer do."""
         if self.gang is None:
-            self.gang = WaitingGang({})
+            self.gang = PendingGang({})
         if is_open:
             self.gang.open_groups.add(name)
         else:
             self.gang.open_groups.discard(name)
         for ask in [ask for ask, _ in self.asks.values() if ask.spec.task_group_name == name and not ask.spec.placeholder]:
-            self._step_out(ask)
+            self._dequeue(ask)
             self._wait(ask)
 
     def put_back(self, ask: Ask) -> None:
-        """A placement was refused: the ask waits again."""
+        """A placement was refused: the ask is pending again."""
         self.end(ask)
         self.add(ask)
 
     def begin(self, ask: Ask) -> None:
-        """Something of it runs; its user and group are charged."""
+        """An allocation begins; its user and group are charged."""
         resource = ask.spec.resource
         add_to(self.allocated, resource)
         if ask.spec.placeholder:
@@ -215,7 +215,7 @@ class PendingApplication:
             self.count()
 
     def end(self, ask: Ask) -> None:
-        """Something of it runs no more."""
+        """An allocation ends."""
         resource = ask.spec.resource
         subtract_from(self.allocated, resource)
         if ask.spec.placeholder:
@@ -225,12 +225,12 @@ class PendingApplication:
             credit(self.trackers, resource)
 
     def choose(self, group: GroupChoice | None) -> None:
-        """Count against this group; its trackers are another matter."""
+        """Set the group that it counts against; its trackers are changed by ``track`` and ``untrack``."""
         self.group = group
         self.charged_to = ChargedTo(self.who.user, group.group if group is not None else "")
 
     def track(self, trackers: TrackerTuple) -> None:
-        """Count against these trackers from now on, with what runs already."""
+        """Count against these trackers from now on, including what already runs."""
         self.enrolled = True
         self.trackers = trackers
         if self.allocated or self.counted_as_running:
@@ -238,20 +238,20 @@ class PendingApplication:
             self.count()
 
     def untrack(self) -> None:
-        """Count against its trackers no more; whether it counts as an application is kept for those to come."""
+        """No longer count against its trackers; ``counted_as_running`` stays for those that ``track`` brings next."""
         credit(self.trackers, self.allocated)
         for tracker in self.trackers:
             tracker.applications.pop(self.application_id, None)
         self.trackers = ()
 
     def count(self) -> None:
-        """Be one of the applications of its trackers."""
+        """Count as a running application in its trackers (QU-74)."""
         self.counted_as_running = self.changed = True
         for tracker in self.trackers:
             tracker.applications[self.application_id] = None
 
     def uncount(self) -> None:
-        """Nothing of it waits or runs any more."""
+        """No longer count as a running application: nothing of it is pending or allocated."""
         self.counted_as_running, self.changed = False, True
         for tracker in self.trackers:
             tracker.applications.pop(self.application_id, None)
@@ -260,11 +260,11 @@ class PendingApplication:
         """The application is, or will be, in this state."""
         self.state = state
         self.changed = True
-        if state in COUNTED_AS_RUNNING:  # the slot that was kept is the one that runs now
+        if state in COUNTED_AS_RUNNING:  # the slot that was reserved is in use now
             self.holds_slot = False
 
     def leave_classes(self) -> None:
-        """The leaf's order begins anew: stand nowhere."""
+        """Leave all classes: the leaf's order is rebuilt."""
         for queue in self.queues.values():
             queue.ask_class = None
             self.ask_queues.put(queue, queue.first_key())
@@ -274,27 +274,27 @@ class PendingApplication:
         self.changed = True
 
     def completes_gang(self) -> bool:
-        """Whether its placeholders, the newest included, move it on from Accepted (AP-38)."""
+        """Whether its placeholders, including the newest, take it out of Accepted (AP-38)."""
         gang = self.gang
         return gang is not None and self.state is ApplicationState.ACCEPTED and not gang.is_over and gang.is_complete()
 
     def slots_needed(self) -> int:
-        """Which running slots it has to find before it may begin: of its queues (QU-51), of its user and group (QU-73)."""
+        """The running slots that it must find before it may start: ``QUEUE_SLOT`` (QU-51) and ``USER_SLOT`` (QU-73), or 0."""
         if self.state is not ApplicationState.ACCEPTED:
             return 0
         return (0 if self.holds_slot else QUEUE_SLOT) | (0 if self.counted_as_running else USER_SLOT)
 
     def slot_shortage(self) -> Shortage | None:
-        """Where it finds none of the running slots that it needs."""
+        """The queue or tracker that lacks a running slot which it needs; None when none does."""
         needed = self.slots_needed()
         return headroom.slot_shortage(self.leaf.path_up, self.trackers, self.application_id, needed) if needed else None
 
     def shortage(self, shape: Shape) -> Shortage | None:
-        """Where there is not enough for an ask of this shape."""
+        """The queue or tracker that has too little left for an ask of this shape, and the type; None when none has."""
         return headroom.shortage(self.leaf.path_up, self.trackers, shape[0], is_pinned=shape[1] is not None)
 
     def real_usage(self) -> Resource:
-        """What runs without what placeholders hold (PR-74)."""
+        """What is allocated, without the part that placeholders hold (PR-74)."""
         return subtracted(self.allocated, self.reserved)
 
     def __repr__(self) -> str:

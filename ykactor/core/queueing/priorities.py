@@ -1,4 +1,4 @@
-"""Dynamic priorities: what a queue's priority is, given those of what it holds (PR-10 to PR-18)."""
+"""Dynamic priorities: the priority of a queue, computed from those of its content (PR-10 to PR-18)."""
 
 import heapq
 
@@ -7,12 +7,12 @@ from ykactor.core.config.model import QueueProperties
 PRIORITY_MIN = -(2**31)
 PRIORITY_MAX = 2**31 - 1
 
-#: None is "has no priority": nothing is pending. It is never a number, not even the lowest one (PR-16).
+#: None is "has no priority": nothing is pending. No number means that, not even the lowest (PR-16).
 Priority = int | None
 
 
 def queue_priority(raw: Priority, properties: QueueProperties) -> Priority:
-    """What a queue shows to its parent when the highest priority inside is ``raw`` (PR-11)."""
+    """The priority that a queue shows to its parent when the highest priority inside is ``raw`` (PR-11)."""
     if raw is None:
         return None
     if properties.priority_fence:
@@ -31,7 +31,7 @@ def sort_rank(priority: Priority) -> int:
 
 
 class PriorityBag:
-    """How often each priority occurs, and the highest: a count for each, and a heap that forgets lazily."""
+    """A multiset of priorities that knows its highest: a count for each, and a heap from which stale ones are dropped lazily."""
 
     __slots__ = ("_counts", "_heap", "highest")
 
@@ -42,7 +42,7 @@ class PriorityBag:
         self.highest: Priority = None
 
     def add(self, priority: int) -> None:
-        """One more of ``priority``. O(1) for one that occurs, else O(log distinct)."""
+        """Add one ``priority``. O(1) if it occurs already, else O(log distinct)."""
         counts = self._counts
         if priority in counts:
             counts[priority] += 1
@@ -50,13 +50,13 @@ class PriorityBag:
         counts[priority] = 1
         heap = self._heap
         heapq.heappush(heap, -priority)
-        if len(heap) > 2 * len(counts) + 64:  # lower ones came and went below the top
+        if len(heap) > 2 * len(counts) + 64:  # too many stale ones below the top
             heap[:] = [-priority for priority in counts]
             heapq.heapify(heap)
         self.highest = -heap[0]
 
     def remove(self, priority: int) -> None:
-        """One less of ``priority``, which must be in the bag. Amortised O(log distinct)."""
+        """Remove one ``priority``, which must be in the bag. Amortised O(log distinct)."""
         counts = self._counts
         if counts[priority] > 1:
             counts[priority] -= 1

@@ -10,9 +10,9 @@ from ykactor.core.values.sorted_list import SortedList, SortKey
 class Candidate(Protocol):
     """What a ``SchedulingQueue`` orders."""
 
-    #: The place in the order, or None while not in it; written by the ask_queues only.
+    #: The position in the order, or None while not in it; written by the ``SchedulingQueue`` only.
     sort_key: SortKey | None
-    #: Not offered until the generation moves on; written by the ask_queues only.
+    #: Whether it is not offered until the generation changes; written by the ``SchedulingQueue`` only.
     parked: bool
 
 
@@ -30,7 +30,7 @@ class SchedulingQueue(Generic[C]):
         self._generation = 0
 
     def put(self, candidate: C, key: SortKey | None) -> None:
-        """Give ``candidate`` the place ``key``; None takes it out. A parked one stays parked."""
+        """Give ``candidate`` the position ``key``; None takes it out. A parked candidate stays parked."""
         old = candidate.sort_key
         if old == key:
             return
@@ -58,7 +58,7 @@ class SchedulingQueue(Generic[C]):
         return self._ready.peek()
 
     def park(self, candidate: C) -> None:
-        """Offer ``candidate`` no more; it must be in the order and not be parked."""
+        """Do not offer ``candidate`` until the generation changes; it must be in the order and not be parked."""
         assert candidate.sort_key is not None
         self._ready.remove(candidate.sort_key)
         candidate.parked = True
@@ -73,7 +73,7 @@ class SchedulingQueue(Generic[C]):
             self._ready.add(candidate.sort_key, candidate)
 
     def wake_all(self) -> None:
-        """Offer everybody again."""
+        """Offer all candidates again."""
         if self._parked:
             self._ready.add_all((candidate.sort_key, candidate) for candidate in self._parked if candidate.sort_key is not None)
             for candidate in self._parked:
@@ -81,5 +81,5 @@ class SchedulingQueue(Generic[C]):
             self._parked.clear()
 
     def has_ready(self) -> bool:
-        """Whether somebody is not parked."""
+        """Whether some candidate is not parked."""
         return bool(self._ready)

@@ -1,9 +1,8 @@
-"""Who is next: orders that are updated when a key changes and never rebuilt for a decision.
+"""The order of sibling queues (PR-71): updated when a key changes, and never rebuilt for a decision.
 
-Two kinds of order, both with *parking*. A candidate that could place nothing is parked: it keeps its place in the
-order but is not offered again, until the generation moves on (something grew: capacity, quota, an application slot)
-or somebody wakes it. Parking is what makes a full cluster cheap: what cannot run costs nothing until something
-changes.
+A queue in which nothing could be placed is *parked*: it keeps its position but is not offered again until the generation changes
+(capacity, quota or a running slot became available) or the queue is woken. Parking makes a full cluster cheap: what cannot run
+costs nothing until something changes.
 """
 
 from __future__ import annotations
@@ -17,19 +16,19 @@ from ykactor.core.values.resources import Resource, ahead
 
 
 class Child(Protocol):
-    """What a ``ChildOrder`` orders: a queue, by what it shows to its parent."""
+    """What a ``ChildOrder`` orders: a queue."""
 
     #: None while nothing is pending in it (PR-16).
     priority: Priority
     share: float
     pending: Resource
-    #: Not offered until capacity grows; written by the order only, as is ``place``.
+    #: Whether it is not offered until the generation changes; written by the order only, as is ``place``.
     parked: bool
     place: ChildPlace[Any]
 
     @property
     def path(self) -> QueuePath:
-        """The queue's name, the last word among equals."""
+        """The queue's path; it decides between queues that are equal otherwise."""
 
     def __hash__(self) -> int: ...
 
@@ -38,7 +37,7 @@ Q = TypeVar("Q", bound=Child)
 
 
 class Effort:
-    """What comparing pending amounts has cost, in looks at a node; the planner keeps it within its budget."""
+    """The cost of comparing pending amounts, in units of looking at one node; it counts towards the planner's budget."""
 
     __slots__ = ("spent",)
 
@@ -59,20 +58,20 @@ class _Bucket(Generic[Q]):
         self.size = 0
         #: How many queues of the group have strictly more pending (PR-36).
         self.ahead_count = 0
-        #: Members that are not parked: (rank of priority, name, account).
+        #: Members that are not parked: (rank of priority, path, queue).
         self.ready: list[tuple[int, str, Q]] = []
 
 
-#: Changes of a group after which counting anew is better than keeping the counts.
+#: After more changes than this, counting again is cheaper than updating the counts.
 _CHANGES_MAX = 16
 
 
 class _Group(Generic[Q]):
-    """Queues that only "more pending" and what follows can separate.
+    """Queues whose keys are equal up to "more pending"; that, and what follows it, decides between them.
 
-    The counts of PR-36 are made when somebody asks for the best of several buckets: by one sweep where all have the same one or
-    two types, which is O(n log n), else by comparing each with each. They are kept up to date through a few changes, which is
-    O(n) each, and dropped when more come before somebody asks again.
+    The counts of PR-36 are computed when the best of several buckets is needed: in one sweep, O(n log n), if all buckets together
+    have one or two types; else by comparing all pairs, O(n²). A few changes update them, O(n) each; after more changes they are
+    dropped until they are needed again.
     """
 
     __slots__ = ("_changes", "_effort", "_types", "buckets", "ready_count")
@@ -81,13 +80,13 @@ class _Group(Generic[Q]):
         self.buckets: dict[tuple[tuple[str, int], ...], _Bucket[Q]] = {}
         self.ready_count = 0
         self._effort = effort
-        #: Since somebody asked; None while there are no counts.
+        #: Changes since the counts were last used; None while there are no counts.
         self._changes: int | None = None
-        #: The types of all buckets if they are one or two, else None; set with the counts.
+        #: The types of all buckets together if they are one or two, else None; set with the counts.
         self._types: tuple[str, str] | None = None
 
     def join(self, vector: tuple[tuple[str, int], ...]) -> _Bucket[Q]:
-        """A member with this pending vector comes."""
+        """Add a member with this pending vector. Returns its bucket."""
         bucket = self.buckets.get(vector)
         if bucket is None:
             bucket = self.buckets[vector] = _Bucket(dict(vector))
@@ -97,7 +96,7 @@ class _Group(Generic[Q]):
         return bucket
 
     def leave(self, vector: tuple[tuple[str, int], ...]) -> None:
-        """A member with this pending vector goes."""
+        """Remove a member with this pending vector."""
         bucket = self.buckets[vector]
         self._resize(bucket, -1)
         if bucket.size == 0:
@@ -115,7 +114,7 @@ class _Group(Generic[Q]):
     # ---- counts
 
     def reckon(self) -> None:
-        """Have the counts of PR-36; somebody asks for them."""
+        """Compute the counts of PR-36 unless they are valid; they are about to be used."""
         if self._changes is None:
             self._count_all()
         self._changes = 0
@@ -132,7 +131,7 @@ class _Group(Generic[Q]):
             other.ahead_count += step
 
     def _place(self, bucket: _Bucket[Q]) -> None:
-        """Count who is ahead of a new bucket; a type that nobody had before ends the sweep's simplicity."""
+        """Count the queues ahead of a new bucket; if it has a type beyond ``_types``, drop all counts instead."""
         if self._types is not None:
             if not bucket.pending.keys() <= set(self._types):
                 self._changes = None
@@ -145,14 +144,14 @@ class _Group(Generic[Q]):
         if self._types is None:
             return [other for other in self.buckets.values() if ahead(bucket.pending, other.pending)]
         x, y = bucket.point
-        return [it for it in self.buckets.values() if it.point[0] <= x and it.point[1] <= y and it is not bucket]
+        return [other for other in self.buckets.values() if other.point[0] <= x and other.point[1] <= y and other is not bucket]
 
     def _ahead_of(self, bucket: _Bucket[Q]) -> list[_Bucket[Q]]:
         self._effort.spent += len(self.buckets) // 2
         if self._types is None:
             return [other for other in self.buckets.values() if ahead(other.pending, bucket.pending)]
         x, y = bucket.point
-        return [it for it in self.buckets.values() if it.point[0] >= x and it.point[1] >= y and it is not bucket]
+        return [other for other in self.buckets.values() if other.point[0] >= x and other.point[1] >= y and other is not bucket]
 
     def _point_of(self, pending: Resource) -> tuple[int, int]:
         assert self._types is not None
@@ -168,8 +167,8 @@ class _Group(Generic[Q]):
         self._types = names[0], names[-1]
         for bucket in self.buckets.values():
             bucket.point = self._point_of(bucket.pending)
-        seen: list[int] = []  # second amounts of everybody whose first is at least as large
-        for bucket in sorted(self.buckets.values(), key=lambda it: it.point, reverse=True):
+        seen: list[int] = []  # second amounts of all queues whose first amount is at least as large
+        for bucket in sorted(self.buckets.values(), key=lambda bucket: bucket.point, reverse=True):
             bucket.ahead_count = len(seen) - bisect_left(seen, bucket.point[1])
             for _ in range(bucket.size):
                 insort(seen, bucket.point[1])
@@ -177,7 +176,7 @@ class _Group(Generic[Q]):
 
 
 class ChildPlace(Generic[Q]):
-    """Where a queue stands in its parent's order."""
+    """The position of a queue in its parent's order."""
 
     __slots__ = ("bucket", "group_key", "member", "vector")
 
@@ -201,13 +200,13 @@ class ChildOrder(Generic[Q]):
         self._by_priority = by_priority
         self._effort = effort
         self._groups: dict[tuple[float, ...], _Group[Q]] = {}
-        #: Keys of the groups that have somebody who is not parked.
+        #: Keys of the groups with a member that is not parked.
         self._ready_keys: list[tuple[float, ...]] = []
         self._parked: dict[Q, None] = {}
         self._generation = 0
 
     def update(self, child: Q) -> None:
-        """Bring the place of ``child`` up to date with its priority, share and pending resources."""
+        """Bring the position of ``child`` up to date with its priority, share and pending resources."""
         place = child.place
         if place.group_key is not None:
             self._take_out(child)
@@ -222,7 +221,7 @@ class ChildOrder(Generic[Q]):
             del self._parked[child]
 
     def remove(self, child: Q) -> None:
-        """Take a child out; it is not parked any more."""
+        """Take out a child; it is no longer parked."""
         if child.place.group_key is not None:
             self._take_out(child)
         if child.parked:
@@ -274,14 +273,14 @@ class ChildOrder(Generic[Q]):
         return self._groups[self._ready_keys[0]].first() if self._ready_keys else None
 
     def rank(self, child: Q) -> tuple[object, ...]:
-        """Where a child that has something pending stands among the others: less is earlier."""
+        """A sort key of ``child`` among its siblings, lower is earlier; it must have something pending."""
         place = child.place
         assert place.group_key is not None
         self._groups[place.group_key].reckon()
         return place.group_key, place.bucket.ahead_count, place.member[:2]
 
     def park(self, child: Q) -> None:
-        """Offer ``child`` no more until the generation moves on or somebody wakes it."""
+        """Do not offer ``child`` until the generation changes or it is woken."""
         if not child.parked:
             assert child.place.group_key is not None
             self._withdraw(child, self._groups[child.place.group_key])

@@ -1,7 +1,4 @@
-"""What the scheduler keeps of a gang: real asks that wait for placeholders, and the placeholders that they may replace.
-
-Derived from the facts of the leaf, like everything in ``backlog``.
-"""
+"""What the scheduler knows of a gang: real asks that wait for placeholders, and the placeholders that they may replace."""
 
 from __future__ import annotations
 
@@ -12,87 +9,88 @@ from ykactor.core.values.ids import AllocationKey, NodeID
 from ykactor.core.values.resources import Resource, add_to, subtract_from
 from ykactor.core.values.sorted_list import SortedList, SortKey
 
-Holder = tuple[Ask, NodeID]
+#: A placeholder and its node.
+PlacedPlaceholder = tuple[Ask, NodeID]
 
 
-class WaitingGang:
-    """The task groups of one waiting application.
+class PendingGang:
+    """The task groups of one application.
 
     Attributes:
-        total, secured: what was announced, and what was ever allocated of it (AP-38, GA-61).
+        total, allocated_ever: what was announced, and the sum of all placeholders ever allocated (AP-38, GA-61); base units.
         open_groups: groups whose real asks wait for placeholders (GA-13).
         held: these asks, in ask order.
-        free: placeholders that may be replaced, by group, in the order of their creation.
-        is_over: it has timed out (GA-50).
+        replaceable: running placeholders that may be replaced, by group, in the order of their creation.
+        is_over: whether the gang has timed out (GA-50).
     """
 
-    __slots__ = ("_held_counts", "_places", "free", "held", "is_over", "open_groups", "secured", "total")
+    __slots__ = ("_held_counts", "_places", "allocated_ever", "held", "is_over", "open_groups", "replaceable", "total")
 
     def __init__(self, total: Resource) -> None:
         self.total = total
-        self.secured: Resource = {}
+        self.allocated_ever: Resource = {}
         self.open_groups: set[str] = set()
         self.held: SortedList[Ask] = SortedList()
         self._held_counts: Counter[str] = Counter()
-        self.free: dict[str, SortedList[Holder]] = {}
+        self.replaceable: dict[str, SortedList[PlacedPlaceholder]] = {}
         self._places: dict[AllocationKey, tuple[str, SortKey]] = {}
         self.is_over = False
 
-    def keep(self, key: SortKey, ask: Ask) -> None:
+    def keep_back(self, key: SortKey, ask: Ask) -> None:
         """A real ask waits for placeholders."""
         self.held.add(key, ask)
         self._held_counts[ask.spec.task_group_name] += 1
 
-    def let_go(self, key: SortKey, ask: Ask) -> None:
-        """It does so no more."""
+    def drop(self, key: SortKey, ask: Ask) -> None:
+        """A real ask no longer waits for placeholders."""
         self.held.remove(key)
         self._held_counts[ask.spec.task_group_name] -= 1
 
     def place(self, ask: Ask, node_id: NodeID) -> None:
-        """A placeholder runs."""
-        add_to(self.secured, ask.spec.resource)
+        """A placeholder was allocated."""
+        add_to(self.allocated_ever, ask.spec.resource)
         self.offer(ask, node_id)
 
     def offer(self, ask: Ask, node_id: NodeID) -> None:
-        """A placeholder that runs may be replaced."""
+        """A running placeholder may be replaced."""
         group, key = ask.spec.task_group_name, (ask.created_ns, ask.spec.allocation_key)
-        self.free.setdefault(group, SortedList()).add(key, (ask, node_id))
+        self.replaceable.setdefault(group, SortedList()).add(key, (ask, node_id))
         self._places[ask.spec.allocation_key] = group, key
 
     def resize(self, before: Ask, after: Ask) -> None:
         """A placeholder has another size."""
-        subtract_from(self.secured, before.spec.resource)
-        add_to(self.secured, after.spec.resource)
+        subtract_from(self.allocated_ever, before.spec.resource)
+        add_to(self.allocated_ever, after.spec.resource)
         place = self._places.get(after.spec.allocation_key)
         if place is not None:
             group, key = place
-            _, node_id = self.free[group].remove(key)
-            self.free[group].add(key, (after, node_id))
+            _, node_id = self.replaceable[group].remove(key)
+            self.replaceable[group].add(key, (after, node_id))
 
     def take_back(self, ask: Ask) -> None:
-        """A placeholder that was just placed does not run after all."""
+        """Undo ``place``: the node refused the placeholder."""
         self.withdraw(ask.spec.allocation_key)
-        subtract_from(self.secured, ask.spec.resource)
+        subtract_from(self.allocated_ever, ask.spec.resource)
 
     def withdraw(self, key: AllocationKey) -> None:
-        """A placeholder may not be replaced any more: it has ended or will. Doing so twice is harmless."""
+        """A placeholder may no longer be replaced: it has ended or will end. A second call changes nothing."""
         place = self._places.pop(key, None)
         if place is not None:
-            self.free[place[0]].remove(place[1])
+            self.replaceable[place[0]].remove(place[1])
 
     def is_complete(self) -> bool:
-        """Whether everything that was announced has been allocated."""
-        return bool(self.total) and all(self.secured.get(name, 0) >= quantity for name, quantity in self.total.items())
+        """Whether placeholders were allocated for everything that was announced."""
+        return bool(self.total) and all(self.allocated_ever.get(name, 0) >= quantity for name, quantity in self.total.items())
 
     def has_pair(self) -> bool:
-        """Whether a real ask waits and a placeholder of its group runs."""
-        return any(count and self.free.get(group) for group, count in self._held_counts.items())
+        """Whether a real ask waits and a placeholder of its group may be replaced."""
+        return any(count and self.replaceable.get(group) for group, count in self._held_counts.items())
 
     def parts_count(self) -> int:
-        """How many asks wait for placeholders, and placeholders may be replaced."""
+        """The number of asks that wait for placeholders plus the number of placeholders that may be replaced."""
         return len(self.held) + len(self._places)
 
-    def holders(self, ask: Ask) -> list[Holder]:
-        """The placeholders whose place a real ask may take, in the order in which they are looked at (GA-74)."""
-        free = self.free.get(ask.spec.task_group_name)
-        return list(free.items()) if free else []
+    def placeholders_for(self, ask: Ask) -> list[PlacedPlaceholder]:
+        """The placeholders that a real ask may replace, in the order in which they are tried (GA-74)."""
+        replaceable = self.replaceable.get(ask.spec.task_group_name)
+        return list(replaceable.items()) if replaceable else []

@@ -1,6 +1,6 @@
-"""The tree of scheduling queues: what each holds, its priority, and which child or application comes first in it.
+"""The tree of scheduling queues: the usage and priority of each, and the order of its children or applications.
 
-A ``QueueNode`` is the usage of a queue together with its place among its siblings. The tree keeps priorities and shares up to
+A ``QueueNode`` is the usage of a queue together with its position among its siblings. The tree keeps priorities and shares up to
 date and knows the order in which the walk from root comes to its leaves.
 """
 
@@ -17,7 +17,7 @@ from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.values.ids import QueuePath
 from ykactor.core.values.resources import Resource
 
-#: Queues looked at before other tasks get their turn (about 10 us each).
+#: Queues processed between two yields to other tasks (about 10 us each).
 YIELD_EVERY = 200
 
 
@@ -41,7 +41,7 @@ class QueueNode(QueueUsage):
         self.configure(config, is_leaf)
 
     def configure(self, config: QueueConfig, is_leaf: bool) -> None:
-        """Take over new settings; usage stays, the order of children or applications begins anew."""
+        """Take over new settings; usage stays, the order of children or applications is empty."""
         self.set_limits(config)
         self.is_leaf = is_leaf
         self.children: ChildOrder[QueueNode] = ChildOrder(self._effort, by_priority=config.properties.sort_by_priority)
@@ -57,7 +57,7 @@ class QueueTree:
         #: Parents before their children.
         self.nodes: dict[QueuePath, QueueNode] = {}
         self.root: QueueNode
-        #: What comparing sibling queues costs.
+        #: The cost of comparing sibling queues.
         self.effort = Effort()
         #: Sum of all node capacities (QU-30); None while it has no positive value.
         self.root_max: Resource | None = None
@@ -66,7 +66,7 @@ class QueueTree:
     # ---- which queues there are
 
     def configure(self, queues: Iterable[tuple[QueueConfig, bool]]) -> Iterator[None]:
-        """Take over a queue tree: settings and "is a leaf", parents before children. Yields where other tasks may have a turn.
+        """Take over a queue tree: settings and "is a leaf", parents before children. Yields to other tasks.
 
         Queues that are not named are dropped; they must be empty.
         """
@@ -76,7 +76,7 @@ class QueueTree:
             if node is None:
                 node = self.add(config, is_leaf)
             else:
-                if not node.is_leaf:  # a leaf's applications are still in its bag, its children show themselves below
+                if not node.is_leaf:  # a leaf keeps the priorities of its applications; children are added again below
                     node.priorities = PriorityBag()
                 node.configure(config, is_leaf)
                 self.nodes[config.path] = node
@@ -92,14 +92,14 @@ class QueueTree:
         self._shares_are_stale = True
 
     def reconfigure_leaf(self, leaf: QueueNode, config: QueueConfig) -> None:
-        """One leaf has other settings; its properties stay as they are. Its applications have to be ordered again."""
+        """One leaf has other settings; its properties are the same. The caller has to order its applications again."""
         assert leaf.parent is not None
         leaf.parent.children.remove(leaf)
         leaf.configure(config, is_leaf=True)
         leaf.set_denominators(has_cluster=bool(self.root_max))
 
     def add(self, config: QueueConfig, is_leaf: bool) -> QueueNode:
-        """A queue more; its parent must be there."""
+        """Add a queue; its parent must exist."""
         above = config.path.rpartition(".")[0]
         node = QueueNode(config, is_leaf, self.nodes[QueuePath(above)] if above else None, self.effort)
         self.nodes[config.path] = node
@@ -107,11 +107,11 @@ class QueueTree:
         return node
 
     def remove(self, path: QueuePath) -> None:
-        """An empty queue less."""
+        """Remove an empty queue."""
         del self.nodes[path]
 
     def set_root_max(self, total: Resource | None) -> None:
-        """The nodes offer ``total`` together from now on."""
+        """The capacity of all nodes together is ``total`` from now on."""
         self.root_max = self.root.max = total
         self._shares_are_stale = True
 
@@ -126,7 +126,7 @@ class QueueTree:
     # ---- priorities and shares
 
     def refresh_priority(self, node: QueueNode) -> None:
-        """Recompute what a queue shows to its parent, and pass a change upwards (PR-18)."""
+        """Recompute the priority that a queue shows to its parent, and pass a change upwards (PR-18)."""
         while True:
             priority = queue_priority(node.priorities.highest, node.config.properties)
             if priority == node.priority:
@@ -140,7 +140,7 @@ class QueueTree:
             node = parent
 
     def refresh_shares(self) -> Iterator[None]:
-        """Recompute every share, if a max, a guarantee or the cluster changed since the last time. Yields as above."""
+        """Recompute every share, if a max, a guarantee or the cluster changed since the last time. Yields to other tasks."""
         if not self._shares_are_stale:
             return
         self._shares_are_stale = False
@@ -160,7 +160,7 @@ class QueueTree:
         return leaf
 
     def move(self, application: PendingApplication, to_leaf: QueueNode) -> None:
-        """An application goes from its leaf to another one, where it has to be ordered anew."""
+        """Move an application to another leaf; the caller has to order it there."""
         leaf = self.leaf_of(application)
         leaf.applications.remove(application)
         leaf.priorities.replace(application.shown_priority, None)
@@ -169,7 +169,7 @@ class QueueTree:
         application.leaf = to_leaf
 
     def update_places(self, leaf: QueueNode) -> None:
-        """Bring the places of a leaf and of all queues above it up to date."""
+        """Bring the positions of a leaf and of all queues above it up to date."""
         for node in leaf.path_up:
             if node.parent is not None:
                 node.parent.children.update(node)
@@ -185,7 +185,7 @@ class QueueTree:
         return next(self.in_order(leaves))
 
     def in_order(self, leaves: Iterable[QueueNode]) -> Iterator[QueueNode]:
-        """At least one leaf, in the order in which the walk from root comes to them as far as they are asked for."""
+        """Yields ``leaves``, at least one, in the order in which the walk from root comes to them; ordered lazily."""
         children: dict[QueueNode, list[QueueNode]] = {}
         for node in {node for leaf in leaves for node in leaf.path_up}:
             if node.parent is not None:

@@ -1,4 +1,4 @@
-"""Whether something may run at all, wherever it would: slots and amounts of users, groups and queues (QU-36 to QU-40)."""
+"""Whether quotas let an ask run, on whatever node: running slots and amounts of users, groups and queues (QU-36 to QU-40)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ykactor.core.quota.limits import Tracker, TrackerTuple
 from ykactor.core.values.ids import ApplicationID
 from ykactor.core.values.resources import Resource, min_union
 
-#: Running slots that an application has to find before it may start, as bits: in its queues, and for its user and group.
+#: Running slots that an application must find before it may start, as bits: in its queues, and for its user and group.
 QUEUE_SLOT, USER_SLOT = 1, 2
 
 #: Types of an ask with their amounts, in the order of their names.
@@ -32,7 +32,7 @@ def full_queue(path_up: Iterable[QueueUsage], application_id: ApplicationID) -> 
 def slot_shortage(
     path_up: Iterable[QueueUsage], trackers: TrackerTuple, application_id: ApplicationID, slots_needed: int
 ) -> Shortage | None:
-    """Where an application finds none of the slots that it needs (QU-51 and QU-73); None where it finds all."""
+    """The first queue or tracker without a slot that the application needs (QU-51, QU-73); None when there are all."""
     full = full_queue(path_up, application_id) if slots_needed & QUEUE_SLOT else None
     if full is not None:
         return full, ""
@@ -65,10 +65,10 @@ def queue_shortage(path_up: Iterable[QueueUsage], needs: Amounts) -> tuple[Queue
 
 
 def shortage(path_up: tuple[QueueUsage, ...], trackers: TrackerTuple, needs: Amounts, *, is_pinned: bool) -> Shortage | None:
-    """Where there is not enough for an ask; users and groups come before queues (QU-39).
+    """The first tracker or queue that has too little left for an ask; users and groups come before queues (QU-39).
 
     Args:
-        is_pinned: the ask requires its node; then what the whole cluster has free does not count (SC-73).
+        is_pinned: whether the ask requires its node; then root, the size of the cluster, is not checked (SC-73).
     """
     for tracker in trackers:
         name = tracker.shortage(needs)
@@ -78,7 +78,7 @@ def shortage(path_up: tuple[QueueUsage, ...], trackers: TrackerTuple, needs: Amo
 
 
 def left_to_queue(path_up: tuple[QueueUsage, ...], *, is_pinned: bool = False) -> Resource | None:
-    """What a leaf and the queues above it leave, never below zero; None is no limit (QU-36, QU-37; ``is_pinned`` as above)."""
+    """The headroom of a leaf and the queues above; never below zero; None is no limit (QU-36, QU-37; ``is_pinned`` as above)."""
     room: Resource | None = None
     for queue in path_up[:-1] if is_pinned else path_up:
         room = min_union(room, left_of(queue.max, queue.allocated))
@@ -86,7 +86,7 @@ def left_to_queue(path_up: tuple[QueueUsage, ...], *, is_pinned: bool = False) -
 
 
 def left_to_user(trackers: TrackerTuple) -> Resource | None:
-    """What the limits of a user and its group leave (QU-72); None is no limit."""
+    """The headroom of a user and its group (QU-72); None is no limit."""
     room: Resource | None = None
     for tracker in trackers:
         room = min_union(room, left_of(tracker.limit, tracker.allocated))
@@ -94,5 +94,5 @@ def left_to_user(trackers: TrackerTuple) -> Resource | None:
 
 
 def left_of(limit: Resource | None, allocated: Resource) -> Resource | None:
-    """What one limit leaves; None where there is none."""
+    """What one limit leaves, never below zero; None is no limit."""
     return None if limit is None else {name: max(0, value - allocated.get(name, 0)) for name, value in limit.items()}

@@ -1,8 +1,8 @@
-"""The ledger: how much each queue uses, has pending, and has been promised. Amounts only, with one writer, the scheduler.
+"""The ledger: how much each queue uses and has pending. Amounts only, with one writer: the scheduler.
 
-Usage along a path is one fact. If each queue kept its own and passed changes upwards, an ancestor would lag behind
-and a walk could pass its ``max``. ``charge`` is the only way to raise usage after a check (``headroom``); what was charged and
-is not yet settled is *unconfirmed*, and there is none of it between two cycles.
+Usage is changed along a whole path at once. If each queue kept its own usage and passed changes upwards, an ancestor would lag
+behind and a walk could exceed its ``max``. ``charge`` is the only way to raise usage after a check (``headroom``). What is
+charged and not yet settled is *unconfirmed*; between two cycles nothing is unconfirmed.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ class QueueUsage:
     Attributes:
         path_up: this queue and its ancestors, root last.
         max: base units; None is no limit; of root the size of the cluster (QU-30).
-        limits: of users and groups; None when there are none, as in most queues.
+        limits: of users and groups; None when there are none.
         allocated, pending: base units.
         running: the applications that hold a running slot here (QU-53, QU-55).
-        accepted: those that hold one although they have only placeholders so far (QU-54).
-        preempting: the part of ``allocated`` that is being released for others.
-        claims: what pending asks have preempted others for: a node is reserved for each (PE-19).
-        share: fair share, see ``fair_share``; of ``denominators``, which come from ``fair_max`` (QU-105).
+        accepted: applications that hold one although they are still Accepted (QU-54).
+        preempting: the part of ``allocated`` that is being preempted.
+        claims: the amounts of pending asks that have preempted others; a node is reserved for each ask (PE-19).
+        share: see ``fair_share``; measured against ``denominators``, which are computed from ``fair_max`` (QU-105).
     """
 
     __slots__ = (
@@ -70,11 +70,11 @@ class QueueUsage:
         self.limits = QueueLimits(config.path, config.limits) if config.limits else None
 
     def limits_up(self) -> list[QueueLimits]:
-        """The limits of this queue and of those above, as far as there are any."""
+        """The limits of this queue and of its ancestors that have limits."""
         return [queue.limits for queue in self.path_up if queue.limits is not None]
 
     def set_denominators(self, *, has_cluster: bool) -> None:
-        """Compute what shares are measured against: own values replace those of the parent; without a cluster there are none."""
+        """Compute what shares are measured against: own values replace the parent's; without nodes only root's max counts."""
         parent = self.parent
         own = self.max or {} if parent is None or has_cluster else {}
         self.fair_max = {**parent.fair_max, **own} if parent else dict(own)
@@ -83,7 +83,7 @@ class QueueUsage:
         self.update_share()
 
     def update_share(self) -> None:
-        """Compute the share anew; usage went down, or what it is measured against changed."""
+        """Recompute the share: usage went down, or the denominators changed."""
         self.share = fair_share(self.allocated, self.denominators)
 
     def __repr__(self) -> str:
@@ -96,11 +96,11 @@ class Ledger:
     def __init__(self) -> None:
         #: Charges that are not yet settled, as (leaf, resource).
         self.unconfirmed: list[tuple[QueueUsage, Resource]] = []
-        #: One higher whenever an amount in use changes.
+        #: Increased whenever an amount in use changes.
         self.changes = 0
 
     def change_pending(self, leaf: QueueUsage, change: Resource) -> None:
-        """Asks of ``leaf`` came or went: add the signed amounts along the path. Sums are exact, whatever their size (QU-1)."""
+        """Asks of ``leaf`` were added or removed: add the signed amounts along the path. Sums are exact at any size (QU-1)."""
         for queue in leaf.path_up:
             pending = queue.pending
             for name, quantity in change.items():
@@ -111,7 +111,7 @@ class Ledger:
                     pending.pop(name, None)
 
     def charge(self, leaf: QueueUsage, resource: Resource) -> None:
-        """Turn pending into unconfirmed usage along the path. ``shortage`` must have said that it fits. O(depth)."""
+        """Turn pending into unconfirmed usage along the path. ``headroom.shortage`` must be None before. O(depth)."""
         for queue in leaf.path_up:
             allocated, pending, denominators = queue.allocated, queue.pending, queue.denominators
             for name, quantity in resource.items():
@@ -122,7 +122,7 @@ class Ledger:
                 else:
                     pending.pop(name, None)
                 denominator = denominators.get(name)
-                if denominator is not None:  # usage only grows here: the share is the old one or this type's
+                if denominator is not None:  # usage only grows here: the share is the old one or that of this type
                     ratio = used / denominator if denominator > 0 else float(used != 0)
                     if ratio > queue.share:
                         queue.share = ratio
@@ -140,14 +140,14 @@ class Ledger:
         self.free(leaf, resource)
 
     def use(self, leaf: QueueUsage, resource: Resource) -> None:
-        """Usage that is there whether it fits or not: recovered allocations (QU-41)."""
+        """Add usage whether it fits or not: recovered allocations (QU-41)."""
         self.changes += 1
         for queue in leaf.path_up:
             add_to(queue.allocated, resource)
             queue.update_share()
 
     def free(self, leaf: QueueUsage, resource: Resource) -> None:
-        """Usage that ended (QU-42)."""
+        """Remove usage that has ended (QU-42)."""
         self.changes += 1
         for queue in leaf.path_up:
             subtract_from(queue.allocated, resource)
@@ -156,7 +156,7 @@ class Ledger:
     def move(
         self, leaf: QueueUsage, to_leaf: QueueUsage, name: ApplicationID, allocated: Resource, *, runs: bool, holds_slot: bool
     ) -> None:
-        """An application goes from one leaf to another with all it uses, and with its running slot."""
+        """Move the usage and the running slot of an application to another leaf."""
         self.free(leaf, allocated)
         self.use(to_leaf, allocated)
         self.give_slot_back(leaf, name)
@@ -168,18 +168,18 @@ class Ledger:
     # ---- running slots
 
     def take_slot(self, leaf: QueueUsage, application_id: ApplicationID) -> None:
-        """Count the application as running on every level, above a lowered limit too (QU-55)."""
+        """Count the application as running on every level, even above a limit that was lowered (QU-55)."""
         for queue in leaf.path_up:
             queue.running[application_id] = None
             queue.accepted.pop(application_id, None)
 
     def hold_slot(self, leaf: QueueUsage, application_id: ApplicationID) -> None:
-        """Keep a slot for an Accepted application that has its first placeholder (QU-54)."""
+        """Reserve a running slot for an Accepted application (QU-54)."""
         for queue in leaf.path_up:
             queue.accepted[application_id] = None
 
     def give_slot_back(self, leaf: QueueUsage, application_id: ApplicationID) -> None:
-        """Count the application as running no more, and keep nothing for it."""
+        """No longer count the application as running, and reserve no slot for it."""
         for queue in leaf.path_up:
             queue.running.pop(application_id, None)
             queue.accepted.pop(application_id, None)

@@ -1,9 +1,9 @@
-"""Limits of users and groups (QU-60 to QU-78): who counts against what.
+"""Limits of users and groups (QU-60 to QU-78), and the usage that counts against them.
 
-A ``Tracker`` is what one user or group may use, and uses, in one queue and below. Trackers exist only where a limit does. An
-application holds the trackers it counts against, of its user and of its group, from its leaf to root; all of them must have
-room (QU-64, QU-72). They are made anew from what applications use whenever the configuration changes (QU-76), so a new
-limit sees what already runs and nothing can drift.
+A ``Tracker`` knows what one user or group may use, and uses, in one queue and below. There are trackers only where there are
+limits. An application has the trackers of its user and of its group from its leaf to root; all of them must have room (QU-64,
+QU-72). Whenever the configuration changes they are rebuilt from what applications use (QU-76), so that a new limit counts what
+already runs, and no error can accumulate.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from ykactor.core.config.model import Limit
 from ykactor.core.values.ids import ApplicationID, QueuePath
 from ykactor.core.values.resources import Resource, add_to, subtract_from
 
-#: Everybody who is not named.
+#: All users or groups that are not named.
 _OTHERS = "*"
 
 
 class QueueLimits:
-    """The limits of one queue by name; groups in the order of the text, which decides among a user's groups (QU-68)."""
+    """The limits of one queue by name; groups in the order of the configuration, which decides among a user's groups (QU-68)."""
 
     __slots__ = ("groups", "path", "users")
 
@@ -32,7 +32,7 @@ class QueueLimits:
         self.groups = {group: limit for limit in limits for group in limit.groups}
 
     def of_user(self, user: str) -> Limit | None:
-        """The user's own entry, else that of everybody else; never both (QU-62)."""
+        """The user's own limit, else that of ``*``; never both (QU-62)."""
         return self.users.get(user) or self.users.get(_OTHERS)
 
     def first_group(self, groups: tuple[str, ...]) -> str | None:
@@ -42,7 +42,7 @@ class QueueLimits:
 
 
 class GroupChoice(Struct, frozen=True):
-    """The group that an application counts against, and the queue whose limits name it; kept until it ends (QU-70)."""
+    """The group that an application counts against, and the queue whose limits name the group (QU-70)."""
 
     group: str
     path: QueuePath
@@ -53,10 +53,10 @@ class Tracker:
 
     Attributes:
         whose: the user or group.
-        limit, max_applications: as configured; None and 0 are "not limited".
-        allocated: base units, of all applications that hold this tracker.
-        applications: those that count: from their first allocation until nothing waits or runs any more (QU-74).
-        holders_count: how many applications hold it; without any it is forgotten (QU-78).
+        limit, max_applications: as configured; None or 0 is "not limited".
+        allocated: base units, of all applications that have this tracker.
+        applications: those that count as running: from their first allocation until nothing is pending or allocated (QU-74).
+        holders_count: the number of applications that have this tracker; at 0 it is forgotten (QU-78).
     """
 
     __slots__ = ("allocated", "applications", "holders_count", "limit", "max_applications", "path", "whose")
@@ -100,13 +100,13 @@ def _group(name: str) -> Principal:
 
 
 class Trackers:
-    """The trackers of one partition that somebody holds (QU-66)."""
+    """The trackers of one partition that applications have (QU-66)."""
 
     def __init__(self) -> None:
         self.held: dict[tuple[QueuePath, Principal], Tracker] = {}
 
     def track(self, path_up: Iterable[QueueLimits], who: UserGroups, choice: GroupChoice | None) -> TrackerTuple:
-        """The trackers of an application; equal for all applications of one leaf with equal user and choice.
+        """Count an application in its trackers, and return them; equal for applications of one leaf with equal user and choice.
 
         Args:    path_up: the limits of its leaf and of every queue above that has any.
         """
@@ -117,7 +117,7 @@ class Trackers:
         return trackers
 
     def find(self, path_up: Iterable[QueueLimits], who: UserGroups, choice: GroupChoice | None) -> TrackerTuple:
-        """What ``hold`` would answer; nothing changes."""
+        """The trackers that ``track`` would return; nothing changes."""
         trackers = []
         for limits in path_up:
             limit = limits.of_user(who.user)
@@ -131,7 +131,7 @@ class Trackers:
         return self.held.get((path, whose)) or Tracker(path, whose, limit)
 
     def first_sights(self, path_up: Iterable[QueueLimits], user: str) -> list[QueuePath]:
-        """The queues in which the limit of everybody else becomes that of ``user`` now, who was not there before."""
+        """The queues in which ``user``, who has no tracker there yet, begins to count against the limit of ``*``."""
         return [
             limits.path
             for limits in path_up
@@ -139,7 +139,7 @@ class Trackers:
         ]
 
     def untrack(self, trackers: TrackerTuple) -> None:
-        """The application has ended."""
+        """An application no longer counts in these trackers."""
         for tracker in trackers:
             tracker.holders_count -= 1
             if not tracker.holders_count:
@@ -147,7 +147,7 @@ class Trackers:
 
 
 def choose_group(path_up: Iterable[QueueLimits], who: UserGroups) -> GroupChoice | None:
-    """The group that an application counts against, from its leaf upwards: the first queue that has one decides (QU-68)."""
+    """The group that an application counts against: the first queue from its leaf upwards that limits one decides (QU-68)."""
     for limits in path_up:
         group = limits.first_group(who.groups) if who.groups else None
         if group is not None:
@@ -156,12 +156,12 @@ def choose_group(path_up: Iterable[QueueLimits], who: UserGroups) -> GroupChoice
 
 
 def keep_group(path_up: list[QueueLimits], who: UserGroups, choice: GroupChoice | None) -> GroupChoice | None:
-    """The group in another leaf: the same if the queue that chose it is above that one too, else chosen anew (QU-68, QU-77)."""
+    """The group in another leaf: the same if the queue that limits it is above this leaf too, else a new one (QU-68, QU-77)."""
     return choice if choice is not None and still_holds(path_up, choice) else choose_group(path_up, who)
 
 
 def still_holds(path_up: Iterable[QueueLimits], choice: GroupChoice) -> bool:
-    """Whether the queue where a group was found still limits it (QU-77)."""
+    """Whether the queue of a choice still limits the group (QU-77)."""
     return any(limits.path == choice.path and choice.group in limits.groups for limits in path_up)
 
 
@@ -170,7 +170,7 @@ Terms = tuple[Resource | None, int]
 
 
 def in_force(every: Iterable[QueueLimits], trackers: Trackers) -> dict[tuple[QueuePath, Principal], Terms]:
-    """Every limit by queue and ``Tracker.whose``: of who is named, and of users that count against that of everybody else."""
+    """Every limit by queue and ``Tracker.whose``: those of named users and groups, and of users that count against ``*``."""
     terms: dict[tuple[QueuePath, Principal], Terms] = {}
     for limits in every:
         named = {_user(user): limit for user, limit in limits.users.items() if user != _OTHERS}
@@ -180,12 +180,12 @@ def in_force(every: Iterable[QueueLimits], trackers: Trackers) -> dict[tuple[Que
 
 
 def charge(trackers: TrackerTuple, resource: Resource) -> None:
-    """Something more runs."""
+    """Add the usage of a new allocation."""
     for tracker in trackers:
         add_to(tracker.allocated, resource)
 
 
 def credit(trackers: TrackerTuple, resource: Resource) -> None:
-    """Something ended."""
+    """Remove the usage of an allocation that has ended."""
     for tracker in trackers:
         subtract_from(tracker.allocated, resource)

@@ -1,4 +1,6 @@
-"""What the scheduler knows of its partition: ledger, queue tree, nodes, reservations and attempts, kept true by facts.
+"""What the scheduler knows of its partition: ledger, queue tree, nodes, reservations and preemption attempts.
+
+Facts keep all of this up to date.
 
 May import every package below it. Start reading in ``state.py``, then ``observer.py``.
 """

@@ -1,4 +1,4 @@
-"""What facts about allocations change that the scheduler has not placed itself: recovered, resized and released ones."""
+"""Facts about allocations, and what they change in the state; placements of the scheduler itself are not among them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ykactor.core.values.resources import fits, positive, subtracted
 
 
 def allocated(state: SchedulerState, work: Worklist, fact: Allocated) -> None:
-    """An allocation that came with its node, or one that replaces a placeholder."""
+    """An allocation was recovered, or was placed by the resource manager, or replaces a placeholder."""
     ask, application = fact.ask, state.applications[fact.ask.spec.application_id]
     if ask.spec.allocation_key in application.asks:  # it was pending until the resource manager placed it (AP-112)
         ask_facts.discard(state, work, fact.at_ns, ask)
@@ -87,7 +87,7 @@ def _report_change(
     begun: Ask | None,
     node_id: NodeID,
 ) -> None:
-    """What follows for node and user; a resize leaves the node's allocations as they are."""
+    """Add the consequences for node and user; a resize does not change which allocations the node has."""
     leaf, charged_to, consequences = application.leaf, application.charged_to, work.consequences
     if ended is None or begun is None:
         work.is_out_of_order = True

@@ -1,4 +1,4 @@
-"""What facts about applications change: they come, change their state, move to another leaf, and leave."""
+"""Facts about applications, and what they change in the state: an application is added, changes state, moves, or leaves."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def application_changed(state: SchedulerState, work: Worklist, fact: Application
     """An application has another state."""
     entered = fact.state
     if entered is ApplicationState.EXPIRED:
-        return  # it ended long ago; another one may live under its id (AP-72)
+        return  # it ended long ago; another application may have its id now (AP-72)
     application = state.applications[fact.application_id]
     leaf = state.leaf_of(application)
     if application.state in COUNTED_AS_RUNNING and entered not in COUNTED_AS_RUNNING:
@@ -36,7 +36,7 @@ def application_changed(state: SchedulerState, work: Worklist, fact: Application
 
 
 def application_left(state: SchedulerState, work: Worklist, fact: ApplicationLeft) -> None:
-    """An application is gone from its leaf, with everything it had."""
+    """An application has left its leaf, with all asks and allocations."""
     application = state.applications.pop(fact.application_id)
     leaf = state.leaf_of(application)
     work.consequences += enrolment.leave(state, fact.at_ns, application)
@@ -52,7 +52,7 @@ def application_left(state: SchedulerState, work: Worklist, fact: ApplicationLef
 
 
 def application_moved(state: SchedulerState, work: Worklist, fact: ApplicationMoved) -> None:
-    """All that counts in its old leaf counts in the new one instead; its limits are those of the new path."""
+    """Everything that counted in the old leaf counts in the new one; the limits are those of the new path."""
     application, leaf = state.applications[fact.application_id], state.tree.nodes[fact.to_queue]
     old = state.leaf_of(application)
     for ask, _ in application.asks.values():

@@ -1,4 +1,4 @@
-"""What facts about asks change: they are pending, resized, cancelled, or wait for placeholders."""
+"""Facts about asks, and what they change in the state: an ask is pending, resized, cancelled, or waits for placeholders."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ykactor.core.values.resources import fits
 
 
 def ask_returned(state: SchedulerState, work: Worklist, fact: AskReturned) -> None:
-    """A real ask that was to take a placeholder's place is pending again."""
+    """A real ask that was about to replace a placeholder is pending again."""
     add(state, work, fact.ask)
 
 
@@ -28,14 +28,14 @@ def add(state: SchedulerState, work: Worklist, ask: Ask) -> None:
 
 
 def ask_removed(state: SchedulerState, work: Worklist, fact: AskRemoved) -> None:
-    """An ask is gone; one that was not pending is no affair of the scheduler."""
+    """An ask was removed; the scheduler knows pending ones only."""
     if fact.pending:
         discard(state, work, fact.at_ns, fact.ask)
         uncount_idle(state, fact.ask)
 
 
 def discard(state: SchedulerState, work: Worklist, at_ns: int, ask: Ask) -> None:
-    """A pending ask is gone, with its reservation."""
+    """Remove a pending ask, and its reservation."""
     leaf, application = state.owner_of(ask)
     if ask.spec.allocation_key in application.reserving:
         node_facts.cancel(state, work, at_ns, [state.reservations.of(ask)])
@@ -46,11 +46,11 @@ def discard(state: SchedulerState, work: Worklist, at_ns: int, ask: Ask) -> None
 
 
 def ask_resized(state: SchedulerState, work: Worklist, fact: AskResized) -> None:
-    """The node that is reserved for it stays so, if it is large enough."""
+    """A pending ask has another size; its reservation stays if the node is large enough."""
     before, after = fact.before, fact.after
     leaf, application = state.owner_of(after)
     keeps_node = False
-    if ask_id(before) in state.preemptions.by_ask:  # it preempted others for something else
+    if ask_id(before) in state.preemptions.by_ask:  # it preempted others for the old size
         state.preemptions.end(leaf, before)
     if before.spec.allocation_key in application.reserving:
         reservation = state.reservations.of(before)
@@ -66,9 +66,9 @@ def ask_resized(state: SchedulerState, work: Worklist, fact: AskResized) -> None
 
 
 def task_group_changed(state: SchedulerState, work: Worklist, fact: TaskGroupChanged) -> None:
-    """Real asks of a group wait for placeholders from now on, or no more (GA-13)."""
+    """Real asks of a group wait for placeholders from now on, or no longer do (GA-13)."""
     application = state.applications[fact.application_id]
-    if fact.is_open:  # from now on they wait for placeholders
+    if fact.is_open:  # asks that wait for placeholders have no reservation
         reserving = application.reserving.values()
         asks = [ask for ask in reserving if ask.spec.task_group_name == fact.task_group_name and not ask.spec.placeholder]
         node_facts.cancel(state, work, fact.at_ns, [state.reservations.of(ask) for ask in asks])
@@ -78,7 +78,10 @@ def task_group_changed(state: SchedulerState, work: Worklist, fact: TaskGroupCha
 
 
 def uncount_idle(state: SchedulerState, ask: Ask) -> None:
-    """At once, not when all is worked in: what is asked for next begins to count anew (QU-74)."""
+    """Stop counting an application as running if nothing of it is pending or allocated.
+
+    This is done at once, not at the end of the observation: its next ask must start a new count (QU-74).
+    """
     application = state.applications[ask.spec.application_id]
     if application.counted_as_running and not application.asks and not application.allocated:
         application.uncount()

@@ -13,7 +13,7 @@ from ykactor.core.values.resources import Resource, saturated
 
 
 def enrol(state: SchedulerState, at_ns: int, application: PendingApplication) -> list[Fact]:
-    """Count the application from its first ask or allocation on (QU-70)."""
+    """Count the application against its limits, from its first ask or allocation on (QU-70). Returns what to publish."""
     if not (application.asks or application.allocated):
         return []
     leaf = application.leaf
@@ -26,7 +26,7 @@ def enrol(state: SchedulerState, at_ns: int, application: PendingApplication) ->
 
 
 def leave(state: SchedulerState, at_ns: int, application: PendingApplication) -> list[Fact]:
-    """The application counts against nothing any more."""
+    """The application no longer counts against any limit."""
     facts = _link_changed(at_ns, application, application.group, Change.REMOVE)
     if application.counted_as_running:
         application.uncount()
@@ -35,7 +35,7 @@ def leave(state: SchedulerState, at_ns: int, application: PendingApplication) ->
 
 
 def move(state: SchedulerState, at_ns: int, application: PendingApplication, old: QueueUsage) -> list[Fact]:
-    """The application has come from the leaf ``old``: its limits are those of the new path."""
+    """The application has moved from the leaf ``old``: its limits are those of the new path."""
     leaf = application.leaf
     facts = usage_changed(at_ns, application.charged_to, old, Change.REMOVE, application.allocated)
     if application.enrolled:
@@ -48,7 +48,7 @@ def move(state: SchedulerState, at_ns: int, application: PendingApplication, old
 
 
 def renew(state: SchedulerState, at_ns: int, application: PendingApplication) -> list[Fact]:
-    """Other limits hold: count what runs against them; the group stays as long as its queue limits it (QU-76, QU-77)."""
+    """The limits have changed: count what runs against the new ones; the group stays while its queue limits it (QU-76, QU-77)."""
     facts: list[Fact] = []
     if application.enrolled:
         limits_up = application.leaf.limits_up()
@@ -64,14 +64,14 @@ def renew(state: SchedulerState, at_ns: int, application: PendingApplication) ->
 
 
 def usage_changed(at_ns: int, charged_to: ChargedTo, leaf: QueueUsage, change: Change, resource: Resource) -> list[Fact]:
-    """That a user and its group use more or less; empty where nobody is charged."""
+    """The fact that a user and its group use more or less; nothing where no user or group is charged."""
     if resource and (charged_to.user or charged_to.group):
         return [UsageChanged(at_ns, charged_to, leaf.path, change, saturated(resource))]
     return []
 
 
 def _change_group(at_ns: int, application: PendingApplication, group: GroupChoice | None) -> list[Fact]:
-    """The application counts against this group from now on, which may be the one that it had."""
+    """The application counts against this group from now on, which may be the same as before."""
     before = application.group
     application.choose(group)
     if (before and before.group) == (group and group.group):

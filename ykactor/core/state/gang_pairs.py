@@ -1,7 +1,7 @@
-"""Where a real ask can take the place of a placeholder: pairs of both, by leaf and application.
+"""Applications with a *pair*: a real ask that waits, and a placeholder that it may replace.
 
-A pair that cannot be joined now, because no node has room or the resource manager has not answered, is set aside until a node
-or an answer changes.
+An application in which no replacement is possible now, because no node has room or the predicate service has not answered, is
+set aside until a node or an answer changes.
 """
 
 from __future__ import annotations
@@ -10,17 +10,16 @@ from ykactor.core.messages.states import ApplicationState
 from ykactor.core.nodes.index import NodeIndex
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.tree import QueueNode
+from ykactor.core.values.stamp import Stamp
 
 
 class GangPairs:
-    """The applications that have such pairs."""
+    """The applications that have pairs, by leaf; those that are set aside are in ``aside`` instead."""
 
     def __init__(self, nodes: NodeIndex) -> None:
-        self._nodes = nodes
         self.by_leaf: dict[QueueNode, dict[PendingApplication, None]] = {}
         self.aside: dict[PendingApplication, QueueNode] = {}
-        #: What ``_changes`` was when everything was offered last.
-        self._recalled = 0, 0
+        self._recalled = Stamp(lambda: (nodes.openings, nodes.predicates.changes))
 
     def note(self, leaf: QueueNode, application: PendingApplication) -> None:
         """The asks or placeholders of an application have changed."""
@@ -30,7 +29,7 @@ class GangPairs:
             self.by_leaf.setdefault(leaf, {})[application] = None
 
     def forget(self, leaf: QueueNode, application: PendingApplication) -> None:
-        """The application has no pairs any more, or leaves the queue."""
+        """The application has no pairs, or leaves the queue."""
         self.aside.pop(application, None)
         if leaf in self.by_leaf:
             self.by_leaf[leaf].pop(application, None)
@@ -38,21 +37,20 @@ class GangPairs:
                 del self.by_leaf[leaf]
 
     def clear(self) -> None:
-        """All orders begin anew."""
+        """Forget all applications: all orders are rebuilt."""
         self.by_leaf.clear()
         self.aside.clear()
 
     def set_aside(self, leaf: QueueNode, application: PendingApplication) -> None:
-        """None of the pairs of an application can be joined until a node, an answer or the application changes."""
+        """No replacement is possible in an application until a node, an answer or the application changes."""
         if application in self.by_leaf.get(leaf, ()):
             self.forget(leaf, application)
             self.aside[application] = leaf
 
     def recall(self) -> None:
-        """Offer again what was set aside if a node or an answer has changed."""
-        changes = self._nodes.openings, self._nodes.predicates.changes
-        if self._recalled != changes:
-            self._recalled = changes
+        """Offer applications that were set aside again if a node or an answer has changed."""
+        if not self._recalled.is_current():
+            self._recalled.renew()
             for application, leaf in self.aside.items():
                 self.by_leaf.setdefault(leaf, {})[application] = None
             self.aside.clear()

@@ -1,4 +1,4 @@
-"""Why an application may not move to another leaf as far as the scheduler knows: quotas and limits that it would exceed there."""
+"""The scheduler's objections to moving an application to another leaf: quotas and limits that it would exceed there."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ykactor.core.values.resources import Resource
 
 
 def objection(state: SchedulerState, application_id: ApplicationID, path: QueuePath) -> str:
-    """Why the application may not move to the leaf at ``path``, or ""."""
+    """Why the application may not move to the leaf at ``path``; "" if it may."""
     application, target = state.applications[application_id], state.tree.nodes[path]
     return _quota_objection(application.leaf, target, application) or _limit_objection(state, target, application)
 
@@ -33,7 +33,7 @@ def _quota_objection(leaf: QueueUsage, target: QueueUsage, application: PendingA
 
 
 def _lacking(limit: Resource | None, used: Resource, more: Resource) -> str:
-    """A resource type of which there is not enough, or ""."""
+    """The first resource type of which there is not enough; "" if there is enough."""
     for name, quantity in more.items():
         if limit is not None and quantity and name in limit and used.get(name, 0) + quantity > limit[name]:
             return name

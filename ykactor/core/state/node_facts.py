@@ -1,4 +1,4 @@
-"""What facts about nodes change, and what the resource manager says about them; reservations that end by them."""
+"""Facts about nodes and answers of the predicate service: what they change in the state, and reservations that they end."""
 
 from __future__ import annotations
 
@@ -23,35 +23,35 @@ from ykactor.core.values.resources import fits
 
 
 def touch_node(state: SchedulerState, work: Worklist, node_id: NodeID) -> None:
-    """A node has changed: look at it anew."""
+    """A node has changed: its state is read again at the end of the observation."""
     if node_id in state.registry.nodes:
         work.nodes[node_id] = None
         state.capacity_grew()
 
 
 def cancel(state: SchedulerState, work: Worklist, at_ns: int, reservations: list[Reservation]) -> None:
-    """These reservations end."""
+    """Cancel reservations."""
     for reservation in reservations:
         work.consequences.append(state.unreserve(at_ns, reservation))
         work.touch(state.leaf_of(reservation.application), reservation.application)
 
 
 def node_touched(state: SchedulerState, work: Worklist, fact: NodeAdded | ForeignChanged | PlaceGivenUp) -> None:
-    """A node is new, or what it has to offer changed."""
+    """A node is new, or its available amounts have changed."""
     touch_node(state, work, fact.node_id)
 
 
 def node_schedulable(state: SchedulerState, work: Worklist, fact: NodeSchedulable) -> None:
-    """A node is drained, or offered again."""
+    """A node is drained, or is schedulable again."""
     touch_node(state, work, fact.node_id)
-    if not fact.schedulable:  # SC-61: an ask that preempts others keeps its node
+    if not fact.schedulable:  # SC-61: an ask that has preempted others keeps its reservation
         reservations, preempting = state.reservations.on(fact.node_id), state.preemptions.by_ask
         given_up = [each for each in reservations if not each.is_pinned() and ask_id(each.ask) not in preempting]
         cancel(state, work, fact.at_ns, given_up)
 
 
 def node_capacity_changed(state: SchedulerState, work: Worklist, fact: NodeCapacityChanged) -> None:
-    """A node has another size; what was said about it holds no more."""
+    """The capacity of a node has changed; answers about the node are no longer valid (SC-156)."""
     nodes = state.nodes
     touch_node(state, work, fact.node_id)
     nodes.predicates.forget("", fact.node_id)
@@ -62,34 +62,34 @@ def node_capacity_changed(state: SchedulerState, work: Worklist, fact: NodeCapac
 
 
 def node_removed(state: SchedulerState, work: Worklist, fact: NodeRemoved) -> None:
-    """A node is gone."""
+    """A node was removed."""
     nodes = state.nodes
     nodes.predicates.forget("", fact.node_id)
-    if fact.node_id in nodes.nodes:  # it is not when it came and went between two observations
+    if fact.node_id in nodes.nodes:  # it is unknown if it was added and removed between two observations
         nodes.remove(fact.node_id)
     work.nodes.pop(fact.node_id, None)
 
 
 def predicate_answered(state: SchedulerState, _: Worklist, fact: PredicateAnswered) -> None:
-    """The resource manager has said whether asks of a class may run on a node."""
+    """The predicate service has answered whether asks of a predicate class may run on a node."""
     if state.nodes.predicates.answer((fact.predicate, fact.allocate), fact.node_id, fact.error):
         state.capacity_grew()
 
 
 def predicates_forgotten(state: SchedulerState, _: Worklist, fact: PredicatesForgotten) -> None:
-    """The resource manager takes back what it said."""
+    """The predicate service has withdrawn answers."""
     state.nodes.predicates.forget(fact.predicate, fact.node_id)
     state.capacity_grew()
 
 
 def predicate_service_changed(state: SchedulerState, _: Worklist, fact: PredicateServiceChanged) -> None:
-    """A resource manager that answers is connected, or none is."""
+    """A predicate service is connected, or none is any longer."""
     state.nodes.predicates.set_answered(fact.is_there)
     state.capacity_grew()
 
 
 def recheck_due(state: SchedulerState, _: Worklist, fact: RecheckDue) -> None:
-    """A time has come: an answer is overdue, or a question may be asked again."""
+    """A deadline has passed: an answer is overdue, or a question may be asked again (SC-155)."""
     if state.nodes.predicates.expire(fact.at_ns):
         state.capacity_grew()
 

@@ -1,10 +1,10 @@
-"""Keeps the scheduler's state true: takes in the facts of the owners and adds what follows from them.
+"""Keeps the scheduler's state up to date with the facts that the owners report.
 
-``observe`` is called between cycles with everything that the owners reported. What follows from a fact in the scheduler's own
-books is a fact too: ``observe`` returns what it was given with such consequences in their places.
+``observe`` is called between cycles with all facts that were reported. What a fact changes in the scheduler's own state may be
+a fact too: ``observe`` returns the facts that it was given, with such consequences in their places.
 
-It is a generator that yields wherever other tasks may have a turn, so that thousands of queues or facts do not keep sockets
-waiting. Nobody reads the state before it has come to its end.
+It is a generator that yields to other tasks, so that thousands of queues or facts do not keep sockets waiting. The state must not
+be read before the generator has ended.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from ykactor.core.state import allocation_facts, application_facts, ask_facts, e
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.state.worklist import Handler, Worklist
 
-#: Facts and applications worked in before other tasks get their turn.
+#: Facts or applications processed between two yields to other tasks.
 YIELD_EVERY = 1000
 
 
 class Observer:
-    """Takes in facts for one partition."""
+    """Observes the facts of one partition."""
 
     def __init__(self, state: SchedulerState) -> None:
         self._state = state
@@ -37,7 +37,7 @@ class Observer:
         }
 
     def observe(self, facts: list[Fact]) -> Generator[None, None, list[Fact]]:
-        """Take in what happened, in order; returns it with its consequences."""
+        """Process facts, which must be in order. Returns them with their consequences. Yields to other tasks."""
         state, work, observed = self._state, self._work, list[Fact]()
         work.is_out_of_order = False
         for start in range(0, len(facts), YIELD_EVERY):

@@ -1,8 +1,8 @@
-"""What is said of asks and applications that wait: that quotas hold them back, and when that is over (EV-12, EV-71).
+"""What is reported of pending asks and applications: that quotas hold them back, and when that is over (EV-12, EV-71).
 
-The walk tries a class once for all that stand in it, so what it finds holds for each of them. That is told when nothing else is
-left to decide, a bounded number at a time: nobody who could run waits for it, and what was true for a moment only is not told.
-An ask that gets its place is told at once.
+The walk tries an equivalence class once for all its members, so the result holds for each of them. It is reported when nothing
+else is left to decide, a bounded number at a time: no placement is delayed by reports, and a result that held only for a moment
+is not reported. That an ask fits is reported at once when it is placed or gets a reservation.
 """
 
 from __future__ import annotations
@@ -23,87 +23,87 @@ from ykactor.core.quota import headroom
 from ykactor.core.quota.limits import Tracker
 from ykactor.core.values.resources import Resource, text
 
-#: Facts that one plan tells at most (about 3 us each, with their events).
+#: The most facts that one plan reports (about 3 us each, with their events).
 CONDITIONS_MAX = 256
 
-#: Classes that one plan looks at again at most, and what that costs each time, in looks at a node (about 1 us against 0.2).
+#: The most classes that one plan rechecks, and the cost of each in units of looking at one node (about 1 us against 0.2).
 LOOKS_MAX = 500
 _LOOK_WORK = 5
 
-#: Classes remembered before those that are gone are looked for.
-_CROWD = 1000
+#: Watched classes before empty ones are searched for and dropped.
+_CLEANUP_SIZE = 1000
 
 _GATES = {HELD_BY_QUEUE: Gate.QUEUE, HELD_BY_LIMIT: Gate.QUOTA}
 _HELD = HELD_BY_QUEUE | HELD_BY_LIMIT
 
 
 class PendingReasons:
-    """Finds out who is to be told what.
+    """Finds out what has to be reported.
 
-    It holds the applications of which something may have to be told; what each and its asks were told last is theirs.
+    Keeps the applications of which there may be something new. What was last reported is kept in each application.
     """
 
     def __init__(self, effort: Effort) -> None:
         self._effort = effort
         self._news: dict[PendingApplication, QueueNode] = {}
-        #: Parked classes that others may hold back further by what they use; nobody tries them again for that.
-        #: With the moment at which each was looked at last, and in the order of that.
+        #: Parked classes that quotas may hold back further when others use more; the walk does not try them again for that.
+        #: Each with its leaf and the moment when it was last checked, in the order of these moments.
         self._watched: OrderedDict[AskClass, tuple[QueueNode, int]] = OrderedDict()
         self._moment = 0
-        self._crowd = _CROWD
+        self._cleanup_size = _CLEANUP_SIZE
         self._usage_grew = False
 
     def __bool__(self) -> bool:
-        """Whether something has to be told, or looked at to know that."""
+        """Whether there may be something to report."""
         return bool(self._news) or self._next_class() is not None
 
-    # ---- who has to be looked at
+    # ---- what has to be checked
 
     def usage_grew(self) -> None:
-        """Something more is in use: that may hold back what did not have to wait for it until now."""
+        """More is in use: quotas may hold back what they did not hold back until now."""
         self._usage_grew = True
 
     def note(self, leaf: QueueNode, application: PendingApplication) -> None:
-        """The application has asks that may be in a class which others were in before."""
+        """The application may have joined a class whose result was reported to the other members only."""
         self._news[application] = leaf
 
     def forget(self, application: PendingApplication) -> None:
-        """The application is gone, with all its asks."""
+        """The application has left, with all its asks."""
         self._news.pop(application, None)
 
     def note_class(self, leaf: QueueNode, ask_class: AskClass) -> None:
-        """The class was tried and is parked: its asks fit the quotas or they do not. O(1) when the last time was alike."""
+        """The class was tried and is parked: note which quotas hold it back. O(1) if these are the same as the last time."""
         self._note_answer(leaf, ask_class)
         self._watch(leaf, ask_class)
 
     def _watch(self, leaf: QueueNode, ask_class: AskClass) -> None:
-        """The class was looked at just now."""
+        """The class was checked just now."""
         self._watched.pop(ask_class, None)
         if not ask_class or not _may_worsen(leaf, ask_class):
             return
         self._watched[ask_class] = leaf, self._now()
-        if len(self._watched) > self._crowd:
-            for it in [it for it in self._watched if not it]:
-                del self._watched[it]
-            self._crowd = max(_CROWD, 2 * len(self._watched))
+        if len(self._watched) > self._cleanup_size:
+            for empty in [watched for watched in self._watched if not watched]:
+                del self._watched[empty]
+            self._cleanup_size = max(_CLEANUP_SIZE, 2 * len(self._watched))
 
     def _now(self) -> int:
-        """The present moment: one more than the last if somebody has begun to use something since."""
+        """The present moment: a counter that is increased if usage has grown since it was last read."""
         self._moment += self._usage_grew
         self._usage_grew = False
         return self._moment
 
     def forget_all_classes(self) -> None:
-        """All orders are about to begin anew."""
+        """All orders are about to be rebuilt."""
         self._watched.clear()
 
     def forget_classes(self, leaf: QueueNode) -> None:
-        """The order of ``leaf`` is about to begin anew: the classes that it has now are over. O(classes)."""
+        """The order of ``leaf`` is about to be rebuilt: its present classes end. O(classes)."""
         for ask_class in leaf.applications.classes.values():
             self._watched.pop(ask_class, None)
 
     def watched(self) -> list[tuple[AskClass, QueueNode]]:
-        """The classes that are looked at again, with their leaves."""
+        """The classes that are rechecked when usage grows, with their leaves."""
         return [(ask_class, leaf) for ask_class, (leaf, _) in self._watched.items()]
 
     def _note_answer(self, leaf: QueueNode, ask_class: AskClass) -> None:
@@ -113,17 +113,17 @@ class PendingReasons:
             self._news.update(dict.fromkeys(ask_class.places(), leaf))
 
     def _next_class(self) -> AskClass | None:
-        """The class that was looked at longest ago, if that was before the present moment."""
+        """The class that was checked longest ago, if that was before the present moment."""
         ask_class = next(iter(self._watched), None)
         return ask_class if ask_class is not None and self._is_old(ask_class) else None
 
     def _is_old(self, ask_class: AskClass) -> bool:
-        """Whether the class has to be looked at again."""
+        """Whether the class is watched and was last checked before the present moment."""
         known = self._watched.get(ask_class)
         return known is not None and known[1] != self._now()
 
     def _recheck(self, ask_class: AskClass) -> None:
-        """Others have taken what was left: that may hold back who waited for a node, or for less, until now."""
+        """Others use more: a quota may now hold back the class, which waited for a node or for another quota until now."""
         self._effort.spent += _LOOK_WORK
         leaf, _ = self._watched[ask_class]
         if ask_class and ask_class.parked:
@@ -143,13 +143,13 @@ class PendingReasons:
         limit_is_reached = any(tracker.lacks_slot(application.application_id) for tracker in application.trackers)
         return queue_is_full * HELD_BY_QUEUE | limit_is_reached * HELD_BY_LIMIT
 
-    # ---- telling
+    # ---- reporting
 
     def fits(self, now_ns: int, leaf: QueueNode, application: PendingApplication, ask: Ask) -> list[Fact]:
-        """The walk came to this ask, and quotas have room for it: it is about to be placed or to have a node kept for it."""
+        """Quotas have room for this ask, which is about to be placed or to get a reservation. Returns what to report."""
         facts: list[Fact] = []
         if application.held:
-            _tell_held(now_ns, leaf, application, 0, facts)
+            _report_held(now_ns, leaf, application, 0, facts)
         queue = application.asks[ask.spec.allocation_key][1]
         if queue is not None and queue.notified is not None:
             before = queue.notified.drop(ask)
@@ -158,10 +158,10 @@ class PendingReasons:
                 facts += _conditions(now_ns, leaf, application, queue, before, 0, [ask])
         return facts
 
-    def tell(self, now_ns: int) -> list[Fact]:
-        """What has changed for those who wait, up to about ``CONDITIONS_MAX`` facts; to be called when nothing can be placed.
+    def report(self, now_ns: int) -> list[Fact]:
+        """Report what has changed for pending asks and applications; to be called when nothing can be placed.
 
-        There may be more as long as this is true.
+        Returns: about ``CONDITIONS_MAX`` facts at most; there may be more while the object is true.
         """
         for _ in range(LOOKS_MAX):
             ask_class = self._next_class()
@@ -170,14 +170,14 @@ class PendingReasons:
             self._recheck(ask_class)
         facts: list[Fact] = []
         for application, leaf in list(self._news.items()):
-            self._tell(now_ns, leaf, application, facts)
+            self._report_application(now_ns, leaf, application, facts)
             if len(facts) >= CONDITIONS_MAX:
                 break
             del self._news[application]
         return facts
 
-    def _tell(self, now_ns: int, leaf: QueueNode, application: PendingApplication, facts: list[Fact]) -> None:
-        for queue in application.queues.values():  # all first: what holds for the application is in each of its classes
+    def _report_application(self, now_ns: int, leaf: QueueNode, application: PendingApplication, facts: list[Fact]) -> None:
+        for queue in application.queues.values():  # check all of them first: each class says whether the application is held
             if queue.ask_class is not None and self._is_old(queue.ask_class):
                 self._recheck(queue.ask_class)
         for queue in application.queues.values():
@@ -186,29 +186,29 @@ class PendingReasons:
                 continue
             held = ask_class.answer & _HELD
             if held != application.held:
-                _tell_held(now_ns, leaf, application, held, facts)
+                _report_held(now_ns, leaf, application, held, facts)
             if not held:
-                _tell_asks(now_ns, leaf, application, queue, ask_class.answer, facts)
+                _report_asks(now_ns, leaf, application, queue, ask_class.answer, facts)
 
 
 def _may_worsen(leaf: QueueNode, ask_class: AskClass) -> bool:
-    """Whether there is a quota that does not hold the class back yet, and comes before the one that does."""
+    """Whether a quota that does not hold the class back now may do so later, and would be reported instead or in addition."""
     answer, (_, slots_needed, trackers, _) = ask_class.answer or 0, ask_class.key
     if not answer or (answer == OVER_QUOTA and trackers):
         return True
-    slots = (account.config.max_applications for account in leaf.path_up)
+    slots = (queue.config.max_applications for queue in leaf.path_up)
     limits = (tracker.max_applications for tracker in trackers)
     return bool(slots_needed) and answer & _HELD != _HELD and (any(slots) or any(limits))
 
 
-def _tell_held(now_ns: int, leaf: QueueNode, application: PendingApplication, held: int, facts: list[Fact]) -> None:
+def _report_held(now_ns: int, leaf: QueueNode, application: PendingApplication, held: int, facts: list[Fact]) -> None:
     changed, application.held = application.held ^ held, held
     for gate, name in _GATES.items():
         if changed & gate:
             facts.append(RunnableChanged(now_ns, application.application_id, leaf.path, name, not held & gate))
 
 
-def _tell_asks(
+def _report_asks(
     now_ns: int, leaf: QueueNode, application: PendingApplication, queue: AskQueue, answer: int, facts: list[Fact]
 ) -> None:
     if queue.notified is None:
@@ -216,7 +216,7 @@ def _tell_asks(
             return
         queue.notified = NotifiedAsks(queue.items())
     for before, asks in enumerate(queue.notified.asks):
-        # whoever is over a limit is not measured against the queue (SC-148)
+        # an ask over a limit is not checked against the queue (SC-148)
         after = before | OVER_LIMIT if answer == OVER_LIMIT else answer
         if after != before and asks:
             moving = dict(islice(asks.items(), max(0, CONDITIONS_MAX - len(facts))))
@@ -229,7 +229,7 @@ def _tell_asks(
 def _conditions(
     now_ns: int, leaf: QueueNode, application: PendingApplication, queue: AskQueue, before: int, after: int, asks: Iterable[Ask]
 ) -> list[Fact]:
-    """What has changed for these asks of ``queue``, which were told ``before``: limits of users and groups first (QU-39)."""
+    """What to report of these asks of ``queue``: ``before`` was reported last; limits of users and groups first (QU-39)."""
     endings = []
     if (before ^ after) & OVER_LIMIT:
         fits, over = "fits in the available user quota", "exceeds the available user quota"

@@ -1,4 +1,4 @@
-"""What another configuration, a queue that comes or goes, or another quota changes in the scheduler's state."""
+"""Facts about the configuration and about queues, and what they change in the state."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from ykactor.core.state.state import SchedulerState
 from ykactor.core.state.worklist import Handler, Worklist
 from ykactor.core.values.ids import QueuePath
 
-#: Applications taken over before other tasks get their turn.
+#: Applications processed between two yields to other tasks.
 YIELD_EVERY = 1000
 
 
 def configuration_changed(state: SchedulerState, work: Worklist, fact: ConfigurationChanged) -> Iterator[None]:
-    """At once, before the next fact: what follows may be about new queues."""
+    """Apply a configuration at once, before the next fact, which may be about a new queue. Yields to other tasks."""
     state.preemptions.cycle_guard.reset()
     if fact.is_accepted:
         yield from _apply(state, work, fact.at_ns)
@@ -42,7 +42,7 @@ def _apply(state: SchedulerState, work: Worklist, at_ns: int) -> Iterator[None]:
 
 
 def rebuild(state: SchedulerState, work: Worklist, at_ns: int) -> Iterator[None]:
-    """The queue tree or its settings changed: all orders and trackers begin anew."""
+    """The queue tree or its settings changed: rebuild all orders and trackers. Yields to other tasks."""
     work.tree_changed = False
     state.pending_reasons.forget_all_classes()
     queues = state.registry.queues.values()
@@ -62,14 +62,14 @@ def rebuild(state: SchedulerState, work: Worklist, at_ns: int) -> Iterator[None]
 
 
 def _queue_added(state: SchedulerState, _: Worklist, fact: QueueAdded) -> None:
-    """Placement has created a queue, if the configuration has not."""
-    if not fact.managed and fact.queue not in state.tree.nodes:  # it is there when a configuration was observed after it came
+    """Placement has created a queue; queues of the configuration are added with it."""
+    if not fact.managed and fact.queue not in state.tree.nodes:  # it exists if a later configuration was observed before
         core = state.registry.queues[fact.queue]
         state.tree.add(core.config, isinstance(core, LeafCore))
 
 
 def _queue_removed(state: SchedulerState, work: Worklist, fact: QueueRemoved) -> None:
-    """An empty queue is gone, and its limits with it."""
+    """An empty queue was removed, and its limits with it."""
     node = state.tree.nodes[fact.queue]
     ended = in_force([node.limits], Trackers()) if node.limits is not None else ()
     work.consequences += [LimitChanged(fact.at_ns, *key, Change.REMOVE) for key in ended]
@@ -78,27 +78,27 @@ def _queue_removed(state: SchedulerState, work: Worklist, fact: QueueRemoved) ->
 
 
 def _queue_type_changed(_: SchedulerState, work: Worklist, fact: QueueTypeChanged) -> None:
-    """Once for all of them, at the end: there are very few."""
+    """Rebuild once, at the end of the observation: such changes are rare."""
     work.tree_changed = True
 
 
 def _queue_limit_changed(state: SchedulerState, _: Worklist, fact: QueueLimitChanged) -> None:
-    """The size of the cluster is the max of root; other limits come with the configuration."""
+    """The capacity of the cluster is the max of root; other limits are applied with the configuration."""
     if fact.queue == "root" and fact.limit is QueueLimit.MAX:
         state.tree.set_root_max(fact.resource)
         state.capacity_grew()
 
 
 def adopt_quotas(state: SchedulerState, work: Worklist, path: QueuePath) -> None:
-    """An application may have brought other quotas for its dynamic leaf (QU-100)."""
+    """Take over the quotas of a dynamic leaf, which a new application may have changed (QU-100)."""
     leaf, core = state.tree.nodes[path], state.registry.queues[path]
     if leaf.config is core.config or not isinstance(core, LeafCore):
         return
-    standing = leaf.applications.standing()  # also those of which we are about to hear that they have left
+    queued = leaf.applications.queued_applications()  # also applications whose leaving is not observed yet
     state.pending_reasons.forget_classes(leaf)
     state.tree.reconfigure_leaf(leaf, core.config)
     pending = [state.applications[name] for name in core.applications if name in state.applications]
-    for application in dict.fromkeys([*standing, *pending]):
+    for application in dict.fromkeys([*queued, *pending]):
         application.leave_classes()
         work.touch(leaf, application)
     state.capacity_grew()

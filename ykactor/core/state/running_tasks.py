@@ -1,6 +1,7 @@
-"""What runs, as its owners have it; only preemption needs it.
+"""Running tasks, read from their owners; only preemption needs them.
 
-Owners are as the scheduler's state has them only before a plan has decided anything: whoever reads here has a plan of its own.
+The owners agree with the scheduler's state only as long as a plan has decided nothing. A step that reads them therefore needs a
+plan of its own.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ class RunningTasks:
         self._applications = applications
 
     def on_node(self, node_id: NodeID) -> NodeCore:
-        """The owner of what runs on a node."""
+        """The owner of a node."""
         return self._registry.nodes[node_id]
 
     def began_ns(self, task: Ask) -> int:
-        """When a task began to run."""
+        """When a task began to run, in ns."""
         return self._owner_of(task).began_ns[task.spec.allocation_key]
 
     def queue_of(self, task: Ask) -> QueueUsage:
@@ -36,13 +37,13 @@ class RunningTasks:
         return self._applications[task.spec.application_id].leaf
 
     def queue_of_victim(self, task: Ask) -> QueueUsage | None:
-        """The queue of a task that may be released for others; None for one that may not (PE-30).
+        """The queue of a task that may be preempted; None for one that may not (PE-30).
 
         A possible victim runs, requires no node, and is not being released.
         """
         owner, key = self._owner_of(task), task.spec.allocation_key
-        may_go = key in owner.allocations and key not in owner.gang.released and shape_of(task.spec)[1] is None
-        return self.queue_of(task) if may_go else None
+        is_possible = key in owner.allocations and key not in owner.gang.released and shape_of(task.spec)[1] is None
+        return self.queue_of(task) if is_possible else None
 
     def possible_victims(self, leaf: QueueUsage) -> list[Ask]:
         """The tasks of a leaf that may be victims."""

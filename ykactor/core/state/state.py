@@ -1,8 +1,8 @@
 """What the scheduler knows of its partition, and the few ways in which it changes.
 
 ``SchedulerState`` holds the ledger, the queue tree, the pending applications, the nodes, reservations and preemption attempts.
-The ``Observer`` keeps it true by the facts of the owners; between two observations only the planner changes it, and the owners
-confirm what it changes. ``inspection.invariants`` computes all of it anew from the owners and compares.
+The ``Observer`` keeps it up to date with the facts of the owners. Between two observations only the planner changes it, and the
+owners confirm these changes. ``inspection.invariants`` computes the whole state again from the owners and compares.
 
 What cannot be placed is parked and costs nothing until it is tried again:
 - everywhere, when something grew: less is in use, or a limit is larger (``capacity_grew``);
@@ -17,7 +17,7 @@ from ykactor.core.messages.states import WINDING_UP, ApplicationState
 from ykactor.core.nodes.index import IndexedNode, NodeIndex
 from ykactor.core.nodes.reservations import Reservation, Reservations
 from ykactor.core.objects.registry import Registry
-from ykactor.core.preemption.attempts import Preemptions
+from ykactor.core.preemption.attempts import PreemptionAttempts
 from ykactor.core.preemption.quota_clocks import QuotaClocks
 from ykactor.core.queueing.pending import AskClass, PendingApplication
 from ykactor.core.queueing.tree import QueueNode, QueueTree
@@ -36,18 +36,18 @@ class SchedulerState:
     Attributes:
         registry: the owners; read only.
         applications: every live application.
-        trackers: the limits of users and groups that somebody counts against.
-        pending_reasons: what is reported of asks and applications that wait.
+        trackers: the limits of users and groups that applications count against.
+        pending_reasons: what is reported of pending asks and applications.
         reservations: which node is reserved for which ask.
-        preemptions: attempts that are under way, and their victims.
+        preemptions: preemption attempts that are under way, and their victims.
         clocks: when queues above their max have to release tasks.
-        pairs: where a real ask can take the place of a placeholder.
-        tasks: what runs, read from its owners.
+        pairs: applications with a real ask that could replace a placeholder.
+        tasks: running tasks, read from their owners.
         reserves: whether asks reserve nodes at all (SC-50); those that require their node always do.
         generation: one higher whenever something grew.
-        backoffs: applications that are left alone, and until when (SC-38).
-        next_eligible_ns: when the next ask is old enough to reserve or preempt, as far as that matters; None while no ask has
-            failed to find a node.
+        backoffs: applications in back-off, and until when (SC-38).
+        next_eligible_ns: when the next ask is old enough to reserve or preempt; None while no ask has failed to find a node, so
+            that ages do not matter.
     """
 
     def __init__(self, registry: Registry, *, reserves: bool = True) -> None:
@@ -59,7 +59,7 @@ class SchedulerState:
         self.applications: dict[ApplicationID, PendingApplication] = {}
         self.trackers = Trackers()
         self.reservations = Reservations(self.nodes)
-        self.preemptions = Preemptions()
+        self.preemptions = PreemptionAttempts()
         self.clocks = QuotaClocks()
         self.pending_reasons = PendingReasons(self.tree.effort)
         self.pairs = GangPairs(self.nodes)
@@ -73,7 +73,7 @@ class SchedulerState:
         return self.registry.config.preemption.enabled
 
     def enforces_quotas(self) -> bool:
-        """Whether queues above their max have to release tasks at all."""
+        """Whether queues above their max have to release tasks (quota preemption)."""
         return self.registry.config.preemption.quota_enabled
 
     def leaf_of(self, application: PendingApplication) -> QueueNode:
@@ -88,11 +88,11 @@ class SchedulerState:
     # ---- waking
 
     def capacity_grew(self) -> None:
-        """Something may fit now that did not: everything that is parked is tried again."""
+        """Something that did not fit may fit now: everything that is parked is tried again."""
         self.generation += 1
 
     def note_eligible(self, at_ns: int = NEVER) -> None:
-        """Asks found no room: some may reserve or preempt at ``at_ns``, and the age of those to come matters too."""
+        """Asks found no room: one of them may reserve or preempt at ``at_ns``, and the age of new asks matters from now on."""
         self.next_eligible_ns = at_ns if self.next_eligible_ns is None else min(self.next_eligible_ns, at_ns)
 
     def park(self, leaf: QueueNode, ask_class: AskClass) -> None:
@@ -103,7 +103,7 @@ class SchedulerState:
     # ---- orders
 
     def replace(self, application: PendingApplication) -> bool:
-        """Bring the place of an application in its leaf up to date; returns whether its priority changed."""
+        """Bring the position of an application in its leaf up to date. Returns whether its priority changed."""
         leaf = self.tree.leaf_of(application)
         if application.gang is not None:
             self.pairs.note(leaf, application)
@@ -118,7 +118,7 @@ class SchedulerState:
         return True
 
     def requeue(self, application: PendingApplication) -> None:
-        """Bring the places of an application and of all queues above it up to date at once: the planner looks at them next."""
+        """Bring the positions of an application and of all queues above it up to date at once: the planner reads them next."""
         leaf = self.tree.leaf_of(application)
         if self.replace(application):
             self.tree.refresh_priority(leaf)
@@ -127,7 +127,7 @@ class SchedulerState:
     # ---- reservations and preemption
 
     def reserve(self, now_ns: int, application: PendingApplication, ask: Ask, node: IndexedNode) -> Reserved:
-        """Reserve ``node`` for a pending ask. No amount changes (SC-55), but its application has started (SC-24)."""
+        """Reserve ``node`` for a pending ask. No amount changes (SC-55), but the application has started (SC-24)."""
         application.reserve(ask, contends=self.may_still_preempt(ask))
         self.reservations.add(now_ns, application, ask, node)
         self.hold_slot(application)
@@ -135,10 +135,10 @@ class SchedulerState:
         return Reserved(now_ns, ask, application.leaf.path, node.node_id)
 
     def unreserve(self, at_ns: int, reservation: Reservation, *, runs: bool = False) -> Unreserved:
-        """Offer the node to everybody again, and queue the ask again; the caller brings the places up to date.
+        """Offer the node to all asks again, and queue the ask again; the caller brings the positions up to date.
 
         Args:
-            runs: the ask will be placed at once.
+            runs: whether the ask is placed at once.
         """
         application = reservation.application
         self.reservations.remove(reservation)
@@ -151,7 +151,7 @@ class SchedulerState:
         return Unreserved(at_ns, reservation.ask, leaf.path, reservation.node.node_id)
 
     def may_still_preempt(self, ask: Ask) -> bool:
-        """Whether an ask that has a reservation goes on trying to preempt (PE-70)."""
+        """Whether an ask with a reservation still tries to preempt (PE-70)."""
         may_preempt = ask.spec.allow_preempt_other and shape_of(ask.spec)[1] is None
         return may_preempt and ask_id(ask) not in self.preemptions.by_ask
 
@@ -165,7 +165,7 @@ class SchedulerState:
     # ---- placeholders
 
     def place_placeholder(self, application: PendingApplication, ask: Ask, node_id: NodeID) -> None:
-        """A placeholder runs: it may be replaced, and holds a slot for its application (QU-54)."""
+        """A placeholder was allocated: it may be replaced, and its application holds a running slot (QU-54)."""
         assert application.gang is not None
         application.gang.place(ask, node_id)
         if application.state in WINDING_UP:  # it is released at once
@@ -173,7 +173,7 @@ class SchedulerState:
         self.hold_slot(application)
 
     def hold_slot(self, application: PendingApplication) -> None:
-        """An application that is still Accepted has something: the slot that it needs to run is held for it (QU-54)."""
+        """Reserve a running slot for an application that is still Accepted; it has a placeholder or a reservation (QU-54)."""
         if application.state is ApplicationState.ACCEPTED and not application.holds_slot:
             application.holds_slot = application.changed = True
             self.ledger.hold_slot(application.leaf, application.application_id)

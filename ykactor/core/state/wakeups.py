@@ -1,4 +1,4 @@
-"""When time alone changes what can be decided: asks that become old enough, attempts that came to nothing, back-off that ends."""
+"""What time alone changes: asks become old enough to reserve or preempt, preemption attempts fail, back-off ends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ykactor.core.values.times import NEVER
 
 
 def next_ns(state: SchedulerState, after_ns: int) -> int | None:
-    """When time alone may change what is decided, if a plan was made at ``after_ns`` and nothing happens; None is never."""
+    """When the passing of time may next allow a decision that the plan at ``after_ns`` could not make; None is never."""
     times = [
         state.next_eligible_ns,
         state.reservations.next_old_ns(after_ns),
@@ -24,7 +24,7 @@ def next_ns(state: SchedulerState, after_ns: int) -> int | None:
 
 
 def on_deadlines(state: SchedulerState, now_ns: int) -> None:
-    """Try everything again if an ask has become old enough, or if room was made and the ask could not be placed (PE-55)."""
+    """Process what is due: attempts that made room in vain (PE-55), ends of back-off, asks that are old enough to act."""
     for attempt in state.preemptions.overdue(now_ns):
         state.preemptions.end(state.leaf_of(attempt.application), attempt.ask)
         attempt.application.reserve(attempt.ask, contends=state.may_still_preempt(attempt.ask))
@@ -42,7 +42,7 @@ def on_deadlines(state: SchedulerState, now_ns: int) -> None:
 
 
 def back_off(state: SchedulerState, application: PendingApplication, until_ns: int) -> None:
-    """Leave an application alone; new asks do not change that (SC-38)."""
+    """Put an application into back-off until ``until_ns``; new asks do not end it (SC-38)."""
     application.backoff_ns = state.backoffs[application] = until_ns
     application.changed = True
     state.requeue(application)
@@ -56,7 +56,7 @@ def _end_backoff(state: SchedulerState, application: PendingApplication) -> None
 
 
 def has_enough(application: PendingApplication, count_max: int) -> bool:
-    """Whether ``count_max`` of its asks fit nowhere, all of them before one that has not been looked at or is behind them."""
+    """Whether ``count_max`` asks are known to fit nowhere before the first untried one, and another ask follows (SC-38)."""
     count = 0
     for ask in merge(*application.queues.values(), key=order_of):
         if count == count_max:
@@ -69,7 +69,7 @@ def has_enough(application: PendingApplication, count_max: int) -> bool:
 
 
 def _fits_nowhere(application: PendingApplication, ask: Ask) -> bool | None:
-    """Whether an ask counts; None when it is still to be tried. Asks that lack quota or require a node do not."""
+    """Whether an ask is known to fit on no node; None while it is untried. False for asks that lack quota or require a node."""
     queue = application.asks[ask.spec.allocation_key][1]
     assert queue is not None
     ask_class = queue.ask_class

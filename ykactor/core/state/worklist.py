@@ -1,4 +1,4 @@
-"""What one observation still has to bring up to date, once for each thing, and what follows from the facts in it."""
+"""What one observation still has to update, each item once, and the consequences of its facts."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Worklist:
     """Collects changes while facts are observed.
 
     Attributes:
-        consequences: facts that follow from the one in work and are published with it.
+        consequences: facts caused by the fact that is being processed; they are published with it.
         applications, leaves, nodes: those that have changed.
         pending: changes of pending amounts by leaf.
-        tree_changed: a queue became a leaf or a parent.
-        is_out_of_order: there are facts whose consequences have to be put in order (EV-30).
+        tree_changed: whether a queue became a leaf or a parent.
+        is_out_of_order: whether the facts and their consequences must be sorted (EV-30).
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class Worklist:
         self.leaves[leaf] = None
 
     def change_pending(self, leaf: QueueNode, resource: Resource, sign: int) -> None:
-        """Asks of ``leaf`` came (``sign`` 1) or went (-1)."""
+        """Asks of ``leaf`` became pending (``sign`` 1) or are no longer pending (-1)."""
         change = self.pending.get(leaf)
         if change is None:
             change = self.pending[leaf] = {}
@@ -51,10 +51,10 @@ class Worklist:
         self.leaves = {leaf: None for leaf in self.leaves if tree.nodes.get(leaf.path) is leaf}
 
     def take_consequences(self) -> list[Fact]:
-        """What followed since this was last called."""
+        """The consequences since the last call."""
         taken, self.consequences = self.consequences, []
         return taken
 
 
-#: Takes in one fact of its type.
+#: Processes one fact of its type.
 Handler = Callable[[SchedulerState, Worklist, Any], None]

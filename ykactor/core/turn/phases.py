@@ -1,4 +1,4 @@
-"""The phases of a turn, as requests of ``turn()`` to whoever drives it; each is replied to before the next begins.
+"""The phases of a turn: ``turn()`` yields them to its driver, which carries each one out and sends back its reply.
 
 | phase | carried out by | in | reply |
 |---|---|---|---|
@@ -26,7 +26,7 @@ R = TypeVar("R")
 
 
 class Ingest(Struct, frozen=True):
-    """Let the partition take in input, or fire its timers."""
+    """Let the partition process input, or fire its timers."""
 
     input: Exchange[list[Fact]]
 
@@ -45,27 +45,27 @@ class MakePlan(Struct, frozen=True):
 
 
 class Commit(Struct, frozen=True):
-    """Have the nodes take what the plan puts on them."""
+    """Send the orders of the plan to the nodes."""
 
     plan: Plan
 
 
 class Settle(Struct, frozen=True):
-    """Tell the leaves what was decided for them, but for what nodes refused."""
+    """Send the orders of the plan to the leaves, without those of nodes that refused."""
 
     plan: Plan
     refused: set[IndexedNode]
 
 
 class Publish(Struct, frozen=True):
-    """Tell the world, in this order."""
+    """Publish facts in this order."""
 
     facts: list[Fact]
 
 
-#: What the scheduler's task is asked for.
+#: Phases that the scheduler carries out.
 SchedulerPhase = Observe | MakePlan | Commit | Settle
 Phase = Ingest | SchedulerPhase | Publish
 
-#: Yields phases and is sent their replies.
+#: A generator that yields phases and receives their replies.
 Turn = Generator[Phase, Any, R]

@@ -1,4 +1,4 @@
-"""The scheduler of one partition: it owns the ledger, the orders and the planner, and carries out its phases of a turn."""
+"""The scheduler of one partition: it owns the scheduler's state and the planner, and carries out its phases of a turn."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ykactor.core.turn.phases import Commit, MakePlan, Observe, SchedulerPhase, 
 
 
 class SchedulerCore:
-    """What the scheduler's task wraps.
+    """The scheduler without its task.
 
     Args:
         registry: the owners of the partition.
@@ -48,4 +48,4 @@ class SchedulerCore:
             except StopIteration as stop:
                 observed: list[Fact] = stop.value
                 return observed
-            yield []  # other tasks have a turn
+            yield []  # let other tasks run

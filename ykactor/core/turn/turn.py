@@ -1,6 +1,6 @@
-"""One turn of a partition: input is taken in, observed, published; then one cycle is planned, committed, settled, published.
+"""One turn of a partition: process, observe and publish input; then plan, commit, settle and publish one cycle.
 
-Everything that input causes directly is published before any decision that follows from it.
+The direct effects of input are published before any decision that follows from it.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ykactor.core.turn.phases import Commit, Ingest, MakePlan, Observe, Publish,
 
 
 class Cycle(Struct):
-    """What one cycle did.
+    """The result of one cycle.
 
     Attributes:
-        facts: in the order in which they became true.
+        facts: in the order of decision.
         at_rest: nothing more can be decided until something changes.
-        is_full: the budget's placements were used up, so there was progress and probably is more to do.
+        is_full: the budget of placements was used up: there was progress, and probably there is more to place.
         work: units of work spent (see ``plan.Budget``).
     """
 
@@ -32,11 +32,11 @@ class Cycle(Struct):
 
 
 class TurnResult(Struct):
-    """What a turn did.
+    """The result of one turn.
 
     Attributes:
-        observed: what the input caused.
-        cycle: None for a turn without one.
+        observed: the direct effects of the input.
+        cycle: None for a turn without a cycle.
         has_confirmed: releases were confirmed after the cycle: there may be more to decide.
     """
 
@@ -53,14 +53,13 @@ def turn(
     *,
     confirms: bool = False,
 ) -> Turn[TurnResult]:
-    """Take in input, if there is some, then run a cycle, if there is a budget for it.
+    """Process input if ``taken_in`` is given, then run a cycle if ``budget`` is given.
 
     Args:
-        partition: whose turn it is.
-        now_ns: Unix time of all that happens in this turn.
-        taken_in: work of the partition that returns facts: ``ingest``, ``fire`` or ``administer``.
+        now_ns: Unix time of everything in this turn.
+        taken_in: the input, as a generator of the partition that returns facts: ``ingest``, ``fire`` or ``administer``.
         budget: of the cycle.
-        confirms: releases that the scheduler starts are confirmed at once (simulation).
+        confirms: confirm at once the releases that the scheduler starts (simulation).
     """
     observed: list[Fact] = []
     if taken_in is not None:
@@ -72,9 +71,7 @@ def turn(
     return TurnResult(observed, cycle, has_confirmed)
 
 
-def _take_in(
-    partition: PartitionCore, now_ns: int, taken_in: Exchange[list[Fact]], *, confirms: bool
-) -> Turn[list[Fact]]:
+def _take_in(partition: PartitionCore, now_ns: int, taken_in: Exchange[list[Fact]], *, confirms: bool) -> Turn[list[Fact]]:
     facts: list[Fact] = yield Ingest(taken_in)
     if facts:
         facts = yield Observe(facts)
@@ -92,7 +89,7 @@ def _confirm(partition: PartitionCore, now_ns: int, facts: list[Fact]) -> Turn[b
 
 
 def _cycle(partition: PartitionCore, now_ns: int, budget: Budget) -> Turn[Cycle]:
-    """Unconfirmed usage is zero before and after."""
+    """Plan, commit, settle and publish. Unconfirmed usage is zero before and after."""
     plan: Plan = yield MakePlan(now_ns, budget)
     partition.timers.recheck_ns = plan.recheck_ns
     if not plan:

@@ -1,4 +1,4 @@
-"""Plain values: resources, quantities, identifiers, names, selectors, times, and the sorted list that orders are made of.
+"""Plain values: resources, quantities, identifiers, names, selectors, times, stamps, and the sorted list of all orders.
 
-Imports nothing of the package. Start reading in ``resources.py``.
+Imports nothing else of ykactor. Start reading in ``resources.py``.
 """

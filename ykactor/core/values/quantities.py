@@ -1,6 +1,6 @@
-"""Small grammars of the configuration: quantities, integers and queue names (CF-20, CF-25 to CF-27, CF-29 to CF-31).
+"""Parsers of quantities, integers, durations and queue names in the configuration (CF-20, CF-25 to CF-27, CF-29 to CF-31).
 
-Text flows in, numbers and verdicts flow out. Every pattern matches the whole string and knows ASCII only.
+Every pattern matches the whole string, ASCII only.
 """
 
 import re
@@ -63,7 +63,7 @@ def parse_int32(text: str) -> int | None:
 
 
 def is_true(text: str) -> bool:
-    """Whether the value of a tag says yes (PL-41)."""
+    """Whether the value of a tag means true (PL-41)."""
     return text in ("1", "t", "T", "true", "True", "TRUE")
 
 
@@ -76,7 +76,7 @@ def parse_uint64(text: str) -> int | None:
 
 
 def parse_duration(text: str) -> int | None:
-    """Nanoseconds of a duration in Go's form (``1h30m``, ``1.5s``), None if ``text`` is none or too long for 64 bits (CF-25)."""
+    """Nanoseconds of a duration in Go's form (``1h30m``, ``1.5s``), None if it is malformed or exceeds 64 bits (CF-25)."""
     match = _DURATION.fullmatch(text) if len(text) <= 100 else None
     if match is None:
         return None
@@ -99,13 +99,13 @@ def shown(text: str) -> str:
 
 
 def _decimal(digits: str) -> int:
-    """``int(digits)``, but 2**64 for whatever has more digits: Python refuses to convert some thousands of them."""
+    """``int(digits)``, but 2**64 for more than 20 digits: Python refuses to convert very long ones."""
     significant = digits.lstrip("0")
     return int(significant or "0") if len(significant) <= 20 else 2**64
 
 
 def _form_advice(name: str, text: str) -> str:
-    """What to write instead of something that does not even look like a quantity; for parts of a vcore the right text."""
+    """What to write instead of a text that is not a quantity; for decimal vcores the right text."""
     if name != "vcore":
         return "expected a whole number with an optional suffix such as k, M, Gi"
     advice = "expected a whole number with an optional suffix such as m (thousandths) or k"

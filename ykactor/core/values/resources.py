@@ -3,8 +3,8 @@
 Three states are kept apart (QU-103): None is "no resource at all", ``{}`` is a resource without types, and a
 type may be present with 0. What an absent type means depends on the operation; each function says so.
 
-Each quantity that comes in has 64 bits. Sums of what is used are kept exactly, whatever their size, and saturate where they leave
-the core: a sum that saturated inside would not come back to zero when its parts are taken away again.
+Every quantity in the input has 64 bits. Sums of usage are exact at any size, and are cut to 64 bits only in the output: a sum
+that was cut before would not return to zero when its parts are subtracted again.
 """
 
 Resource = dict[str, int]
@@ -14,7 +14,7 @@ QUANTITY_MAX = 2**63 - 1
 
 
 def saturated(resource: Resource) -> Resource:
-    """A fresh resource whose values are cut to signed 64 bits: what leaves the core (QU-1)."""
+    """A fresh resource whose values are cut to signed 64 bits, for the output (QU-1)."""
     return {name: max(QUANTITY_MIN, min(QUANTITY_MAX, quantity)) for name, quantity in resource.items()}
 
 
@@ -25,7 +25,7 @@ def add_to(target: Resource, delta: Resource) -> None:
 
 
 def subtract_from(target: Resource, delta: Resource) -> None:
-    """Subtract ``delta`` from ``target`` in place and prune types that become 0 (QU-4)."""
+    """Subtract ``delta`` from ``target`` in place and remove types that become 0 (QU-4)."""
     for name, quantity in delta.items():
         value = target.get(name, 0) - quantity
         if value:
@@ -51,7 +51,7 @@ def fits(larger: Resource, smaller: Resource) -> bool:
 
 
 def min_union(left: Resource | None, right: Resource | None) -> Resource | None:
-    """The smaller value per type over the union; a type on one side only is taken from there."""
+    """The smaller value of each type over the union of types; a type that only one side has is taken from that side."""
     if left is None or right is None:
         present = right if left is None else left
         return None if present is None else dict(present)
@@ -62,7 +62,7 @@ def min_union(left: Resource | None, right: Resource | None) -> Resource | None:
 
 
 def strictly_positive(resource: Resource | None) -> bool:
-    """No negative value and at least one positive (``strictly > 0``)."""
+    """Whether no value is negative and at least one is positive."""
     if not resource:
         return False
     some = False
@@ -85,7 +85,7 @@ def positive(resource: Resource) -> Resource:
 
 
 def ahead(left: Resource, right: Resource) -> bool:
-    """Strictly greater: all types of ``left`` at least those of ``right`` and one different; an absent type is 0."""
+    """Whether ``left`` is greater in at least one type and smaller in none; an absent type is 0."""
     different = False
     for name in left.keys() | right.keys():
         difference = left.get(name, 0) - right.get(name, 0)

@@ -15,7 +15,7 @@ from msgspec import Struct
 from ykactor.core.values.quantities import shown
 
 EXPECTED = "key=value, key!=value, key in (a,b), key notin (a,b), key or !key"
-#: The tag that holds it.
+#: The tag of an ask that carries the selector.
 TAG = "ykactor.io/node-selector"
 
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_./:-]*[A-Za-z0-9])?")
@@ -28,8 +28,8 @@ class Requirement(Struct, frozen=True):
     """One condition.
 
     Attributes:
-        values: None asks only whether the attribute is there.
-        holds: False turns the condition round; an attribute that is missing is then fine.
+        values: the attribute must be one of them; None only requires that it is present.
+        holds: False negates the condition; a missing attribute then satisfies it.
     """
 
     key: str
@@ -42,12 +42,12 @@ Selector = tuple[Requirement, ...]
 
 
 class SelectorError(ValueError):
-    """The text is no selector."""
+    """The text is not a selector; the message says what was found."""
 
 
 @lru_cache(maxsize=1024)
 def parse(text: str) -> Selector:
-    """The selector that ``text`` describes; an empty text asks nothing.
+    """The selector that ``text`` describes; an empty text requires nothing.
 
     Raises:  SelectorError with what was found.
     Cost:    O(length).

@@ -1,4 +1,4 @@
-"""A sorted list whose front is cheap to take: what every order of the scheduler is made of."""
+"""A sorted list from whose front items are removed cheaply: every order of the scheduler is built on it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
-#: Compared as a whole; unique in its ranking because its last part is a number of arrival.
+#: Compared as a whole; unique in its list because the last part is a number of arrival or a name.
 SortKey = tuple[Any, ...]
 
 T = TypeVar("T")
@@ -15,8 +15,8 @@ T = TypeVar("T")
 class SortedList(Generic[T]):
     """Items in the order of their keys.
 
-    Adding and removing are a bisection and a memory move of pointers (a few us among 100,000), except at the front, where
-    removing is a step of ``_start``: what is tried, placed or parked is nearly always the first.
+    Adding and removing cost a bisection and a memory move of pointers (a few us among 100,000). Removing the first item only
+    increments ``_start``: what is tried, placed or parked is nearly always the first.
     """
 
     __slots__ = ("_entries", "_start")
@@ -33,19 +33,19 @@ class SortedList(Generic[T]):
         return self._entries[self._start][1]
 
     def peek(self) -> T | None:
-        """The item with the lowest key; None when the ranking is empty."""
+        """The item with the lowest key; None when the list is empty."""
         return self._entries[self._start][1] if self._start < len(self._entries) else None
 
     def first_key(self) -> SortKey | None:
-        """The lowest key; None when the ranking is empty."""
+        """The lowest key; None when the list is empty."""
         return self._entries[self._start][0] if self._start < len(self._entries) else None
 
     def add(self, key: SortKey, item: T) -> None:
-        """Put an item in its place; nobody else may have its key."""
+        """Insert an item; no other item may have its key."""
         insort(self._entries, (key, item), lo=self._start)
 
     def add_all(self, entries: Iterable[tuple[SortKey, T]]) -> None:
-        """Put many items in their places at once."""
+        """Insert many items at once."""
         self._entries = sorted([*self._entries[self._start :], *entries])
         self._start = 0
 
@@ -66,7 +66,7 @@ class SortedList(Generic[T]):
         return item
 
     def first_moves_to(self, key: SortKey) -> bool:
-        """Give the first item a new key if it stays the first with it; False when it would not."""
+        """Give the first item a new key if it stays the first with this key. Returns False, and changes nothing, if not."""
         entries, start = self._entries, self._start
         if start + 1 < len(entries) and not key < entries[start + 1][0]:
             return False
@@ -74,7 +74,7 @@ class SortedList(Generic[T]):
         return True
 
     def __iter__(self) -> Iterator[T]:
-        """The items in order; nothing may change meanwhile."""
+        """The items in order; the list must not change meanwhile."""
         for index in range(self._start, len(self._entries)):
             yield self._entries[index][1]
 

@@ -1,4 +1,4 @@
-"""``ykactor check-config``: is a queue file right, and if not, where is it wrong."""
+"""``ykactor check-config``: validates a queue file and prints its mistakes."""
 
 from pathlib import Path
 
@@ -12,12 +12,12 @@ from ykactor.wire.queuefile.schema import json_schema
 
 @click.command()
 @click.argument("file", type=click.Path(), required=False)
-@click.option("--schema", is_flag=True, help="Print the JSON schema of queue files, for editors, and do nothing else.")
+@click.option("--schema", is_flag=True, help="Print the JSON schema of queue files, for editors, and check no file.")
 def command(file: str | None, schema: bool) -> None:
-    """Check a queue configuration FILE.
+    """Check the queue configuration FILE.
 
-    Prints any warnings, and a summary with exit code 0, or every mistake with line, column and the code of its rule (see
-    ykactor rule) with exit code 1.
+    If the file is valid: prints its warnings and a summary, and exits with code 0. Otherwise: prints its warnings and every
+    mistake, with line, column and the code of the broken rule (see ykactor rule), and exits with code 1.
     """
     if schema:
         click.echo(schema_text(), nl=False)
@@ -28,7 +28,7 @@ def command(file: str | None, schema: bool) -> None:
 
 
 def schema_text() -> str:
-    """The JSON schema as it is shipped beside the samples."""
+    """The JSON schema, as in the file that is shipped with the samples."""
     return msgspec.json.format(msgspec.json.encode(json_schema()), indent=2).decode() + "\n"
 
 
@@ -38,7 +38,7 @@ def _check(file: str) -> None:
     except OSError as error:
         _fail(f"{file}: cannot be read: {error.strerror}")
     except UnicodeDecodeError as error:
-        _fail(f"{file}: is not UTF-8 text: {error.reason} at byte {error.start}")
+        _fail(f"{file}: not UTF-8 text: {error.reason} at byte {error.start}")
     try:
         config = load(text, file)
     except ConfigError as error:
@@ -47,7 +47,7 @@ def _check(file: str) -> None:
     _warn(config.warnings)
     queues_count = sum(_count(partition.root) for partition in config.partitions)
     partitions = _plural(len(config.partitions), "partition")
-    what = "" if text else "empty, which stands for the built-in default: "
+    what = "" if text else "empty, so the built-in default is used: "
     click.echo(f"{file}: ok, {what}{partitions}, {_plural(queues_count, 'queue')}, checksum {config.checksum}")
 
 

@@ -1,4 +1,4 @@
-"""``ykactor convert``: recorded workloads of other systems as scenarios for ``ykactor simulate``."""
+"""``ykactor convert``: converts recorded workloads of other systems to scenarios for ``ykactor simulate``."""
 
 from pathlib import Path
 from typing import BinaryIO
@@ -13,7 +13,7 @@ _EXISTING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 @click.group()
 def command() -> None:
-    """Turn a recorded workload into a scenario."""
+    """Convert a recorded workload to a scenario."""
 
 
 @command.command()
@@ -21,16 +21,16 @@ def command() -> None:
 @click.argument("tasks_csv", metavar="TASKS.csv", type=_EXISTING_FILE)
 @click.option("-o", "--output", metavar="OUT.jsonl", type=click.File("wb"), default="-", help="Default: stdout.")
 def openb(nodes_csv: Path, tasks_csv: Path, output: BinaryIO) -> None:
-    """Convert the openb GPU cluster trace (Alibaba, 2023) to a JSON Lines scenario.
+    """Convert the openb GPU trace (Alibaba, 2023).
 
-    NODES.csv has the columns sn, cpu_milli, memory_mib and gpu; TASKS.csv has name, cpu_milli, memory_mib, num_gpu,
-    gpu_milli, qos, creation_time and deletion_time (seconds). Further columns are ignored.
+    The scenario is written as JSON Lines. NODES.csv has the columns sn, cpu_milli, memory_mib and gpu; TASKS.csv has name,
+    cpu_milli, memory_mib, num_gpu, gpu_milli, qos, creation_time and deletion_time (seconds). Further columns are ignored.
 
     Each task becomes an application with one ask in the leaf of its quality of service: root.ls, root.guaranteed,
-    root.burstable or root.be. It arrives at creation_time and is released at deletion_time, running or not.
+    root.burstable or root.be. It is submitted at creation_time and released at deletion_time, whether it runs or not.
 
-    GPUs are counted in thousandths, as the resource gpu-milli, and added up per node: which of a node's devices a task
-    gets is not modelled. The GPU models that a task accepts (gpu_spec) are not used yet: they wait for a later release.
+    GPUs are counted in thousandths, as the resource gpu-milli, in total for each node: single devices of a node are not
+    modelled. The GPU models that a task accepts (gpu_spec) are ignored.
     """
     try:
         scenario = openb_scenario(read_nodes(nodes_csv), read_tasks(tasks_csv))

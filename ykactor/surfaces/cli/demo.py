@@ -1,4 +1,4 @@
-"""``ykactor demo``: a daemon on the embedded defaults with a small workload, to be looked at."""
+"""``ykactor demo``: runs a daemon with the default configuration and a small workload, and prints its events."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from ykactor.wire import queuefile
 from ykactor.wire.scenario import Scenario, load
 from ykactor.wire.si import messages as si
 
-#: The same as that of ``ykactor submit``: whoever plays another scenario into the demonstration takes over from it.
+#: The same as in ``ykactor submit``, which can so take over the demonstration's daemon with another scenario.
 RM_ID = "ykactor-submit"
 
 
 @click.command()
 @click.option("--ws", "address", type=Address(), default=DEFAULT_ADDRESS, show_default=True, help="Where the daemon listens.")
 def command(address: tuple[str, int]) -> None:
-    """Start a daemon, play a small workload into it, and print what happens until interrupted."""
+    """Run a daemon with a small workload and print its events."""
     configure("warning", sys.stderr)
     with resources.as_file(resources.files("ykactor.sim") / "demo.yaml") as path:
         scenario = load(path)
@@ -42,28 +42,28 @@ async def _demonstrate(scenario: Scenario, address: tuple[str, int]) -> None:
     async with trio.open_nursery() as nursery:
         url = await nursery.start(_run_daemon, address, nursery.cancel_scope)
         click.echo(
-            f"A daemon listens on {url}. A cluster of {_node_count(scenario)} nodes gets work for {scenario.until:.0f} s;\n"
-            "every line below is an event. Look at it from another terminal:\n"
-            f"  ykactor follow {url} --from snapshot -o json    the whole state, then what changes\n"
-            f"  ykactor follow {url} --kind APP_ALLOC           only what is placed where\n"
-            "Ctrl-C ends it.\n"
+            f"A daemon listens on {url}. For {scenario.until:.0f} s it schedules work on {_node_count(scenario)} nodes.\n"
+            "Every line below is an event. To follow it from another terminal:\n"
+            f"  ykactor follow {url} --from snapshot -o json    the whole state, then every event\n"
+            f"  ykactor follow {url} --kind APP_ALLOC           only which ask runs on which node\n"
+            "Press Ctrl-C to stop.\n"
         )
         nursery.start_soon(print_messages, url, si.Subscribe(), as_text, click.echo)
         await _play(scenario, url)
 
 
 async def _run_daemon(address: tuple[str, int], everything: trio.CancelScope, *, task_status: trio.TaskStatus[str]) -> None:
-    """The daemon takes the signals: when it has ended, all is over."""
+    """The daemon handles the signals; when it has ended, the whole demonstration ends."""
     await serve(queuefile.load(""), Settings(reserves=reserves_nodes(os.environ)), address, task_status=task_status)
     everything.cancel()
 
 
 async def _play(scenario: Scenario, url: str) -> None:
-    """Be the resource manager of the scenario, in real time; ends early when somebody else takes over."""
+    """Send the messages of the scenario in real time; ends early if another session takes over."""
     try:
         async with connect(url, rm_id=RM_ID, config=scenario.config) as rm, trio.open_nursery() as nursery:
             began_at = trio.current_time()
-            nursery.start_soon(_read_answers, rm)
+            nursery.start_soon(_discard_responses, rm)
             for message in scenario.messages:
                 await trio.sleep_until(began_at + message.at)
                 await rm.send(message.request)
@@ -72,12 +72,12 @@ async def _play(scenario: Scenario, url: str) -> None:
     except* Disconnected:
         pass
     else:
-        click.echo("\nThe workload has been played. The daemon goes on until Ctrl-C.")
+        click.echo("\nThe workload has ended. The daemon runs until Ctrl-C.")
 
 
-async def _read_answers(rm: ResourceManager) -> None:
+async def _discard_responses(rm: ResourceManager) -> None:
     async for _ in rm:
-        pass  # the events tell the same story
+        pass  # the events show the same
 
 
 def _node_count(scenario: Scenario) -> int:

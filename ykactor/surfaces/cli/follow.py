@@ -1,4 +1,4 @@
-"""``ykactor follow``: what happens in a running daemon, one line an event."""
+"""``ykactor follow``: prints the events of a running daemon, one on each line."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -21,10 +21,16 @@ _BINARY_UNITS = sorted(
 
 @click.command()
 @click.argument("url", default="ws://127.0.0.1:9081")
-@click.option("--from", "from_", default="now", metavar="PLACE", help="now, snapshot, or a sequence number.")
-@click.option("--queue", "queues", multiple=True, help="Only this queue path and what is below it. Repeatable.")
-@click.option("--app", "applications", multiple=True, help="Only this application. Repeatable.")
-@click.option("--kind", "kinds", multiple=True, help="Only this type (APP) or detail (APP_RUNNING). Repeatable.")
+@click.option(
+    "--from",
+    "from_",
+    default="now",
+    metavar="PLACE",
+    help="Where to start: now, snapshot (the state, then events), or the number of an event (then the event after it).",
+)
+@click.option("--queue", "queues", multiple=True, help="Only events of this queue and of all queues below it. Repeatable.")
+@click.option("--app", "applications", multiple=True, help="Only events of this application. Repeatable.")
+@click.option("--kind", "kinds", multiple=True, help="Only events of this type (APP) or detail (APP_RUNNING). Repeatable.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def command(
     url: str,
@@ -34,10 +40,10 @@ def command(
     kinds: tuple[str, ...],
     output: str,
 ) -> None:
-    """Follow the events of the daemon at URL until interrupted.
+    """Print the events of the daemon at URL until interrupted.
 
-    Columns: time, sequence number, type, change, detail, object, reference, resource, message. A lost connection is made again;
-    standard error tells of it, and whether events may be missed.
+    Columns: time, sequence number, type, change, detail, object, reference, resource, message. A lost connection is opened
+    again; a line on standard error says so, and whether events may be missing.
     """
     subscribe = si.Subscribe(
         from_=int(from_) if from_.isdecimal() else from_,
@@ -46,9 +52,9 @@ def command(
         kinds=list(kinds),
     )
     try:
-        trio.run(print_messages, url, subscribe, as_text if output == "text" else as_json, click.echo, _tell_apart)
+        trio.run(print_messages, url, subscribe, as_text if output == "text" else as_json, click.echo, _print_notice)
     except* KeyboardInterrupt:
-        pass  # the usual end
+        pass  # the normal way to end
     except* (Disconnected, RequestRefused, ValueError) as errors:
         raise click.ClickException(str(errors.exceptions[0])) from None
 
@@ -56,11 +62,11 @@ def command(
 async def print_messages(
     url: str,
     subscribe: si.Subscribe,
-    render: Callable[[FollowedMessage], str],
+    format_message: Callable[[FollowedMessage], str],
     write: Callable[[str], object],
     on_connection: OnConnection = silently,
 ) -> None:
-    """Write a line for each message, for ever; ``on_connection`` as in ``follow``."""
+    """Write a line for each message until cancelled; ``on_connection`` as in ``follow``."""
     async with follow(
         url,
         from_=subscribe.from_,
@@ -70,10 +76,10 @@ async def print_messages(
         on_connection=on_connection,
     ) as messages:
         async for message in messages:
-            write(render(message))
+            write(format_message(message))
 
 
-def _tell_apart(sentence: str) -> None:
+def _print_notice(sentence: str) -> None:
     click.echo(sentence, err=True)
 
 
@@ -88,20 +94,20 @@ def as_text(message: FollowedMessage) -> str:
         case si.EventRecord():
             return click.style(event_line(message), fg=COLOURS.get(message.type))
         case si.Lagged():
-            return click.style(f"events {message.from_} to {message.to} are lost: too slow", fg="red", bold=True)
+            return click.style(f"events {message.from_} to {message.to} are lost, no longer in memory", fg="red", bold=True)
         case si.Snapshot():
             return click.style(f"state at {message.sequence}: {as_json(message)}", dim=True)
 
 
 def event_line(event: si.EventRecord) -> str:
-    """Aligned columns; long names push the rest to the right, nothing is cut."""
+    """Aligned columns; long names shift the columns after them, nothing is cut."""
     resource = ", ".join(f"{name} {quantity_text(name, value)}" for name, value in (event.resource or {}).items())
     detail = event.event_change_detail.replace("DETAILS_NONE", "-")
-    told = "; ".join(event.message.splitlines())
+    text = "; ".join(event.message.splitlines())
     where = "" if event.partition == "default" else f"[{event.partition}] "
     return (
         f"{time_text(event.timestamp_nano)} {event.sequence:8} {event.type:9} {event.event_change_type:6} {detail:19} "
-        f"{event.object_id:24} {event.reference_id:20} {resource:28} {where}{told}"
+        f"{event.object_id:24} {event.reference_id:20} {resource:28} {where}{text}"
     ).rstrip()
 
 
@@ -112,7 +118,7 @@ def time_text(unix_ns: int) -> str:
 
 
 def quantity_text(name: str, quantity: int) -> str:
-    """A quantity of base units as in the queue configuration, exactly: the largest unit that divides it."""
+    """A quantity of base units in the notation of the queue file, exact: with the largest unit that divides it."""
     if name == "vcore":
         return f"{quantity // 1000}" if quantity % 1000 == 0 else f"{quantity}m"
     if name == "memory" and quantity:

@@ -21,7 +21,7 @@ COMMANDS = {
 
 
 class LazyGroup(click.Group):
-    """Imports a command's module when it is asked for: ``ykactor --help`` loads none of the daemon."""
+    """Imports the module of a command only when it is needed, so that a command starts without the modules of others."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -37,4 +37,4 @@ class LazyGroup(click.Group):
 @click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(ykactor.__version__, prog_name="ykactor")
 def main() -> None:
-    """A hierarchical-queue resource scheduler that speaks YuniKorn's language."""
+    """A resource scheduler with hierarchical queues, after the rules of Apache YuniKorn."""

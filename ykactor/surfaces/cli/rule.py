@@ -1,4 +1,4 @@
-"""``ykactor rule``: what a code such as ``PE-25`` means that a message, a comment or a test names."""
+"""``ykactor rule``: prints the rule of a code such as ``PE-25`` in a message, a comment or a test."""
 
 import re
 import sys
@@ -10,7 +10,7 @@ from rich.markdown import Markdown
 
 from ykactor.rules import Rule, load
 
-#: Codes that a mistake names because they are near to the one that was given.
+#: Similar codes that the error for an unknown code shows.
 NEAR_MAX = 3
 _NUMBER = re.compile(r"\d+")
 
@@ -19,9 +19,9 @@ _NUMBER = re.compile(r"\d+")
 @click.argument("codes", metavar="[CODE]...", nargs=-1)
 @click.option("--list", "is_list", is_flag=True, help="Print codes and titles: of all rules, or of those that begin with CODE.")
 def command(codes: tuple[str, ...], is_list: bool) -> None:
-    """Print the rules with these codes, such as PE-25 or E36a, in upper or lower case.
+    """Print the rules with these codes. A code is, for example, PE-25 or E36a, in upper or lower case.
 
-    Exits 2 for a code that no rule has.
+    Exits with code 2 if no rule has the code.
     """
     if is_list:
         for rule in _listed(codes):
@@ -33,12 +33,12 @@ def command(codes: tuple[str, ...], is_list: bool) -> None:
 
 
 def _listed(prefixes: tuple[str, ...]) -> list[Rule]:
-    """The rules whose codes begin with one of ``prefixes``; all of them if there are none."""
+    """The rules whose codes begin with one of ``prefixes``; all rules without prefixes."""
     wanted = tuple(prefix.upper() for prefix in prefixes)
     found = [rule for rule in load().values() if not wanted or rule.code.upper().startswith(wanted)]
     if not found:
         shown = " ".join(prefixes)
-        raise click.UsageError(f"found {shown}, expected the beginning of a code; ykactor rule --list prints all codes")
+        raise click.UsageError(f"no rule has a code that begins with {shown}; ykactor rule --list prints all codes")
     return found
 
 
@@ -47,7 +47,7 @@ def _find(code: str) -> Rule:
     found = rules.get(code.upper())
     if found is None:
         near = ", ".join(_near(code, load()))
-        hint = f"near are {near}; " if near else ""
+        hint = f"similar codes: {near}; " if near else ""
         raise click.UsageError(f"no rule has the code {code}; {hint}ykactor rule --list prints all codes")
     return found
 
@@ -58,8 +58,8 @@ def _near(code: str, codes: Iterable[str]) -> list[str]:
     if number is None:
         return []
     subject, wanted = code[: number.start()].upper(), int(number[0])
-    distances = [(abs(value - wanted), value, it) for it in codes if (value := _number_of(it, subject)) is not None]
-    return [it for _, _, it in sorted(sorted(distances)[:NEAR_MAX], key=lambda entry: entry[1:])]
+    distances = [(abs(value - wanted), value, name) for name in codes if (value := _number_of(name, subject)) is not None]
+    return [name for _, _, name in sorted(sorted(distances)[:NEAR_MAX], key=lambda entry: entry[1:])]
 
 
 def _number_of(code: str, subject: str) -> int | None:
@@ -68,7 +68,7 @@ def _number_of(code: str, subject: str) -> int | None:
 
 
 def _print(rules: list[Rule]) -> None:
-    """As formatted Markdown on a terminal, else as it is written."""
+    """Formatted on a terminal; otherwise the Markdown text as it is."""
     if sys.stdout.isatty():
         Console().print(Markdown("\n\n".join(f"## {rule.code} {rule.title}\n\n{rule.text}" for rule in rules)))
     else:

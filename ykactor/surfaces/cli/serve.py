@@ -1,4 +1,4 @@
-"""``ykactor serve``: the daemon as a process, with its signals, sockets and exit code."""
+"""``ykactor serve``: runs the daemon as a process, with its signals, sockets and exit code."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from ykactor.wire.queuefile.load import ConfigError, load
 
 DEFAULT_ADDRESS = "127.0.0.1:9081"
 
-#: Exit code when an invariant broke: our mistake; systemd starts us again.
+#: Exit code after an error in the daemon itself; systemd then starts the daemon again.
 EXIT_SOFTWARE = 70
 
 
 class Address(click.ParamType[tuple[str, int]]):
-    """``HOST:PORT``, an IPv6 host in brackets; port 0 is any free one."""
+    """``HOST:PORT``, an IPv6 host in brackets; port 0 means any free port."""
 
     name = "host:port"
 
@@ -44,13 +44,26 @@ class Address(click.ParamType[tuple[str, int]]):
 
 
 @click.command()
-@click.option("--config", "config_path", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-              help="Queue file; its changes are followed. Without it, a queue for each value of the tag namespace.")
-@click.option("--state-dir", type=click.Path(file_okay=False, path_type=Path),
-              help="Where a post-mortem is written when the daemon fails.")
-@click.option("--ws", "address", type=Address(), default=DEFAULT_ADDRESS, show_default=True,
-              help="Where resource managers and followers connect; ignored when systemd hands over a socket named ws.")
-@click.option("--manual", is_flag=True, help="Schedule only when a ScheduleRequest asks for it.")
+@click.option(
+    "--config",
+    "config_path",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The queue file, which is read again when it changes. Default: the built-in one, a queue for each namespace.",
+)
+@click.option(
+    "--state-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The directory for a post-mortem report if the daemon crashes.",
+)
+@click.option(
+    "--ws",
+    "address",
+    type=Address(),
+    default=DEFAULT_ADDRESS,
+    show_default=True,
+    help="Where resource managers and followers connect; ignored if systemd passes a socket named ws.",
+)
+@click.option("--manual", is_flag=True, help="Schedule only on a ScheduleRequest.")
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True)
 def command(config_path: Path | None, state_dir: Path | None, address: tuple[str, int], manual: bool, log_level: str) -> None:
     """Run the scheduler until SIGTERM or SIGINT. SIGHUP reads the queue file again."""
@@ -60,10 +73,10 @@ def command(config_path: Path | None, state_dir: Path | None, address: tuple[str
         _make_state_dir(state_dir)
     try:
         trio.run(serve, config, Settings(config_path, manual, reserves_nodes(os.environ)), address)
-    except OSError as error:  # nothing runs yet: what the daemon raises comes in a group
+    except OSError as error:  # the daemon does not run yet: its errors come in an exception group
         raise click.ClickException(f"{address[0]}:{address[1]}: {error}") from None
     except Exception as failure:
-        _leave_loudly(failure, state_dir)
+        _report_crash(failure, state_dir)
 
 
 def _first_config(path: Path | None) -> SchedulerConfig:
@@ -74,14 +87,14 @@ def _first_config(path: Path | None) -> SchedulerConfig:
     except ConfigError as error:
         raise click.ClickException(str(error)) from None
     except UnicodeDecodeError as error:
-        raise click.ClickException(f"{path}: is not UTF-8 text: {error.reason} at byte {error.start}") from None
+        raise click.ClickException(f"{path}: not UTF-8 text: {error.reason} at byte {error.start}") from None
 
 
 def _make_state_dir(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise click.ClickException(f"{path}: cannot be made: {error.strerror}") from None
+        raise click.ClickException(f"{path}: cannot be created: {error.strerror}") from None
 
 
 async def serve(
@@ -91,21 +104,21 @@ async def serve(
     *,
     task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Run a daemon on ``address``, or on the socket that systemd hands over, until a signal ends it.
+    """Run a daemon on ``address``, or on the socket that systemd passes, until a signal ends it.
 
-    Started with its URL when it listens.
+    ``task_status`` is started with the URL, as soon as the daemon listens.
     """
     daemon = Daemon(config, settings, Clock.of_the_system())
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
         async with listening(address) as listeners, trio.open_nursery() as nursery:
             await nursery.start(daemon.run, listeners, Notifier.from_environment())
             task_status.started(url_of(listeners[0]))
-            nursery.start_soon(_obey, daemon, signals)
+            nursery.start_soon(_handle_signals, daemon, signals)
             await daemon.stopped.wait()
             nursery.cancel_scope.cancel()
 
 
-async def _obey(daemon: Daemon, signals: AsyncIterator[int]) -> None:
+async def _handle_signals(daemon: Daemon, signals: AsyncIterator[int]) -> None:
     async for number in signals:
         if number == signal.SIGHUP:
             daemon.reload()
@@ -118,7 +131,7 @@ async def listening(address: tuple[str, int]) -> AsyncIterator[list[trio.SocketL
     """The sockets of systemd that are named ``ws``, else new ones on ``address``; closed at the end.
 
     Raises:
-        OSError: the address is taken or not ours.
+        OSError: the address is in use, or not an address of this machine.
     """
     listeners = [trio.SocketListener(trio.socket.from_stdlib_socket(sock)) for name, sock in listen_fds() if name == "ws"]
     if not listeners:
@@ -131,15 +144,15 @@ async def listening(address: tuple[str, int]) -> AsyncIterator[list[trio.SocketL
             listener.socket.close()
 
 
-def _leave_loudly(failure: Exception, state_dir: Path | None) -> None:
-    """An invariant broke: say so, keep what helps to find out why, and let systemd decide."""
-    story = "".join(traceback.format_exception(failure))
-    click.echo(story, err=True)
+def _report_crash(failure: Exception, state_dir: Path | None) -> None:
+    """Print the traceback, write it to the state directory, and exit; systemd decides about a restart."""
+    trace = "".join(traceback.format_exception(failure))
+    click.echo(trace, err=True)
     if state_dir is not None:
         report = state_dir / "post-mortem.json"
         try:
-            report.write_bytes(msgspec.json.encode({"failure": story}))
+            report.write_bytes(msgspec.json.encode({"failure": trace}))
             click.echo(f"post-mortem written to {report}", err=True)
         except OSError as error:
-            click.echo(f"no post-mortem: {error}", err=True)
+            click.echo(f"post-mortem not written: {error}", err=True)
     raise SystemExit(EXIT_SOFTWARE)

@@ -1,4 +1,4 @@
-"""``ykactor simulate``: run a scenario on a virtual clock and say what came of it."""
+"""``ykactor simulate``: runs a scenario on a virtual clock and prints a summary."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from ykactor.core.values.ids import AllocationKey, QueuePath
 from ykactor.sim.simulator import Outcome, simulate, simulate_directly
 from ykactor.sim.summary import Summary, print_report
 from ykactor.surfaces.environment import reserves_nodes
+from ykactor.wire.decision_log import decision_log
 from ykactor.wire.queuefile.load import ConfigError
 from ykactor.wire.scenario import Scenario, ScenarioError, load
-from ykactor.wire.si.responses import decision_log
 
-#: Opened before the run: a long one should not end with a file that cannot be written.
+#: Opened before the run, so that a long run does not fail at its end because the file cannot be written.
 _OUTPUT = click.File("wb", lazy=False)
 
 
 @click.command()
 @click.argument("scenario", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--decisions", type=_OUTPUT, help="Write the decisions here, JSON Lines.")
-@click.option("--final", type=_OUTPUT, help="Write the final state here, JSON.")
-@click.option("--oracle", is_flag=True, help="Use the direct loop instead of the actors; it decides the same.")
+@click.option("--decisions", type=_OUTPUT, help="Write the decision log to this file, as JSON Lines.")
+@click.option("--final", type=_OUTPUT, help="Write the final state to this file, as JSON.")
+@click.option("--oracle", is_flag=True, help="Use a direct loop instead of the actors; the decisions are the same.")
 def command(scenario: Path, decisions: BinaryIO | None, final: BinaryIO | None, oracle: bool) -> None:
-    """Run the SCENARIO file (YAML, JSON or JSON Lines) through the scheduler on a virtual clock.
+    """Run the SCENARIO file on a virtual clock.
 
-    Prints a summary: what was placed, what waits and why, utilisation and waiting times. Messages of the scenario of which
-    nothing took effect are named on standard error.
+    The file is YAML, JSON or JSON Lines. Prints a summary: what was placed, what is pending and why, utilisation and waiting
+    times. Messages of the scenario that were refused are printed on standard error.
     """
     try:
         outcome = _run(load(scenario), oracle)

@@ -1,6 +1,6 @@
-"""``ykactor story``: what happened to one thing and why, in order, and how it is now.
+"""``ykactor story``: prints the events about one object, and its present state.
 
-The events come from the daemon's memory (its newest ones), the present state and the reasons for waiting from a snapshot.
+The events are those that the daemon still has in memory; the state and the pending reasons are from a snapshot.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from ykactor.wire.si import messages as si
 
 @click.command()
 @click.argument("key")
-@click.option("--url", default="ws://127.0.0.1:9081", show_default=True)
+@click.option("--url", default="ws://127.0.0.1:9081", show_default=True, help="The address of the daemon.")
 def command(key: str, url: str) -> None:
-    """Tell what happened to KEY, which is an application, an ask or allocation, a node, a queue, a user or a group.
+    """Print the events about KEY and its present state.
 
-    Prints the events about it that the daemon still has, oldest first, and then what it is now: state, usage, and for what waits
-    the reason. An ask is told when quotas have no room for it, and when they have again. Exits 1 if nothing is known of KEY.
+    KEY is an application, an ask or allocation, a node, a queue, a user or a group. The events are those that the daemon still
+    has in memory, the oldest first. The present state includes usage, and why asks are pending. Exits with code 1 if the daemon
+    knows nothing about KEY.
     """
     try:
         lines = trio.run(_collect, key, url)
@@ -32,16 +33,16 @@ def command(key: str, url: str) -> None:
     for line in lines:
         click.echo(line)
     if not lines:
-        raise click.ClickException(f"nothing is known of {key}: no event in the daemon's memory, no part of its state")
+        raise click.ClickException(f"the daemon knows nothing about {key}: it has no event about it, and it is not in the state")
 
 
 async def _collect(key: str, url: str) -> list[str]:
     async with follow(url, from_="snapshot") as messages:
         snapshot = await anext(messages)
-    assert isinstance(snapshot, si.Snapshot), "asked for"
-    told = [line async for line in _events_about(key, url, snapshot)]
+    assert isinstance(snapshot, si.Snapshot), "the first message after from_=snapshot"
+    events = [line async for line in _events_about(key, url, snapshot)]
     now = [line for partition in snapshot.partitions for line in present(key, partition)]
-    return told + now
+    return events + now
 
 
 async def _events_about(key: str, url: str, snapshot: si.Snapshot) -> AsyncIterator[str]:
@@ -64,14 +65,16 @@ async def _events_about(key: str, url: str, snapshot: si.Snapshot) -> AsyncItera
 def is_about(event: si.EventRecord, key: str) -> bool:
     """Whether the event names ``key`` as its object or reference, or happened in the queue ``key`` or below it.
 
-    A preemption also happened to its victims, their applications and queues, and on its node.
+    A preemption is also about its victims, their applications and queues, and its node.
     """
     if key in (event.object_id, event.reference_id) or _is_in(event.queue_name, key):
         return True
     entry = event.preemption
     return entry is not None and (
         key == entry.node_id
-        or any(key in (it.allocation_key, it.application_id) or _is_in(it.queue_name, key) for it in entry.victims)
+        or any(
+            key in (victim.allocation_key, victim.application_id) or _is_in(victim.queue_name, key) for victim in entry.victims
+        )
     )
 
 
@@ -79,26 +82,26 @@ def _is_in(path: str, queue: str) -> bool:
     return path == queue or path.startswith(f"{queue}.")
 
 
-# ---- the present
+# ---- the present state
 
 
 def present(key: str, partition: dict[str, Any]) -> Iterator[str]:
-    """What a partition's state says of ``key``, in sentences."""
+    """Lines about ``key`` from the state of a partition."""
     yield from _application(key, partition["applications"])
     if key in partition["nodes"]:
         node = partition["nodes"][key]
-        flag = "schedulable" if node["schedulable"] else "takes nothing new"
+        flag = "schedulable" if node["schedulable"] else "not schedulable"
         yield f"now: node {key}, {flag}, uses {_text(node['allocated'])} of {_text(node['capacity'])}"
         yield from (f"now: runs {allocation}" for allocation in node["allocations"])
     if key in partition["queues"]:
         queue = partition["queues"][key]
-        room = "no limit" if queue["headroom"] is None else _text(queue["headroom"])
-        yield f"now: queue {key} {queue['state']}, uses {_text(queue['allocated'])}, has room for {room}"
-        yield from _waiting_in(key, partition["applications"])
+        headroom = "unlimited" if queue["headroom"] is None else _text(queue["headroom"])
+        yield f"now: queue {key} {queue['state']}, uses {_text(queue['allocated'])}, headroom {headroom}"
+        yield from _pending_in(key, partition["applications"])
     for limit in partition["limits"]:
         if limit["whose"] in (f"user {key}", f"group {key}"):
-            bound = "no limit of resources" if limit["max"] is None else _text(limit["max"])
-            yield f"now: {limit['whose']} uses {_text(limit['allocated'])} of {bound} in queue {limit['queue']}"
+            maximum = "unlimited" if limit["max"] is None else _text(limit["max"])
+            yield f"now: {limit['whose']} in queue {limit['queue']}, uses {_text(limit['allocated'])}, limit {maximum}"
     for node_id, node in partition["nodes"].items():
         if key in node["allocations"]:
             yield f"now: {key} runs on {node_id}"
@@ -112,18 +115,22 @@ def _application(key: str, applications: dict[str, Any]) -> Iterator[str]:
             if key == name or key in group["allocationKeys"]:
                 examples = ", ".join(group["allocationKeys"])
                 why = _reason(group)
-                yield f"now: {group['count']} waiting, each {_text(group['resource'])} ({examples}): {why}"
+                yield f"now: {_asks(group)} pending ({examples}), each {_text(group['resource'])}: {why}"
 
 
-def _waiting_in(path: str, applications: dict[str, Any]) -> Iterator[str]:
+def _pending_in(path: str, applications: dict[str, Any]) -> Iterator[str]:
     for name, application in applications.items():
         if application["queueName"] == path or application["queueName"].startswith(f"{path}."):
             for group in application.get("pending", ()):
-                yield f"now: {group['count']} of {name} waiting, each {_text(group['resource'])}: {_reason(group)}"
+                yield f"now: {_asks(group)} of {name} pending, each {_text(group['resource'])}: {_reason(group)}"
+
+
+def _asks(group: dict[str, Any]) -> str:
+    return "1 ask" if group["count"] == 1 else f"{group['count']} asks"
 
 
 def _reason(group: dict[str, Any]) -> str:
-    """Why asks wait, and when the first of them tried to preempt and may do so next."""
+    """Why asks are pending, when the first of them last tried to preempt, and when it may try next."""
     next_ns = group.get("nextAttempt")
     if next_ns is None:
         return str(group["reason"])

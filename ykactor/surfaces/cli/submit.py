@@ -1,4 +1,4 @@
-"""``ykactor submit``: play a scenario into a running daemon and watch the answers."""
+"""``ykactor submit``: sends a scenario to a running daemon and prints the responses."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -16,15 +16,22 @@ from ykactor.wire.si import messages as si
 
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--url", default="ws://127.0.0.1:9081", show_default=True)
-@click.option("--speed", type=click.FloatRange(min=0, min_open=True), default=10.0, show_default=True)
-@click.option("--rm-id", default="ykactor-submit", show_default=True, help="The resource manager to register as.")
-@click.option("--keep-config", is_flag=True, help="Leave the daemon's queues as they are.")
+@click.option("--url", default="ws://127.0.0.1:9081", show_default=True, help="The address of the daemon.")
+@click.option(
+    "--speed",
+    type=click.FloatRange(min=0, min_open=True),
+    default=10.0,
+    show_default=True,
+    help="Seconds of the scenario that pass in one second.",
+)
+@click.option("--rm-id", default="ykactor-submit", show_default=True, help="The id of the resource manager to register as.")
+@click.option("--keep-config", is_flag=True, help="Keep the queue configuration of the daemon.")
 def command(file: Path, url: str, speed: float, rm_id: str, keep_config: bool) -> None:
-    """Send the messages of the scenario FILE to a daemon, SPEED times as fast as recorded, and print its answers.
+    """Send the scenario FILE to a daemon and print its responses.
 
-    The registration is a fresh one: what the daemon knew of this resource manager is dropped. The scenario's queue
-    configuration is put into force first.
+    The messages are sent SPEED times as fast as recorded. Each line begins with the time in the scenario, in seconds. The
+    resource manager registers anew: the daemon forgets its nodes and applications. The queue configuration of the scenario is
+    applied first.
     """
     try:
         scenario = load(file)
@@ -34,7 +41,7 @@ def command(file: Path, url: str, speed: float, rm_id: str, keep_config: bool) -
     try:
         trio.run(play.run, url, rm_id, "" if keep_config else scenario.config)
     except* KeyboardInterrupt:
-        pass  # the summary says how far it came
+        pass  # the summary shows how much was sent
     except* (Disconnected, RequestRefused, ValueError) as errors:
         raise click.ClickException(str(errors.exceptions[0])) from None
     click.echo(play.summary())
@@ -54,7 +61,7 @@ class _Play:
         self._counts: Counter[str] = Counter()
 
     async def run(self, url: str, rm_id: str, config: str) -> None:
-        """Ends when everything is sent and answered and the scenario's ``until`` has passed."""
+        """Returns when all requests are sent and answered and the scenario's ``until`` has passed."""
         answers = any(isinstance(message.request, si.PredicatesResponse) for message in self._scenario.messages)
         async with connect(url, rm_id=rm_id, config=config, answers_predicates=answers) as rm:
             self._began_at = trio.current_time()
@@ -62,21 +69,21 @@ class _Play:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._send_all, rm)
                 try:
-                    await self._print_answers(rm)
-                except Disconnected as error:  # handed on below, as it is and not in the nursery's group
+                    await self._print_responses(rm)
+                except Disconnected as error:  # raised below, outside the exception group of the nursery
                     failure = error
                 nursery.cancel_scope.cancel()
             if failure is not None:
                 raise failure
 
     async def _send_all(self, rm: ResourceManager) -> None:
-        with suppress(Disconnected):  # whoever waits for answers is told the same
+        with suppress(Disconnected):  # _print_responses gets the same exception
             for message in self._scenario.messages:
                 await trio.sleep_until(self._real_time(message.at))
                 await rm.send(structs.replace(message.request, id=str(self._sent_count)))
                 self._sent_count += 1
 
-    async def _print_answers(self, rm: ResourceManager) -> None:
+    async def _print_responses(self, rm: ResourceManager) -> None:
         while self._answered_count < len(self._scenario.messages):
             self._print(await rm.__anext__())
         with trio.move_on_at(self._real_time(self._scenario.until)):
@@ -115,14 +122,14 @@ class _Play:
                     yield f"rejected {rejected.allocation_key} of {rejected.application_id}: {rejected.reason}"
             case si.PredicatesRequest():
                 for check in response.checks:
-                    yield f"asked whether {check.predicate} may run on {check.node_id}"
+                    yield f"predicate check: may {check.predicate} run on {check.node_id}"
             case si.ErrorResponse():
                 request = self._scenario.messages[int(response.id)].request
                 where = f"{response.path}: " if response.path else ""
                 yield f"refused {type(request).__name__}: {response.code}: {where}{response.message}"
 
     def summary(self) -> str:
-        """What was sent and what came of it."""
+        """The number of requests, and of decisions by kind."""
         counts = self._counts
         return (
             f"{self._scenario.name}: {self._sent_count} requests sent, {counts['refused']} refused; "

@@ -1,4 +1,4 @@
-"""The daemon: its sockets, the files that it watches, signals, systemd and the log.
+"""The daemon: its sockets, the queue file that it watches, systemd and the log.
 
 Never imports ``surfaces.cli``. Start reading in ``daemon.py``.
 """

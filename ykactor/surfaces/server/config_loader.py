@@ -1,7 +1,7 @@
-"""Reading a queue file without keeping the sockets waiting.
+"""Loads a queue file without blocking the event loop.
 
-A text of thousands of queues takes most of a second, and a thread would not help: the YAML parser holds the interpreter. So
-a large text is read by a process of its own, and what it sends back is put together bit by bit.
+Loading thousands of queues takes most of a second. A thread would not help, because the YAML parser holds the interpreter lock.
+So a large text is loaded by a separate process, and its result is decoded one frame at a time.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from ykactor.core.config.model import SchedulerConfig
 from ykactor.wire import queuefile
 from ykactor.wire.queuefile.frames import FrameReader, encode
 
-#: Characters that are read here, in less than 10 ms; a process takes a tenth of a second before it begins.
+#: A text of up to this many characters is loaded in this process, in less than 10 ms. Starting a process takes 0.1 s.
 INLINE_MAX = 8_000
-#: How long the process may take; far more than any text needs.
+#: The time limit of the process; far more than any text needs.
 PATIENCE_S = 60.0
 
 
@@ -25,9 +25,9 @@ async def load_config(text: str, source: str) -> SchedulerConfig:
 
     Raises:
         ConfigError: the text is wrong.
-        OSError, subprocess.CalledProcessError: the process could not be started, or ended badly.
-        trio.TooSlowError: it did not end.
-        ValueError: what it sent back makes no sense, as that of a version which was installed after we started.
+        OSError, subprocess.CalledProcessError: the process could not be started, or failed.
+        trio.TooSlowError: the process did not end in time.
+        ValueError: the output of the process is wrong, for example because another version was installed meanwhile.
     """
     if len(text) <= INLINE_MAX:
         return queuefile.load(text, source)
@@ -41,7 +41,7 @@ async def load_config(text: str, source: str) -> SchedulerConfig:
 
 
 def main() -> None:
-    """The process: a text comes in, frames go out. ``sys.argv[1]`` is the name of the file, for messages."""
+    """The separate process: reads a text and writes frames. ``sys.argv[1]`` is the name of the file, for messages."""
     loaded: SchedulerConfig | queuefile.ConfigError
     try:
         loaded = queuefile.load(sys.stdin.buffer.read().decode(), sys.argv[1])

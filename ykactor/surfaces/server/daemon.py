@@ -1,8 +1,8 @@
 """The daemon: partitions, feed, sockets, watcher and signals in one nursery.
 
-Starting goes from the inside out, so that nobody is let in before there is somebody to talk to; stopping goes from
-the outside in: partitions take no more input and finish their turn, the feed numbers what they published, sessions
-send what they hold, then all ends.
+It starts from the inside out: the sockets come last, when everything that a client needs is running. It stops in this order:
+partitions take no more input and finish their turn, the feed numbers what they published, sessions send what is queued for them,
+and then the rest is cancelled.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from ykactor.wire.si.responses import responses
 
 log = get_logger(__name__)
 
-#: How long partitions may take to finish; sessions have 2 s more to send what they hold.
+#: The time for partitions to finish; sessions have 2 s more to send what is queued for them.
 PARTITIONS_STOP_S = 2.0
 
 
@@ -53,8 +53,8 @@ class Settings(Struct, frozen=True):
 
     Attributes:
         config_path: the queue file that is watched; None runs on the built-in default.
-        manual: cycles run only when a ``ScheduleRequest`` asks for them.
-        reserves: asks reserve nodes.
+        manual: cycles run only on a ``ScheduleRequest``.
+        reserves: whether asks reserve nodes.
     """
 
     config_path: Path | None = None
@@ -63,11 +63,11 @@ class Settings(Struct, frozen=True):
 
 
 class Daemon:
-    """What the sockets talk to (``actors.gateway.Gateway``).
+    """The daemon, as the sessions use it (``actors.gateway.Gateway``).
 
     Args:
         config: the first configuration.
-        settings: see there.
+        settings: how the daemon runs.
         clock: Unix time.
     """
 
@@ -79,10 +79,10 @@ class Daemon:
         self.feed = FeedActor(events, self.partitions, self._deliver)
         self._settings = settings
         self._clock = clock
-        self._reloading = Reloading(config, self._partitions, self._tell_refused)
+        self._reloading = Reloading(config, self._partitions, self._report_refused)
         self._groups = GroupResolver()
         self._stop = trio.Event()
-        #: ``run`` has come to its end in good order.
+        #: Set when ``run`` has ended without an error.
         self.stopped = trio.Event()
         self._watcher: ConfigWatcher | None = None
 
@@ -100,26 +100,26 @@ class Daemon:
 
     @property
     def config(self) -> SchedulerConfig:
-        """What runs."""
+        """The configuration in force."""
         return self._reloading.config
 
     async def apply_config(self, text: str, if_checksum: str, source: str = "config", *, afresh: bool = False) -> str:
         """Put a configuration into force in all partitions, or change nothing (``Gateway.apply_config``)."""
         return await self._reloading.apply(text, if_checksum, source, afresh=afresh)
 
-    async def _tell_refused(self, reason: str) -> None:
-        with suppress(trio.ClosedResourceError):  # we are stopping, or just that partition goes
+    async def _report_refused(self, reason: str) -> None:
+        with suppress(trio.ClosedResourceError):  # the daemon stops, or this partition is being removed
             await self._submit({next(iter(self.partitions)): [RefuseConfig(reason)]})
 
     def registry(self, partition: PartitionName) -> Registry:
-        """Who is there in a partition; to be read only."""
+        """The owners in a partition, to be read only."""
         return self._partitions.actors[partition].core.registry
 
     async def with_groups(self, partition: PartitionName, submissions: list[Submission]) -> list[Submission]:
-        """Look up the groups of users who come without (``Gateway.with_groups``)."""
+        """Look up the groups of users that are submitted without groups (``Gateway.with_groups``)."""
         if self.registry(partition).config.user_group_resolver != "os":
             return submissions
-        return [await self._with_groups(it) if type(it) is AddApplication else it for it in submissions]
+        return [await self._with_groups(new) if type(new) is AddApplication else new for new in submissions]
 
     async def _with_groups(self, application: AddApplication) -> AddApplication:
         if application.groups or not application.user:
@@ -130,20 +130,20 @@ class Daemon:
         return structs.replace(application, groups=groups)
 
     async def with_own_groups(self, partition: PartitionName, who: UserGroups) -> UserGroups:
-        """Look up the groups of an administrator who comes without (``Gateway.with_own_groups``)."""
+        """Look up the groups of an administrator without groups (``Gateway.with_own_groups``)."""
         if who.groups or self.registry(partition).config.user_group_resolver != "os":
             return who
         return UserGroups(who.user, await self._groups.groups_of(who.user) or NOBODY.groups)
 
     async def run_steps(self, steps: int) -> None:
-        """Manual mode: passes of at most one decision each (``Gateway.run_steps``)."""
-        for actor in list(self._partitions.actors.values()):  # a reload may change them meanwhile
+        """Manual mode: run cycles of at most one decision each (``Gateway.run_steps``)."""
+        for actor in list(self._partitions.actors.values()):  # a copy, because a reload may change them meanwhile
             done = trio.Event()
             await actor.inbox.put(RunSteps(steps, _setter(done)))
             await done.wait()
 
     async def _submit(self, work: dict[PartitionName, list[Submission]]) -> None:
-        """Give work to partitions and wait until what it causes directly is published."""
+        """Submit work to partitions and wait until its direct results are published."""
         for name, submissions in work.items():
             done = trio.Event()
             await self.partitions[name].put(Intake(submissions, _setter(done)))
@@ -158,9 +158,9 @@ class Daemon:
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Serve until ``stop``; started when the first configuration is in force and the sockets listen.
+        """Serve until ``stop``. ``task_status`` is started when the first configuration is in force and the sockets listen.
 
-        Error handling: what a partition raises is our mistake and comes out here; a client's mistakes never do.
+        Error handling: an exception in a partition is a bug and is raised here; mistakes of clients are not.
         """
         addresses = ", ".join(map(url_of, listeners))
         stopping = trio.Event()
@@ -186,7 +186,7 @@ class Daemon:
         self.stopped.set()
 
     def stop(self) -> None:
-        """End ``run`` in good order."""
+        """End ``run``, after what is under way is finished."""
         self._stop.set()
 
     def _make_partition(self, config: PartitionConfig) -> PartitionActor:
@@ -194,7 +194,7 @@ class Daemon:
         return PartitionActor(config, self._clock, publish, manual=self.manual, reserves=reserves, on_cycle=_log_cycle)
 
     async def _stop_partitions(self) -> None:
-        """No more input; wait until the turn under way is finished and published."""
+        """Take no more input, and wait until the current turn of each partition is finished and published."""
         self._partitions.close()
         await self._partitions.finished()
         for name in list(self.partitions):
@@ -207,13 +207,13 @@ class Daemon:
         return not any(actor.busy or actor.inbox.statistics().current_buffer_used for actor in self._partitions.actors.values())
 
     def _status(self) -> str:
-        rosters = [self.registry(name) for name in self.partitions]
-        queues = sum(len(registry.queues) for registry in rosters)
-        nodes = sum(len(registry.nodes) for registry in rosters)
+        registries = [self.registry(name) for name in self.partitions]
+        queues = sum(len(registry.queues) for registry in registries)
+        nodes = sum(len(registry.nodes) for registry in registries)
         counts = [actor.scheduler_core.state.preemptions.counts for actor in self._partitions.actors.values()]
-        evictions = sum(it.evictions for it in counts)
-        preempted = f", {sum(it.preemptions for it in counts)} preemptions of {evictions} allocations" if evictions else ""
-        here = f"{len(rosters)} partitions, {queues} queues, {nodes} nodes"
+        evictions = sum(count.evictions for count in counts)
+        preempted = f", {sum(count.preemptions for count in counts)} preemptions of {evictions} allocations" if evictions else ""
+        here = f"{len(registries)} partitions, {queues} queues, {nodes} nodes"
         return f"{here}, configuration {self.config.checksum[:8]}{preempted}"
 
     # ---- the queue file
@@ -226,22 +226,22 @@ class Daemon:
             self._watcher = await nursery.start(watch, name="config watcher")
 
     async def _on_file_changed(self, notifier: Notifier, text: str) -> None:
-        """A good file is applied between two cycles; a bad one changes nothing, is logged and is an event (CF-52)."""
+        """A valid file is applied between two cycles; another changes nothing, is logged and is reported as an event (CF-52)."""
         notifier.reloading()
-        with suppress(ProtocolError, trio.ClosedResourceError):  # refused and logged; or we are stopping
+        with suppress(ProtocolError, trio.ClosedResourceError):  # the file is refused, which is logged; or the daemon stops
             await self.apply_config(text, "", str(self._settings.config_path))
         notifier.ready(self._status())
 
     def reload(self) -> None:
         """Read the queue file again now (SIGHUP)."""
         if self._watcher is None:
-            log_event(log, logging.WARNING, "reload_ignored", reason="there is no --config file: the built-in default runs")
+            log_event(log, logging.WARNING, "reload_ignored", reason="the daemon runs without --config, so without a queue file")
         else:
             self._watcher.reload()
 
 
 def url_of(listener: trio.SocketListener) -> str:
-    """Where clients of this listener connect."""
+    """The URL for clients of this listener."""
     name = listener.socket.getsockname()
     if not isinstance(name, tuple):
         return f"unix:{name}"
@@ -254,7 +254,7 @@ def _setter(done: trio.Event) -> Callable[[PartitionName], None]:
 
 
 def _log_cycle(partition: PartitionName, cycle: int, result: Cycle) -> None:
-    """One canonical line for each cycle that did something, and one for each preemption before it."""
+    """Log each cycle that had results, and before it each of its preemptions."""
     if result.facts and log.isEnabledFor(logging.INFO):
         for fact in result.facts:
             if isinstance(fact, Preempted | PreemptionRefused):
@@ -266,7 +266,7 @@ def _log_cycle(partition: PartitionName, cycle: int, result: Cycle) -> None:
 
 
 def _log_preemption(partition: PartitionName, cycle: int, fact: Preempted | PreemptionRefused) -> None:
-    """A refusal is a warning: something let it come so far that preemption would go round in circles."""
+    """A refused preemption is a warning: it would have closed a preemption cycle, which should not come this far."""
     spec = fact.ask.spec
     keys = {"partition": partition, "cycle": cycle, "alloc": spec.allocation_key, "app": spec.application_id, "queue": fact.queue}
     if isinstance(fact, PreemptionRefused):

@@ -1,4 +1,4 @@
-"""A follower's session: it subscribes, and what the feed tells its subscription goes to it."""
+"""The session of a follower: it subscribes to the feed and gets the events of its subscription."""
 
 from contextlib import suppress
 
@@ -6,47 +6,49 @@ import trio
 from msgspec import Raw, Struct
 from trio_websocket import ConnectionClosed
 
-from ykactor.actors.feed import Batch, EventFilter, FeedActor, Missed, Reached, SnapshotError, Subscription
+from ykactor.actors.event_filter import EventFilter
+from ykactor.actors.feed import FeedActor, SnapshotError
+from ykactor.actors.subscription import Batch, Missed, Reached, Subscription
 from ykactor.surfaces.server.peer import Peer, error_response
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import ProtocolError
 
 
 class _EncodedEvents(Struct, tag_field="type", tag="Events"):
-    """``si.Events`` made of events that are encoded already."""
+    """``si.Events`` with events that are already encoded."""
 
     events: list[Raw]
 
 
 class FeedSession:
-    """Sends what a subscription yields; a further ``Subscribe`` replaces the one before.
+    """Sends what a subscription yields; another ``Subscribe`` replaces the one before.
 
-    ``instance`` names the daemon's run: the feed's numbers begin anew with every run.
+    ``instance`` identifies the run of the daemon: every run numbers its events anew.
     """
 
     def __init__(self, peer: Peer, feed: FeedActor, instance: str) -> None:
         self.peer = peer
         self._feed = feed
         self._instance = instance
-        self._said, self._heard = trio.open_memory_channel[si.Subscribe | ProtocolError](1)
+        self._requests_in, self._requests = trio.open_memory_channel[si.Subscribe | ProtocolError](1)
         self._is_stopping = False
-        #: Waiting for events: cancelled when the peer has said something.
+        #: Around waiting for events; cancelled when a message of the peer has arrived.
         self._listening = trio.CancelScope()
-        #: Waiting for a snapshot. ``stop`` cancels both.
+        #: Around waiting for a snapshot. ``stop`` cancels both.
         self._beginning = trio.CancelScope()
 
     def stop(self) -> None:
-        """Take no more subscriptions; ``run`` sends what the last one holds and ends."""
+        """Take no more subscriptions; ``run`` sends what the last one has and ends."""
         self._is_stopping = True
         self._listening.cancel()
         self._beginning.cancel()
 
     async def run(self) -> None:
-        """Talk until the connection ends or ``stop`` is called."""
+        """Serve the follower until the connection ends or ``stop`` is called."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._listen, nursery.cancel_scope)
-            with suppress(ConnectionClosed):  # whoever waits for a message is told the same
-                await self._speak()
+            with suppress(ConnectionClosed):  # the task that receives gets the same exception
+                await self._serve()
             nursery.cancel_scope.cancel()
 
     async def _listen(self, session: trio.CancelScope) -> None:
@@ -56,43 +58,43 @@ class FeedSession:
         session.cancel()
 
     async def _on_message(self, message: str | bytes) -> None:
-        heard: si.Subscribe | ProtocolError
+        request: si.Subscribe | ProtocolError
         try:
-            heard = self.peer.encoding.decode_subscribe(message)
+            request = self.peer.encoding.decode_subscribe(message)
         except ProtocolError as error:
-            heard = error
-        await self._said.send(heard)
+            request = error
+        await self._requests_in.send(request)
         self._listening.cancel()
 
-    async def _speak(self) -> None:
+    async def _serve(self) -> None:
         subscription: Subscription | None = None
         while not self._is_stopping:
             try:
-                heard = self._heard.receive_nowait()
+                request = self._requests.receive_nowait()
             except trio.WouldBlock:
-                await self._tell_next(subscription)
+                await self._send_next(subscription)
                 continue
             try:
-                if isinstance(heard, ProtocolError):
-                    raise heard
-                subscription = await self._subscribe(heard)
+                if isinstance(request, ProtocolError):
+                    raise request
+                subscription = await self._subscribe(request)
             except ProtocolError as error:
                 await self.peer.send(error_response(error))
-        while subscription is not None and (told := subscription.next_nowait()) is not None:
-            await self._tell(told)
+        while subscription is not None and (message := subscription.next_nowait()) is not None:
+            await self._send(message)
 
-    async def _tell_next(self, subscription: Subscription | None) -> None:
-        told: Batch | Missed | Reached | None = None
+    async def _send_next(self, subscription: Subscription | None) -> None:
+        message: Batch | Missed | Reached | None = None
         with trio.CancelScope() as self._listening:
             if subscription is None:
                 await trio.sleep_forever()
             else:
-                told = await subscription.next()
-        if told is not None:
-            await self._tell(told)
+                message = await subscription.next()
+        if message is not None:
+            await self._send(message)
 
-    async def _tell(self, told: Batch | Missed | Reached) -> None:
-        match told:
+    async def _send(self, message: Batch | Missed | Reached) -> None:
+        match message:
             case Batch(events):
                 await self.peer.send(_EncodedEvents([Raw(event) for event in events]))
             case Missed(first, last):
@@ -111,12 +113,12 @@ class FeedSession:
             begin = await self._begin(request.from_, request.instance)
         if self._beginning.cancelled_caught:
             return None
-        # Sent before anything else: it confirms the subscription and says from where to resume.
+        # Sent first: it confirms the subscription and has the number from which to resume.
         await self.peer.send(begin)
         return Subscription(self._feed, self.peer.encoding.encode, wanted, begin.sequence)
 
     async def _begin(self, from_: int | str, instance: str) -> si.Snapshot | si.Bookmark:
-        """The sequence number after which events follow, with the snapshot if one is wanted."""
+        """The message with the sequence number after which events follow: a snapshot or a bookmark."""
         match from_:
             case "now":
                 return self._bookmark(self._feed.sequence)
@@ -127,7 +129,7 @@ class FeedSession:
                     raise ProtocolError("UNAVAILABLE", str(error), "from") from None
                 return si.Snapshot(sequence=snapshot.sequence, instance=self._instance, partitions=snapshot.partitions)
             case int() if instance not in ("", self._instance):
-                message = f"found {instance}, expected {self._instance}: numbers began anew, subscribe to a snapshot instead"
+                message = f"found {instance}, expected {self._instance}: the daemon restarted, subscribe to a snapshot instead"
                 raise ProtocolError("RESYNC_REQUIRED", message, "instance")
             case int() if 0 <= from_ <= self._feed.sequence:
                 return self._bookmark(from_)

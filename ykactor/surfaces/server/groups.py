@@ -1,7 +1,7 @@
-"""The groups of a user as the operating system knows them (QU-93, resolver kind ``os``).
+"""The groups of a user in the operating system (QU-93, resolver ``os``).
 
-Resource managers' sessions ask for the groups of an application that names none. Name services may block for seconds, so they
-are asked in worker threads, and what they said is remembered for a while (QU-94).
+Sessions of resource managers look up the groups of an application that is submitted without groups. A name service may block
+for seconds, so lookups run in worker threads, and their results are cached (QU-94).
 """
 
 import grp
@@ -17,27 +17,27 @@ from ykactor.surfaces.server.logs import get_logger, log_event
 
 log = get_logger(__name__)
 
-#: How long an answer, and how long a failure, counts (QU-94).
+#: How long a found result, and a failed lookup, stays in the cache (QU-94).
 KNOWN_S = 300.0
 FAILED_S = 30.0
-#: Answers that are remembered; then the oldest is forgotten.
+#: The size of the cache; the oldest result is removed first.
 ANSWERS_MAX = 10_000
-#: Lookups at the same time.
+#: The number of lookups at the same time.
 LOOKUPS_MAX = 4
 
-#: Names of a user's groups, the primary one first; None for an unknown user.
+#: The names of a user's groups, the primary one first; None for an unknown user.
 Groups = tuple[str, ...] | None
 
 
 def os_groups(user: str) -> Groups:
-    """Ask the operating system: the primary group, then the others; a group without a name is its number. May block.
+    """The primary group, then the others; the name of a group without a name is its number. May block.
 
     Raises:
         OSError: the name service fails.
     """
     try:
         primary = pwd.getpwnam(user).pw_gid
-    except (KeyError, ValueError):  # the second: such a text cannot be a name
+    except (KeyError, ValueError):  # ValueError: the text cannot be a name
         return None
     return tuple(dict.fromkeys(_group_name(gid) for gid in (primary, *os.getgrouplist(user, primary))))
 
@@ -56,10 +56,10 @@ class _Answer(Struct, frozen=True):
 
 
 class GroupResolver:
-    """Remembers the groups of users; those who ask for one user at the same time share one lookup.
+    """Caches the groups of users; concurrent calls for one user share a lookup.
 
     Args:
-        look_up: finds the groups of a user, in a worker thread; an ``OSError`` counts as a failure like an unknown user.
+        look_up: finds the groups of a user, in a worker thread. An ``OSError`` has the same effect as an unknown user.
     """
 
     def __init__(self, look_up: Callable[[str], Groups] = os_groups) -> None:
@@ -70,7 +70,7 @@ class GroupResolver:
         self._under_way: dict[str, trio.Event] = {}
 
     async def groups_of(self, user: str) -> Groups:
-        """The groups of a user, None if it is unknown. May be cancelled at any time; others who wait ask again themselves."""
+        """The groups of a user, None if it is unknown. If a call that looks up is cancelled, a waiting one looks up itself."""
         while True:
             answer = self._answers.get(user)
             if answer is not None and trio.current_time() < answer.valid_until:

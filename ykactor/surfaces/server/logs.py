@@ -1,7 +1,7 @@
-"""The log for people: stdlib logging, configured once by the command line, written by the shells.
+"""The log, with the ``logging`` module of the standard library; the command line configures it once.
 
-An event is a fixed past-tense word, whatever varies is a key: ``log_event(log, logging.INFO, "config_applied", seq=4)``.
-Programs read the event feed instead. The core does not log: it returns decisions, and the shells log them.
+The name of an event is a fixed past-tense word; everything variable is a key: ``log_event(log, logging.INFO, "config_applied",
+seq=4)``. The log is for people; programs use the event feed. The core does not log: it returns facts, and its callers log them.
 """
 
 import logging
@@ -27,24 +27,24 @@ def log_event(logger: logging.Logger, level: int, event: str, /, **keys: object)
     """Log one event with its keys.
 
     Args:
-        level: ``debug`` per ask, ``info`` per cycle and lifecycle change, ``warning`` when an operator may want to act,
-            ``error`` when we have a bug or lost something.
+        level: ``debug`` for each ask, ``info`` for each cycle and lifecycle change, ``warning`` if an operator may want to act,
+            ``error`` for a bug or a loss.
         event: a past-tense word such as ``cycle_finished``.
-        keys: the same names everywhere: partition, cycle, seq, queue, app, alloc, node, session. Not time, level,
-            logger and event: those are the line's own.
+        keys: always with the same names: partition, cycle, seq, queue, app, alloc, node, session. Not time, level, logger and
+            event, which every line has.
     """
     if logger.isEnabledFor(level):
-        # One attribute holds all keys: spread out, a key called ``name`` or ``args`` would clash with the record's own.
+        # All keys in one attribute: otherwise a key ``name`` or ``args`` would clash with attributes of the record.
         logger.log(level, event, extra={"keys": keys}, stacklevel=2)
 
 
 def configure(level: str, stream: TextIO) -> None:
     """Send all logs to ``stream``: coloured text if it is a terminal, otherwise a JSON object per line.
 
-    Called again, it replaces what it did before.
+    Another call replaces the configuration.
 
     Args:
-        level: ``debug``, ``info``, ``warning`` or ``error``, for this package; libraries are heard from ``warning`` on.
+        level: ``debug``, ``info``, ``warning`` or ``error``, for this package; for libraries it is always ``warning``.
 
     Raises:
         ValueError: there is no such level.
@@ -58,7 +58,7 @@ def configure(level: str, stream: TextIO) -> None:
 def _is_journal(stream: TextIO) -> bool:
     """Whether ``stream`` is the one that systemd connected to the journal.
 
-    ``JOURNAL_STREAM`` is inherited by children whose output was redirected since, so device and inode are compared too
+    Compares device and inode with ``JOURNAL_STREAM``, because children with redirected output inherit the variable
     (systemd.exec(5)).
     """
     try:
@@ -101,12 +101,12 @@ class _TextFormatter(logging.Formatter):
 
 
 def _keys(record: logging.LogRecord) -> dict[str, object]:
-    """What ``log_event`` attached; nothing on a library's records."""
+    """The keys of ``log_event``; none for records of libraries."""
     keys: dict[str, object] = getattr(record, "keys", {})
     return keys
 
 
 def _plain(value: object) -> str:
-    """``value`` for a terminal: quoted when it holds blanks or what a client might use to steer the terminal."""
+    """``value`` for a terminal: quoted if it has blanks or control characters, which could affect the terminal."""
     text = str(value)
     return text if text.isprintable() and text and " " not in text else repr(text)

@@ -1,4 +1,4 @@
-"""The other end of a websocket connection, as the sessions see it."""
+"""The peer of a session: sends and receives whole messages over a websocket connection."""
 
 import logging
 from contextlib import suppress
@@ -18,15 +18,15 @@ SILENT = 4003
 
 
 class Peer:
-    """Whole messages over an accepted connection in its encoding, with a deadline on every send.
+    """Sends and receives messages over an accepted connection, in its encoding, with a deadline for every send.
 
     One task at a time may send.
 
     Args:
-        stream: what the connection runs over.
-        first_message_s: for the first message to come.
-        send_s: for one message to leave.
-        close_s: for the closing handshake.
+        stream: the stream below the connection.
+        first_message_s: the time limit for the peer's first message.
+        send_s: the time limit for sending one message.
+        close_s: the time limit for the closing handshake.
     """
 
     def __init__(
@@ -48,9 +48,9 @@ class Peer:
         self._close_s = close_s
 
     async def receive(self) -> str | bytes:
-        """Wait for a message; ``ConnectionClosed`` when there will be none.
+        """Wait for a message; raises ``ConnectionClosed`` when the connection has ended.
 
-        A peer that says nothing at all is told so and closed after ``first_message_s``.
+        A connection without a first message is closed after ``first_message_s``, with the reason.
         """
         if self._has_spoken:
             return await self._connection.get_message()
@@ -74,21 +74,21 @@ class Peer:
                     return
 
     async def send(self, message: Struct) -> None:
-        """Send one message; ``ConnectionClosed`` when the peer is gone or does not read for ``send_s``."""
+        """Send one message; raises ``ConnectionClosed`` if the connection has ended, or the peer does not read for ``send_s``."""
         data = self.encoding.encode(message)
         with trio.move_on_after(self._send_s) as deadline:
             await self._connection.send_message(data.decode() if self.encoding is JSON else data)
         if deadline.cancelled_caught:
-            # Half a frame may have left: nothing can follow it, not even a closing handshake.
+            # A part of the frame may have been sent, so that nothing can follow, not even a closing handshake.
             await trio.aclose_forcefully(self._stream)
             raise ConnectionClosed(None)
 
     async def close(self, code: int = 1000, reason: str | None = None) -> None:
-        """Close with a reason, as far as the peer plays along."""
+        """Close the connection with a reason; gives up if the peer does not answer the closing handshake in time."""
         with trio.move_on_after(self._close_s):
             await self._connection.aclose(code, reason)
 
 
 def error_response(error: ProtocolError, request_id: str = "") -> si.ErrorResponse:
-    """The answer to a message with a mistake."""
+    """The response to a wrong message."""
     return si.ErrorResponse(code=error.code, message=error.message, path=error.path, id=error.request_id or request_id)

@@ -1,4 +1,4 @@
-"""A resource manager's session: it registers, its requests go to the partitions, and what its outbox holds goes to it."""
+"""The session of a resource manager: registers it, passes its requests to partitions, and sends the messages of its outbox."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -19,22 +19,22 @@ from ykactor.wire.si import messages as si
 from ykactor.wire.si import requests
 from ykactor.wire.si.codec import ProtocolError
 
-#: Close codes of our own (RFC 6455 leaves 4000 to 4999 to applications).
+#: Close codes (RFC 6455 reserves 4000 to 4999 for applications).
 CLOSED_REPLACED = 4001
 CLOSED_FELL_BEHIND = 4002
 
-#: Requests of one session that may wait for their ``Ack``; further ones are not read.
+#: The number of requests of one session that may wait for their ``Ack``; then no further request is read.
 UNACKNOWLEDGED_MAX = 1024
 
 
 class _Pending:
-    """A request that partitions work on."""
+    """A request whose ``Ack`` waits for partitions."""
 
     def __init__(
         self, request_id: str, partitions: Iterable[PartitionName], working: Iterable[PartitionName], checksum: str = ""
     ) -> None:
         self.ack = si.Ack(id=request_id, checksum=checksum)
-        #: Whose publications must be out before the ``Ack``.
+        #: The partitions whose facts must be published before the ``Ack``.
         self.partitions = list(partitions)
         self.done = trio.Event()
         self._working = set(working)
@@ -50,8 +50,8 @@ class _Pending:
             self.done.set()
 
 
-class _Answer:
-    """What a partition says to an administrator's request."""
+class _Reply:
+    """The reply of a partition to an administrator's request."""
 
     def __init__(self) -> None:
         self.given = trio.Event()
@@ -64,9 +64,9 @@ class _Answer:
 
 
 class ResourceManagerSession:
-    """Registers a resource manager, takes its requests and sends what its outbox holds.
+    """Registers a resource manager, takes its requests and sends the messages of its outbox.
 
-    Acknowledgements are a task of ``nursery``, which outlives the session: a later one that resumes is told what was accepted.
+    A task of ``nursery`` sends acknowledgements. It outlives the session, so that a later session that resumes gets them.
     """
 
     def __init__(self, peer: Peer, gateway: Gateway, nursery: trio.Nursery) -> None:
@@ -74,29 +74,29 @@ class ResourceManagerSession:
         self._gateway = gateway
         self._nursery = nursery
         self._reader: OutboxReader[Any] | None = None
-        #: Whether the resource manager answers predicates.
+        #: Whether the resource manager is a predicate service.
         self._answers = False
-        #: Cancelled by ``stop``: covers all but sending, half a message cannot be taken back. (An error before registration is
-        #: sent within it: that is half sent only to a peer that does not read.)
+        #: Around everything but sending, because a partly sent message cannot be taken back; cancelled by ``stop``. (It is also
+        #: around sending an error before the registration, which is partly sent only to a peer that does not read.)
         self._listening = trio.CancelScope()
-        #: Cancelled by ``stop`` as well: waiting for partitions to finish a request.
+        #: Around waiting for partitions to finish a request; cancelled by ``stop`` too.
         self._patience = trio.CancelScope()
-        #: All accepted requests have their ``Ack``, or never will.
+        #: Set when all accepted requests have their ``Ack``, or will not get one.
         self._acknowledged = trio.Event()
 
     def stop(self) -> None:
-        """Take no more requests; ``run`` sends what is there and ends."""
+        """Take no more requests; ``run`` sends the messages in the outbox and ends."""
         self._listening.cancel()
         self._patience.cancel()
 
     async def run(self) -> None:
-        """Talk until the connection ends, a newer session takes over, or ``stop`` is called."""
+        """Serve the peer until the connection ends, a newer session takes over, or ``stop`` is called."""
         try:
             async with trio.open_nursery() as sending:
                 with self._listening, suppress(ConnectionClosed):
                     await self._listen(sending)
                 if self._reader is None or not self._reader.attached:
-                    pass  # never registered, or a newer session took over: the sending task says so and ends
+                    pass  # not registered, or a newer session took over: then the sending task closes with the reason
                 elif self._listening.cancel_called:
                     await self._acknowledged.wait()
                     self._reader.finish()
@@ -109,10 +109,10 @@ class ResourceManagerSession:
             await self._leave(self._reader.outbox)
 
     async def _leave(self, outbox: Outbox[Any]) -> None:
-        """Nobody answers predicates any more, unless a newer session has taken over."""
+        """Without this session there is no predicate service, unless a newer session has taken over."""
         async with self._gateway.outboxes.turn:
             if self._answers and outbox is self._gateway.outboxes.current and outbox.reader is None:
-                await self._tell_answering(False)
+                await self._set_predicate_service(False)
 
     async def _listen(self, sending: trio.Nursery) -> None:
         reader = self._reader = await self._register()
@@ -155,7 +155,7 @@ class ResourceManagerSession:
             checksum = await self._apply_config(request.config, "registration of RM failed", afresh=afresh)  # SC-140
         if current is not None and isinstance(request.resume_from, int):
             reader = current.attach(request.resume_from)
-            await self._tell_answering(request.answers_predicates)
+            await self._set_predicate_service(request.answers_predicates)
         else:
             await self._reset_partitions(request.answers_predicates)  # SC-141
             outbox = outboxes.renew(request.rm_id)
@@ -166,13 +166,13 @@ class ResourceManagerSession:
             reader.outbox.post(si.Ack(id=request.id, checksum=checksum))
         return reader
 
-    async def _tell_answering(self, is_there: bool) -> None:
+    async def _set_predicate_service(self, is_there: bool) -> None:
         for inbox in list(self._gateway.partitions.values()):
-            with suppress(trio.ClosedResourceError, trio.BrokenResourceError):  # it asks nobody any more
+            with suppress(trio.ClosedResourceError, trio.BrokenResourceError):  # a partition that ends sends no more checks
                 await inbox.put(Intake([SetPredicateService(is_there)]))
 
     async def _reset_partitions(self, answers: bool) -> None:
-        """Let every partition forget, and wait until nothing older can reach the new outbox."""
+        """Reset every partition, and wait until no older message can reach the new outbox."""
         partitions = dict(self._gateway.partitions)
         pending = _Pending("", partitions, partitions)
         for name, inbox in partitions.items():
@@ -203,7 +203,7 @@ class ResourceManagerSession:
     async def _on_request(self, request: si.Request) -> _Pending:
         match request:
             case si.RegisterResourceManagerRequest():
-                raise ProtocolError("ALREADY_REGISTERED", "this session is registered: open another one to begin afresh")
+                raise ProtocolError("ALREADY_REGISTERED", "this session is already registered: open another one to register anew")
             case si.TerminateApplication() | si.MoveApplication():
                 return await self._administer(request)
             case si.UpdateConfigurationRequest():
@@ -211,7 +211,7 @@ class ResourceManagerSession:
                 return _Pending(request.id, self._gateway.partitions, (), checksum)
             case si.ScheduleRequest():
                 if not self._gateway.manual:
-                    raise ProtocolError("NOT_MANUAL", "the daemon schedules by itself, it was not started with --manual")
+                    raise ProtocolError("NOT_MANUAL", "ScheduleRequest needs a daemon that was started with --manual")
                 if request.steps < 1:
                     raise ProtocolError("OUT_OF_RANGE", f"found {request.steps}, expected 1 or more", "steps")
                 with _unavailable_when_closed("the partitions do"):
@@ -231,33 +231,33 @@ class ResourceManagerSession:
                 at_ns = self._gateway.now_ns()
                 refusals = [requests.unknown_partition(submission, name, at_ns) for submission in submissions]
                 facts = [fact for fact in refusals if fact is not None]
-                # Refused by nobody's partition, but told in the one order like everything else.
+                # No partition refuses these, but the feed keeps them in order with everything else.
                 await self._gateway.feed.inbox.put(Publication(name, facts))
                 pending.on_done(name)
         return pending
 
     async def _administer(self, request: si.TerminateApplication | si.MoveApplication) -> _Pending:
-        """Have an application ended or moved; the refusal is the answer of the partition."""
+        """End or move an application; raises ProtocolError if the partition refuses."""
         named, wanted = requests.administration(request)
         name = requests.running(named, self._gateway.partitions)
         inbox = self._gateway.partitions[name]
         if wanted.who is not None:
             wanted = structs.replace(wanted, who=await self._gateway.with_own_groups(name, wanted.who))
-        answer = _Answer()
+        reply = _Reply()
         with _unavailable_when_closed(f"partition {name} does"):
-            await inbox.put(Administer(wanted, answer.on_done))
-        await answer.given.wait()
-        if answer.refusal:
-            raise ProtocolError("REFUSED", answer.refusal)
+            await inbox.put(Administer(wanted, reply.on_done))
+        await reply.given.wait()
+        if reply.refusal:
+            raise ProtocolError("REFUSED", reply.refusal)
         return _Pending(request.id, [name], ())
 
     async def _put(self, name: PartitionName, inbox: Mailbox[PartitionCommand], intake: Intake) -> bool:
-        """Whether the partition took it: not if it has been removed meanwhile."""
+        """Submit to a partition; returns False if the partition has been removed meanwhile."""
         try:
             await inbox.put(intake)
         except (trio.ClosedResourceError, trio.BrokenResourceError):
             if name in self._gateway.partitions:
-                raise ProtocolError("UNAVAILABLE", f"partition {name} does not run now, try again later") from None
+                raise ProtocolError("UNAVAILABLE", f"partition {name} does not run at the moment, try again later") from None
             return False
         return True
 
@@ -268,7 +268,7 @@ class ResourceManagerSession:
         except ProtocolError as error:
             raise ProtocolError(error.code, f"{failure}: {error.message}", error.path) from None
 
-    # ---- answers
+    # ---- messages to the resource manager
 
     async def _send_messages(self, reader: OutboxReader[Any]) -> None:
         try:
@@ -276,20 +276,20 @@ class ResourceManagerSession:
                 for message in messages:
                     await self.peer.send(message)
         except ConnectionClosed:
-            pass  # whoever waits for a request is told the same
+            pass  # the task that receives gets the same exception
         except SessionReplacedError as reason:
             await self.peer.close(CLOSED_REPLACED, str(reason))
         except MessagesLostError as reason:
             await self.peer.close(CLOSED_FELL_BEHIND, str(reason))
 
     async def _send_acks(self, pending: trio.MemoryReceiveChannel[_Pending], outbox: Outbox[Any]) -> None:
-        """Post an ``Ack`` for each request, in the order of the requests, behind everything that they caused directly."""
+        """Post an ``Ack`` for each request, in the order of the requests, after all their direct results."""
         async for request in pending:
             if not self._listening.cancel_called:
                 with trio.CancelScope() as self._patience:
                     await request.done.wait()
             if not request.done.is_set():
-                break  # the daemon stops: nobody works on it any more
+                break  # the daemon stops, so the request will not be finished
             for name in request.partitions:
                 await self._gateway.feed.published(name)
             outbox.post(request.ack)
@@ -298,11 +298,11 @@ class ResourceManagerSession:
 
 @contextmanager
 def _unavailable_when_closed(who: str) -> Iterator[None]:
-    """A partition's inbox is closed: nobody is left to take the request."""
+    """Raise ProtocolError if the inbox of a partition is closed; ``who`` is the subject of the message, with do or does."""
     try:
         yield
     except (trio.ClosedResourceError, trio.BrokenResourceError):
-        raise ProtocolError("UNAVAILABLE", f"{who} not run now, try again later") from None
+        raise ProtocolError("UNAVAILABLE", f"{who} not run at the moment, try again later") from None
 
 
 def _check_resumable(current: Outbox[Any] | None, after: int) -> None:

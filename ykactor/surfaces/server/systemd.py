@@ -1,7 +1,7 @@
-"""What a service tells systemd, and what it is given: notify socket, watchdog, socket activation. Called by ``serve``.
+"""The interface to systemd: notifications, watchdog and socket activation.
 
-In: the environment that systemd sets (sd_notify(3), sd_watchdog_enabled(3), sd_listen_fds(3)). Out: datagrams such as
-``READY=1``. Without systemd everything here does nothing.
+It reads the environment that systemd sets (sd_notify(3), sd_watchdog_enabled(3), sd_listen_fds(3)) and sends datagrams such as
+``READY=1``. Without systemd it does nothing.
 """
 
 import logging
@@ -23,37 +23,37 @@ LISTEN_FDS_START = 3
 
 @dataclass(frozen=True)
 class Notifier:
-    """Sends our state to systemd; each method is one datagram and never waits.
+    """Sends the state of the daemon to systemd; each method sends one datagram and never waits.
 
-    A notice that cannot be delivered is logged and forgotten: losing it must not take the scheduler down.
+    If a datagram cannot be sent, this is logged and has no other effect: it must not stop the scheduler.
     """
 
-    #: Path of the notify socket, ``@name`` for an abstract one; None: nobody listens and all methods do nothing.
+    #: The path of the notify socket, ``@name`` for an abstract one; None if there is none: then all methods do nothing.
     address: str | None
 
     @classmethod
     def from_environment(cls) -> "Notifier":
-        """The notifier for ``NOTIFY_SOCKET``; one that does nothing when it is unset or empty."""
+        """The notifier for ``NOTIFY_SOCKET``; if that is not set or empty, the notifier does nothing."""
         return cls(os.environ.get("NOTIFY_SOCKET") or None)
 
     def ready(self, status: str) -> None:
-        """We serve: after start, and again when a reload is over. ``status`` is one line for people."""
+        """The daemon serves: after the start, and after each reload. ``status`` as in ``status()``."""
         self._send("READY=1", _status_line(status))
 
     def status(self, text: str) -> None:
-        """One line for people, shown by ``systemctl status``."""
+        """One line of text, which ``systemctl status`` shows."""
         self._send(_status_line(text))
 
     def reloading(self) -> None:
-        """A reload begins; ``ready`` ends it. The time lets systemd 253+ match it with the reload it asked for."""
+        """A reload begins; ``ready`` ends it. systemd 253 and newer need the time to match it with their request."""
         self._send("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
     def watchdog(self) -> None:
-        """We are alive; see ``feed_watchdog``."""
+        """The daemon makes progress; see ``feed_watchdog``."""
         self._send("WATCHDOG=1")
 
     def stopping(self) -> None:
-        """We shut down on purpose."""
+        """The daemon is shutting down."""
         self._send("STOPPING=1")
 
     def _send(self, *assignments: str) -> None:
@@ -73,7 +73,7 @@ def _status_line(text: str) -> str:
 
 
 def watchdog_interval_s() -> float | None:
-    """How often to feed the watchdog: half its limit, in seconds; None when there is none or not for this process."""
+    """The interval for feeding the watchdog: half its limit, in seconds; None if there is no watchdog for this process."""
     limit_us = os.environ.get("WATCHDOG_USEC")
     if not limit_us or os.environ.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
         return None
@@ -81,14 +81,14 @@ def watchdog_interval_s() -> float | None:
 
 
 async def feed_watchdog(notifier: Notifier, progress: Callable[[], int], is_idle: Callable[[], bool]) -> None:
-    """Feed the watchdog while the partition gets on with its work; returns at once when there is no watchdog.
+    """Feed the watchdog while the partitions make progress; returns at once if there is no watchdog.
 
-    A timer of its own would prove only that the event loop turns. Here a cycle that hangs while messages wait starves
-    the watchdog, and systemd restarts us. So a single cycle must end within half the limit.
+    A timer alone would only prove that the event loop runs. Here the watchdog is not fed if a cycle hangs while messages wait,
+    and systemd restarts the daemon. So a single cycle must end within half the limit.
 
     Args:
-        progress: a number that moves whenever a cycle ends (of all partitions together).
-        is_idle: whether nothing waits in any inbox and no cycle runs.
+        progress: the number of cycles that have ended, in all partitions together.
+        is_idle: whether all inboxes are empty and no cycle runs.
     """
     interval_s = watchdog_interval_s()
     if interval_s is None:
@@ -105,10 +105,10 @@ async def feed_watchdog(notifier: Notifier, progress: Callable[[], int], is_idle
 
 
 def listen_fds() -> list[tuple[str, socket.socket]]:
-    """The listening sockets that systemd opened for us, each with its ``FileDescriptorName``; none without activation.
+    """The listening sockets that systemd opened for this process, with their ``FileDescriptorName``; none without activation.
 
-    The caller owns them and asks once: a second call would own the same descriptors again. A name that is not told is
-    ``unknown``, as in sd_listen_fds_with_names(3).
+    The caller owns the sockets. Call this once only: a second call would return the same descriptors in other socket objects.
+    Without names in the environment the name is ``unknown``, as in sd_listen_fds_with_names(3).
     """
     if os.environ.get("LISTEN_PID") != str(os.getpid()):
         return []

@@ -1,12 +1,11 @@
-"""The config watcher actor: the queue file changes on disk, and its new text goes to whoever applies it.
+"""The config watcher: calls ``changed`` with the new text when the queue file changes on disk, or on ``reload`` (SIGHUP).
 
-In: file system events of the file's directory, and ``reload`` (SIGHUP). Out: ``changed(text)``. Whether the text is a
-valid configuration is the receiver's business.
+The text may be an invalid configuration: the watcher does not check it.
 
-The *directory* is watched, because a watch on the file follows its inode and misses files renamed into place (it saw
-one replacement of three) and Kubernetes' swap of the ``..data`` link. Every event is only a nudge: what counts is
-whether the content differs. Not seen: changes behind a link into a directory elsewhere, on network file systems (set
-``WATCHFILES_FORCE_POLLING``), or after the directory itself was replaced. ``reload`` works in all of them.
+The *directory* of the file is watched. A watch on the file itself follows its inode: it misses a file that is renamed into
+place, and Kubernetes' switch of the ``..data`` link. An event only causes the file to be read; the text is delivered if it
+differs from the last one. There are no events for changes behind a link into another directory, on network file systems (set
+``WATCHFILES_FORCE_POLLING``), and after the directory itself was replaced. ``reload`` works in all of these cases.
 """
 
 import hashlib
@@ -23,67 +22,67 @@ from ykactor.surfaces.server.logs import get_logger, log_event
 
 log = get_logger(__name__)
 
-#: A file has settled when two looks this far apart read the same.
+#: A file is complete when it has the same content twice, this many seconds apart.
 SETTLE_S = 0.1
-#: How often the thread of watchfiles looks for events and for ``stop``. While idle it takes 0.15 ms of CPU a second
-#: (0.8 ms at the library's 50).
+#: The interval at which the thread of watchfiles checks for events and for ``stop``. This takes 0.15 ms of CPU time per second
+#: (0.8 ms with the library's default of 50).
 STEP_MS = 200
 
 
 class EmptyFileError(Exception):
-    """The file has nothing in it."""
+    """The file is empty."""
 
 
 class ConfigWatcher:
-    """The running watcher, as its starter sees it; ``watch_config`` makes it."""
+    """A running watcher; started by ``watch_config``."""
 
     def __init__(self, path: Path, known: str, changed: Callable[[str], Awaitable[None]]) -> None:
         self._path = path
         self._changed = changed
         self._digest = _digest(known.encode())
         self._is_forced = False
-        #: Why the file could not be read the last time, to say it once.
+        #: Why the file could not be read the last time, so that this is logged once.
         self._trouble = ""
-        # One slot: nudges coalesce, and none that arrives during a delivery is lost.
-        self._send_nudge, self._nudges = trio.open_memory_channel[None](1)
+        # One slot: several triggers become one, and a trigger during a delivery is not lost.
+        self._triggers_in, self._triggers = trio.open_memory_channel[None](1)
 
     def reload(self) -> None:
-        """Deliver the file even if it did not change: the operator asked. Never waits; does nothing after ``stop``."""
+        """Deliver the file even if it did not change. Never waits; does nothing after ``stop``."""
         self._is_forced = True
-        self._nudge()
+        self._trigger()
 
-    def _nudge(self) -> None:
+    def _trigger(self) -> None:
         with suppress(trio.WouldBlock, trio.ClosedResourceError):
-            self._send_nudge.send_nowait(None)
+            self._triggers_in.send_nowait(None)
 
     async def _watch_directory(self, stop: trio.Event, task_status: trio.TaskStatus[None]) -> None:
-        """Turn file system events into nudges until ``stop``; then no more nudges come."""
-        with self._send_nudge:
+        """Trigger a read for each file system event, until ``stop``; then close the channel."""
+        with self._triggers_in:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_set_when_cancelled, stop)
-                # awatch places its watch before its first checkpoint, so our starter runs only after that.
+                # awatch starts watching before its first checkpoint, so before the task that waits for started() continues.
                 task_status.started()
-                # No filter: the default one ignores directories by name. No timeout: ``stop`` is enough to end it.
+                # No filter, because the default one ignores some directories by name. No timeout, because ``stop`` ends it.
                 events = awatch(
                     self._path.parent, watch_filter=None, step=STEP_MS, rust_timeout=0, stop_event=stop, recursive=False
                 )
                 async for _ in events:
-                    self._nudge()
+                    self._trigger()
                 nursery.cancel_scope.cancel()
 
     async def _deliver(self) -> None:
-        """For each nudge: if the settled file differs from what was delivered before, deliver it."""
-        # The file may have changed between the caller's reading and our watch.
-        self._nudge()
-        async for _ in self._nudges:
+        """For each trigger: read the file when it is complete, and deliver it if it differs from the last delivery."""
+        # The file may have changed after the caller read it and before the watch started.
+        self._trigger()
+        async for _ in self._triggers:
             is_forced, self._is_forced = self._is_forced, False
             try:
-                content = await self._read_settled()
+                content = await self._read_complete()
                 text = content.decode()
-                if not text:  # a writer that truncates first, or a full disk: never what somebody wants to be in force
+                if not text:  # the writer truncated it first, or the disk is full
                     raise EmptyFileError("the file is empty")
             except (OSError, UnicodeDecodeError, EmptyFileError) as error:
-                self._note_trouble(error)
+                self._log_trouble(error)
                 continue
             self._trouble = ""
             digest = _digest(content)
@@ -92,8 +91,8 @@ class ConfigWatcher:
                 log_event(log, logging.INFO, "config_read", path=self._path, sha256=digest, reload=is_forced)
                 await self._changed(text)
 
-    async def _read_settled(self) -> bytes:
-        """The file's content when its writer seems to be done; one that pauses longer should rename into place."""
+    async def _read_complete(self) -> bytes:
+        """The content when the writer seems to have finished; a writer that pauses longer should rename its file into place."""
         content = await trio.to_thread.run_sync(read_regular, self._path)
         while True:
             await trio.sleep(SETTLE_S)
@@ -101,10 +100,10 @@ class ConfigWatcher:
             if content == before:
                 return content
 
-    def _note_trouble(self, error: Exception) -> None:
+    def _log_trouble(self, error: Exception) -> None:
         if str(error) != self._trouble:
             self._trouble = str(error)
-            event = "config_vanished" if isinstance(error, FileNotFoundError) else "config_misread"
+            event = "config_vanished" if isinstance(error, FileNotFoundError) else "config_unreadable"
             log_event(log, logging.WARNING, event, path=self._path, error=self._trouble)
 
 
@@ -116,16 +115,16 @@ async def watch_config(
     stop: trio.Event,
     task_status: trio.TaskStatus[ConfigWatcher] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Call ``changed`` with the file's text whenever it differs from the text before, until ``stop`` is set.
+    """Call ``changed`` with the text of the file whenever it differs from the last one, until ``stop`` is set.
 
-    Deliveries do not overlap: changes during one come as one afterwards, with the newest text. A file that is gone or
-    cannot be read is logged once and stays watched. ``nursery.start`` returns the ``ConfigWatcher``, for ``reload``.
+    Calls of ``changed`` do not overlap: all changes during a call cause one further call, with the newest text. If the file is
+    missing or cannot be read, this is logged once and watching continues. ``nursery.start`` returns the ``ConfigWatcher``.
 
     Args:
         path: the queue file; its directory must exist.
-        known: the text that the caller read and applied already.
-        changed: applies a text; what it raises ends the watcher.
-        stop: ends it within about 0.2 s, after a delivery under way; set as well when the watcher is cancelled.
+        known: the text that the caller has already read and applied.
+        changed: applies a text; an exception ends the watcher.
+        stop: ends the watcher within about 0.2 s, after a call under way; also set when the watcher is cancelled.
     """
     watcher = ConfigWatcher(path, known, changed)
     async with trio.open_nursery() as nursery:
@@ -135,7 +134,7 @@ async def watch_config(
 
 
 async def _set_when_cancelled(stop: trio.Event) -> None:
-    # The thread of watchfiles sees nothing but ``stop``: left alone, a cancelled awatch waits for it for seconds.
+    # Only ``stop`` ends the thread of watchfiles: without it a cancelled awatch would wait some seconds for the thread.
     try:
         await trio.sleep_forever()
     finally:

@@ -1,8 +1,8 @@
 """The websocket server: resource managers on ``/v1/rm``, followers of the event feed on ``/v1/feed``.
 
-A connection becomes a ``Peer`` when its handshake is fine; then a session talks with it until either side ends. Sessions are
-the edge: they may wait for a partition's inbox, which becomes TCP back pressure, and nothing that a peer does reaches further
-than its own session. All messages to one peer are sent by one task at a time.
+After its handshake a connection becomes a ``Peer``, and a session serves it until either side ends. A session may wait for the
+inbox of a partition, which becomes TCP back pressure. A peer can affect only its own session. Only one task at a time sends to a
+peer.
 """
 
 import logging
@@ -30,9 +30,9 @@ logger = logging.getLogger(__name__)
 RM_PATH = "/v1/rm"
 FEED_PATH = "/v1/feed"
 
-#: When the daemon stops, sessions have this long to send what they hold and to say goodbye; then they are dropped.
+#: When the daemon stops, sessions have this long to send their messages and to close; then they are cancelled.
 STOP_S = 2.0
-#: Code and reason of a close: of the usual one, and when the daemon stops (RFC 6455 calls that "going away").
+#: Code and reason of the close frame: normally, and when the daemon stops (1001 is "going away" in RFC 6455).
 _DONE = 1000, None
 _STOPPING = 1001, "the daemon stops"
 
@@ -40,13 +40,13 @@ Session = ResourceManagerSession | FeedSession
 
 
 class Limits(Struct, frozen=True):
-    """Bounds of the server."""
+    """Limits of the server."""
 
     #: Followers at once, and sessions of resource managers: neither can take the other's places.
     feed_sessions_max: int = 1000
     rm_sessions_max: int = 16
     message_bytes_max: int = 16 * 2**20
-    #: For the HTTP upgrade; for the first message; for one message to leave; for the closing handshake.
+    #: Time limits for the HTTP upgrade, for the first message, for sending one message, and for the closing handshake.
     handshake_s: float = 10.0
     first_message_s: float = 30.0
     send_s: float = 10.0
@@ -65,12 +65,12 @@ async def serve_websockets(
 ) -> None:
     """Serve until ``stopping`` is set, and return when the last session has ended.
 
-    From then on nobody is let in and no request is taken. Every session sends what its outbox or subscription holds and
-    closes with 1001; what has not ended after ``STOP_S`` is dropped. By then the partitions should have finished and the feed
-    should have numbered what they published: a request that no partition has finished gets no ``Ack``.
+    From then on no connection and no request is accepted. Every session sends the messages of its outbox or subscription and
+    closes with 1001; a session that has not ended after ``STOP_S`` is cancelled. Before setting ``stopping``, let the partitions
+    finish and the feed number what they published: a request that is not finished gets no ``Ack``.
 
     Resource handling: takes over ``listeners`` and closes them.
-    Error handling: whatever happens in a session ends that session and is logged.
+    Error handling: an error in a session ends that session only, and is logged.
     """
     async with trio.open_nursery() as outliving:
         async with trio.open_nursery() as sessions:
@@ -86,7 +86,7 @@ async def serve_websockets(
 
 
 class _Server:
-    """Makes sessions of connections; ``nursery`` is for what outlives a session."""
+    """Runs a session for each connection; ``nursery`` is for tasks that outlive their session."""
 
     def __init__(self, gateway: Gateway, limits: Limits, nursery: trio.Nursery) -> None:
         self._gateway = gateway
@@ -95,20 +95,20 @@ class _Server:
         #: Sessions by path.
         self._sessions = {RM_PATH: 0, FEED_PATH: 0}
         self._is_stopping = False
-        #: Tells followers this run of the daemon from others; chance reaches nothing but their frames.
+        #: Identifies this run of the daemon to followers. It is random, and affects nothing else.
         self._instance = secrets.token_hex(8)
-        #: How each handshake and session under way is told to come to its end.
+        #: The functions that end the handshakes and sessions under way.
         self._endings: set[Callable[[], None]] = set()
 
     def stop(self) -> None:
-        """Tell everybody to come to an end."""
+        """End all handshakes and sessions."""
         self._is_stopping = True
         for end in self._endings:
             end()
 
     @contextmanager
-    def _told_to_stop(self, end: Callable[[], None]) -> Iterator[None]:
-        """``stop`` calls ``end`` if it comes within this block or has come before."""
+    def _ended_by_stop(self, end: Callable[[], None]) -> Iterator[None]:
+        """``stop`` calls ``end`` during this block; if it was called before, ``end`` is called at once."""
         if self._is_stopping:
             end()
         self._endings.add(end)
@@ -128,25 +128,25 @@ class _Server:
             self._sessions[path] -= 1
 
     async def on_connection(self, stream: trio.SocketStream) -> None:
-        """Run one connection from its first byte to its last; trio closes the stream afterwards."""
+        """Serve one connection; trio closes the stream afterwards."""
         session: Session | None = None
         try:
             async with trio.open_nursery() as nursery:
                 session = await self._shake_hands(nursery, stream)
                 if session is not None:
                     nursery.start_soon(session.peer.keep_alive, self._limits.ping_s)
-                    with self._told_to_stop(session.stop), self._place(session):
+                    with self._ended_by_stop(session.stop), self._place(session):
                         await session.run()
                     await session.peer.close(*(_STOPPING if self._is_stopping else _DONE))
                 nursery.cancel_scope.cancel()
         except* (ConnectionClosed, LocalProtocolError):
-            pass  # the second: the library answers pings that come while it closes, and its protocol forbids that
+            pass  # LocalProtocolError: the library wrongly answers a ping that arrives while it closes
         except* Exception as errors:
-            if session is None:  # bytes too strange for the websocket library
+            if session is None:  # bytes that the websocket library cannot parse
                 log_event(logger, logging.INFO, "handshake_failed", reason=repr(errors.exceptions[0]))
             else:
                 logger.exception("session_failed")
-        # Closing a socket with unread bytes resets it, and the peer might never read why: let it finish speaking.
+        # Closing a socket with unread bytes resets the connection, and the peer may lose the last message: read to the end.
         with trio.move_on_after(self._limits.close_s), suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             await stream.send_eof()
             while await stream.receive_some(2**16):
@@ -154,8 +154,8 @@ class _Server:
 
     async def _shake_hands(self, nursery: trio.Nursery, stream: trio.SocketStream) -> Session | None:
         limits = self._limits
-        # The library waits for ever on a plain HTTP request, hence the deadline.
-        with trio.move_on_after(limits.handshake_s) as deadline, self._told_to_stop(deadline.cancel):
+        # With a plain HTTP request the library would wait for ever, hence the deadline.
+        with trio.move_on_after(limits.handshake_s) as deadline, self._ended_by_stop(deadline.cancel):
             request = await wrap_server_stream(
                 nursery,
                 EndNoticedStream(stream, deadline.cancel),
@@ -183,11 +183,11 @@ class _Server:
         return None
 
     def _refusal(self, request: WebSocketRequest) -> tuple[int, str] | None:
-        """HTTP status and sentence for a handshake that we do not accept."""
+        """HTTP status and message for a handshake that is refused; None if it is accepted."""
         if _path_of(request) not in (RM_PATH, FEED_PATH):
             return 404, f"found {_path_of(request)}, expected {RM_PATH} or {FEED_PATH}\n"
         if not _same_host(request):
-            return 403, "pages of another host may not connect\n"
+            return 403, "web pages of another host may not connect\n"
         if request.proposed_subprotocols and ENCODINGS.keys().isdisjoint(request.proposed_subprotocols):
             return 400, f"found no known subprotocol, expected {' or '.join(ENCODINGS)}\n"
         path = _path_of(request)
@@ -202,11 +202,11 @@ def _path_of(request: WebSocketRequest) -> str:
 
 
 def _same_host(request: WebSocketRequest) -> bool:
-    """Programs send no ``Origin``; browsers name the page's host, which must be ours. Ports may differ: pages have their own."""
+    """Whether a browser's page has the host of the daemon; ports may differ. Programs send no ``Origin`` and may connect."""
     origin = next((value for name, value in request.headers if name == b"origin"), None)
     if origin is None:
         return True
-    # The library takes the Host header out of the public headers.
+    # The library removes the Host header from the public headers.
     host: str = request._event.host
     try:
         return urlsplit(origin.decode("ascii")).hostname == urlsplit(f"//{host}").hostname is not None

@@ -1,7 +1,7 @@
 """Access lists: ``*``, or users, one space, groups (QU-106).
 
-Text flows in, an ``AccessList`` and the words that are no names flow out. A word that is no name is dropped, it is not an
-error (CF-24); ``wire.queuefile`` warns of it.
+``parse`` converts the text to an ``AccessList``. A word that is not a valid name is no error: it is ignored, with a warning
+(CF-24).
 """
 
 from collections.abc import Callable
@@ -14,14 +14,14 @@ EVERYBODY = AccessList(everybody=True)
 
 
 def is_access_list(text: str) -> bool:
-    """E06: at most two fields, by the stricter of two readings: fields end at every single space, and at any white space."""
+    """E06: at most two fields, both if each single space separates fields, and if any white space does."""
     return len(text.split(" ")) <= 2 and len(text.split()) <= 2
 
 
 def parse(text: str) -> tuple[AccessList, list[str]]:
-    """Whom ``text`` names, and the words that were dropped; ``is_access_list`` must have been true.
+    """The users and groups in ``text``, for which ``is_access_list`` must be true, and the words that are ignored.
 
-    ``*`` is everybody only if it stands alone in its field: within a longer list it is no legal name.
+    ``*`` means everybody only if it is alone in its field: in a longer list it is not a valid name.
     """
     users, _, groups = text.partition(" ")
     if users == "*" or groups == "*":
@@ -32,7 +32,7 @@ def parse(text: str) -> tuple[AccessList, list[str]]:
 
 
 def _names(field: str, is_name: Callable[[str], bool], dropped: list[str]) -> frozenset[str]:
-    """The names of a list with commas; the others are added to ``dropped``."""
+    """The valid names of a comma-separated list; the other words are added to ``dropped``."""
     words = field.split(",") if field else []
     dropped += (word for word in words if not is_name(word))
     return frozenset(filter(is_name, words))

@@ -1,4 +1,4 @@
-"""From a queue file without mistakes to the configuration: inheritance, lower case, quantities as numbers."""
+"""Builds the configuration from a queue file without mistakes: inheritance, lower case, quantities as numbers."""
 
 from ykactor.core.config.model import (
     ChildTemplate,
@@ -30,12 +30,12 @@ from ykactor.wire.queuefile.schema import (
     TemplateText,
 )
 
-#: How the core knows the resolvers (CF-62).
+#: The resolvers of the core by the types in the file (CF-62).
 _RESOLVERS = {"": "", "os": "os", "ldap": "os", "test": ""}
 
 
 def build_partition(text: PartitionText) -> PartitionConfig:
-    """The configuration of a normalised partition that breaks no rule."""
+    """The configuration of a normalised partition without mistakes."""
     assert text.root is not None, "E02 refuses a partition without queues"
     sort, preemption = text.node_sort_policy or NodeSortText(), text.preemption or PreemptionText()
     sort_type, weights = sort.type or "fair", sort.resource_weights
@@ -50,12 +50,13 @@ def build_partition(text: PartitionText) -> PartitionConfig:
 
 
 def _build_queue(text: QueueText, inherited: dict[str, str], template: ChildTemplate | None) -> QueueConfig:
-    """
-    Args:    inherited: the property map of the parent; template: its effective template (QU-15).
+    """The configuration of a queue and of all queues below.
+
+    Args:    inherited: the properties of the parent; template: the effective template of the parent (QU-15).
     """
     properties = inherit(inherited, text.properties)
     if not text.is_parent:
-        template = None  # whatever a leaf says (CF-67); it was not even checked
+        template = None  # the template of a leaf is ignored, and not checked (CF-67)
     elif text.child_template is not None and text.child_template.is_set:
         template = _build_template(text.child_template)
     maximum, guaranteed = _build_resources(text.resources)
@@ -76,7 +77,7 @@ def _build_queue(text: QueueText, inherited: dict[str, str], template: ChildTemp
 
 
 def _build_resources(text: ResourcesText | None) -> tuple[Resource | None, Resource | None]:
-    """Max and guarantee. Zeros alone in max forbid these types, zeros alone guarantee nothing (QU-33)."""
+    """Max and guarantee. A max with only zeros forbids these types; a guarantee with only zeros is not set (QU-33)."""
     if text is None:
         return None, None
     maximum, guaranteed = _build_resource(text.max), _build_resource(text.guaranteed)
@@ -99,7 +100,7 @@ def _build_limit(text: LimitText) -> Limit:
 
 
 def _build_rule(text: RuleText) -> PlacementRule:
-    """The rule with its parents, from the innermost out."""
+    """The rule with its parent rules, built from the innermost one."""
     rule: PlacementRule | None = None
     for link in reversed(list(chain_of(text))):
         kind = kind_of(link)

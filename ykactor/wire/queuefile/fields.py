@@ -1,8 +1,8 @@
-"""Typed values out of YAML nodes (CF-3 to CF-10).
+"""Reads typed values from YAML nodes (CF-3 to CF-10).
 
-A node and a ``Text`` type flow in, an instance of that type flows out. The type alone says which keys a mapping has and what
-their values are. What is wrong is noted with code, position and path, and the reader goes on with "not set", so that one run
-finds every mistake.
+``TextReader`` makes an instance of a ``Text`` type from a node. The type defines the keys of a mapping and the types of their
+values. A wrong value is recorded as a mistake with code, position and path, and counts as not set, so that one run finds every
+mistake.
 """
 
 import difflib
@@ -25,16 +25,16 @@ AnyText = TypeVar("AnyText", bound=Text)
 
 
 class TextReader:
-    """Reads nodes; notes mistakes in ``mistakes``. What could not be read is None, or left out of its list or mapping.
+    """Reads nodes and adds mistakes to ``mistakes``. A wrong value is returned as None, or left out of its list or mapping.
 
-    The methods take the place of a mapping and the keys that lead from there to the node; the path is only made for mistakes.
+    The methods take the place of a mapping and the keys that lead from there to the node; a path is built for mistakes only.
     """
 
     def __init__(self, mistakes: Mistakes) -> None:
         self.mistakes = mistakes
 
     def fields(self, kind: type[AnyText], place: Place) -> AnyText:
-        """The mapping at ``place``: every known key that is set and can be read."""
+        """The mapping at ``place``, with every known key whose value is set and valid."""
         text, readers = kind().placed(place), _readers(kind)
         for key, (name, node) in self.entries(place.node, place).items():
             if key not in readers:
@@ -53,7 +53,7 @@ class TextReader:
         return text
 
     def entries(self, node: Node, place: Place, *keys: Key) -> dict[str, tuple[Scalar, Node]]:
-        """Key and value of a mapping's entries by key."""
+        """The entries of a mapping, key node and value node, by key."""
         if not isinstance(node, Mapping):
             self.wrong_kind(node, "a mapping", place, keys)
             return {}
@@ -72,7 +72,7 @@ class TextReader:
         return entries
 
     def mapping(self, node: Node, place: Place, *keys: Key, kind: type[AnyText]) -> AnyText | None:
-        """A mapping with fixed keys within another."""
+        """A mapping with fixed keys."""
         if isinstance(node, Mapping):
             return self.fields(kind, Place(node, join(place.path, *keys)))
         self.wrong_kind(node, "a mapping", place, keys)
@@ -102,20 +102,20 @@ class TextReader:
         return [value for value in values if value is not None]
 
     def values(self, node: Node, place: Place, *keys: Key, read: "Read") -> dict[str, Any]:
-        """A mapping from any key to scalars."""
+        """A mapping with any keys and scalar values."""
         entries = self.entries(node, place, *keys).items()
         read_entries = ((key, read(self, value, place, *keys, key)) for key, (_, value) in entries)
         return {key: value for key, value in read_entries if value is not None}
 
     def text(self, node: Node, place: Place, *keys: Key) -> str | None:
-        """The source text of a scalar, "" for null (CF-5)."""
+        """The source text of a scalar; "" for null (CF-5)."""
         if isinstance(node, Scalar):
             return "" if node.is_null else node.text
         self.wrong_kind(node, "text", place, keys)
         return None
 
     def boolean(self, node: Node, place: Place, *keys: Key) -> bool | None:
-        """CF-6."""
+        """CF-6: a YAML 1.1 word for true or false."""
         if isinstance(node, Scalar) and node.plain and node.text in _TRUE:
             return True
         if isinstance(node, Scalar) and node.plain and node.text in _FALSE:
@@ -164,7 +164,7 @@ class Read(Protocol):
 
 @functools.cache
 def _readers(kind: type[Text]) -> dict[str, tuple[str, Read]]:
-    """Key -> attribute and how to read it."""
+    """By key: the attribute, and the function that reads its value."""
     struct = inspect.type_info(kind)
     assert isinstance(struct, inspect.StructType)
     return {field.encode_name: (field.name, _reader(field.type)) for field in struct.fields}
@@ -172,12 +172,12 @@ def _readers(kind: type[Text]) -> dict[str, tuple[str, Read]]:
 
 @functools.lru_cache(maxsize=64)
 def _meant(key: str, kind: type[Text]) -> list[str]:
-    """The known key that an unknown one is most like, if there is any."""
+    """The known key that is most similar to an unknown one, if any."""
     return difflib.get_close_matches(key[:40].lower(), _readers(kind), n=1)
 
 
 def _reader(kind: inspect.Type) -> Read:
-    """How values of ``kind`` are read."""
+    """The function that reads values of ``kind``."""
     match _bare(kind):
         case inspect.StrType():
             return TextReader.text
@@ -195,11 +195,11 @@ def _reader(kind: inspect.Type) -> Read:
             return functools.partial(TextReader.items, read=_reader(items.item_type))
         case inspect.StructType() as struct:
             return functools.partial(TextReader.mapping, kind=struct.cls)
-    raise TypeError(f"no way to read {kind}")
+    raise TypeError(f"there is no reader for {kind}")
 
 
 def _bare(kind: inspect.Type) -> inspect.Type:
-    """Without descriptions, and without the None that stands for "not set"."""
+    """The type without descriptions, and without the None of values that are not set."""
     while isinstance(kind, inspect.Metadata | inspect.UnionType):
         kind = kind.type if isinstance(kind, inspect.Metadata) else kind.types[0]
     return kind

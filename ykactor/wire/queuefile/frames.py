@@ -1,7 +1,7 @@
-"""A loaded configuration as bytes between two of our own processes, in frames that are short work each.
+"""Encodes a loaded configuration for another process of the daemon, in frames that each take little time to decode.
 
-Queues travel in post-order, each with the number of its children and without them, so that a tree of thousands of queues is put
-together again a frame at a time.
+Queues are sent in post-order, each without its children but with their number. So the receiver can rebuild a tree of thousands
+of queues one frame at a time.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class _Head(Struct, tag=True):
 
 
 class _Queues(Struct, tag=True):
-    """A part of the queues of all partitions: how many children, and the queue without them."""
+    """Some of the queues of all partitions: for each the number of its children, and the queue without them."""
 
     queues: list[tuple[int, QueueConfig]]
 
 
 class _Refusal(Struct, tag=True):
-    """The text was refused."""
+    """The text has mistakes."""
 
     mistakes: list[Mistake]
     warnings: tuple[str, ...]
@@ -46,10 +46,10 @@ _decoder = msgspec.msgpack.Decoder(_Head | _Queues | _Refusal)
 
 
 def encode(loaded: SchedulerConfig | ConfigError) -> bytes:
-    """All frames, each behind its length; the text itself is not in them."""
+    """All frames, each after its length. The text of the configuration is not included."""
     if isinstance(loaded, ConfigError):
         return _frame(_Refusal(loaded.mistakes, loaded.warnings))
-    bare = [structs.replace(it, root=structs.replace(it.root, children=())) for it in loaded.partitions]
+    bare = [structs.replace(whole, root=structs.replace(whole.root, children=())) for whole in loaded.partitions]
     frames = [_frame(_Head(bare, loaded.checksum, loaded.warnings))]
     flat = [entry for partition in loaded.partitions for entry in _flatten(partition.root)]
     frames += [_frame(_Queues(flat[start : start + FRAME_QUEUES])) for start in range(0, len(flat), FRAME_QUEUES)]
@@ -68,10 +68,10 @@ def _flatten(queue: QueueConfig) -> Iterator[tuple[int, QueueConfig]]:
 
 
 class FrameReader:
-    """Puts a configuration together; iterating does one frame's work at a time, then ``config`` is there.
+    """Decodes a configuration. Iterate over the reader: each step decodes one frame, and after the last one ``config`` is set.
 
-    Raises, while iterating:  ConfigError if the text was refused; ValueError if these are not the frames of one configuration,
-    for example those of another version of this program.
+    Raises, while iterating:  ConfigError if the text has mistakes; ValueError if the data are not the frames of a configuration,
+    for example because another version of this program sent them.
     """
 
     def __init__(self, data: bytes, text: str) -> None:
@@ -83,7 +83,7 @@ class FrameReader:
         try:
             yield from self._read()
         except (msgspec.DecodeError, struct.error) as error:
-            raise ValueError(f"found something else than frames: {error}") from None
+            raise ValueError(f"found data that are not frames: {error}") from None
 
     def _read(self) -> Iterator[None]:
         head: _Head | None = None
@@ -107,5 +107,6 @@ class FrameReader:
             yield
         if head is None:
             raise ValueError("found no frames")
-        partitions = tuple(structs.replace(it, root=root) for it, root in zip(head.partitions, open_queues, strict=True))
+        roots = zip(head.partitions, open_queues, strict=True)
+        partitions = tuple(structs.replace(partition, root=root) for partition, root in roots)
         self.config = SchedulerConfig(partitions, head.checksum, self._text, head.warnings)

@@ -1,4 +1,4 @@
-"""The rules on limits of users and groups: E07 to E20 within one queue, E40 to E47 along a path."""
+"""Validates the limits of users and groups: E07 to E20 within one queue, E40 to E47 along a path of queues."""
 
 from collections.abc import Callable, Iterator
 
@@ -13,23 +13,23 @@ from ykactor.wire.queuefile.resource_rules import Ceiling, over
 from ykactor.wire.queuefile.schema import LimitText, QueueText
 from ykactor.wire.queuefile.text import Mistakes
 
-#: Whoever is not named; of groups all together.
+#: Each user that is not named; or all groups that are not named, together.
 STAR = "*"
 
 
 class _Kind(Struct, frozen=True):
-    """What differs between users and groups."""
+    """The differences between the rules for users and for groups."""
 
-    #: ``users`` or ``groups``, the key and the attribute.
+    #: The key: ``users`` or ``groups``.
     key: str
     noun: str
     is_name: Callable[[str], bool]
     name_rule: str
-    #: Codes: no legal name, named twice, name after the star.
+    #: Codes: not a valid name, a name twice, a name after the star.
     illegal: str
     twice: str
     after_star: str
-    #: Codes: beyond an ancestor's resources and its star's resources, beyond their numbers of applications.
+    #: Codes: more resources than the limit of the same name above, or of the star above; the same for applications.
     resources: str
     star_resources: str
     applications: str
@@ -52,7 +52,7 @@ def check_queue(queue: QueueText, mistakes: Mistakes) -> None:
     own_max: Resource = {}
     if queue.limits and not queue.is_root and queue.resources:
         own_max = resource_rules.read(mistakes, "E19", queue.resources, ("max",), queue.resources.max)
-    #: Name -> the limit that names it first.
+    #: By kind and name: the first limit with this name.
     named: dict[str, dict[str, LimitText]] = {"users": {}, "groups": {}}
     for limit in queue.limits:
         if not limit.users and not limit.groups and not limit.unread & {"users", "groups"}:
@@ -66,14 +66,15 @@ def check_queue(queue: QueueText, mistakes: Mistakes) -> None:
 
 
 def _name_problem(kind: _Kind, name: str, named: dict[str, LimitText]) -> tuple[str, str] | None:
-    """Code and sentence for a name that may not stand behind the ``named`` ones."""
+    """Code and message if ``name`` is wrong after the names in ``named``."""
     if name != STAR and not kind.is_name(name):
         return kind.illegal, f'found {shown(name)}, expected "*" or a {kind.noun} name: {kind.name_rule}'
     if name in named:
         line = find(named[name].place.node, kind.key).line
         return kind.twice, f"found the {kind.noun} {name} a second time in this queue, the first is in line {line}"
     if name != STAR and STAR in named:
-        return kind.after_star, f'found the {kind.noun} {name} behind "*", put "*" last: it is whoever is not named before it'
+        text = f'found the {kind.noun} {name} after "*", put "*" last: it stands for every {kind.noun} without a limit before it'
+        return kind.after_star, text
     if name == STAR and kind is _GROUPS and not named:
         return "E14", 'found the group "*" without a named group before it, name a group first, or use the user "*" for everybody'
     return None
@@ -86,7 +87,7 @@ def _check_amounts(queue: QueueText, limit: LimitText, own_max: Resource, mistak
         text = "found zeros only, expected at least one quantity above 0"
         note(mistakes, "E16", limit, ("maxresources",), text)
     if not limit.max_applications and not limit.max_resources and "maxapplications" not in limit.unread:
-        text = "the limit limits nothing: expected maxresources, or maxapplications above 0"
+        text = "found a limit without amounts, expected maxresources, or maxapplications above 0"
         note(mistakes, "E17", limit, ("maxresources",), text)
     if 0 < queue.max_applications < limit.max_applications:
         text = f"found {limit.max_applications}, expected at most {queue.max_applications}, the maxapplications of {queue.path}"
@@ -101,22 +102,22 @@ def _check_amounts(queue: QueueText, limit: LimitText, own_max: Resource, mistak
 
 
 class _Allowance(Struct, frozen=True):
-    """What the limits of the queues above leave to one user or group."""
+    """The most that the limits of the queues above allow one user or group."""
 
     resources: Ceiling = {}
-    #: Running applications and the queue that says so; 0 is not limited.
+    #: The number of running applications (0: not limited), and the queue whose limit this is.
     applications: tuple[int, str] = (0, "")
 
 
-#: Of one kind, by name.
+#: Of users or of groups, by name.
 _Allowances = dict[str, _Allowance]
 _NOTHING_LIMITED = _Allowance()
 
 
 def check_path(queue: QueueText, mistakes: Mistakes, above: tuple[_Allowances, _Allowances] = ({}, {})) -> None:
-    """E40 to E47 of this queue and below: no limit may allow more than those of the queues above it.
+    """E40 to E47 of this queue and below: a limit may not allow more than the limits of the queues above.
 
-    Args:    above: of users and of groups.
+    Args:    above: what the queues above allow users and groups.
     """
     if queue.limits:
         users, groups = (_check_against(queue, kind, allowed, mistakes) for kind, allowed in zip(_KINDS, above, strict=True))
@@ -126,10 +127,10 @@ def check_path(queue: QueueText, mistakes: Mistakes, above: tuple[_Allowances, _
 
 
 def _check_against(queue: QueueText, kind: _Kind, above: _Allowances, mistakes: Mistakes) -> _Allowances:
-    """The rules for each name of one kind; returns what is left to the queues below."""
+    """The rules for each user, or each group; returns what the queues below may allow."""
     below = dict(above)
     for limit in queue.limits:
-        # What cannot be read was noted before, as E15.
+        # Quantities that cannot be parsed have been reported before (E15).
         resource = resource_rules.read(Mistakes(""), "E15", limit, ("maxresources",), limit.max_resources)
         for name in kind.names(limit):
             for code, keys, text in _objections(kind, name, limit, resource, above):
@@ -142,7 +143,7 @@ def _check_against(queue: QueueText, kind: _Kind, above: _Allowances, mistakes: 
 def _objections(
     kind: _Kind, name: str, limit: LimitText, resource: Resource, above: _Allowances
 ) -> Iterator[tuple[str, tuple[str, ...], str]]:
-    """Code, keys and sentence for every amount of ``limit`` that is more than ``name`` may have by the queues above."""
+    """Code, keys and message for every amount of ``limit`` that is more than the queues above allow ``name``."""
     if name != STAR and name in above:
         allowed, holder = above[name], f"{kind.noun} {name}"
         resources_code, applications_code = kind.resources, kind.applications
@@ -161,7 +162,7 @@ def _objections(
 
 
 def _narrowed(allowed: _Allowance, resource: Resource, applications: int, path: str) -> _Allowance:
-    """What a limit in the queue ``path`` leaves of what the queues above allow: the smaller of each."""
+    """What a limit in the queue ``path`` and the queues above allow together: the smaller of each amount."""
     resources = dict(allowed.resources)
     for name, quantity in resource.items():
         if name not in resources or quantity < resources[name][0]:

@@ -1,6 +1,4 @@
-"""The queue file: text flows in, a ``SchedulerConfig`` flows out, or every mistake with its place.
-
-    text -> yamltext (nodes) -> yamlfields (the types of queueschema) -> queuewarnings, queuerules -> queuebuild (configuration)
+"""Loads a queue file: converts its text to a ``SchedulerConfig``, or reports every mistake with its place.
 
 Called by ``check-config``, at start, and on every reload.
 """
@@ -17,7 +15,7 @@ from ykactor.wire.queuefile.text import ConfigError, Mapping, Mistake, Mistakes,
 
 __all__ = ["DEFAULT_TEXT", "ConfigError", "Mistake", "checksum_of", "load"]
 
-#: What runs without a queue file: a queue for each namespace, open to everybody (CF-1).
+#: The configuration without a queue file: a queue for each namespace, to which everybody may submit (CF-1).
 DEFAULT_TEXT = """\
 partitions:
   - name: default
@@ -30,7 +28,7 @@ partitions:
         submitacl: "*"
 """
 
-#: An old checksum within the text does not count. It stops at the line's end, so that a short one hides nothing else.
+#: A checksum within the text, which is not part of the checksum. It ends with the line, so that no other text is left out.
 _OLD_CHECKSUM = re.compile("checksum: .{0,64}")
 
 
@@ -38,7 +36,7 @@ def load(text: str, source: str = "queues.yaml") -> SchedulerConfig:
     """The configuration that ``text`` describes; empty text means ``DEFAULT_TEXT`` (CF-1).
 
     Args:    source: the name of the file, for messages.
-    Raises:  ConfigError with all mistakes: those of the text first (by position), then those of the rules (by stage).
+    Raises:  ConfigError with all mistakes: first P1 to P8 by position, then broken rules in the order of validation (CF-74).
     Cost:    about 60 us for each queue with libyaml; 150 us for one with limits, access lists and resources.
     """
     text = text or DEFAULT_TEXT
@@ -47,15 +45,15 @@ def load(text: str, source: str = "queues.yaml") -> SchedulerConfig:
     mistakes.found.sort(key=_position)
     rules.check(partitions, mistakes)
     warnings.collect(partitions, found)
-    told = tuple(map(str, sorted(found.found, key=_position)))
+    warned = tuple(map(str, sorted(found.found, key=_position)))
     if mistakes.found:
-        raise ConfigError(mistakes.found, told)
+        raise ConfigError(mistakes.found, warned)
     built = tuple(map(build.build_partition, partitions))
-    return SchedulerConfig(partitions=built, checksum=checksum_of(text), text=text, warnings=told)
+    return SchedulerConfig(partitions=built, checksum=checksum_of(text), text=text, warnings=warned)
 
 
 def checksum_of(text: str) -> str:
-    """CF-12: SHA-256 in capital hexadecimal digits of the text without a checksum that it may contain."""
+    """CF-12: SHA-256 of the text without a checksum inside it, in capital hexadecimal digits."""
     return hashlib.sha256(_OLD_CHECKSUM.sub("", text, count=1).encode()).hexdigest().upper()
 
 
@@ -64,7 +62,7 @@ def _position(mistake: Mistake) -> tuple[int, int]:
 
 
 def _read(text: str, mistakes: Mistakes) -> list[PartitionText]:
-    """The partitions as they are written, normalised; notes P1 to P8."""
+    """The partitions of the file, normalised; reports P1 to P8."""
     document = compose(text, mistakes)
     if document is None or (isinstance(document, Scalar) and document.is_null):
         document = Mapping(1, 1)

@@ -1,4 +1,4 @@
-"""The rules on placement rules: E28 to E35 and E36a."""
+"""Validates placement rules: E28 to E35 and E36a."""
 
 from collections.abc import Iterator
 from itertools import takewhile
@@ -11,12 +11,12 @@ from ykactor.wire.queuefile.places import Key, note
 from ykactor.wire.queuefile.schema import FILTER_TYPES, RULE_NAMES, FilterText, PartitionText, QueueText, RuleText
 from ykactor.wire.queuefile.text import Mistakes
 
-#: Rules that give each other's parents; each gives at least one level of queues, of which there may not be more.
+#: Levels of nested parent rules. Each adds at least one level of queues, whose depth is bounded too.
 DEPTH_MAX = 64
 
 
 def chain_of(rule: RuleText) -> Iterator[RuleText]:
-    """The rule, its parent, and so on; the last one gives the queue nearest to root (PL-21)."""
+    """The rule, its parent rule, and so on; the last one determines the queue nearest to root (PL-21)."""
     link: RuleText | None = rule
     while link is not None:
         yield link
@@ -24,7 +24,7 @@ def chain_of(rule: RuleText) -> Iterator[RuleText]:
 
 
 def kind_of(rule: RuleText) -> str:
-    """The name of the rule, which is written in any case (PL-6)."""
+    """The name of the rule in lower case; the file may use any case (PL-6)."""
     return rule.name.lower()
 
 
@@ -39,7 +39,7 @@ def check(partition: PartitionText, mistakes: Mistakes) -> None:
         for link in chain:
             _check_rule(link, mistakes)
         if len(chain) > DEPTH_MAX:
-            text = f"found {len(chain) - 1} rules in each other, expected at most {DEPTH_MAX - 1}"
+            text = f"found {len(chain) - 1} nested parent rules, expected at most {DEPTH_MAX - 1}"
             note(mistakes, "E36a", rule, ("parent",), text)
         if len(mistakes.found) == found_before:
             _check_static_path(chain, queues, mistakes)
@@ -52,13 +52,13 @@ def _walk(queue: QueueText) -> Iterator[QueueText]:
 
 
 def _check_rule(rule: RuleText, mistakes: Mistakes) -> None:
-    """E28 to E31, and E36a for what can be seen without the queues."""
+    """E28 to E31, and the part of E36a that does not depend on the queues."""
     kind = kind_of(rule)
     if not is_rule_name(rule.name):
-        note(mistakes, "E28", rule, ("name",), f"found {shown(rule.name)}, expected a rule: {', '.join(RULE_NAMES)}")
+        note(mistakes, "E28", rule, ("name",), f"found {shown(rule.name)}, expected one of {', '.join(RULE_NAMES)}")
     elif kind not in RULE_NAMES:
-        reason = "it always runs and cannot be configured" if kind == "recovery" else "there is no such rule"
-        note(mistakes, "E36a", rule, ("name",), f"found {shown(rule.name)}, {reason}, expected {', '.join(RULE_NAMES)}")
+        reason = "which is built in and cannot be configured" if kind == "recovery" else "which is not a rule"
+        note(mistakes, "E36a", rule, ("name",), f"found {shown(rule.name)}, {reason}, expected one of {', '.join(RULE_NAMES)}")
     if rule.filter is not None:
         _check_filter(rule.filter, mistakes)
     if kind in ("fixed", "tag") and not rule.value:
@@ -79,27 +79,28 @@ def _check_filter(text: FilterText, mistakes: Mistakes) -> None:
 
 
 def _check_fixed(rule: RuleText, mistakes: Mistakes) -> None:
-    """E32, and E36a for the value: its dots are levels, and a value from root on leaves no room for a parent (PL-26, PL-32)."""
+    """E32, and E36a for the value: it may have several levels (PL-26), and if it starts with root no parent rule (PL-32)."""
     illegal = [part for part in rule.value.split(".") if not is_queue_name(part)]
     if illegal:
-        text = f"found {shown(rule.value)}, expected queue names joined by dots, and {shown(illegal[0])} is none"
+        text = f"found {shown(rule.value)}, expected queue names joined by dots; {shown(illegal[0])} is not a queue name"
         note(mistakes, "E36a", rule, ("value",), text)
     elif rule.value.lower() == RECOVERY_QUEUE or rule.value.lower().startswith(RECOVERY_QUEUE + "."):
-        note(mistakes, "E36a", rule, ("value",), f"found {shown(rule.value)}, which is not for rules to choose (PL-31)")
+        text = f"found {shown(rule.value)}, the recovery queue, which a rule may not choose (PL-31)"
+        note(mistakes, "E36a", rule, ("value",), text)
     elif _is_qualified(rule.value) and rule.parent is not None:
         *_, innermost = chain_of(rule.parent)
         code = "E32" if kind_of(innermost) == "fixed" else "E36a"
-        text = f"found {shown(rule.value)} with a parent rule, expected one of them: a value from root on leaves no room for it"
+        text = f"found {shown(rule.value)} and a parent rule, expected one of them: a value that starts with root is a full path"
         note(mistakes, code, rule, ("value",), text)
 
 
 def _is_qualified(value: str) -> bool:
-    """PL-33."""
+    """PL-33: whether the value is a full path, which starts with root."""
     return value.lower() == "root" or value.lower().startswith("root.")
 
 
 def _check_static_path(chain: list[RuleText], queues: dict[str, QueueText], mistakes: Mistakes) -> None:
-    """E33 to E35: the path that the ``fixed`` rules nearest to root give must suit the queues that are configured."""
+    """E33 to E35: the path of the ``fixed`` rules nearest to root must match the configured queues."""
     fixed = list(takewhile(lambda rule: kind_of(rule) == "fixed", reversed(chain)))
     if not fixed:
         return
@@ -109,18 +110,19 @@ def _check_static_path(chain: list[RuleText], queues: dict[str, QueueText], mist
     if queue is not None and is_whole and queue.is_parent:
         note(mistakes, "E33", *where, f"found {path}, which is a parent, expected a leaf")
     elif queue is not None and not is_whole and not queue.is_parent:
-        note(mistakes, "E33", *where, f"found {path}, which is a leaf, expected a parent for the queues of the outer rule")
+        text = f"found {path}, which is a leaf, expected a parent: the outer rule names a queue below it"
+        note(mistakes, "E33", *where, text)
     elif queue is None:
         ancestor = _nearest(path, queues)
         if not ancestor.is_parent:
-            note(mistakes, "E35", *where, f"found {path} below {ancestor.path}, which is a leaf and has no queues below it")
+            note(mistakes, "E35", *where, f"found {path} below {ancestor.path}, which is a leaf and cannot have queues below it")
         elif not chain[0].create:
             text = f"found {path}, which does not exist, expected a queue of the file, or create: true in the outermost rule"
             note(mistakes, "E34", *where, text)
 
 
 def _static_path(fixed: list[RuleText], chain: list[RuleText]) -> str:
-    """The path of the leading ``fixed`` rules, the one nearest to root first. A parent rule's path always gets a root (PL-23)."""
+    """The path of ``fixed``, whose first rule is the nearest to root. The path of a parent rule is always below root (PL-23)."""
     path = ""
     for rule in fixed:
         value = rule.value.lower()
@@ -131,7 +133,7 @@ def _static_path(fixed: list[RuleText], chain: list[RuleText]) -> str:
 
 
 def _nearest(path: str, queues: dict[str, QueueText]) -> QueueText:
-    """The queue of the file that is nearest above ``path``."""
+    """The configured queue that is nearest to ``path`` among its ancestors."""
     while path not in queues:
         path = path.rpartition(".")[0]
     return queues[path]

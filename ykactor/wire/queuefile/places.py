@@ -1,6 +1,6 @@
-"""Where the mappings of a YAML text stand, and the base of the types that say what is in them.
+"""``Text``, the base of the types of ``schema.py`` for the mappings of a queue file, and the place of a mapping in the file.
 
-``wire.yamlfields`` makes such texts out of nodes; rules look at their fields and point at their places.
+``fields`` reads texts from nodes; the validation rules read the fields of texts and report mistakes at their places.
 """
 
 import re
@@ -17,12 +17,12 @@ Key = str | int
 
 
 class Place(Struct, frozen=True):
-    """Where a mapping stands."""
+    """The place of a mapping in the file."""
 
     node: Node
     #: ``partitions[0].queues[0].queues[1]``
     position: str
-    #: What a path says besides the position, for example the queue path ``root.b``; "" is nothing.
+    #: An addition to the position, for example the queue path ``root.b``; "" for none.
     label: str = ""
 
     @property
@@ -32,17 +32,17 @@ class Place(Struct, frozen=True):
 
 
 class Text(Struct, dict=True, forbid_unknown_fields=True, rename=lambda name: name.replace("_", "")):
-    """A mapping as it is written: its fields are its keys, a null or missing key has its default.
+    """A mapping as written in the file: its fields are the keys; the field of a null or missing key has its default.
 
-    Place and unread keys are no fields, so that two texts are equal if they say the same.
+    ``place`` and ``unread`` are not fields: texts with equal content are equal.
     """
 
-    #: Whether paths show a label, and then no longer those of the mappings above.
+    #: Whether a path shows the label of this mapping, instead of the labels of mappings above.
     labelled: ClassVar[bool] = False
 
     @classmethod
     def label(cls, node: Mapping, above: str, siblings: int) -> str:
-        """The label of one of ``siblings`` mappings in a list within a mapping that is labelled ``above``."""
+        """The label of one of ``siblings`` mappings in a list, below a mapping with the label ``above``."""
         return ""
 
     @property
@@ -52,18 +52,18 @@ class Text(Struct, dict=True, forbid_unknown_fields=True, rename=lambda name: na
 
     @property
     def unread(self) -> set[str]:
-        """The keys with a mistake in their value: their values are not what was meant."""
+        """The keys with a mistake in their value: their fields have the default, or a part of the value."""
         unread: set[str] = self.__dict__["unread"]
         return unread
 
     def placed(self, place: Place) -> Self:
-        """The same text with its place."""
+        """Sets the place, with no unread keys; returns the same text."""
         self.__dict__.update(place=place, unread=set())
         return self
 
 
 def join(path: str, *keys: Key) -> str:
-    """``path`` with ``keys`` added; odd keys in quotes, so that a path stays on one line."""
+    """``path`` with ``keys`` added; unusual keys are quoted, so that a path is always one line."""
     for key in keys:
         if isinstance(key, int):
             path = f"{path}[{key}]"
@@ -74,9 +74,9 @@ def join(path: str, *keys: Key) -> str:
 
 
 def find(node: Node, *keys: Key) -> Node:
-    """Where to point for a mistake at ``keys`` below ``node``: the value if it is a scalar, else its key.
+    """The node whose position a mistake at ``keys`` below ``node`` has: the value if it is a scalar, else its key.
 
-    What is not there is pointed at by the last thing on the way that is.
+    If there is no value at ``keys``, the last node on the way to it.
     """
     place = node
     for key in keys:
@@ -91,6 +91,6 @@ def find(node: Node, *keys: Key) -> Node:
 
 
 def note(mistakes: Mistakes, code: str, text: Text, keys: tuple[Key, ...], message: str) -> None:
-    """A mistake at ``keys`` below ``text``; none if the value there could not be read: that is said already."""
+    """Add a mistake at ``keys`` below ``text``, unless the value there is unread: that is a reported mistake already."""
     if not keys or keys[0] not in text.unread:
         mistakes.add(code, find(text.place.node, *keys), join(text.place.path, *keys), message)

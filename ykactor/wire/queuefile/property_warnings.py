@@ -1,6 +1,6 @@
-"""Warnings of queue properties (CF-73); ``core.properties`` says what they mean.
+"""Warnings about queue properties (CF-73); ``core.config.properties`` defines their meaning.
 
-A bad value never refuses the configuration: it counts as the default, and a warning says so at the queue that sets it.
+A wrong value is no mistake: the default is used instead, and the queue that sets the value gets a warning.
 """
 
 import difflib
@@ -12,19 +12,19 @@ from ykactor.wire.queuefile.text import Mistakes
 
 _KNOWN = (*CHOICES, *DURATIONS, PRIORITY_OFFSET, BACKOFF)
 
-#: From here on an offset can clamp priorities, or lift ordinary work above system work (PR-15).
+#: From this offset on priorities can be clamped, or ordinary work come before system work (PR-15).
 OFFSET_WARNING = 1_000_000_000
 
 
 def warn(text: Text, properties: dict[str, str], *, is_root: bool, warnings: Mistakes) -> None:
-    """Note those of the own ``properties`` of a queue or template that do not do what they seem to do."""
+    """Add a warning for each of the own ``properties`` of a queue or template that has no effect, or not the expected one."""
     for name, value in properties.items():
         if message := _warning(name, value, is_root=is_root):
             note(warnings, "", text, ("properties", name), message)
 
 
 def _warning(name: str, value: str, *, is_root: bool) -> str:
-    """The sentence, "" if there is nothing to say."""
+    """The message; "" for no warning."""
     if name not in _KNOWN:
         close = difflib.get_close_matches(name[:60], _KNOWN, n=1, cutoff=0.8)
         return f"unknown property, did you mean {close[0]}?" if close else ""
@@ -39,5 +39,5 @@ def _warning(name: str, value: str, *, is_root: bool) -> str:
         if offset is None:
             return f"found {shown(value)}, expected a whole number from -2147483648 to 2147483647; 0 is used"
         if abs(offset) >= OFFSET_WARNING and not is_root:
-            return f"the offset {offset} is so large that it can clamp priorities or lift ordinary work above system work"
+            return f"the offset {offset} is so large that priorities can be clamped, or ordinary work come before system work"
     return ""

@@ -1,6 +1,6 @@
-"""The rules on what queues may use and what they are promised: E23 to E27.
+"""Validates the max and the guarantee of queues: E23 to E27.
 
-"Fits" means: no type that both sides define is larger on the smaller side.
+Only resource types that both sides define are compared.
 """
 
 from ykactor.core.values.quantities import QuantityError, parse_quantity
@@ -9,7 +9,7 @@ from ykactor.wire.queuefile.places import Key, Text, note
 from ykactor.wire.queuefile.schema import Quantities, QueueText
 from ykactor.wire.queuefile.text import Mistakes
 
-#: What bounds a queue from above: type -> (quantity, path of the queue that sets it).
+#: The effective max of a queue: by type the quantity, and the path of the queue that sets it.
 Ceiling = dict[str, tuple[int, str]]
 
 
@@ -17,9 +17,9 @@ def check(queue: QueueText, inherited: Ceiling, mistakes: Mistakes) -> Resource:
     """E23 to E27 of this queue and below.
 
     Args:    inherited: the effective max of the parent.
-    Returns: the guarantee that the queue reports to its parent: per type its own, else the sum over its children.
+    Returns: the guarantee that counts for the parent: for each type the queue's own, else the sum over its children.
     """
-    # An unreadable max was noted as E19 if the queue has limits.
+    # A wrong quantity in the max of a queue with limits has been reported as E19.
     unread = Mistakes(mistakes.source) if queue.limits and not queue.is_root else mistakes
     own_max = _of_queue(queue, "max", unread)
     own_guaranteed = _of_queue(queue, "guaranteed", mistakes)
@@ -31,16 +31,16 @@ def check(queue: QueueText, inherited: Ceiling, mistakes: Mistakes) -> Resource:
             total[name] = total.get(name, 0) + quantity
     for name, quantity in total.items():
         if name in own_guaranteed and quantity > own_guaranteed[name]:
-            text = f"the children are guaranteed too much: {over(name, quantity, own_guaranteed[name])}"
+            text = f"the guarantees of the children together: {over(name, quantity, own_guaranteed[name])}"
             _note(mistakes, "E26", queue, ("guaranteed", name), f"{text}, the guarantee of {queue.path}")
         if name in ceiling and quantity > ceiling[name][0]:
-            text = f"the children are guaranteed too much: {over(name, quantity, ceiling[name][0])}"
+            text = f"the guarantees of the children together: {over(name, quantity, ceiling[name][0])}"
             _note(mistakes, "E27", queue, ("max", name), f"{text}, the max of {ceiling[name][1]}")
     return total | own_guaranteed
 
 
 def read(mistakes: Mistakes, code: str, text: Text, keys: tuple[Key, ...], written: Quantities | None) -> Resource:
-    """The quantities that can be read; a mistake with ``code`` at ``keys`` below ``text`` for each of the others."""
+    """The valid quantities; adds a mistake with ``code`` at ``keys`` below ``text`` for each of the others."""
     resource: Resource = {}
     for name, quantity in (written or {}).items():
         try:
@@ -51,7 +51,7 @@ def read(mistakes: Mistakes, code: str, text: Text, keys: tuple[Key, ...], writt
 
 
 def over(name: str, found: int, limit: int, whose: str = "") -> str:
-    """What is too much, and how much may be."""
+    """The quantity that was found, and the largest one that is allowed."""
     unit = "thousandths of a vcore" if name == "vcore" else f"of {name}"
     return f"found {found} {unit}{whose}, expected at most {limit}"
 
@@ -72,7 +72,7 @@ def _check_own(queue: QueueText, own_max: Resource, guaranteed: Resource, inheri
 
 
 def _check_template(queue: QueueText, mistakes: Mistakes) -> None:
-    """E23 of the template; that of a leaf is ignored, and one that counts as absent too (CF-13)."""
+    """E23 of the template; the template of a leaf is ignored, and so is an empty one (CF-13)."""
     template = queue.child_template
     if template and template.resources and template.is_set and queue.is_parent:
         read(mistakes, "E23", template.resources, ("guaranteed",), template.resources.guaranteed)
@@ -80,7 +80,7 @@ def _check_template(queue: QueueText, mistakes: Mistakes) -> None:
 
 
 def _of_queue(queue: QueueText, kind: str, mistakes: Mistakes) -> Resource:
-    """``max`` or ``guaranteed``; a guarantee without any positive quantity is none (QU-33)."""
+    """``max`` or ``guaranteed``; a guarantee without a positive quantity is not set (QU-33)."""
     if queue.resources is None:
         return {}
     written = queue.resources.max if kind == "max" else queue.resources.guaranteed
@@ -89,7 +89,7 @@ def _of_queue(queue: QueueText, kind: str, mistakes: Mistakes) -> Resource:
 
 
 def _note(mistakes: Mistakes, code: str, queue: QueueText, keys: tuple[Key, ...], text: str) -> None:
-    """At ``keys`` below the queue's resources, also if it has none."""
+    """Add a mistake at ``keys`` below the queue's resources, even if it has none."""
     if queue.resources is None:
         note(mistakes, code, queue, ("resources", *keys), text)
     else:

@@ -1,6 +1,6 @@
-"""The validation rules of the queue file, in the order of the stages (CF-74).
+"""The validation rules of the queue file, in the order in which mistakes are reported (CF-74).
 
-Normalised partitions flow in, mistakes are added to the list. Stages of one subject each have their own module.
+``check`` takes normalised partitions and adds mistakes. The rules for resources, limits and placement have their own modules.
 """
 
 from ykactor.core.placement.rules import RECOVERY_NAME
@@ -10,12 +10,12 @@ from ykactor.wire.queuefile.places import find, note
 from ykactor.wire.queuefile.schema import NODE_SORT_TYPES, RESOLVERS, PartitionText, QueueText
 from ykactor.wire.queuefile.text import Mistakes
 
-#: Far more than anybody needs, and far from where a weighted sum of floats would overflow.
+#: More than any file needs, and small enough that a weighted sum of floats cannot overflow.
 WEIGHT_MAX = 1e100
 
 
 def check(partitions: list[PartitionText], mistakes: Mistakes) -> None:
-    """Note every broken rule."""
+    """Add a mistake for every broken rule."""
     first_of_name: dict[str, PartitionText] = {}
     for partition in partitions:
         root = partition.root
@@ -47,9 +47,9 @@ def _check_structure(partition: PartitionText, first_of_name: dict[str, Partitio
             if written is not None:
                 text = f"root queue must not have resource limits set, found {kind}"
                 note(mistakes, "E03", root.resources, (kind,), text)
-        root.resources = None  # said once, and no limit for the queues below
+        root.resources = None  # reported once, and not compared with the queues below
     if partition.limits and partition.limits != root.limits:
-        text = f"found other limits than in {root.place.path}, expected them at one of the two places, or the same at both"
+        text = f"found limits that differ from those of {root.place.path}, expected limits in one place, or the same in both"
         note(mistakes, "E05", partition, ("limits",), text)
 
 
@@ -57,7 +57,7 @@ def _check_queue(queue: QueueText, mistakes: Mistakes) -> None:
     """E06 to E20 of this queue and E21, E22 and CF-28 of its children, then the same for each child."""
     for key, acl in (("adminacl", queue.admin_acl), ("submitacl", queue.submit_acl)):
         if not access_lists.is_access_list(acl):
-            text = f"found {shown(acl)}, expected users, one space, groups (each a list with commas, or *)"
+            text = f"found {shown(acl)}, expected users, one space, groups (each a comma-separated list, or *)"
             note(mistakes, "E06", queue, (key,), text)
     limit_rules.check_queue(queue, mistakes)
     first_of_path: dict[str, QueueText] = {}
@@ -102,9 +102,9 @@ def _check_max_applications(queue: QueueText, mistakes: Mistakes) -> None:
     limit = queue.max_applications
     for child in queue.queues:
         if limit and child.max_applications == 0:
-            text = f"found no limit (0), expected 1 to {limit}, as {queue.path} allows {limit}"
+            text = f"found no limit (0), expected 1 to {limit}, the maxapplications of {queue.path}"
             note(mistakes, "E39", child, ("maxapplications",), text)
         elif limit and child.max_applications > limit:
-            text = f"found {child.max_applications}, expected at most {limit}, as {queue.path} allows no more"
+            text = f"found {child.max_applications}, expected at most {limit}, the maxapplications of {queue.path}"
             note(mistakes, "E38", child, ("maxapplications",), text)
         _check_max_applications(child, mistakes)

@@ -1,8 +1,8 @@
 # ruff: noqa: RUF012 (msgspec gives every instance its own empty list or mapping)
-"""The keys of the queue file (CF-62 to CF-71): one type per mapping, for the reader and for editors.
+"""The keys of the queue file (CF-62 to CF-71): one type for each mapping, and the JSON schema for editors.
 
-``wire.yamlfields`` reads these types; ``json_schema`` describes them to whatever completes and checks YAML. A name here is a
-key without its underscores: ``max_applications`` is ``maxapplications``.
+``fields`` reads these types. The name of a field without its underscores is the key: ``max_applications`` is
+``maxapplications``. Docstrings and descriptions are shown by editors.
 """
 
 from __future__ import annotations
@@ -30,82 +30,82 @@ _PROPERTY_EXAMPLES = {name: {"examples": list(values)} for name, values in CHOIC
 
 
 class ResourcesText(Text):
-    """What a queue may use and what it is promised. Not allowed on the root queue: its size is that of all nodes."""
+    """The guarantee and the quota (max) of a queue. Not allowed on the root queue, which has the resources of all nodes."""
 
     guaranteed: Annotated[
-        Quantities | None, Meta(description=f"A promise, not a wall: {_QUANTITY}. A missing type has no guarantee.")
+        Quantities | None, Meta(description=f"The guarantee: {_QUANTITY}. A missing type has no guarantee.")
     ] = None
     max: Annotated[
-        Quantities | None, Meta(description=f"A wall: {_QUANTITY}. A missing type is unlimited, a type with 0 is forbidden.")
+        Quantities | None, Meta(description=f"The quota: {_QUANTITY}. A missing type is unlimited, a type with 0 is forbidden.")
     ] = None
 
 
 class TemplateText(Text):
-    """What a dynamic leaf below this queue, or below a descendant without a template of its own, gets when it is created."""
+    """The settings of a dynamic leaf that is created below this queue, or below a descendant without a template of its own."""
 
-    max_applications: Annotated[int, Meta(ge=0, description="Running applications; 0 is no limit.")] = 0
+    max_applications: Annotated[int, Meta(ge=0, description="The number of running applications; 0 is no limit.")] = 0
     properties: Annotated[dict[str, str], Meta(description="The properties of the new leaf.")] = {}
     resources: Annotated[ResourcesText | None, Meta(description="The resources of the new leaf.")] = None
 
     @property
     def is_set(self) -> bool:
-        """Whether it says anything; entries without key or value do not count (CF-13)."""
+        """Whether the template has any setting; entries without key or value do not count (CF-13)."""
         resources = self.resources or ResourcesText()
         maps = (self.properties, resources.guaranteed or {}, resources.max or {})
         return self.max_applications > 0 or any(key and value for entries in maps for key, value in entries.items())
 
 
 class LimitText(Text):
-    """What each of the named users and groups may use in this queue and below it. Each gets the full amount for itself."""
+    """A limit for each of the named users and groups, in this queue and below it. They do not share the amounts."""
 
-    limit: Annotated[str, Meta(description="A description, for people.")] = ""
+    limit: Annotated[str, Meta(description="A comment.")] = ""
     users: Annotated[
-        list[str], Meta(description="User names; `*`, in quotes and behind all names, is every user that is not named here.")
+        list[str], Meta(description="User names. `*`, in quotes and after all names, is each user that is not named here.")
     ] = []
     groups: Annotated[
-        list[str], Meta(description="Group names; `*`, in quotes and behind at least one name, is all other groups together.")
+        list[str], Meta(description="Group names. `*`, in quotes and after at least one name, is all other groups together.")
     ] = []
-    max_applications: Annotated[int, Meta(ge=0, description="Running applications; 0 is not limited.")] = 0
+    max_applications: Annotated[int, Meta(ge=0, description="The number of running applications; 0 is no limit.")] = 0
     max_resources: Annotated[
-        Quantities, Meta(description=f"{_QUANTITY}. A missing type is not limited, a type with 0 may not be used.")
+        Quantities, Meta(description=f"{_QUANTITY}. A missing type is unlimited, a type with 0 is forbidden.")
     ] = {}
 
 
 class QueueText(Text):
-    """One queue with all below it. Applications run in leaves only; parents share out what they have."""
+    """A queue and all queues below it. Applications run in leaves only; a parent divides its resources among its children."""
 
     labelled: ClassVar[bool] = True
 
     name: Annotated[
-        str, Meta(description="1 to 64 letters, digits or `_ : # / @ -`; no dots. Compared without case, stored in lower case.")
+        str, Meta(description="1 to 64 letters, digits or `_ : # / @ -`, no dots. Upper and lower case are the same.")
     ] = ""
-    parent: Annotated[bool, Meta(description="Makes a queue without children a parent, for queues that placement creates.")] = (
-        False
-    )
+    parent: Annotated[
+        bool, Meta(description="Makes a queue without children a parent, below which placement can create queues.")
+    ] = False
     queues: Annotated[list[QueueText], Meta(description="The children.")] = []
     resources: Annotated[ResourcesText | None, Meta(description="Not allowed on the root queue.")] = None
     max_applications: Annotated[
-        int, Meta(ge=0, description="Applications that run below this queue at a time; 0 is no limit.")
+        int, Meta(ge=0, description="The number of running applications in this queue and below it; 0 is no limit.")
     ] = 0
     properties: Annotated[
         dict[str, str],
         Meta(
-            description="How this queue orders what waits, and its priority.",
+            description="How this queue orders applications, its priority, and its preemption delays.",
             extra_json_schema={"properties": _PROPERTY_EXAMPLES},
         ),
     ] = {}
     admin_acl: Annotated[
-        str, Meta(description="Who may administer: `*`, or users, one space, groups. Holds for everything below.")
+        str, Meta(description="Who may administer this queue and all queues below it: `*`, or users, one space, groups.")
     ] = ""
     submit_acl: Annotated[
-        str, Meta(description="Who may submit: `*`, or users, one space, groups. Holds for everything below.")
+        str, Meta(description="Who may submit to this queue and all queues below it: `*`, or users, one space, groups.")
     ] = ""
-    child_template: Annotated[TemplateText | None, Meta(description="For the dynamic leaves below a parent.")] = None
-    limits: Annotated[list[LimitText], Meta(description="What users and groups may use here and below.")] = []
+    child_template: Annotated[TemplateText | None, Meta(description="The settings of dynamic leaves below a parent.")] = None
+    limits: Annotated[list[LimitText], Meta(description="Limits of users and groups in this queue and below it.")] = []
 
     @classmethod
     def label(cls, node: Mapping, above: str, siblings: int) -> str:
-        """The queue's path. A single queue named root at the top is the root, others are below one (CF-14, CF-15)."""
+        """The path of the queue. A single queue at the top named root is the root; otherwise a root is added (CF-14, CF-15)."""
         name = _peek_name(node)
         if not above and siblings == 1 and name.lower() == "root":
             return "root"
@@ -119,7 +119,7 @@ class QueueText(Text):
 
     @property
     def is_root(self) -> bool:
-        """The root is the queue without a parent, whatever others are called (CF-19)."""
+        """The root is the queue without a parent; other queues may be named root too (CF-19)."""
         return self.path == "root"
 
     @property
@@ -128,86 +128,88 @@ class QueueText(Text):
 
 
 class FilterText(Text):
-    """For whom a placement rule runs. Without users and groups: allow is everybody, deny is nobody."""
+    """For which users a placement rule runs. Without users and groups: all with `allow`, none with `deny`."""
 
     type: Annotated[str, Meta(description="`allow` (also if empty) or `deny`, in any case.")] = ""
-    users: Annotated[list[str], Meta(description="User names, or one regular expression alone.")] = []
-    groups: Annotated[list[str], Meta(description="Group names, or one regular expression alone.")] = []
+    users: Annotated[list[str], Meta(description="User names, or a single regular expression.")] = []
+    groups: Annotated[list[str], Meta(description="Group names, or a single regular expression.")] = []
 
 
 class RuleText(Text):
-    """One placement rule: which queue an application goes to. The first rule with a usable result decides."""
+    """A placement rule, which chooses the queue of an application. The first rule with a usable queue decides."""
 
     name: Annotated[
         str,
         Meta(
-            description="`provided` (the queue that was submitted), `user`, `fixed` or `tag`, in any case.",
+            description="`provided` (the queue that the application names), `user`, `fixed` or `tag`, in any case.",
             extra_json_schema={"examples": list(RULE_NAMES)},
         ),
     ] = ""
-    create: Annotated[bool, Meta(description="Whether a queue that does not exist is created.")] = False
-    parent: Annotated[RuleText | None, Meta(description="The rule that gives the queue above; without one that is root.")] = None
-    value: Annotated[str, Meta(description="The queue of a `fixed` rule, the name of the tag of a `tag` rule.")] = ""
-    filter: Annotated[FilterText | None, Meta(description="For whom this rule runs.")] = None
+    create: Annotated[bool, Meta(description="Whether the queue is created if it does not exist.")] = False
+    parent: Annotated[
+        RuleText | None, Meta(description="The rule that chooses the parent queue; without it the parent is root.")
+    ] = None
+    value: Annotated[str, Meta(description="The queue of a `fixed` rule, or the name of the tag of a `tag` rule.")] = ""
+    filter: Annotated[FilterText | None, Meta(description="For which users this rule runs.")] = None
 
 
 class NodeSortText(Text):
-    """Which node an ask is tried on first."""
+    """The order in which nodes are tried for an ask."""
 
     type: Annotated[
         str,
         Meta(
-            description="`fair`: the least used node first. `binpacking`: the most used one.",
+            description="`fair`: the least used node first. `binpacking`: the most used node first.",
             extra_json_schema={"enum": [*NODE_SORT_TYPES]},
         ),
     ] = "fair"
     resource_weights: Annotated[
         dict[str, Annotated[float, Meta(ge=0)]],
-        Meta(description="Resource type -> how much it counts in what is used. A type that is not listed does not count."),
+        Meta(description="Resource type -> its weight in the used share of a node. A type that is not listed does not count."),
     ] = {}
 
 
 class PreemptionText(Text):
-    """Whether running work may be stopped for other work."""
+    """Whether allocations may be preempted."""
 
-    enabled: Annotated[bool, Meta(description="Preemption for queues below their guarantee.")] = True
-    quota_preemption_enabled: Annotated[bool, Meta(description="Preemption in queues above a lowered max.")] = False
+    enabled: Annotated[bool, Meta(description="Preemption for asks of queues below their guarantee.")] = True
+    quota_preemption_enabled: Annotated[bool, Meta(description="Preemption in queues that use more than their max.")] = False
 
 
 class ResolverText(Text):
-    """Who knows the groups of a user that is submitted without groups."""
+    """The source of the groups of a user for applications that are submitted without groups."""
 
     type: Annotated[
         str,
         Meta(
-            description="Empty: one group with the user's name. `os`: the groups that the operating system knows.",
+            description="Empty: one group with the user's name. `os`: the groups of the user in the operating system.",
             extra_json_schema={"enum": [*RESOLVERS]},
         ),
     ] = ""
 
 
 class PartitionText(Text):
-    """Nodes that are scheduled together, and the queues that share them."""
+    """A set of nodes, and the queues that share them."""
 
     name: Annotated[str, Meta(description="`default` if empty. Names are compared without case.")] = "default"
     queues: Annotated[
-        list[QueueText] | None, Meta(description="One queue named `root`, or the queues below a root that is added.")
+        list[QueueText] | None, Meta(description="One queue named `root`, or the queues below root, which is then added.")
     ] = None
     placement_rules: Annotated[
-        list[RuleText], Meta(description="Tried in this order. Without rules applications must name an existing leaf.")
+        list[RuleText], Meta(description="Tried in this order. Without rules, applications must name an existing leaf.")
     ] = []
-    limits: Annotated[list[LimitText], Meta(description="The limits of the root queue; write them here or there.")] = []
-    preemption: Annotated[PreemptionText | None, Meta(description="Switches of preemption.")] = None
-    node_sort_policy: Annotated[NodeSortText | None, Meta(description="How nodes are ordered.")] = None
-    user_group_resolver: Annotated[ResolverText | None, Meta(description="Where groups of users come from.")] = None
+    limits: Annotated[list[LimitText], Meta(description="The limits of the root queue, written here or there.")] = []
+    preemption: Annotated[PreemptionText | None, Meta(description="Whether allocations may be preempted.")] = None
+    node_sort_policy: Annotated[NodeSortText | None, Meta(description="The order in which nodes are tried.")] = None
+    user_group_resolver: Annotated[ResolverText | None, Meta(description="The source of users' groups.")] = None
 
     @property
     def root(self) -> QueueText | None:
-        """The one queue that is left at the top after ``normalise``, None if there is no ``queues``."""
+        """The only queue at the top after ``normalise``; None without ``queues``."""
         return self.queues[0] if self.queues is not None else None
 
     def normalise(self) -> None:
-        """Name the partition, put a root above the queues and the limits on the root (CF-14, CF-15, CF-18)."""
+        """Set the partition's name, add a root above the queues, and move the limits to the root (CF-14, CF-15, CF-18)."""
         if not self.name or self.name.lower() == "default":
             self.name = "default"
         if self.queues is None:
@@ -221,18 +223,18 @@ class PartitionText(Text):
 
 
 class FileText(Text):
-    """The queue configuration of ykactor, in the form of Apache YuniKorn's queues.yaml."""
+    """The queue configuration of ykactor, in the format of Apache YuniKorn's queues.yaml."""
 
     partitions: Annotated[list[PartitionText], Meta(description="At least one.", min_length=1)] = []
-    checksum: Annotated[str, Meta(description="Ignored and computed anew.")] = ""
+    checksum: Annotated[str, Meta(description="Ignored; the checksum is computed from the text.")] = ""
 
 
-#: The reader has a default for every key, so that it can go on; an editor may insist.
+#: Keys that the schema requires. In the types every key has a default, so that reading can continue after a mistake.
 _REQUIRED = {FileText: ["partitions"], PartitionText: ["queues"], QueueText: ["name"], RuleText: ["name"]}
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON schema of the file, for editors; it knows keys and kinds, ``wire.queuerules`` knows the rest."""
+    """The JSON schema of the file, for editors. It checks keys and types; only ``rules`` checks everything."""
     (root,), definitions = msgspec.json.schema_components([FileText], ref_template="#/$defs/{name}")
     for definition in definitions.values():
         definition["properties"] = {key: _or_null(_as_yaml(value)) for key, value in definition["properties"].items()}
@@ -242,7 +244,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def _as_yaml(schema: dict[str, Any]) -> dict[str, Any]:
-    """Text may be any scalar: ``memory: 1000`` is as good as ``memory: "1000"`` (CF-5)."""
+    """Any scalar is allowed as text: ``memory: 1000`` is the same as ``memory: "1000"`` (CF-5)."""
     for inner in ("items", "additionalProperties"):
         if isinstance(schema.get(inner), dict):
             schema[inner] = _as_yaml(schema[inner])
@@ -254,7 +256,7 @@ def _as_yaml(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """A key without a value is a key that is not set (CF-10)."""
+    """Null is allowed for every key, which is then not set (CF-10)."""
     if "enum" in schema:
         schema["enum"].append(None)
     if isinstance(schema.get("type"), str):
@@ -263,7 +265,7 @@ def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _peek_name(node: Mapping) -> str:
-    """The ``name`` of a queue before the queue is read: paths in messages need it. "" if it is missing or no text."""
+    """The ``name`` of a queue that is not read yet, for paths in messages; "" if it is missing or not a scalar."""
     for key, value in node.entries():
         if isinstance(key, Scalar) and key.text == "name":
             return value.text if isinstance(value, Scalar) and not value.is_null else ""

@@ -1,10 +1,10 @@
-"""YAML text to nodes that know where they stand.
+"""Parses YAML text to a tree of nodes with line and column.
 
-Text flows in, a tree of ``Scalar``, ``Sequence`` and ``Mapping`` flows out; ``wire.yamlfields`` reads typed values from it.
-Scalars stay text: YAML's own typing would turn ``010`` into 8 and ``12:30`` into 750 (CF-5).
+The tree consists of ``Scalar``, ``Sequence`` and ``Mapping``; ``fields`` reads typed values from it. Scalars stay text: YAML's
+own types would turn ``010`` into 8 and ``12:30`` into 750 (CF-5).
 
-The tree is built from parser events rather than with ``yaml.compose``, because compose recurses in C without a limit: some
-hundred thousand ``[`` would end the process. Here nesting and the growth through aliases are counted while reading.
+The tree is built from the events of the parser, not with ``yaml.compose``: that recurses in C without a limit, so a text with
+some hundred thousand ``[`` would crash the process. Here the depth and the growth through aliases are limited while parsing.
 """
 
 import re
@@ -12,14 +12,14 @@ import re
 import yaml
 from msgspec import Struct
 
-#: Levels of nested lists and mappings; a queue level takes two. Bounds every recursion over the tree.
+#: Levels of nested lists and mappings, of which a level of queues takes two. Limits every recursion over the tree.
 DEPTH_MAX = 256
-#: Values that aliases may repeat in total: ten lines of aliases of aliases could otherwise mean billions.
+#: Values that aliases may repeat in total: with aliases of aliases, ten lines of text could stand for billions of values.
 REPEATED_MAX = 100_000
 
 LOADER = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 
-#: YAML's printable characters; looked for beforehand because libyaml reports them without line and column.
+#: What YAML does not allow; searched first, because libyaml reports these characters without line and column.
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NULLS = frozenset(("", "~", "null", "Null", "NULL"))
 _TEXT_TAGS = frozenset(("!", "tag:yaml.org,2002:str"))
@@ -27,7 +27,7 @@ _COLLECTION_TAGS = frozenset(("!", "tag:yaml.org,2002:map", "tag:yaml.org,2002:s
 
 
 class Mistake(Struct, frozen=True):
-    """One thing that is wrong with the text, or worth a warning (then without code)."""
+    """A mistake in the text, or a warning about it (then without code)."""
 
     source: str
     #: Both count from 1.
@@ -37,7 +37,7 @@ class Mistake(Struct, frozen=True):
     path: str
     #: What was found and what was expected.
     message: str
-    #: Of the rule that is broken, for example "P2" or "E25".
+    #: The code of the broken rule, for example "P2" or "E25".
     code: str = ""
 
     def __str__(self) -> str:
@@ -46,12 +46,12 @@ class Mistake(Struct, frozen=True):
 
 
 class ConfigError(Exception):
-    """The text is refused; ``mistakes`` are all that were found, in the order of the validation rules."""
+    """The text is refused because of ``mistakes``: all of them, in the order of validation."""
 
     def __init__(self, mistakes: list[Mistake], warnings: tuple[str, ...] = ()) -> None:
         super().__init__("\n".join(map(str, mistakes)))
         self.mistakes = mistakes
-        #: Of what is legal and does not do what it seems to do, one line each.
+        #: One line each.
         self.warnings = warnings
 
 
@@ -63,12 +63,12 @@ class _Node(Struct):
 
 
 class Scalar(_Node):
-    """A single value as it is written in the text."""
+    """A single value, as written in the text."""
 
     text: str
-    #: Written without quotes and without a tag, so that it may stand for null, a boolean or a number.
+    #: Whether it is written without quotes and without a tag; only then it can be null, a boolean or a number.
     plain: bool
-    #: Values in this tree, and levels below this one.
+    #: The number of values in this subtree, and of levels below this node.
     size: int = 1
     height: int = 0
 
@@ -95,7 +95,7 @@ class Sequence(_Collection):
 class Mapping(_Collection):
     """A mapping; ``nodes`` are key, value, key, value."""
 
-    #: The first entry of each key, made when it is first looked up.
+    #: The first entry of each key; built at the first lookup.
     index: dict[str, tuple[Scalar, "Node"]] | None = None
 
     def entry(self, key: str) -> tuple[Scalar, "Node"] | None:
@@ -108,7 +108,7 @@ class Mapping(_Collection):
         return self.index.get(key)
 
     def entries(self) -> list[tuple["Node", "Node"]]:
-        """Key and value of every entry, in the order of the text, duplicates included."""
+        """Key and value of every entry, in the order of the text, with repeated keys."""
         return list(zip(self.nodes[::2], self.nodes[1::2], strict=True))
 
 
@@ -116,7 +116,7 @@ Node = Scalar | Sequence | Mapping
 
 
 class Mistakes:
-    """Collects mistakes of one source."""
+    """Collects the mistakes of one file."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -126,12 +126,12 @@ class Mistakes:
         self.found.append(Mistake(self.source, node.line, node.column, path, message, code))
 
     def fatal(self, line: int, column: int, message: str) -> ConfigError:
-        """The error for a text that cannot be read any further (P1)."""
+        """The error for a text that cannot be parsed any further (P1)."""
         return ConfigError([*self.found, Mistake(self.source, line, column, "", message, "P1")])
 
 
 def compose(text: str, mistakes: Mistakes) -> Node | None:
-    """The first document of ``text``, None if there is none; a second one is noted as a mistake (CF-11).
+    """The first document of ``text``, None if there is none; a second one is a mistake (CF-11).
 
     Raises:  ConfigError with code P1 if ``text`` is not YAML, is nested too deeply or grows too much through aliases.
     """
@@ -146,7 +146,7 @@ def compose(text: str, mistakes: Mistakes) -> Node | None:
     except yaml.MarkedYAMLError as error:
         raise _syntax_error(error, text, mistakes) from None
     except (yaml.YAMLError, ValueError, OverflowError) as error:
-        # Without a mark; the scanner in Python lets some through that chr() and int() raise for absurd escapes.
+        # These have no position. ValueError and OverflowError: the scanner in Python passes invalid escapes to chr() and int().
         raise mistakes.fatal(1, 1, f"not YAML: {' '.join(str(error).split())}") from None
     return composer.document
 
@@ -181,7 +181,7 @@ class _Composer:
                 self.mistakes.add("P8", _Node(*_start(event)), "", "found a second document, expected one")
 
     def place(self, node: Node, anchor: str | None) -> None:
-        """Put a finished node where it belongs. An anchor counts from here on, so no tree can contain itself."""
+        """Add a complete node to its parent. Its anchor is known from now on, so no node can contain an alias of itself."""
         if anchor is not None:
             self.anchors[anchor] = node
         if self.open:
@@ -192,7 +192,7 @@ class _Composer:
     def repeat(self, event: yaml.AliasEvent) -> None:
         node = self.anchors.get(event.anchor or "")
         if node is None:
-            raise self.fatal(event, f"the alias *{event.anchor} stands for no value that is complete before it")
+            raise self.fatal(event, f"the alias *{event.anchor} has no anchor with a complete value before it")
         self.check_depth(event, node.height)
         self.repeated += node.size
         if self.repeated > REPEATED_MAX:
@@ -219,7 +219,7 @@ def _start(event: yaml.Event) -> tuple[int, int]:
 
 
 def _syntax_error(error: yaml.MarkedYAMLError, text: str, mistakes: Mistakes) -> ConfigError:
-    """P1 with the parser's words, and advice for the two things that people trip over."""
+    """P1 with the message of the parser, and advice for two common mistakes."""
     mark = error.problem_mark or error.context_mark
     line, column = (mark.line, mark.column) if mark else (0, 0)
     message = f"not YAML: {error.problem}"

@@ -1,4 +1,4 @@
-"""What is legal in the queue file, but does not do what it seems to do."""
+"""Warnings about settings of the queue file that are allowed, but have no effect or not the expected one."""
 
 from collections.abc import Callable, Iterator
 
@@ -18,7 +18,7 @@ _RESOLVER_WARNINGS = {
 
 
 def collect(partitions: list[PartitionText], warnings: Mistakes) -> None:
-    """Note every warning of normalised partitions."""
+    """Add every warning about normalised partitions."""
     for partition in partitions:
         if partition.root is not None:
             _warn_of_queue(partition.root, warnings)
@@ -40,27 +40,28 @@ def _walk(queue: QueueText) -> Iterator[QueueText]:
 
 
 def _warn_of_quotas(partition: PartitionText, queues: list[QueueText], warnings: Mistakes) -> None:
-    """A queue gives back what it uses above its max if there are both a switch and a delay; a dynamic one never (PE-97)."""
+    """Quota preemption needs both the switch of the partition and the delay of the queue; dynamic queues have none (PE-97)."""
     key = ("properties", QUOTA_PREEMPTION_DELAY)
     delayed = [queue for queue in queues if _has_delay(queue.properties)]
     switch = partition.preemption
     if switch is None or not switch.quota_preemption_enabled:
         for queue in delayed:
-            text = "no effect as long as quotapreemptionenabled of the partition's preemption is not true"
+            text = "no effect: quotapreemptionenabled is not true in the preemption settings of the partition"
             note(warnings, "", queue, key, text)
     elif not delayed:
         text = f"no effect: no queue has the property {QUOTA_PREEMPTION_DELAY}"
         note(warnings, "", switch, ("quotapreemptionenabled",), text)
     for queue in queues:
         if queue.child_template is not None and _has_delay(queue.child_template.properties):
-            note(warnings, "", queue.child_template, key, "no effect: queues that placement creates never give back")
+            text = "no effect: there is no quota preemption in queues that placement creates"
+            note(warnings, "", queue.child_template, key, text)
 
 
 def _has_delay(properties: dict[str, str]) -> bool:
     return interpret(properties).quota_preemption_delay_ns > 0
 
 
-#: Resource types that are something else here than people expect, and what they probably mean.
+#: Resource types that are often mistaken for a standard one, which is their value here.
 _OTHER_NAMES = {"cpu": "vcore", "cpus": "vcore", "vcores": "vcore", "cores": "vcore", "mem": "memory", "ram": "memory"}
 
 
@@ -71,13 +72,13 @@ def _warn_of_resources(queue: QueueText, warnings: Mistakes) -> None:
     for key, quantities in (("max", resources.max), ("guaranteed", resources.guaranteed)):
         for name in quantities or ():
             if meant := _OTHER_NAMES.get(name.lower()):
-                text = f"{name} is a type of its own that is counted in plain units; did you mean {meant}?"
+                text = f"{name} is a resource type of its own, counted in plain units; did you mean {meant}?"
                 note(warnings, "", resources, (key, name), text)
 
 
 def _warn_of_queue(queue: QueueText, warnings: Mistakes) -> None:
     if queue.path == "root.root":
-        text = "root is not the only entry at the top, so a root is put above it and this queue is root.root"
+        text = "root is not the only queue at the top, so a root queue is added above and this queue becomes root.root"
         note(warnings, "", queue, ("name",), text)
     _warn_of_resources(queue, warnings)
     property_warnings.warn(queue, queue.properties, is_root=queue.is_root, warnings=warnings)
@@ -86,7 +87,7 @@ def _warn_of_queue(queue: QueueText, warnings: Mistakes) -> None:
             _warn_of_access(queue, key, acl, warnings)
     template = queue.child_template
     if template is not None and not queue.is_parent:
-        text = "a template has no effect on a leaf: write parent: true if queues are created below this one"
+        text = "a template has no effect on a leaf; write parent: true if queues are to be created below this one"
         note(warnings, "", queue, ("childtemplate",), text)
     elif template is not None:
         property_warnings.warn(template, template.properties, is_root=False, warnings=warnings)
@@ -98,11 +99,11 @@ def _warn_of_access(queue: QueueText, key: str, acl: str, warnings: Mistakes) ->
     """CF-24."""
     for word in access_lists.parse(acl)[1]:
         if not word:
-            text = f"found {shown(acl)} with an empty name, which is dropped; what follows the first space are groups"
+            text = f"found {shown(acl)}, an empty name is ignored; the names after the first space are groups"
         elif word == "*":
-            text = f'found {shown(acl)}, "*" among names is dropped; it stands alone for everybody'
+            text = f'found {shown(acl)}, "*" is ignored because it is not alone; write "*" without names for everybody'
         else:
-            text = f"found {shown(acl)}, {shown(word)} is no legal name and is dropped"
+            text = f"found {shown(acl)}, {shown(word)} is not a valid name and is ignored"
         note(warnings, "", queue, (key,), text)
 
 
@@ -110,5 +111,5 @@ def _warn_of_names(text: Text, key: str, entries: list[str], is_name: Callable[[
     """PL-14."""
     for index, entry in enumerate(entries):
         if len(entries) > 1 and not is_name(entry):
-            message = f"found {shown(entry)}, which is no legal name and is dropped; an expression must be the only entry"
+            message = f"found {shown(entry)}, not a valid name, which is ignored; a regular expression must be the only entry"
             note(warnings, "", text, (key, index), message)

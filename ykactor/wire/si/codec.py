@@ -1,4 +1,4 @@
-"""Bytes to wire structs and back: one ``Encoding`` for each subprotocol, and what to tell a peer that made a mistake.
+"""Bytes to wire structs and back: one ``Encoding`` for each subprotocol, and the error messages for wrong input.
 
 Sessions and clients call an ``Encoding``; ``wire.scenario`` uses ``explain`` and ``refuse_repeated_keys`` for files.
 """
@@ -13,10 +13,10 @@ import msgspec
 
 from ykactor.wire.si import messages as si
 
-#: Whole-message and field names are the SI's; these fields hold a ``si.WireResource``.
+#: The fields that hold a ``si.WireResource``, by their names on the wire.
 _RESOURCE_FIELDS = ("resourcePerAlloc", "schedulableResource", "placeholderAsk")
 
-#: How msgspec says where: "Expected `int`, got `str` - at `$.nodes[0].nodeID`", a mapping's keys as ``[...]``.
+#: An error of msgspec: "Expected `int`, got `str` - at `$.nodes[0].nodeID`". ``[...]`` is any key or value of a mapping.
 _MISTAKE = re.compile(r"(?P<text>.*?)(?: - at (?:`key` in )?`\$\.?(?P<path>.*)`)?", re.DOTALL)
 #: Positions have few digits; a peer may write what only looks like a path.
 _STEP = re.compile(r"\[(\d{1,9})\]|([^.\[\]]+)")
@@ -26,13 +26,13 @@ _MISSING = "found nothing, expected this required field"
 
 
 class ProtocolError(Exception):
-    """A peer's mistake, found before anything of its message took effect.
+    """A message of a peer is wrong; nothing of the message took effect.
 
     Attributes:
         code: for programs, for example ``WRONG_TYPE``.
         message: for people: what was found, what was expected.
-        path: where in the message, for example ``allocations[3].resourcePerAlloc.vcore``; empty for the whole.
-        request_id: the request's ``id`` as far as it could be read, else empty.
+        path: where in the message, for example ``allocations[3].resourcePerAlloc.vcore``; empty for the whole message.
+        request_id: the request's ``id``; empty if it could not be read.
     """
 
     def __init__(self, code: str, message: str, path: str = "", request_id: str = "") -> None:
@@ -43,19 +43,19 @@ class ProtocolError(Exception):
         self.request_id = request_id
 
     def below(self, parent: str, request_id: str = "") -> "ProtocolError":
-        """The same mistake as seen from a level up: ``path`` is put below ``parent``."""
+        """The same error with ``parent`` put in front of ``path``."""
         path = f"{parent}.{self.path}" if self.path else parent
         return ProtocolError(self.code, self.message, path, request_id or self.request_id)
 
 
 class Encoding:
-    """One subprotocol. Decoders raise ``ProtocolError``; nothing else escapes them."""
+    """One subprotocol. Decoders raise ``ProtocolError`` and no other exception."""
 
     def __init__(self, name: str, library: ModuleType) -> None:
         """``library`` is ``msgspec.json`` or ``msgspec.msgpack``."""
         self.name = name
         self._library = library
-        #: The bytes of one message. The library's own function, because it is called for every event.
+        #: Encodes one message. The library's own function without a wrapper, because it is called for every event.
         self.encode: Callable[[msgspec.Struct], bytes] = library.Encoder().encode
         self._requests = library.Decoder(si.Request)
         self._responses = library.Decoder(si.Response)
@@ -65,27 +65,27 @@ class Encoding:
     def decode_request(self, data: bytes | str) -> si.Request:
         """A resource manager's request.
 
-        Cost: 0.4 us for each ask of a large request, 2 us where the exact look for repeated keys is needed.
+        Cost: 0.4 us for each ask of a large request; 2 us if the exact search for repeated keys is needed.
         """
         request: si.Request = self._decode(self._requests, data, si.Request)
         self._refuse_repeated_keys(data, request)
         return request
 
     def decode_subscribe(self, data: bytes | str) -> si.Subscribe:
-        """What a client of the feed wants to see."""
+        """A subscription of a client of the feed."""
         subscribe: si.Subscribe = self._decode(self._subscribes, data, si.Subscribe)
-        if "type" not in self._library.decode(data):  # msgspec wants the tag of unions only
+        if "type" not in self._library.decode(data):  # msgspec requires the tag only in unions
             raise ProtocolError("MISSING_FIELD", _MISSING, "type")
         self._refuse_repeated_keys(data, subscribe)
         return subscribe
 
     def decode_response(self, data: bytes | str) -> si.Response:
-        """For clients: the daemon's message to a resource manager."""
+        """For clients: a message of the daemon to a resource manager."""
         response: si.Response = self._decode(self._responses, data, si.Response)
         return response
 
     def decode_feed(self, data: bytes | str) -> si.FeedMessage:
-        """For clients: the daemon's message to a subscriber."""
+        """For clients: a message of the daemon to a subscriber."""
         message: si.FeedMessage = self._decode(self._feed, data, si.FeedMessage)
         return message
 
@@ -98,18 +98,19 @@ class Encoding:
             raise ProtocolError("MALFORMED", f"found bytes that are not {self.name}: {error}") from None
 
     def _tree(self, data: bytes | str) -> object:
-        """``data`` without types, for explaining; None if not even that can be read."""
+        """``data`` as builtins, for error messages; None if it cannot be decoded."""
         try:
             return self._library.decode(data)
         except (msgspec.DecodeError, UnicodeError, RecursionError, TypeError):
             return None
 
     def _refuse_repeated_keys(self, data: bytes | str, request: msgspec.Struct) -> None:
-        """Refuse JSON that names a key twice; msgpack comes from programs that write it from mappings.
+        """Refuse JSON with a repeated key, of which msgspec silently takes the last value.
 
-        msgspec silently takes the last one. Encoding the request again writes no key that was not there, so as many
-        colons as in ``data`` prove that none was lost; only an escape could hide or make up a colon. Explicit defaults
-        and escapes take the long way.
+        Msgpack is not checked: programs encode it from mappings, which cannot repeat a key. The exact search is slow, so a
+        cheap test comes first: the request is encoded again, which writes no key that was not in ``data``. The same number of
+        colons then proves that no key was lost. The exact search is needed for data with explicit default values, which are
+        not written again, and for data with escapes, which may stand for a colon.
         """
         if self._library is not msgspec.json:
             return
@@ -125,19 +126,19 @@ MSGPACK = Encoding("ykactor.v1.msgpack", msgspec.msgpack)
 ENCODINGS = {encoding.name: encoding for encoding in (JSON, MSGPACK)}
 
 
-# ---- mistakes
+# ---- error messages
 
 
 def explain(error: msgspec.ValidationError, tree: object, kind: Any) -> ProtocolError:
-    """Turn msgspec's sentence into a code, a path that names mapping keys, and what was found and expected.
+    """Convert an error of msgspec to a code, a path that names mapping keys, and what was found and expected.
 
     Args:
-        error: raised while ``tree`` (or the bytes it came from) was made a ``kind``.
-        tree: the message as builtins; None when unknown, then less can be said.
+        error: raised when ``tree`` (or the bytes that it was decoded from) was converted to ``kind``.
+        tree: the message as builtins; if None the error has less detail.
         kind: a message class or a union of them.
     """
     match = _MISTAKE.fullmatch(str(error))
-    assert match is not None, "the pattern takes any text"
+    assert match is not None, "the pattern matches any text"
     text, path = match["text"].replace("`", ""), match["path"] or ""
     value = _value_at(tree, path)
     is_quantity = False
@@ -159,7 +160,7 @@ def explain(error: msgspec.ValidationError, tree: object, kind: Any) -> Protocol
 
 
 def _verdict(text: str, value: object, kind: Any) -> tuple[str, str, str]:
-    """Code, sentence and the name of the field that is too much or missing, from msgspec's ``text``."""
+    """Code, message, and the name of the unknown or missing field (else empty), from msgspec's ``text``."""
     if text.startswith(_UNKNOWN_FIELD):
         return "UNKNOWN_FIELD", "found a field that does not exist here", text.removeprefix(_UNKNOWN_FIELD)
     if text.startswith(_MISSING_FIELD):
@@ -176,9 +177,9 @@ def _verdict(text: str, value: object, kind: Any) -> tuple[str, str, str]:
 
 
 def _value_at(tree: object, path: str) -> object:
-    """What ``path`` leads to, a final ``[...]`` standing for the mapping itself; None if it leads nowhere.
+    """The value at ``path``; a final ``[...]`` stands for the mapping itself. None if there is no such path in ``tree``.
 
-    That happens where a key is repeated: msgspec complains about the first value, and ``tree`` holds the last.
+    This happens if a key is repeated: msgspec reports the first value, and ``tree`` holds the last.
     """
     for index, name in _STEP.findall(path):
         if isinstance(tree, list) and index and int(index) < len(tree):
@@ -210,7 +211,7 @@ def refuse_repeated_keys(data: bytes | str) -> None:
 
     tree = json.loads(data, object_pairs_hook=on_object)
     if repeating:
-        # The last one to end is still part of the tree: what could have lost it would repeat a key and end later.
+        # The last of them is still in the tree: an object that dropped it would repeat a key itself and end later.
         mapping, key = repeating[-1]
         parent = _path_to(mapping, tree, "")
         request_id = tree.get("id", "") if isinstance(tree, dict) else ""
@@ -228,7 +229,7 @@ def _first_repeated(pairs: list[tuple[str, object]]) -> str:
 
 
 def _path_to(wanted: object, tree: object, path: str) -> str | None:
-    """Where the very object ``wanted`` is below ``tree``, which is at ``path``; None if it is not there."""
+    """The path of the object ``wanted`` (compared by identity) in ``tree``, which is at ``path``; None if it is not in there."""
     if tree is wanted:
         return path
     children: list[tuple[str, object]] = []

@@ -1,10 +1,10 @@
 """The wire vocabulary: the messages of YuniKorn's scheduler interface (SI) as tagged structs.
 
-Field names are the SI's; in Python they are snake case and ``_si_name`` joins the two. Everything is optional that the
-SI lets a sender leave out. Structs here are plain data: meaning is given to them by ``wire.translate``.
+Field names on the wire are the SI's; in Python they are snake case, and ``_si_name`` converts them. A field is optional if
+the SI lets a sender leave it out. The structs are plain data: ``requests`` and ``responses`` convert them.
 
-What a client sends is strict: an unknown field is its typo. What only the daemon sends is not, so that older clients can
-read it. A field that a sender left out is not written when its message is encoded again (``wire.codec`` relies on it).
+Requests are strict: an unknown field is an error, because it is probably a typo. Messages that only the daemon sends are not,
+so that older clients can read new fields. A field with its default value is not encoded (``codec`` relies on it).
 """
 
 from typing import Annotated, Any
@@ -13,7 +13,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ykactor.core.values.resources import QUANTITY_MAX, QUANTITY_MIN
 
-#: Words that the SI writes in capitals at the end of a name.
+#: Words that the SI writes in capitals, except at the start of a name.
 _ACRONYMS = {"id": "ID"}
 
 #: On the wire a quantity is a 64-bit integer in base units, or text as in the queue configuration ("2Gi").
@@ -39,7 +39,7 @@ class _RequestPart(_Part, frozen=True, forbid_unknown_fields=True):
 
 
 class _Message(Struct, rename=_si_name, omit_defaults=True, frozen=True, kw_only=True, tag_field="type", tag=str):
-    """A whole message, told apart by its ``type``."""
+    """A whole message; the field ``type`` holds the name of its class."""
 
 
 # ---- parts
@@ -74,7 +74,7 @@ class RemoveApplicationRequest(_RequestPart, frozen=True):
 
 
 class PreemptionPolicy(_RequestPart, frozen=True):
-    """An absent field is not the same as a false one: ``wire.translate`` fills it in (AP-53)."""
+    """An absent field is not the same as a false one: ``requests`` fills in its default (AP-53)."""
 
     allow_preempt_self: bool | UnsetType = UNSET
     allow_preempt_other: bool | UnsetType = UNSET
@@ -116,7 +116,7 @@ class RejectedNode(_Part, frozen=True):
 
 
 class AcceptedApplication(_Part, frozen=True):
-    """``queue_name`` is where it was placed."""
+    """``queue_name`` is the leaf in which the application was placed."""
 
     application_id: str
     queue_name: str = ""
@@ -141,9 +141,9 @@ class RejectedAllocation(_Part, frozen=True):
 
 
 class PredicateCheck(_Part, frozen=True):
-    """May asks of the class ``predicate`` run on the node? The allocation named is one of them.
+    """May asks of the predicate class ``predicate`` run on the node? The allocation named is one of them.
 
-    ``allocate`` False asks whether they could if what runs there made room.
+    With ``allocate`` False: could they run there if preemption made room?
     """
 
     predicate: str
@@ -154,7 +154,7 @@ class PredicateCheck(_Part, frozen=True):
 
 
 class PredicateAnswer(_RequestPart, frozen=True):
-    """They may if ``error`` is empty, else it says why not."""
+    """The asks may run on the node if ``error`` is empty; otherwise ``error`` is the reason why not."""
 
     predicate: str
     node_id: str
@@ -163,7 +163,7 @@ class PredicateAnswer(_RequestPart, frozen=True):
 
 
 class PredicateScope(_RequestPart, frozen=True):
-    """What has been answered about a class on a node; a field that is empty means all of them."""
+    """The answers for a predicate class on a node; an empty field stands for all classes or all nodes."""
 
     predicate: str = ""
     node_id: str = ""
@@ -176,20 +176,21 @@ class PreemptionVictim(_Part, frozen=True):
 
 
 class Alternative(_Part, frozen=True):
-    """Another node on which others could have gone, and why they do not."""
+    """A node that was considered for the preemption, and why it was not chosen."""
 
     node_id: str
     reason: str
 
 
 class Preemption(_Part, frozen=True):
-    """An entry of the ledger of preemptions (ours, not the SI's): who goes for an ask, and why they may be told to.
+    """An entry of the preemption ledger (an addition to the SI): the victims of one preemption, and why they may be preempted.
 
     Attributes:
         node_id: where the ask will run.
-        why: the law that allows it, in a sentence.
-        shares_before, shares_after: by queue the largest used part of its guarantee, as it will be when all has happened.
-        rejected: other nodes that were looked at, the best first; only the first few.
+        why: the law that allows the preemption, in a sentence.
+        shares_before, shares_after: for each queue the largest used share of its guarantee, before the preemption, and after
+            the victims are gone and the ask runs.
+        rejected: other nodes that were considered, the best first; only the first few.
         work_lost: what the victims had used, in base units times seconds.
     """
 
@@ -203,9 +204,9 @@ class Preemption(_Part, frozen=True):
 
 
 class EventRecord(_Part, frozen=True):
-    """One line of the feed; ``event_change_type`` and ``event_change_detail`` are the SI's names.
+    """One event of the feed; ``event_change_type`` and ``event_change_detail`` are the SI's names.
 
-    ``preemption`` is there when others are told to go for the ask that the event is about.
+    ``preemption`` is set if the event is about an ask for which victims are preempted.
     """
 
     sequence: int
@@ -226,7 +227,7 @@ class EventRecord(_Part, frozen=True):
 
 
 class _Request(_Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    #: Chosen by the sender; answered by an ``Ack`` or an ``ErrorResponse`` with the same id.
+    #: Chosen by the sender; the ``Ack`` or ``ErrorResponse`` that answers the request has the same id.
     id: str = ""
 
 
@@ -238,7 +239,7 @@ class RegisterResourceManagerRequest(_Request, frozen=True, kw_only=True):
     config: str = ""
     extra_config: dict[str, str] = {}
     resume_from: int | UnsetType = UNSET
-    #: Whether it answers each ``PredicatesRequest`` with a ``PredicatesResponse``; else it is sent none.
+    #: Whether the resource manager answers each ``PredicatesRequest``; if not, none is sent to it.
     answers_predicates: bool = False
 
 
@@ -263,7 +264,7 @@ class UpdateConfigurationRequest(_Request, frozen=True, kw_only=True):
 
 
 class TerminateApplication(_Request, frozen=True, kw_only=True):
-    """``ugi`` is who asks and has to be an administrator; without it the resource manager does, which may."""
+    """``ugi`` is the requesting user, who must be an administrator; if absent the resource manager requests, which is allowed."""
 
     application_id: str
     partition_name: str = ""
@@ -280,7 +281,7 @@ class MoveApplication(_Request, frozen=True, kw_only=True):
 
 
 class PredicatesResponse(_Request, frozen=True, kw_only=True):
-    """Answers to checks of a ``PredicatesRequest``, all or some, or to checks that may come; before them, what to forget."""
+    """Answers to some or all checks of a ``PredicatesRequest``, or to future checks. ``forget`` is applied before ``answers``."""
 
     partition_name: str = ""
     forget: list[PredicateScope] = []
@@ -291,7 +292,7 @@ class ScheduleRequest(_Request, frozen=True, kw_only=True):
     steps: int = 1
 
 
-#: The work of a resource manager: what scenarios are made of.
+#: Every request but the registration: the messages of a scenario.
 WorkRequest = (
     NodeRequest
     | ApplicationRequest
@@ -335,14 +336,14 @@ class AllocationResponse(_Response, frozen=True, kw_only=True):
 
 
 class PredicatesRequest(_Response, frozen=True, kw_only=True):
-    """What the scheduler wants to know; a ``PredicatesResponse`` answers it."""
+    """Checks for the predicate service; a ``PredicatesResponse`` answers them."""
 
     partition_name: str = ""
     checks: list[PredicateCheck] = []
 
 
 class Ack(_Response, frozen=True, kw_only=True):
-    """The request ``id`` is carried out; to one that changed the configuration with the ``checksum`` of what runs now."""
+    """The request ``id`` is carried out. ``checksum``: of the configuration now in force, if the request changed it."""
 
     id: str
     checksum: str = ""
@@ -370,12 +371,12 @@ Response = (
 
 
 class Subscribe(_Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a client wants to see.
+    """The events that a client wants to receive.
 
     Attributes:
-        from_: "now" (default), "snapshot" or a sequence number: the first event wanted is the one after it.
-        instance: the run of the daemon that gave this sequence number (``Bookmark.instance``). Numbers begin anew with every
-            run: those of another one are refused with ``RESYNC_REQUIRED``. Empty: the client does not know.
+        from_: "now" (default), "snapshot" or a sequence number, which means to start with the event after it.
+        instance: the run of the daemon to which this sequence number belongs (``Bookmark.instance``). Every run numbers its
+            events anew: a number of another run is refused with ``RESYNC_REQUIRED``. Empty: not known.
     """
 
     from_: int | str = "now"
@@ -387,7 +388,7 @@ class Subscribe(_Message, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class Snapshot(_Message, frozen=True, kw_only=True):
-    """The state exactly at ``sequence``; ``instance`` as in ``Bookmark``."""
+    """The state after the event ``sequence``; ``instance`` as in ``Bookmark``."""
 
     sequence: int
     instance: str = ""
@@ -399,14 +400,14 @@ class Events(_Message, frozen=True, kw_only=True):
 
 
 class Bookmark(_Message, frozen=True, kw_only=True):
-    """Nothing up to ``sequence`` is missing; ``instance`` names the daemon's run: another one numbers other events."""
+    """All wanted events up to ``sequence`` were sent; ``instance`` is the run of the daemon to which this number belongs."""
 
     sequence: int
     instance: str = ""
 
 
 class Lagged(_Message, frozen=True, kw_only=True):
-    """The events ``from_`` to ``to`` (both included) are gone for this subscriber."""
+    """The events ``from_`` to ``to`` (inclusive) are lost for this subscriber."""
 
     from_: int
     to: int

@@ -1,4 +1,4 @@
-"""An entry of the ledger of preemptions for programs, and in words for people."""
+"""An entry of the preemption ledger, as data and as a sentence."""
 
 from __future__ import annotations
 
@@ -6,33 +6,36 @@ from ykactor.core.messages.facts import Preempted
 from ykactor.core.values.resources import saturated, text
 from ykactor.wire.si import messages as si
 
-#: Victims that the words name; all are in the entry.
+#: Victims that the sentence names; the entry has all.
 _NAMED_MAX = 5
 
 
-def preemption_entry(it: Preempted) -> si.Preemption:
-    """All of it."""
+def preemption_entry(fact: Preempted) -> si.Preemption:
+    """The complete entry."""
     return si.Preemption(
-        node_id=it.node_id,
-        why=it.why,
-        victims=[si.PreemptionVictim(queue_name=queue, application_id=app, allocation_key=key) for queue, app, key in it.victims],
-        shares_before={path: round(share, 4) for path, share in it.shares_before.items()},
-        shares_after={path: round(share, 4) for path, share in it.shares_after.items()},
-        rejected=[si.Alternative(node_id=node_id, reason=reason) for node_id, reason in it.rejected],
-        work_lost=saturated(it.work_lost),
+        node_id=fact.node_id,
+        why=fact.why,
+        victims=[
+            si.PreemptionVictim(queue_name=queue, application_id=application_id, allocation_key=key)
+            for queue, application_id, key in fact.victims
+        ],
+        shares_before={path: round(share, 4) for path, share in fact.shares_before.items()},
+        shares_after={path: round(share, 4) for path, share in fact.shares_after.items()},
+        rejected=[si.Alternative(node_id=node_id, reason=reason) for node_id, reason in fact.rejected],
+        work_lost=saturated(fact.work_lost),
     )
 
 
-def preemption_text(it: Preempted) -> str:
-    """Who goes for whom, which law allows it, what is lost, how shares change, and which nodes were not chosen."""
-    named = ", ".join(f"{key} of {app} in {queue}" for queue, app, key in it.victims[:_NAMED_MAX])
-    more = len(it.victims) - _NAMED_MAX
+def preemption_text(fact: Preempted) -> str:
+    """The victims, the law that allows the preemption, the work lost, the change of shares, and the nodes not chosen."""
+    named = ", ".join(f"{key} of {app} in {queue}" for queue, app, key in fact.victims[:_NAMED_MAX])
+    more = len(fact.victims) - _NAMED_MAX
     who = f"{named} and {more} more" if more > 0 else named
-    shares = ", ".join(f"{path} {share:.2f} to {it.shares_after[path]:.2f}" for path, share in it.shares_before.items())
+    shares = ", ".join(f"{path} {share:.2f} to {fact.shares_after[path]:.2f}" for path, share in fact.shares_before.items())
     parts = [
-        f"Request '{it.ask.spec.allocation_key}' preempts {who} on node {it.node_id}: {it.why}",
-        f"work lost in unit-seconds {text(it.work_lost)}",
+        f"Request '{fact.ask.spec.allocation_key}' preempts {who} on node {fact.node_id}: {fact.why}",
+        f"work lost in unit-seconds {text(fact.work_lost)}",
         f"used parts of guarantees {shares}" if shares else "",
-        *(f"not {node_id}: {reason}" for node_id, reason in it.rejected),
+        *(f"not {node_id}: {reason}" for node_id, reason in fact.rejected),
     ]
     return "; ".join(filter(None, parts))

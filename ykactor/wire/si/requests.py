@@ -1,8 +1,8 @@
 """Requests of a resource manager to submissions for partitions.
 
-``submissions`` looks at the whole request before it returns: either all of it goes in, or a ``ProtocolError`` tells
-where the mistake is and nothing happened. What only the owner of a fact can judge (unknown node, empty resource) is
-left to the cores, which refuse entry by entry.
+``submissions`` checks the whole request before it returns: either all of it is submitted, or a ``ProtocolError`` names the
+first mistake and nothing is. What only the core knows (an unknown node, an empty resource) is not checked here: the core
+refuses single entries.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -33,33 +33,34 @@ from ykactor.core.values.resources import Resource
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import ProtocolError
 
-#: A node names its partition in this attribute.
+#: The attribute of a node that names its partition.
 PARTITION_ATTRIBUTE = "si/node-partition"
 
 E = TypeVar("E", bound=StrEnum)
 
 _DEFAULT = PartitionName("default")
-#: By name; a dictionary is several times faster than ``NodeAction(name)``.
+#: Members by their values; a dictionary is several times faster than ``NodeAction(name)``.
 _NODE_ACTIONS = {action.value: action for action in NodeAction}
 _TERMINATION_TYPES = {kind.value: kind for kind in TerminationType}
 
-#: What ``submissions`` takes; the session itself answers the other requests.
+#: The requests that ``submissions`` converts; the session carries out the others itself.
 PartitionRequest = si.NodeRequest | si.ApplicationRequest | si.AllocationRequest | si.PredicatesResponse
 
 
 def submissions(request: PartitionRequest) -> dict[PartitionName, list[Submission]]:
-    """The request's entries for each partition it names, in the order of the message.
+    """The submissions of a request for each partition, in the order of the message.
 
-    Nodes; ``new``, then ``remove``; ``allocations``, then ``releases``. Types and integer ranges are the codec's.
+    ``new`` comes before ``remove``, ``allocations`` before ``releases``, ``forget`` before ``answers``. The codec has already
+    checked types and integer ranges.
 
-    Raises:  ProtocolError with the path of the first mistake; TypeError for a request that is not made of submissions.
+    Raises:  ProtocolError with the path of the first mistake; TypeError for a request of another type.
     Cost:    0.5 us for each ask, 1.5 us with quantities as text.
     """
     routed: dict[PartitionName, list[Submission]] = {}
-    for field, entries, translate in _parts(request):
+    for field, entries, convert in _parts(request):
         for index, entry in enumerate(entries):
             try:
-                partition, submission = translate(entry)
+                partition, submission = convert(entry)
             except ProtocolError as mistake:
                 raise mistake.below(f"{field}[{index}]", request.id) from None
             routed.setdefault(partition, []).append(submission)
@@ -69,7 +70,7 @@ def submissions(request: PartitionRequest) -> dict[PartitionName, list[Submissio
 def addressed(
     work: dict[PartitionName, list[Submission]], known: Iterable[PartitionName]
 ) -> dict[PartitionName, list[Submission]]:
-    """The same under the names of the partitions that run: names are compared without case (CF-64)."""
+    """The same work by the names of running partitions, which are compared without case (CF-64)."""
     names = {name.lower(): name for name in known}
     routed: dict[PartitionName, list[Submission]] = {}
     for name, entries in work.items():
@@ -78,7 +79,7 @@ def addressed(
 
 
 def running(wanted: PartitionName, known: Iterable[PartitionName]) -> PartitionName:
-    """The name of the partition that is meant, as above; a ProtocolError if there is none."""
+    """The name of the running partition ``wanted``, compared without case; ProtocolError if there is none."""
     name = next((name for name in known if name.lower() == wanted.lower()), None)
     if name is None:
         raise ProtocolError("REFUSED", f"failed to find partition {wanted}", "partitionName")
@@ -86,7 +87,7 @@ def running(wanted: PartitionName, known: Iterable[PartitionName]) -> PartitionN
 
 
 def administration(request: si.TerminateApplication | si.MoveApplication) -> tuple[PartitionName, Administration]:
-    """An administrator's request and the partition it names.
+    """An administrator's request as a submission, with its partition.
 
     Raises:  ProtocolError with the path of the first mistake.
     """
@@ -104,7 +105,7 @@ def administration(request: si.TerminateApplication | si.MoveApplication) -> tup
 
 
 def unknown_partition(submission: Submission, partition: PartitionName, at_ns: int) -> Fact | None:
-    """The refusal of a submission to a partition that does not exist; None where the SI answers nothing.
+    """The refusal of a submission to a partition that does not exist; None if the SI has no response for it.
 
     Source:  AP-10, AP-100, AP-132, SC-153.
     """
@@ -126,7 +127,7 @@ _Routed = tuple[PartitionName, Submission]
 
 
 def _parts(request: PartitionRequest) -> list[tuple[str, Sequence[Any], Callable[[Any], _Routed]]]:
-    """The lists of a request: where each is, its entries, and what translates one."""
+    """The lists of a request: the path of each list, its entries, and the function that converts an entry."""
     match request:
         case si.NodeRequest():
             return [("nodes", request.nodes, _node)]
@@ -141,11 +142,11 @@ def _parts(request: PartitionRequest) -> list[tuple[str, Sequence[Any], Callable
         case si.PredicatesResponse():
             partition = _partition(request.partition_name)
             return [
-                ("forget", request.forget, lambda it: (partition, ForgetPredicates(it.predicate, it.node_id))),
+                ("forget", request.forget, lambda scope: (partition, ForgetPredicates(scope.predicate, scope.node_id))),
                 ("answers", request.answers, partial(_answer, partition)),
             ]
         case _:
-            raise TypeError(f"a {type(request).__name__} is not made of submissions")
+            raise TypeError(f"a {type(request).__name__} has no submissions")
 
 
 def _node(wire: si.NodeInfo) -> _Routed:
@@ -181,7 +182,7 @@ def _removal(wire: si.RemoveApplicationRequest) -> _Routed:
 
 
 def _allocation(wire: si.Allocation) -> _Routed:
-    """An empty ``applicationID`` is right for a foreign allocation; for others the core refuses the entry (AP-103)."""
+    """A foreign allocation has no ``applicationID``; the core refuses other allocations without one (AP-103)."""
     _require(wire.allocation_key, "allocationKey")
     policy = wire.preemption_policy or _NO_POLICY
     spec = AllocationSpec(
@@ -194,7 +195,7 @@ def _allocation(wire: si.Allocation) -> _Routed:
         task_group_name=wire.task_group_name,
         placeholder=wire.placeholder,
         originator=wire.originator,
-        # AP-53, per field: an absent one is opted in as a victim, and may not preempt others.
+        # AP-53: by default an ask may be preempted, and may not preempt others. Each field has its own default.
         allow_preempt_self=policy.allow_preempt_self is not False,
         allow_preempt_other=policy.allow_preempt_other is True,
     )
@@ -202,7 +203,7 @@ def _allocation(wire: si.Allocation) -> _Routed:
 
 
 def _release(wire: si.AllocationRelease) -> _Routed:
-    """Without a key: all of the application's. Without an application: a foreign allocation (AP-102, AP-126)."""
+    """Without a key: all allocations of the application. Without an application: a foreign allocation (AP-102, AP-126)."""
     if not wire.allocation_key:
         _require(wire.application_id, "applicationID")
     termination_type = _named(_TERMINATION_TYPES, wire.termination_type, "terminationType")
@@ -226,12 +227,12 @@ _NO_POLICY = si.PreemptionPolicy()
 
 
 def _partition(name: str) -> PartitionName:
-    """Empty and any capitalisation of ``default`` is ``default`` (SC-143)."""
+    """An empty name and ``default`` in any case mean the partition ``default`` (SC-143)."""
     return _DEFAULT if not name or name.lower() == _DEFAULT else PartitionName(name)
 
 
 def _resource(wire: si.WireResource, field: str) -> Resource:
-    """Base units as they are, text as in the queue configuration. Zero and less are for the core (AP-105, AP-106)."""
+    """Integers are base units; text is parsed as in the queue file. The core refuses empty and negative ones (AP-105, AP-106)."""
     resource: Resource = {}
     for name, quantity in wire.items():
         if isinstance(quantity, str):

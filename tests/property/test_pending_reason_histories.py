@@ -1,0 +1,50 @@
+"""After random histories everybody who waits has been told the truth about quotas."""
+
+import pytest
+from checked import LARGE, SMALL, World
+from histories import draw_history
+from seeds import seeds
+
+from ykactor.core.planner.plan import Budget
+from ykactor.core.queueing.equivalence import AskQueue
+from ykactor.core.queueing.notified import HELD_BY_LIMIT, HELD_BY_QUEUE, OVER_LIMIT, OVER_QUOTA
+from ykactor.core.queueing.pending import PendingApplication
+from ykactor.core.queueing.tree import QueueNode
+from ykactor.core.quota import headroom
+from ykactor.core.quota.limits import Tracker
+
+
+@pytest.mark.parametrize("budget", [SMALL, LARGE], ids=["small", "large"])
+@pytest.mark.parametrize("seed", seeds(150))
+def test_what_was_told_last_is_true(seed: int, budget: Budget) -> None:
+    """At rest each application and ask that is tried has been told what a look at its quotas now says (EV-12)."""
+    history = draw_history(seed)
+    world = World(history.config, budget)
+    for batch in history.batches:
+        world.play([batch])
+        state = world.scheduler.state
+        if not state.tree.root_max:
+            continue  # nobody is tried (PR-26)
+        assert not state.pending_reasons
+        for application in state.applications.values():
+            leaf = state.leaf_of(application)
+            for queue in application.queues.values():
+                if queue.ask_class is not None:
+                    check(world, leaf, application, queue)
+
+
+def check(world: World, leaf: QueueNode, application: PendingApplication, queue: AskQueue) -> None:
+    name = application.application_id
+    held = 0
+    if application.slots_needed():
+        held |= HELD_BY_QUEUE * (headroom.full_queue(leaf.path_up, name) is not None)
+        held |= HELD_BY_LIMIT * any(tracker.lacks_slot(name) for tracker in application.trackers)
+    assert application.held == held, f"{application} was told {application.held}, expected {held}"
+    if held:
+        return  # its asks are not looked at
+    short = application.shortage(queue.shape)
+    expected = 0 if short is None else OVER_LIMIT if isinstance(short[0], Tracker) else OVER_QUOTA
+    told = {bits for bits, asks in enumerate(queue.notified.asks) if asks} if queue.notified is not None else {0}
+    if expected == OVER_LIMIT:  # not measured against the queue: what it was told of that stays
+        told = {bits & OVER_LIMIT for bits in told}
+    assert told == {expected}, f"asks {queue.shape} of {application} were told {told}, expected {expected}"

@@ -1,0 +1,176 @@
+"""What waits in one application: the order of asks (PR-50 to PR-52), their shapes, and what the index answers."""
+
+import random
+
+import pytest
+from world import app, ask, foreign, make_world, node, queue, tree
+
+from ykactor.core.config.model import QueueConfig
+from ykactor.core.messages.asks import AllocationSpec, Ask, order_of, shape_of
+from ykactor.core.messages.facts import ApplicationAdded
+from ykactor.core.queueing.equivalence import RESERVES, AskQueue
+from ykactor.core.queueing.pending import PendingApplication
+from ykactor.core.quota.ledger import QueueUsage
+from ykactor.core.values.ids import QueuePath
+
+LEAF = QueueUsage(QueueConfig(QueuePath("root.a"), is_parent=False), None)
+
+
+def waiting(key: str, arrival: int, priority: int = 0, created: int = 0, **resource: int) -> Ask:
+    spec = AllocationSpec(key, "app-1", resource or {"vcore": 1}, priority)  # type: ignore[arg-type]
+    return Ask(spec, created, arrival)
+
+
+def application(submission_ns: int = 100) -> PendingApplication:
+    return PendingApplication(ApplicationAdded(0, "app-1", "root.a", "", submission_ns, 1), LEAF)  # type: ignore[arg-type]
+
+
+def keys(asks: list[Ask]) -> str:
+    return " ".join(ask.spec.allocation_key for ask in asks)
+
+
+def test_order_of_asks() -> None:
+    """Higher priority, then earlier creation, then arrival (PR-50, PR-51, AP-55), and a tie."""
+    asks = [
+        waiting("first", 1, created=1),
+        waiting("second", 2, priority=5, created=2),
+        waiting("third", 3, created=0),
+        waiting("fourth", 4, created=1),
+    ]
+    assert keys(sorted(asks, key=order_of)) == "second third first fourth"
+
+
+def test_order_holds_in_a_world() -> None:
+    """The tag ``creationTime`` orders asks of equal priority, whatever their shapes; the arrival breaks ties (PR-52)."""
+    world = make_world(tree(queue("a")))
+    world.given(
+        app("app-1"),
+        ask("t1", "app-1", created=1, vcore=1),
+        ask("t2", "app-1", priority=5, created=2, vcore=2),
+        ask("t3", "app-1", created=0, vcore=1),
+        ask("t4", "app-1", created=1, vcore=3),
+        ask("t5", "app-1", created=1, vcore=1),
+        ask("t6", "app-1", priority=-1, created=0, vcore=1),
+        at=10,
+    )
+    world.send(node("n1", vcore=100))
+    assert world.placed() == ["t2", "t3", "t1", "t4", "t5", "t6"]
+
+
+def test_priority_order_of_asks_is_not_configurable() -> None:
+    """Asks inside one application are in order of priority although the queue's setting is disabled (PR-21)."""
+    world = make_world(tree(queue("a", p={"application.sort.priority": "disabled"})))
+    world.given(app("app-1"), ask("low", "app-1", vcore=1), ask("high", "app-1", priority=1, vcore=1))
+    world.send(node("n1", vcore=100))
+    assert world.placed() == ["high", "low"]
+
+
+@pytest.mark.parametrize(
+    ("tags", "required"),
+    [
+        ({}, None),
+        ({"kubernetes.io/meta/requiredNode": "n1"}, "n1"),
+        ({"yunikorn.apache.org/requiredNode": "n2"}, "n2"),
+        ({"yunikorn.apache.org/requiredNode": "n2", "kubernetes.io/meta/requiredNode": "n1"}, "n1"),
+        ({"kubernetes.io/meta/requiredNode": "", "yunikorn.apache.org/requiredNode": "n2"}, "n2"),
+        ({"creationTime": "5"}, None),
+    ],
+)
+def test_required_node(tags: dict[str, str], required: str | None) -> None:
+    """Two spellings of the tag; the first of AP-54 wins."""
+    assert shape_of(AllocationSpec("t", "app-1", {"vcore": 1}, tags=tags))[1] == required  # type: ignore[arg-type]
+
+
+def test_shape_does_not_depend_on_the_order_of_types() -> None:
+    """Asks that want the same are interchangeable, however their resources were written."""
+    one, other = ({"vcore": 1, "memory": 2}, {"memory": 2, "vcore": 1})
+    shapes = {shape_of(AllocationSpec("t", "app-1", entry, priority)) for priority, entry in enumerate((one, other))}  # type: ignore[arg-type]
+    assert len(shapes) == 1
+
+
+def test_ask_queue_against_sorting() -> None:
+    """Thousands of random additions, removals and turns agree with a sorted list."""
+    chance = random.Random(3)
+    first = waiting("t0", 0)
+    asks, present = AskQueue((shape_of(first.spec), RESERVES)), [first]
+    asks.add(order_of(first), first)
+    for arrival in range(1, 5000):
+        match chance.randrange(5):
+            case 0 | 1 | 2:
+                present.append(come := waiting(f"t{arrival}", arrival, chance.randrange(3), chance.randrange(3)))
+                asks.add(order_of(come), come)
+            case 3 if len(present) > 1:
+                present.remove(gone := chance.choice(present))
+                assert asks.remove(order_of(gone)) is gone
+            case 4 if len(present) > 1:
+                assert asks.pop() is min(present, key=order_of)
+                present.remove(min(present, key=order_of))
+        assert len(asks) == len(present)
+        if arrival % 97 == 0:
+            assert asks.items() == sorted(present, key=order_of)
+    while present:
+        assert asks.pop() is min(present, key=order_of)
+        present.remove(min(present, key=order_of))
+    assert not asks
+
+
+def test_application_knows_its_highest_priority() -> None:
+    """10 and 20: 20; the 20 is placed: 10; the 10 too: n/a; put back: 10 again (PR-3, PR-4)."""
+    pending_application = application()
+    ten, twenty = waiting("t10", 1, 10), waiting("t20", 2, 20)
+    assert pending_application.priorities.highest is None
+    pending_application.add(ten)
+    pending_application.add(twenty)
+    assert pending_application.priorities.highest == 20
+    pending_application.discard(twenty)
+    pending_application.begin(twenty)
+    assert pending_application.priorities.highest == 10
+    pending_application.discard(ten)
+    pending_application.begin(ten)
+    assert pending_application.priorities.highest is None
+    assert pending_application.allocated == {"vcore": 2}
+    pending_application.put_back(ten)
+    assert pending_application.priorities.highest == 10
+    assert pending_application.allocated == {"vcore": 1}
+
+
+def test_application_forgets_what_is_discarded() -> None:
+    """A cancelled ask leaves nothing behind; a shape without asks is gone."""
+    pending_application = application()
+    one, other = waiting("t1", 1), waiting("t2", 2, gpu=1)
+    pending_application.add(one)
+    pending_application.add(other)
+    pending_application.discard(one)
+    assert [asks.needs for asks in pending_application.queues.values()] == [(("gpu", 1),)]
+    pending_application.discard(other)
+    assert not pending_application.asks
+    assert not pending_application.queues
+    assert pending_application.ask_queues.first(0) is None
+
+
+def test_older_asks_make_the_application_older() -> None:
+    """The submission time moves back, never forward (PR-40)."""
+    pending_application = application(submission_ns=100)
+    pending_application.add(waiting("t1", 1, created=150))
+    assert pending_application.submission_ns == 100
+    pending_application.add(waiting("t2", 2, created=50))
+    assert pending_application.submission_ns == 50
+
+
+def test_required_node_is_the_only_candidate() -> None:
+    """Pending while the node is unknown, then placed there, cordoned or not; never elsewhere (SC-70 to SC-72)."""
+    world = make_world(tree(queue("a")), [node("n1", vcore=10)])
+    world.given(app("app-1"), ask("pinned", "app-1", requires="n2", vcore=1), ask("free", "app-1", vcore=1))
+    assert world.why("pinned") == "required node n2 is not registered"
+    world.send(node("n2", "CREATE_DRAIN", vcore=1))
+    world.expect("n2 accepted", "app-1 Running", "pinned on n2")
+
+
+def test_required_node_waits_for_room() -> None:
+    """A full required node: the ask waits although others are free, and goes when there is room."""
+    world = make_world(tree(queue("a")), [node("n1", vcore=10), node("n2", vcore=10)])
+    world.given(foreign("daemon", "n2", vcore=10), app("app-1"))
+    world.send(ask("pinned", "app-1", requires="n2", vcore=1), ask("free", "app-1", vcore=1))
+    assert world.placed() == ["free"]
+    world.send(foreign("daemon", "n2", vcore=9))
+    world.expect("app-1 Running", "pinned on n2", "pinned leaves n2")

@@ -1,0 +1,287 @@
+"""Requests to submissions."""
+
+import pytest
+
+from ykactor.core.config.access import UserGroups
+from ykactor.core.messages import facts
+from ykactor.core.messages import submissions as messages
+from ykactor.core.messages.kinds import NodeAction, TerminationType
+from ykactor.core.values.ids import PartitionName
+from ykactor.wire.si import messages as si
+from ykactor.wire.si.codec import JSON, ProtocolError
+from ykactor.wire.si.requests import administration, running, submissions, unknown_partition
+
+
+def allocation(**fields: object) -> si.Allocation:
+    return si.Allocation(**{"allocation_key": "t1", "application_id": "app-1", **fields})
+
+
+def spec_of(wire: si.Allocation) -> messages.AllocationSpec:
+    ((submission,),) = submissions(si.AllocationRequest(allocations=[wire])).values()
+    assert isinstance(submission, messages.SubmitAllocation)
+    return submission.spec
+
+
+def test_every_field_of_an_ask_arrives():
+    """All fields of an ask arrive in its submission; quantities are base units, or text as in the queue file."""
+    wire = allocation(
+        resource_per_alloc={"vcore": "500m", "memory": "2Gi", "gpu": 3},
+        priority=-7,
+        allocation_tags={"creationTime": "5"},
+        task_group_name="tg",
+        placeholder=True,
+        originator=True,
+        node_id="n1",
+    )
+    assert spec_of(wire) == messages.AllocationSpec(
+        allocation_key="t1",
+        application_id="app-1",
+        resource={"vcore": 500, "memory": 2 * 2**30, "gpu": 3},
+        priority=-7,
+        node_id="n1",
+        tags={"creationTime": "5"},
+        task_group_name="tg",
+        placeholder=True,
+        originator=True,
+    )
+    assert spec_of(allocation()).node_id is None
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        (None, (True, False)),
+        ({}, (True, False)),
+        ({"allowPreemptSelf": False}, (False, False)),
+        ({"allowPreemptSelf": True}, (True, False)),
+        ({"allowPreemptOther": True}, (True, True)),
+        ({"allowPreemptOther": False}, (True, False)),
+        ({"allowPreemptSelf": False, "allowPreemptOther": True}, (False, True)),
+    ],
+)
+def test_absent_preemption_policy(policy, expected):
+    """AP-53: without a policy, or without one of its fields, an ask may be preempted and may not preempt others."""
+    wire = JSON.decode_request(
+        JSON.encode(si.AllocationRequest(allocations=[allocation()]))
+        if policy is None
+        else b'{"type":"AllocationRequest","allocations":[{"allocationKey":"t1","preemptionPolicy":%s}]}' % JSON.encode(policy)
+    )
+    assert isinstance(wire, si.AllocationRequest)
+    spec = spec_of(wire.allocations[0])
+    assert (spec.allow_preempt_self, spec.allow_preempt_other) == expected
+
+
+def test_quantities_that_the_core_judges():
+    """AP-105, AP-106: empty, zero and negative resources do not make the request wrong; the core refuses them."""
+    for resource in ({}, {"vcore": 0}, {"vcore": -1}):
+        assert spec_of(allocation(resource_per_alloc=resource)).resource == resource
+
+
+def test_applications():
+    """All fields of a new application arrive in its submission; ``new`` comes before ``remove``."""
+    request = si.ApplicationRequest(
+        new=[
+            si.AddApplicationRequest(
+                application_id="a1",
+                queue_name="root.a",
+                ugi=si.UserGroupInformation(user="alice", groups=["dev", "ops"]),
+                tags={"k": "v"},
+                execution_timeout_milli_seconds=1500,
+                placeholder_ask={"vcore": "2"},
+                gang_scheduling_style="Hard",
+            ),
+            si.AddApplicationRequest(application_id="a2"),
+        ],
+        remove=[si.RemoveApplicationRequest(application_id="a0")],
+    )
+    assert submissions(request) == {
+        "default": [
+            messages.AddApplication("a1", "root.a", "alice", ("dev", "ops"), {"k": "v"}, 1500, {"vcore": 2000}, "Hard"),
+            messages.AddApplication("a2", "", ""),
+            messages.RemoveApplication("a0"),
+        ]
+    }
+
+
+def test_releases_follow_allocations():
+    """Allocations come before releases; without a key all allocations of the application are released."""
+    release = si.AllocationRelease
+    request = si.AllocationRequest(
+        allocations=[allocation()],
+        releases=si.AllocationReleasesRequest(
+            allocations_to_release=[
+                release(application_id="app-1", allocation_key="t0", termination_type="TIMEOUT"),
+                release(application_id="app-1"),
+                release(allocation_key="f1", termination_type="STOPPED_BY_RM"),
+            ]
+        ),
+    )
+    assert submissions(request)["default"][1:] == [
+        messages.ReleaseAllocations("app-1", "t0", TerminationType.TIMEOUT),
+        messages.ReleaseAllocations("app-1", None, TerminationType.UNKNOWN_TERMINATION_TYPE),
+        messages.ReleaseAllocations("", "f1", TerminationType.STOPPED_BY_RM),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("", "default"), ("default", "default"), ("DeFault", "default"), ("gpu", "gpu"), ("GPU", "GPU")]
+)
+def test_partition_names(name, expected):
+    """SC-143: an empty name and ``default`` in any case mean ``default``; a node names its partition in an attribute."""
+    node = si.NodeInfo(node_id="n1", action="CREATE", attributes={"si/node-partition": name})
+    for request in (
+        si.NodeRequest(nodes=[node]),
+        si.ApplicationRequest(new=[si.AddApplicationRequest(application_id="a", partition_name=name)]),
+        si.ApplicationRequest(remove=[si.RemoveApplicationRequest(application_id="a", partition_name=name)]),
+        si.AllocationRequest(allocations=[allocation(partition_name=name)]),
+    ):
+        assert list(submissions(request)) == [expected]
+
+
+def test_order_inside_a_partition_is_the_messages():
+    """The submissions of a partition keep the order of the message; a node without the attribute is in ``default``."""
+
+    def node(name: str, partition: str | None) -> si.NodeInfo:
+        attributes = {} if partition is None else {"si/node-partition": partition}
+        return si.NodeInfo(node_id=name, action="CREATE_DRAIN", attributes=attributes, schedulable_resource={"vcore": "1"})
+
+    routed = submissions(si.NodeRequest(nodes=[node("n1", None), node("n2", "gpu"), node("n3", "Default")]))
+    assert {name: [entry.node_id for entry in entries] for name, entries in routed.items()} == {
+        "default": ["n1", "n3"],
+        "gpu": ["n2"],
+    }
+    assert routed["gpu"] == [
+        messages.UpdateNode("n2", NodeAction.CREATE_DRAIN, {"vcore": 1000}, {"si/node-partition": "gpu"}),
+    ]
+    assert submissions(si.NodeRequest(nodes=[si.NodeInfo(node_id="n", action="UPDATE")]))["default"][0].capacity is None
+
+
+def releases(**fields: object) -> si.AllocationRequest:
+    return si.AllocationRequest(
+        id="r", releases=si.AllocationReleasesRequest(allocations_to_release=[si.AllocationRelease(**fields)])
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "path"),
+    [
+        ({"node_id": "", "action": "CREATE"}, "EMPTY_ID", "nodes[1].nodeID"),
+        ({"node_id": "n", "action": "create"}, "UNKNOWN_NAME", "nodes[1].action"),
+        ({"node_id": "n", "action": "DECOMMISSION"}, "UNKNOWN_NAME", "nodes[1].action"),
+        (
+            {"node_id": "n", "action": "CREATE", "schedulable_resource": {"memory": "1Qi"}},
+            "BAD_QUANTITY",
+            "nodes[1].schedulableResource.memory",
+        ),
+    ],
+)
+def test_mistakes_in_nodes(fields, code, path):
+    """A mistake in any entry refuses the whole request; the error has the path with the entry's index, and the request's id."""
+    good = si.NodeInfo(node_id="n1", action="CREATE")
+    with pytest.raises(ProtocolError) as caught:
+        submissions(si.NodeRequest(id="r", nodes=[good, si.NodeInfo(**fields)]))
+    assert (caught.value.code, caught.value.path, caught.value.request_id) == (code, path, "r")
+
+
+@pytest.mark.parametrize(
+    ("request_", "code", "path"),
+    [
+        (si.ApplicationRequest(new=[si.AddApplicationRequest(application_id="")]), "EMPTY_ID", "new[0].applicationID"),
+        (
+            si.ApplicationRequest(new=[si.AddApplicationRequest(application_id="a", placeholder_ask={"vcore": "-1"})]),
+            "BAD_QUANTITY",
+            "new[0].placeholderAsk.vcore",
+        ),
+        (si.ApplicationRequest(remove=[si.RemoveApplicationRequest(application_id="")]), "EMPTY_ID", "remove[0].applicationID"),
+        (si.AllocationRequest(allocations=[allocation(allocation_key="")]), "EMPTY_ID", "allocations[0].allocationKey"),
+        (
+            si.AllocationRequest(allocations=[allocation(), allocation(resource_per_alloc={"vcore": "9223372036854775807"})]),
+            "BAD_QUANTITY",
+            "allocations[1].resourcePerAlloc.vcore",
+        ),
+        (releases(), "EMPTY_ID", "releases.allocationsToRelease[0].applicationID"),
+        (
+            releases(application_id="a", termination_type="KILLED"),
+            "UNKNOWN_NAME",
+            "releases.allocationsToRelease[0].terminationType",
+        ),
+    ],
+)
+def test_mistakes_in_applications_and_allocations(request_, code, path):
+    """Empty identifiers, unknown names and invalid quantities are refused with their path."""
+    with pytest.raises(ProtocolError) as caught:
+        submissions(request_)
+    assert (caught.value.code, caught.value.path) == (code, path)
+
+
+def test_other_requests_are_not_submissions():
+    """A request that the session carries out itself raises TypeError: it should not be given to ``submissions``."""
+    for request in (si.ScheduleRequest(), si.UpdateConfigurationRequest(), si.TerminateApplication(application_id="a")):
+        with pytest.raises(TypeError, match="has no submissions"):
+            submissions(request)
+
+
+def test_unknown_partition():
+    """AP-10, AP-100, SC-153: a submission to an unknown partition is refused with the SI's text, or ignored (AP-132)."""
+    spec = messages.AllocationSpec("t1", "app-1", {"vcore": 1})
+    assert unknown_partition(messages.SubmitAllocation(spec), "gpu", 5) == facts.AllocationRejected(
+        5, "t1", "app-1", "Failed to find partition gpu, for application app-1 and allocation t1"
+    )
+    assert unknown_partition(messages.AddApplication("app-1", "root.a", "alice"), "gpu", 5) == facts.ApplicationRejected(
+        5, "app-1", "Failed to add application app-1 to partition gpu, partition doesn't exist"
+    )
+    for action in (NodeAction.CREATE, NodeAction.CREATE_DRAIN):
+        assert unknown_partition(messages.UpdateNode("n1", action), "gpu", 5) == facts.NodeRejected(
+            5, "n1", "failed to find partition gpu for new node n1"
+        )
+    for ignored in (
+        messages.UpdateNode("n1", NodeAction.UPDATE),
+        messages.UpdateNode("n1", NodeAction.DECOMISSION),
+        messages.RemoveApplication("app-1"),
+        messages.ReleaseAllocations("app-1", None, TerminationType.STOPPED_BY_RM),
+    ):
+        assert unknown_partition(ignored, "gpu", 5) is None
+
+
+def test_administrators() -> None:
+    """``ugi`` becomes ``who``; without it the resource manager requests. The case of a partition's name does not matter."""
+    ugi = si.UserGroupInformation(user="bob", groups=["ops"])
+    ended = administration(si.TerminateApplication(application_id="a", partition_name="GPU", ugi=ugi))
+    assert ended == ("GPU", messages.TerminateApplication("a", UserGroups("bob", ("ops",))))
+    moved = administration(si.MoveApplication(application_id="a", queue_name="root.b"))
+    assert moved == ("default", messages.MoveApplication("a", "root.b", None))
+    assert running(PartitionName("GPU"), [PartitionName("default"), PartitionName("gpu")]) == "gpu"
+
+
+def test_predicates_are_forgotten_before_new_answers():
+    """All of a ``PredicatesResponse`` goes to its partition, ``forget`` first; ``allocate`` is true by default."""
+    request = si.PredicatesResponse(
+        partition_name="gpu",
+        answers=[
+            si.PredicateAnswer(predicate="a", node_id="n1"),
+            si.PredicateAnswer(predicate="a", node_id="n2", allocate=False, error="no"),
+        ],
+        forget=[si.PredicateScope(node_id="n3")],
+    )
+    assert submissions(request) == {
+        PartitionName("gpu"): [
+            messages.ForgetPredicates("", "n3"),
+            messages.AnswerPredicate("a", "n1", True, ""),
+            messages.AnswerPredicate("a", "n2", False, "no"),
+        ]
+    }
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "path"),
+    [
+        ({"predicate": "", "node_id": "n1"}, "EMPTY_ID", "answers[0].predicate"),
+        ({"predicate": "a", "node_id": ""}, "EMPTY_ID", "answers[0].nodeID"),
+        ({"predicate": "a" * 254, "node_id": "n1"}, "OUT_OF_RANGE", "answers[0].predicate"),
+    ],
+)
+def test_mistakes_in_predicate_answers(fields, code, path):
+    """An answer needs a predicate class of at most 253 characters and a node; else the whole message is refused."""
+    with pytest.raises(ProtocolError) as caught:
+        submissions(si.PredicatesResponse(answers=[si.PredicateAnswer(**fields)]))
+    assert (caught.value.code, caught.value.path) == (code, path)

@@ -1,0 +1,165 @@
+"""Facts to messages for the resource manager."""
+
+import pytest
+
+from ykactor.core.messages import facts
+from ykactor.core.messages.asks import AllocationSpec, Ask
+from ykactor.core.messages.kinds import Change, QueueLimit, TerminationType
+from ykactor.core.messages.states import ApplicationEvent, ApplicationState, QueueState
+from ykactor.wire.si import messages as si
+from ykactor.wire.si.responses import responses
+
+S = 10**9
+SPEC = AllocationSpec("t1", "app-1", {"vcore": 1000}, priority=3, tags={"k": "v"}, allow_preempt_other=True)
+ASK = Ask(SPEC, created_ns=0, arrival=1)
+ALLOCATED = facts.Allocated(S, ASK, "root.a", "n1")
+
+
+def released(kind: str = "STOPPED_BY_RM", message: str = "m", node_id: str = "n1", key: str = "t1") -> facts.Released:
+    ask = Ask(AllocationSpec(key, "app-1", {"vcore": 1000}), 0, 1)
+    return facts.Released(2 * S, ask, "root.a", node_id, TerminationType(kind), message)
+
+
+@pytest.mark.parametrize(
+    "fact",
+    [
+        facts.NodeRemoved(S, "n1"),
+        facts.NodeSchedulable(S, "n1", False),
+        facts.NodeCapacityChanged(S, "n1", {}),
+        facts.ForeignChanged(S, "n1", "f1", Change.ADD, {}, {}),
+        facts.ApplicationLeft(S, "app-1", "root.a"),
+        facts.AskAdded(S, ASK, "root.a"),
+        facts.AskRemoved(S, ASK, "root.a", True),
+        facts.QueueAdded(S, "root.a"),
+        facts.QueueRemoved(S, "root.a"),
+        facts.QueueStateChanged(S, "root.a", QueueState.DRAINING),
+        facts.QueueLimitChanged(S, "root.a", QueueLimit.MAX, None),
+    ],
+    ids=lambda fact: type(fact).__name__,
+)
+def test_facts_that_are_not_sent(fact):
+    """Other node actions, foreign allocations, asks and queues are no messages to the resource manager (SC-81)."""
+    assert responses([fact], "default") == []
+
+
+def test_reservations_are_not_sent():
+    """SC-13, SC-54: the resource manager is notified of a placement, not of the reservation before it."""
+    found = responses([facts.Reserved(S, ASK, "root.a", "n1"), ALLOCATED, facts.Unreserved(S, ASK, "root.a", "n1")], "default")
+    assert [len(message.new) for message in found] == [1]
+
+
+def test_new_holds_the_full_allocation():
+    """AP-130: ``new`` repeats the ask, with both fields of the policy, its node and partition."""
+    (message,) = responses([ALLOCATED], "default")
+    assert message == si.AllocationResponse(
+        new=[
+            si.Allocation(
+                allocation_key="t1",
+                application_id="app-1",
+                partition_name="default",
+                node_id="n1",
+                resource_per_alloc={"vcore": 1000},
+                priority=3,
+                allocation_tags={"k": "v"},
+                preemption_policy=si.PreemptionPolicy(allow_preempt_self=True, allow_preempt_other=True),
+            )
+        ]
+    )
+
+
+def test_new_repeats_originator_task_group_and_placeholder():
+    """AP-98, AP-130: ``new`` repeats whether the task is the originator or a placeholder, and its task group."""
+    spec = AllocationSpec("t1", "app-1", {"vcore": 1}, task_group_name="g", placeholder=True, originator=True)
+    (message,) = responses([facts.Allocated(S, Ask(spec, 0, 1), "root.a", "n1")], "default")
+    (new,) = message.new
+    assert (new.task_group_name, new.placeholder, new.originator) == ("g", True, True)
+
+
+def test_updated_entries():
+    """AP-95, AP-21, AP-22: every entered state except New is sent with its time and message; Rejected is sent as ``rejected``."""
+    message = responses(
+        [
+            facts.ApplicationAdded(S, "app-1", "root.a", "alice"),
+            facts.ApplicationRejected(S, "app-2", "why"),
+            facts.ApplicationChanged(S + 7, "app-1", "root.a", ApplicationState.ACCEPTED, ApplicationEvent.RUN),
+        ],
+        "default",
+    )
+    assert message == [
+        si.ApplicationResponse(
+            accepted=[si.AcceptedApplication(application_id="app-1", queue_name="root.a")],
+            rejected=[si.RejectedApplication(application_id="app-2", reason="why")],
+            updated=[
+                si.UpdatedApplication(
+                    application_id="app-1", state="Accepted", state_transition_timestamp=S + 7, message="runApplication"
+                )
+            ],
+        )
+    ]
+
+
+def test_released_entries():
+    """AP-131: a release is sent with its type and message; one without a message confirms, and is not sent."""
+    echo = "allocation remove as per RM request"
+    assert responses([released(message=echo), released("TIMEOUT", "")], "gpu") == [
+        si.AllocationResponse(
+            released=[
+                si.AllocationRelease(
+                    application_id="app-1",
+                    allocation_key="t1",
+                    partition_name="gpu",
+                    termination_type="STOPPED_BY_RM",
+                    message=echo,
+                )
+            ]
+        )
+    ]
+
+
+def test_nodes_and_rejections():
+    """SC-100, AP-115: accepted and rejected nodes share a message, so do all rejected allocations."""
+    reported = [
+        facts.NodeAdded(S, "n1", {}, True, {}),
+        facts.NodeRejected(S, "n2", "why"),
+        facts.AllocationRejected(S, "t1", "app-1", "why"),
+        facts.AllocationRejected(S, "t2", "app-1", "why"),
+    ]
+    rejected = [si.RejectedAllocation(allocation_key=key, application_id="app-1", reason="why") for key in ("t1", "t2")]
+    assert responses(reported, "default") == [
+        si.NodeResponse(accepted=[si.AcceptedNode(node_id="n1")], rejected=[si.RejectedNode(node_id="n2", reason="why")]),
+        si.AllocationResponse(rejected_allocations=rejected),
+    ]
+
+
+def test_reading_lists_in_order_gives_the_facts_in_order():
+    """AP-96: a state comes before the allocation that follows it; a release comes before the use of its room."""
+
+    def changed(state: ApplicationState) -> facts.ApplicationChanged:
+        return facts.ApplicationChanged(S, "app-1", "root.a", state, ApplicationEvent.RUN)
+
+    starting, running = changed(ApplicationState.STARTING), changed(ApplicationState.RUNNING)
+    reported = [starting, ALLOCATED, running, ALLOCATED, ALLOCATED, released(), released(key="t2"), ALLOCATED]
+    lists = [
+        name
+        for message in responses(reported, "default")
+        for name in message.__struct_fields__
+        if name != "sequence"
+        for _ in getattr(message, name)
+    ]
+    assert lists == ["updated", "new", "updated", "new", "new", "released", "released", "new"]
+    assert len(responses(reported, "default")) == 5
+
+
+def test_predicate_checks_are_a_message_of_their_own():
+    """In the order of the facts, with one check for each node, and one ask of the predicate class as an example."""
+    asked = facts.PredicatesAsked(S, "gpu", ASK, ("n1", "n2"), True)
+    before, checks, after = responses([ALLOCATED, asked, ALLOCATED], "default")
+    assert isinstance(before, si.AllocationResponse)
+    assert isinstance(after, si.AllocationResponse)
+    assert checks == si.PredicatesRequest(
+        partition_name="default",
+        checks=[
+            si.PredicateCheck(predicate="gpu", node_id=name, allocate=True, allocation_key="t1", application_id="app-1")
+            for name in ("n1", "n2")
+        ],
+    )
