@@ -33,7 +33,9 @@ async def test_story_of_each_kind() -> None:
         about_t3 = await story("t3")
         assert about_t3[-1] == lines[-1]
         assert about_t3[-2].endswith("does not fit in queue 'root.default' (requested map[vcore:1000], available map[vcore:0])")
-        assert [line.split()[4] for line in await story("alice")] == ["UG_USER_RESOURCE"] * 2
+        *events, last = await story("alice")
+        assert [line.split()[4] for line in events] == ["UG_USER_RESOURCE"] * 2
+        assert last == "now: user alice in queue root.default, uses vcore 2, no limit, running applications 1"
         assert (await story("t1"))[-1] == "now: t1 runs on n1"
         assert "now: node n1, schedulable, uses vcore 2 of vcore 2" in await story("n1")
         assert "now: queue root.default Active, uses vcore 2, headroom vcore 0" in await story("root.default")
@@ -53,10 +55,30 @@ def state(**parts: Any) -> dict[str, Any]:
     return {"applications": {}, "nodes": {}, "queues": {}, "limits": []} | parts
 
 
-def test_a_user_and_an_ended_application() -> None:
-    """A user has a line for each limit; a rejected application is in no queue."""
-    limit = {"queue": "root.a", "whose": "user bob", "max": {"vcore": 3000}, "allocated": {"vcore": 2000}}
-    assert list(present("bob", state(limits=[limit]))) == ["now: user bob in queue root.a, uses vcore 2, limit vcore 3"]
+def test_what_a_user_has_and_may_have() -> None:
+    """A line for each limit of the user, and for each other leaf where the user has an application."""
+    limits = [
+        {"queue": "root", "whose": "user bob", "max": {"vcore": 3000}, "allocated": {"vcore": 2500}}
+        | {"maxApplications": 2, "applications": ["app-1", "app-2"]},
+        {"queue": "root.a", "whose": "user bob", "max": None, "allocated": {"vcore": 2000}}
+        | {"maxApplications": 1, "applications": ["app-1"]},
+    ]
+    applications = {
+        "app-1": {"queueName": "root.a", "state": "Running", "user": "bob", "allocated": {"vcore": 2000}},
+        "app-2": {"queueName": "root.b", "state": "Running", "user": "bob", "allocated": {"vcore": 500}},
+        "app-3": {"queueName": "root.b", "state": "New", "user": "bob", "allocated": {}},
+        "app-4": {"queueName": "root.b", "state": "Running", "user": "eve", "allocated": {"vcore": 500}},
+        "app-5": {"queueName": "root.b", "state": "Failed"},
+    }
+    assert list(present("bob", state(applications=applications, limits=limits))) == [
+        "now: user bob in queue root, uses vcore 2500m, limit vcore 3, running applications 2 of 2",
+        "now: user bob in queue root.a, uses vcore 2, no limit, running applications 1 of 1",
+        "now: user bob in queue root.b, uses vcore 500m, no limit, running applications 1",
+    ]
+
+
+def test_an_ended_application() -> None:
+    """A rejected application is in no queue."""
     refused = {"app-1": {"state": "Rejected", "queueName": ""}}
     assert list(present("app-1", state(applications=refused))) == ["now: application app-1 is Rejected in no queue"]
 

@@ -74,9 +74,31 @@ def test_what_a_follower_sees() -> None:
             "count": 5,
             "resource": {"vcore": 2},
             "allocationKeys": ["w0", "w1", "w2"],
+            "creationTimes": [3, 4, 5],
         }
     ]
     json.dumps(state)
+
+
+def test_who_owns_an_application() -> None:
+    """A follower sees who owns an application, when it was submitted, its priority and usage, and the age of its asks."""
+    world = make_world(tree(queue("a")), [node("n1", vcore=2)])
+    world.wait(5)
+    world.given(app("app-1", user="bob", groups=("dev", "ops")), ask("t1", "app-1", vcore=2))
+    world.given(ask("t2", "app-1", priority=3, created=2, vcore=1), app("app-2"))
+    bob = world.state()["applications"]["app-1"]
+    (pending,) = bob.pop("pending")
+    assert (pending["allocationKeys"], pending["creationTimes"]) == (["t2"], [2 * 10**9])
+    assert bob == {
+        "state": "Starting",
+        "queueName": "root.a",
+        "user": "bob",
+        "groups": ["dev", "ops"],
+        "submissionTime": 2 * 10**9,  # an older ask makes the application older (PR-40)
+        "priority": 3,
+        "allocated": {"vcore": 2},
+    }
+    assert world.state()["applications"]["app-2"]["priority"] == PRIORITY_MIN
 
 
 def test_headroom_and_actual_guarantee() -> None:

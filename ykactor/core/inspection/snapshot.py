@@ -5,6 +5,7 @@ Read between two cycles only. Quantities are base units; zero quantities are lef
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import groupby, islice
 from typing import Any
 
@@ -67,7 +68,7 @@ def _queue_state(partition: PartitionCore, queue: QueueNode) -> dict[str, Any]:
 
 
 def partition_state(partition: PartitionCore, state: SchedulerState) -> dict[str, Any]:
-    """``final_state`` with limits, headroom, shares, capacities, reservations, and why asks are pending."""
+    """``final_state`` with limits, headroom, shares, capacities, reservations, owners, and why asks are pending."""
     shown = final_state(partition, state)
     headrooms: dict[QueuePath, Resource | None] = {}
     guarantees: dict[QueuePath, Resource | None] = {}
@@ -96,10 +97,23 @@ def partition_state(partition: PartitionCore, state: SchedulerState) -> dict[str
             "reservations": [reservation.ask.spec.allocation_key for reservation in state.reservations.on(node_id)],
         }
     for waiting in state.applications.values():
-        shown["applications"][waiting.application_id]["pending"] = _pending(state, waiting)
+        shown["applications"][waiting.application_id] |= _application_state(state, waiting)
     limits = [_limit_state(tracker) for _, tracker in sorted(state.trackers.held.items())]
     predicates, preemption = _predicates_state(state.nodes.predicates), _preemption_state(state)
     return {"name": partition.name, **shown, "limits": limits, "predicates": predicates, "preemption": preemption}
+
+
+def _application_state(state: SchedulerState, waiting: PendingApplication) -> dict[str, Any]:
+    """Of a live application; ``priority`` is that of its most important pending ask, the lowest int32 when nothing is pending."""
+    highest = waiting.priorities.highest
+    return {
+        "user": waiting.who.user,
+        "groups": list(waiting.who.groups),
+        "submissionTime": waiting.submission_ns,
+        "priority": PRIORITY_MIN if highest is None else highest,
+        "allocated": _shown(waiting.allocated),
+        "pending": _pending(state, waiting),
+    }
 
 
 def _predicates_state(predicates: Predicates) -> dict[str, Any]:
@@ -145,7 +159,7 @@ def _pending(state: SchedulerState, waiting: PendingApplication) -> list[dict[st
             "reason": explain(waiting, queue, state.preemptions),
             "count": len(queue),
             "resource": dict(queue.needs),
-            "allocationKeys": [ask.spec.allocation_key for ask in queue.items(_EXAMPLES_MAX)],
+            **_examples(queue.items(_EXAMPLES_MAX)),
             **(_attempts(state, queue.first()) if _is_short(queue) else {}),
         }
         for queue in waiting.queues.values()
@@ -215,7 +229,16 @@ def _same_reason(reason: str, asks: list[Ask]) -> dict[str, Any]:
         "reason": reason,
         "count": len(asks),
         "resource": dict(asks[0].spec.resource),
-        "allocationKeys": [ask.spec.allocation_key for ask in asks[:_EXAMPLES_MAX]],
+        **_examples(asks[:_EXAMPLES_MAX]),
+    }
+
+
+def _examples(asks: Iterable[Ask]) -> dict[str, Any]:
+    """The keys of asks, and since when each is pending: their creation, Unix nanoseconds."""
+    named = list(asks)
+    return {
+        "allocationKeys": [ask.spec.allocation_key for ask in named],
+        "creationTimes": [ask.created_ns for ask in named],
     }
 
 

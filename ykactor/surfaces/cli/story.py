@@ -5,7 +5,8 @@ The events are those that the daemon still has in memory; the state and the pend
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any
 
 import click
@@ -23,8 +24,8 @@ def command(key: str, url: str) -> None:
     """Print the events about KEY and its present state.
 
     KEY is an application, an ask or allocation, a node, a queue, a user or a group. The events are those that the daemon still
-    has in memory, the oldest first. The present state includes usage, and why asks are pending. Exits with code 1 if the daemon
-    knows nothing about KEY.
+    has in memory, the oldest first. The present state includes usage, limits, and why asks are pending. Exits with code 1 if the
+    daemon knows nothing about KEY.
     """
     try:
         lines = trio.run(_collect, key, url)
@@ -98,13 +99,10 @@ def present(key: str, partition: dict[str, Any]) -> Iterator[str]:
         headroom = "unlimited" if queue["headroom"] is None else _text(queue["headroom"])
         yield f"now: queue {key} {queue['state']}, uses {_text(queue['allocated'])}, headroom {headroom}"
         yield from _pending_in(key, partition["applications"])
-    for limit in partition["limits"]:
-        if limit["whose"] in (f"user {key}", f"group {key}"):
-            maximum = "unlimited" if limit["max"] is None else _text(limit["max"])
-            yield f"now: {limit['whose']} in queue {limit['queue']}, uses {_text(limit['allocated'])}, limit {maximum}"
     for node_id, node in partition["nodes"].items():
         if key in node["allocations"]:
             yield f"now: {key} runs on {node_id}"
+    yield from _user_or_group(key, partition)
 
 
 def _application(key: str, applications: dict[str, Any]) -> Iterator[str]:
@@ -125,6 +123,32 @@ def _pending_in(path: str, applications: dict[str, Any]) -> Iterator[str]:
                 yield f"now: {_asks(group)} of {name} pending, each {_text(group['resource'])}: {_reason(group)}"
 
 
+def _user_or_group(key: str, partition: dict[str, Any]) -> Iterator[str]:
+    """What a user or group has and may have: a line for each limit, and for each leaf where no limit counts what the user has."""
+    limited = [limit for limit in partition["limits"] if limit["whose"] in (f"user {key}", f"group {key}")]
+    counted = {limit["queue"] for limit in limited if limit["whose"] == f"user {key}"}
+    used: dict[str, Counter[str]] = {}
+    running: Counter[str] = Counter()
+    for application in partition["applications"].values():
+        path = application["queueName"]
+        if application.get("user") == key and path not in counted:
+            used.setdefault(path, Counter()).update(application["allocated"])
+            running[path] += bool(application["allocated"])
+    for path, resource in used.items():
+        limited.append(
+            {"queue": path, "whose": f"user {key}", "max": None, "allocated": resource}
+            | {"maxApplications": 0, "applications": range(running[path])}
+        )
+    yield from map(_limit, sorted(limited, key=lambda limit: (limit["whose"], limit["queue"])))
+
+
+def _limit(limit: dict[str, Any]) -> str:
+    maximum = "no limit" if limit["max"] is None else f"limit {_text(limit['max'])}"
+    most = f" of {limit['maxApplications']}" if limit["maxApplications"] else ""
+    runs = f"running applications {len(limit['applications'])}{most}"
+    return f"now: {limit['whose']} in queue {limit['queue']}, uses {_text(limit['allocated'])}, {maximum}, {runs}"
+
+
 def _asks(group: dict[str, Any]) -> str:
     return "1 ask" if group["count"] == 1 else f"{group['count']} asks"
 
@@ -138,5 +162,5 @@ def _reason(group: dict[str, Any]) -> str:
     return f"{group['reason']}; {tried}may preempt from {time_text(next_ns)} on"
 
 
-def _text(resource: dict[str, int]) -> str:
+def _text(resource: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {quantity_text(name, value)}" for name, value in sorted(resource.items())) or "nothing"
