@@ -12,8 +12,9 @@ $(VENV)/.ready: pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
 	touch $@
 
+# ADDRESS=HOST:PORT is where the daemon of the demonstration listens.
 run: $(VENV)/.ready
-	$(BIN)/ykactor demo
+	$(BIN)/ykactor demo$(if $(ADDRESS), --ws $(ADDRESS))
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .

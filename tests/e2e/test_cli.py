@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -242,7 +243,7 @@ def piece(path, folder, lines=40):
 
 
 async def test_demo_says_where_to_look_and_ends_on_ctrl_c():
-    """The address comes first, then events; SIGINT ends it without a word."""
+    """The address comes first, then what there is to see, then events; SIGINT ends it with the summary of ``simulate``."""
     command = [*COMMAND, "demo", "--ws", "127.0.0.1:0"]
     process = await trio.lowlevel.open_process(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=clean_environment())
     async with process.stdout, process.stderr:
@@ -252,15 +253,43 @@ async def test_demo_says_where_to_look_and_ends_on_ctrl_c():
                 printed += await process.stdout.receive_some()
             assert printed.startswith(b"A daemon listens on ws://127.0.0.1:")
             assert b"ykactor follow ws://127.0.0.1:" in printed
+            assert b"\n   8 s  carol's training takes all four GPUs" in printed
+            assert b"time, sequence number, type, change, detail, object, reference, resource, message" in printed
             process.send_signal(signal.SIGINT)
             async for chunk in process.stdout:
                 printed += chunk
             assert await process.stderr.receive_some() == b""
             assert await process.wait() == 0
             assert b"workload has ended" not in printed
+            summary = printed.rpartition(b"\n\n")[2].decode()
+            assert re.match(r"\d+ placed, \d+ pending, 0 released, 0 cancelled, 0 rejected in \d+\.\d s\n", summary)
+            assert "Utilisation" in summary
+
+
+async def test_demo_ends_quietly_when_nobody_reads():
+    """``demo | head -1`` leaves no traceback and no summary."""
+    command = [*COMMAND, "demo", "--ws", "127.0.0.1:0"]
+    process = await trio.lowlevel.open_process(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=clean_environment())
+    with trio.fail_after(LIMIT_S):
+        async with process.stderr:
+            async with process.stdout:
+                assert await process.stdout.receive_some()
+            assert b"".join([chunk async for chunk in process.stderr]) == b""
+        assert await process.wait() == 1
+
+
+def test_make_run_takes_an_address():
+    """``make run ADDRESS=HOST:PORT`` is ``demo --ws HOST:PORT``."""
+    command = ["make", "--dry-run", "--old-file=.venv/.ready", "run"]
+    for argument, expected in [([], "demo"), (["ADDRESS=127.0.0.1:9099"], "demo --ws 127.0.0.1:9099")]:
+        printed = subprocess.run([*command, *argument], cwd=ROOT, stdout=subprocess.PIPE, text=True, timeout=LIMIT_S, check=True)
+        assert printed.stdout.strip().endswith(f"ykactor {expected}")
 
 
 # ---- mistakes: one clear line, never a traceback
+
+#: What follows the reason why the daemon cannot listen on an address.
+CHOOSE = "choose another address with --ws HOST:PORT"
 
 
 def last_line(errors):
@@ -279,11 +308,11 @@ def last_line(errors):
         (["serve", "--config", "{tmp}/binary.yaml"], 1, "binary.yaml: not UTF-8 text"),
         (["serve", "--ws", "nonsense"], 2, "found 'nonsense', expected HOST:PORT such as 127.0.0.1:9081"),
         (["serve", "--ws", "127.0.0.1:65536"], 2, "expected HOST:PORT"),
-        (["serve", "--ws", "192.0.2.1:9081"], 1, "192.0.2.1:9081: [Errno 99] Cannot assign requested address"),
-        (["serve", "--ws", "127.0.0.1:{taken}"], 1, "127.0.0.1:{taken}: [Errno 98] Address already in use"),
+        (["serve", "--ws", "192.0.2.1:9081"], 1, "192.0.2.1:9081: Cannot assign requested address: " + CHOOSE),
+        (["serve", "--ws", "127.0.0.1:{taken}"], 1, "127.0.0.1:{taken}: Address already in use: " + CHOOSE),
         (["serve", "--ws", "127.0.0.1:0", "--state-dir", "{tmp}/broken.yaml/state"], 1, "cannot be created: Not a directory"),
         (["serve", "--log-level", "loud"], 2, "'loud' is not one of"),
-        (["demo", "--ws", "127.0.0.1:{taken}"], 1, "127.0.0.1:{taken}: [Errno 98] Address already in use"),
+        (["demo", "--ws", "127.0.0.1:{taken}"], 1, "127.0.0.1:{taken}: Address already in use: " + CHOOSE),
         (["follow", "ws://127.0.0.1:1"], 1, "ws://127.0.0.1:1: all attempts to connect"),
         (["follow", "http://127.0.0.1:1"], 1, "found http://127.0.0.1:1, expected ws://HOST:PORT"),
         (["submit", "{tmp}/none.yaml"], 2, "none.yaml' does not exist"),

@@ -26,7 +26,7 @@ from ykactor.core.messages.submissions import RefuseConfig
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.planner.plan import Budget
 from ykactor.core.state.state import SchedulerState
-from ykactor.core.values.ids import PartitionName
+from ykactor.core.values.ids import AllocationKey, PartitionName, QueuePath
 from ykactor.sim.direct import DirectPartition, DirectPartitions
 from ykactor.sim.script import ANY_PARTITION, Instant, Request, Step, Work, addressed, instants, to_ns
 from ykactor.wire import queuefile
@@ -51,7 +51,7 @@ class Outcome(Struct):
 
     facts: list[Fact]
     final: dict[str, Any]
-    waiting: list[tuple[str, str, str]]
+    waiting: list[tuple[AllocationKey, QueuePath, str]]
     refused: list[str]
     end_ns: int
 

@@ -22,7 +22,7 @@ from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.quota.headroom import left_of
 from ykactor.core.quota.limits import Tracker
 from ykactor.core.state.state import SchedulerState
-from ykactor.core.values.ids import QueuePath
+from ykactor.core.values.ids import AllocationKey, QueuePath
 from ykactor.core.values.resources import Resource, min_union, pruned, saturated
 
 #: Pending asks that a snapshot names for each reason and application.
@@ -247,10 +247,10 @@ def _held_reason(group: str, predicate: str) -> str:
     return f"waits for a placeholder of task group {group}{where}"
 
 
-def waiting_asks(state: SchedulerState) -> list[tuple[str, str, str]]:
+def waiting_asks(state: SchedulerState) -> list[tuple[AllocationKey, QueuePath, str]]:
     """(allocation key, queue, reason) of every pending ask."""
     in_classes = [
-        (str(ask.spec.allocation_key), str(waiting.leaf.path), reason)
+        (ask.spec.allocation_key, waiting.leaf.path, reason)
         for waiting in state.applications.values()
         for queue in waiting.queues.values()
         if queue.key[1] != HAS_NODE

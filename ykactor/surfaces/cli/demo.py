@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from importlib import resources
+from itertools import takewhile
 
 import click
 import trio
+from rich.console import Console
 
+from ykactor.actors.clock import Clock
 from ykactor.client import Disconnected, ResourceManager, connect
+from ykactor.sim.summary import Summary, SummaryReport, print_report
 from ykactor.surfaces.cli.follow import as_text, print_messages
-from ykactor.surfaces.cli.serve import DEFAULT_ADDRESS, Address, serve
+from ykactor.surfaces.cli.serve import DEFAULT_ADDRESS, Address, address_error, serve
 from ykactor.surfaces.environment import reserves_nodes
-from ykactor.surfaces.server.daemon import Settings
+from ykactor.surfaces.server.daemon import Daemon, Settings
 from ykactor.surfaces.server.logs import configure
 from ykactor.wire import queuefile
 from ykactor.wire.scenario import Scenario, load
@@ -26,35 +31,60 @@ RM_ID = "ykactor-submit"
 @click.command()
 @click.option("--ws", "address", type=Address(), default=DEFAULT_ADDRESS, show_default=True, help="Where the daemon listens.")
 def command(address: tuple[str, int]) -> None:
-    """Run a daemon with a small workload and print its events."""
+    """Run a daemon with a small workload and print its events, and at the end (Ctrl-C) the summary that ``simulate`` prints."""
     configure("warning", sys.stderr)
     with resources.as_file(resources.files("ykactor.sim") / "demo.yaml") as path:
-        scenario = load(path)
+        scenario, story = load(path), _leading_comment(path.read_text())
+    report: SummaryReport | None = None
     try:
-        trio.run(_demonstrate, scenario, address)
+        report = trio.run(_demonstrate, scenario, story, address)
     except* KeyboardInterrupt:
-        pass
+        pass  # before the daemon handles signals
+    except* BrokenPipeError:  # nobody reads any more: click ends the command quietly
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE)) from None
     except* OSError as errors:
-        raise click.ClickException(f"{address[0]}:{address[1]}: {errors.exceptions[0]}") from None
+        raise address_error(address, _first_of(errors)) from None
+    if report is not None:
+        click.echo()
+        print_report(report, Console())
 
 
-async def _demonstrate(scenario: Scenario, address: tuple[str, int]) -> None:
+def _first_of(errors: BaseExceptionGroup[OSError]) -> OSError:
+    first = errors.exceptions[0]
+    return _first_of(first) if isinstance(first, BaseExceptionGroup) else first
+
+
+def _leading_comment(text: str) -> str:
+    return "\n".join(line[2:] for line in takewhile(lambda line: line.startswith("#"), text.splitlines()))
+
+
+async def _demonstrate(scenario: Scenario, story: str, address: tuple[str, int]) -> SummaryReport:
+    """Runs until a signal ends the daemon."""
+    clock = Clock.of_the_system()
+    summary = Summary(clock.now_ns())
+    daemon = Daemon(queuefile.load(""), Settings(reserves=reserves_nodes(os.environ)), clock, summary.observe)
     async with trio.open_nursery() as nursery:
-        url = await nursery.start(_run_daemon, address, nursery.cancel_scope)
+        url = await nursery.start(_run_daemon, daemon, address, nursery.cancel_scope)
         click.echo(
-            f"A daemon listens on {url}. For {scenario.until:.0f} s it schedules work on {_node_count(scenario)} nodes.\n"
-            "Every line below is an event. To follow it from another terminal:\n"
+            f"A daemon listens on {url}. For {scenario.until:.0f} s it schedules work on {_node_count(scenario)} nodes.\n\n"
+            f"{story}\n\n"
+            "Every line below is an event. Its columns:\n"
+            "  time, sequence number, type, change, detail, object, reference, resource, message\n"
+            "To follow it from another terminal:\n"
             f"  ykactor follow {url} --from snapshot -o json    the whole state, then every event\n"
             f"  ykactor follow {url} --kind APP_ALLOC           only which ask runs on which node\n"
-            "Press Ctrl-C to stop.\n"
+            "Press Ctrl-C to stop and to see a summary.\n"
         )
         nursery.start_soon(print_messages, url, si.Subscribe(), as_text, click.echo)
         await _play(scenario, url)
+    return summary.finish(clock.now_ns(), daemon.waiting())
 
 
-async def _run_daemon(address: tuple[str, int], everything: trio.CancelScope, *, task_status: trio.TaskStatus[str]) -> None:
+async def _run_daemon(
+    daemon: Daemon, address: tuple[str, int], everything: trio.CancelScope, *, task_status: trio.TaskStatus[str]
+) -> None:
     """The daemon handles the signals; when it has ended, the whole demonstration ends."""
-    await serve(queuefile.load(""), Settings(reserves=reserves_nodes(os.environ)), address, task_status=task_status)
+    await serve(daemon, address, task_status=task_status)
     everything.cancel()
 
 

@@ -72,11 +72,17 @@ def command(config_path: Path | None, state_dir: Path | None, address: tuple[str
     if state_dir is not None:
         _make_state_dir(state_dir)
     try:
-        trio.run(serve, config, Settings(config_path, manual, reserves_nodes(os.environ)), address)
+        trio.run(_serve, config, Settings(config_path, manual, reserves_nodes(os.environ)), address)
     except OSError as error:  # the daemon does not run yet: its errors come in an exception group
-        raise click.ClickException(f"{address[0]}:{address[1]}: {error}") from None
+        raise address_error(address, error) from None
     except Exception as failure:
         _report_crash(failure, state_dir)
+
+
+def address_error(address: tuple[str, int], error: OSError) -> click.ClickException:
+    """The daemon cannot listen on ``address``."""
+    where = f"{address[0]}:{address[1]}"
+    return click.ClickException(f"{where}: {error.strerror or error}: choose another address with --ws HOST:PORT")
 
 
 def _first_config(path: Path | None) -> SchedulerConfig:
@@ -97,18 +103,17 @@ def _make_state_dir(path: Path) -> None:
         raise click.ClickException(f"{path}: cannot be created: {error.strerror}") from None
 
 
+async def _serve(config: SchedulerConfig, settings: Settings, address: tuple[str, int]) -> None:
+    await serve(Daemon(config, settings, Clock.of_the_system()), address)
+
+
 async def serve(
-    config: SchedulerConfig,
-    settings: Settings,
-    address: tuple[str, int],
-    *,
-    task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED,
+    daemon: Daemon, address: tuple[str, int], *, task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED
 ) -> None:
     """Run a daemon on ``address``, or on the socket that systemd passes, until a signal ends it.
 
     ``task_status`` is started with the URL, as soon as the daemon listens.
     """
-    daemon = Daemon(config, settings, Clock.of_the_system())
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
         async with listening(address) as listeners, trio.open_nursery() as nursery:
             await nursery.start(daemon.run, listeners, Notifier.from_environment())

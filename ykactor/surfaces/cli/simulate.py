@@ -13,7 +13,6 @@ import msgspec
 from rich.console import Console
 from rich.progress import Progress
 
-from ykactor.core.values.ids import AllocationKey, QueuePath
 from ykactor.sim.simulator import Outcome, simulate, simulate_directly
 from ykactor.sim.summary import Summary, print_report
 from ykactor.surfaces.environment import reserves_nodes
@@ -62,5 +61,4 @@ def _print_summary(outcome: Outcome) -> None:
     summary = Summary()
     for fact in outcome.facts:
         summary.observe(fact)
-    waiting = [(AllocationKey(key), QueuePath(queue), reason) for key, queue, reason in outcome.waiting]
-    print_report(summary.finish(outcome.end_ns, waiting), Console())
+    print_report(summary.finish(outcome.end_ns, outcome.waiting), Console())

@@ -26,12 +26,13 @@ from ykactor.actors.partition import PartitionActor
 from ykactor.actors.partitions import Partitions
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
+from ykactor.core.inspection.snapshot import waiting_asks
 from ykactor.core.messages.facts import Allocated, ConfigurationChanged, Fact, Preempted, PreemptionRefused
 from ykactor.core.messages.submissions import AddApplication, RefuseConfig, Submission
 from ykactor.core.objects.registry import Registry
 from ykactor.core.placement.users import NOBODY
 from ykactor.core.turn.turn import Cycle
-from ykactor.core.values.ids import PartitionName
+from ykactor.core.values.ids import AllocationKey, PartitionName, QueuePath
 from ykactor.surfaces.server.groups import GroupResolver
 from ykactor.surfaces.server.logs import get_logger, log_event
 from ykactor.surfaces.server.reloading import Reloading, log_changes
@@ -69,9 +70,12 @@ class Daemon:
         config: the first configuration.
         settings: how the daemon runs.
         clock: Unix time.
+        observe: called with every fact, in the order of the feed.
     """
 
-    def __init__(self, config: SchedulerConfig, settings: Settings, clock: Clock) -> None:
+    def __init__(
+        self, config: SchedulerConfig, settings: Settings, clock: Clock, observe: Callable[[Fact], object] | None = None
+    ) -> None:
         self.manual = settings.manual
         self.outboxes: OutboxRegistry[Any] = OutboxRegistry()
         self._partitions = Partitions(self._make_partition)
@@ -79,6 +83,7 @@ class Daemon:
         self.feed = FeedActor(events, self.partitions, self._deliver)
         self._settings = settings
         self._clock = clock
+        self._observe = observe
         self._reloading = Reloading(config, self._partitions, self._report_refused)
         self._groups = GroupResolver()
         self._stop = trio.Event()
@@ -95,6 +100,9 @@ class Daemon:
     def _deliver(self, partition: PartitionName, facts: list[Fact]) -> None:
         if facts and type(facts[-1]) is ConfigurationChanged:
             log_changes(partition, facts[-1])
+        if self._observe is not None:
+            for fact in facts:
+                self._observe(fact)
         if self.outboxes.current is not None:
             self.outboxes.deliver(responses(facts, partition))
 
@@ -114,6 +122,10 @@ class Daemon:
     def registry(self, partition: PartitionName) -> Registry:
         """The owners in a partition, to be read only."""
         return self._partitions.actors[partition].core.registry
+
+    def waiting(self) -> list[tuple[AllocationKey, QueuePath, str]]:
+        """The pending asks of all partitions: key, queue and reason. To be called between two cycles, or after ``run``."""
+        return [ask for actor in self._partitions.actors.values() for ask in waiting_asks(actor.scheduler_core.state)]
 
     async def with_groups(self, partition: PartitionName, submissions: list[Submission]) -> list[Submission]:
         """Look up the groups of users that are submitted without groups (``Gateway.with_groups``)."""
