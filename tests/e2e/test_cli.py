@@ -129,7 +129,7 @@ async def followed(url, *options, task_status):
 
 
 async def test_follow_ends_quietly_when_nobody_reads():
-    """``follow | head -1`` leaves no traceback."""
+    """``follow | head -1`` leaves no traceback, and one line that says what is followed."""
     async with real_daemon() as daemon, connect(daemon.url, rm_id="rm-1") as rm, trio.open_nursery() as nursery:
         command = [*COMMAND, "follow", daemon.url]
         process = await trio.lowlevel.open_process(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -137,7 +137,8 @@ async def test_follow_ends_quietly_when_nobody_reads():
         async with process.stderr:
             async with process.stdout:
                 assert await process.stdout.receive_some()
-            assert b"".join([chunk async for chunk in process.stderr]) == b""
+            errors = b"".join([chunk async for chunk in process.stderr]).decode()
+        assert errors == f"connected to {daemon.url}: all events from now on\n"
         assert await process.wait() == 1
         nursery.cancel_scope.cancel()
 
@@ -288,6 +289,8 @@ def test_make_run_takes_an_address():
 
 # ---- mistakes: one clear line, never a traceback
 
+#: What follows the URL when nothing listens there.
+START = "nothing listens there, start a daemon with ykactor serve --ws 127.0.0.1:1"
 #: What follows the reason why the daemon cannot listen on an address.
 CHOOSE = "choose another address with --ws HOST:PORT"
 
@@ -313,10 +316,11 @@ def last_line(errors):
         (["serve", "--ws", "127.0.0.1:0", "--state-dir", "{tmp}/broken.yaml/state"], 1, "cannot be created: Not a directory"),
         (["serve", "--log-level", "loud"], 2, "'loud' is not one of"),
         (["demo", "--ws", "127.0.0.1:{taken}"], 1, "127.0.0.1:{taken}: Address already in use: " + CHOOSE),
-        (["follow", "ws://127.0.0.1:1"], 1, "ws://127.0.0.1:1: all attempts to connect"),
+        (["follow", "ws://127.0.0.1:1"], 1, "ws://127.0.0.1:1: " + START),
         (["follow", "http://127.0.0.1:1"], 1, "found http://127.0.0.1:1, expected ws://HOST:PORT"),
         (["submit", "{tmp}/none.yaml"], 2, "none.yaml' does not exist"),
-        (["submit", "{tmp}/small.yaml", "--url", "ws://127.0.0.1:1"], 1, "ws://127.0.0.1:1: all attempts to connect"),
+        (["submit", "{tmp}/small.yaml", "--url", "ws://127.0.0.1:1"], 1, "ws://127.0.0.1:1: " + START),
+        (["story", "t1", "--url", "ws://127.0.0.1:1"], 1, "ws://127.0.0.1:1: " + START),
         (["submit", "{tmp}/small.yaml", "--speed", "0"], 2, "0.0 is not in the range x>0"),
         (["simulate", "{tmp}/none.yaml"], 2, "none.yaml' does not exist"),
         (["simulate", "{tmp}/empty.yaml"], 1, "empty.yaml: found nothing, expected a mapping"),

@@ -298,14 +298,46 @@ async def test_daemon_that_is_not_up_yet_is_waited_for(monkeypatch):
 
 
 async def test_daemon_that_does_not_come_up_is_given_up(monkeypatch):
-    """After ``FIRST_CONNECT_S`` the sentence that says who is missing is raised."""
+    """It is said at first that nothing listens; after ``FIRST_CONNECT_S`` this is raised, with what to start."""
     monkeypatch.setattr("ykactor.client.follower.FIRST_CONNECT_S", 0.3)
     began = trio.current_time()
     url = f"ws://127.0.0.1:{free_port()}"
-    async with follow(url) as follower:
-        with pytest.raises(Disconnected, match=f"{url}: all attempts to connect"):
+    told = []
+    async with follow(url, on_connection=told.append) as follower:
+        with pytest.raises(Disconnected) as raised:
             await follower.__anext__()
     assert trio.current_time() - began >= 0.3
+    nothing = f"{url}: nothing listens there, start a daemon with ykactor serve --ws {url.removeprefix('ws://')}"
+    assert str(raised.value) == nothing
+    assert told == [f"waiting up to 0.3 s for a daemon: {nothing}"]
+
+
+async def test_who_does_not_wait_is_refused_at_once(autojump_clock):
+    """With ``waits=False`` no time passes before it is raised that nothing listens."""
+    began = trio.current_time()
+    async with follow(f"ws://127.0.0.1:{free_port()}", waits=False) as follower:
+        with pytest.raises(Disconnected, match="nothing listens there"):
+            await follower.__anext__()
+    assert trio.current_time() == began
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, "all events from now on"),
+        ({"from_": "snapshot"}, "the present state, then all events"),
+        ({"from_": 0}, "all events after number 0"),
+        (
+            {"queues": ["root.a", "root.b"], "applications": ["app-1"], "kinds": ["APP"], "partitions": ["default"]},
+            "events from now on, only of partition default, of queue root.a or root.b, of application app-1, of kind APP",
+        ),
+    ],
+)
+async def test_what_is_followed_is_said(options, expected):
+    """The first sentence names the daemon, where the events begin, and the filters."""
+    told = []
+    async with running_daemon() as daemon, follow(daemon.url, on_connection=told.append, **options):
+        assert told == [f"connected to {daemon.url}: {expected}"]
 
 
 async def test_lost_connection_is_resumed_without_gap_or_repetition(monkeypatch):
@@ -322,7 +354,8 @@ async def test_lost_connection_is_resumed_without_gap_or_repetition(monkeypatch)
                     await rm.request(si.NodeRequest(nodes=[NODE]))
                     seen += [event.sequence for event in await events(follower, 4)]
                 assert seen == list(range(1, 41))
-    lost, back = told[:2]
+    connected, lost, back = told[:3]
+    assert connected == f"connected to {proxy.url}: all events from now on"
     assert lost.startswith("connection lost, trying to connect again: ")
     assert re.fullmatch(r"connection restored: resumed after event [012], no event is missing", back)
 
@@ -349,7 +382,7 @@ async def test_daemon_that_starts_anew_gives_its_state(monkeypatch, nodes_count)
                     )
                     await rm.request(si.NodeRequest(nodes=[NODE]))
                     assert [event.sequence - snapshot.sequence for event in await events(follower, 2)] == [1, 2]
-    lost, back = told
+    _, lost, back = told
     assert lost.startswith("connection lost, trying to connect again: ")
     assert back == "connection restored: the daemon has restarted, events may be missing, its present state follows"
 
@@ -363,6 +396,7 @@ async def test_follow_tells_of_its_connection_on_standard_error():
             await rm.request(si.NodeRequest(nodes=[NODE]))
             assert " NODE " in await read_line(process) + await read_line(process)
             proxy.cut()
+            assert (await read_line(process, process.stderr)) == f"connected to {proxy.url}: all events from now on\n"
             assert (await read_line(process, process.stderr)).startswith("connection lost, trying to connect again: ")
             assert (await read_line(process, process.stderr)).endswith(" resumed after event 2, no event is missing\n")
             await rm.request(si.NodeRequest(nodes=[NODE]))
@@ -560,6 +594,7 @@ async def test_interrupted_commands_end_cleanly(tmp_path):
             assert [line.split()[1] for line in submitted] == ["node", "application"]
             assert [line.split()[3:5] for line in followed] == [["SET", "NODE_SCHEDULABLE"], ["ADD", "-"]]
             assert (await submit_process.stdout.receive_some()).startswith(b"small: 2 requests sent, 0 refused; 0 allocated")
+            assert (await follow_process.stderr.receive_some()).startswith(b"connected to ")
             assert await follow_process.stderr.receive_some() == b""
             assert await submit_process.stderr.receive_some() == b""
 

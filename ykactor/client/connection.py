@@ -140,7 +140,11 @@ class _Opening(trio.abc.ReceiveStream):
 
 def is_refused(failure: Disconnected) -> bool:
     """Whether nothing listens on the address (yet)."""
-    attempts = failure.__cause__ and failure.__cause__.__cause__
+    return failure.__cause__ is not None and _is_refusal(failure.__cause__)
+
+
+def _is_refusal(cause: BaseException) -> bool:
+    attempts = cause.__cause__
     return isinstance(attempts, ExceptionGroup) and attempts.subgroup(ConnectionRefusedError) is not None
 
 
@@ -154,6 +158,9 @@ def _disconnected(url: str, errors: BaseExceptionGroup[Exception]) -> Disconnect
             reason = f"the server replied {status} {(body or b'').decode(errors='replace').strip()}".rstrip()
         case trio.TooSlowError():
             reason = f"no response within {CONNECT_S:g} s"
+        case _ if _is_refusal(cause):
+            address = urlsplit(url).netloc.rpartition("@")[2]
+            reason = f"nothing listens there, start a daemon with ykactor serve --ws {address}"
         case _:
             reason = str(cause) or type(cause).__name__
     disconnected = Disconnected(f"{url}: {reason}")

@@ -11,14 +11,14 @@ from ykactor.client.connection import Disconnected, MessageStream, RequestRefuse
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import Encoding, ProtocolError
 
-#: At the first connection: how long to wait for a daemon that does not listen yet.
+#: At the first connection: how long a follower that waits does so for a daemon that does not listen yet.
 FIRST_CONNECT_S = 5.0
 #: Back-off: the first and the longest pause before the next attempt; the actual pause is random, at least half of it.
 BACKOFF_FIRST_S = 0.2
 BACKOFF_MAX_S = 10.0
 
 FollowedMessage = si.EventRecord | si.Snapshot | si.Lagged
-#: Called with a sentence when the connection is lost, and when it is restored.
+#: Called with a sentence when there is a connection, when it is lost, and when it is restored.
 OnConnection = Callable[[str], object]
 
 
@@ -30,13 +30,21 @@ class Follower:
     """What `follow` yields; iterate over it."""
 
     def __init__(
-        self, url: str, encoding: Encoding, subscribe: si.Subscribe, rng: random.Random, on_connection: OnConnection
+        self,
+        url: str,
+        encoding: Encoding,
+        subscribe: si.Subscribe,
+        rng: random.Random,
+        on_connection: OnConnection,
+        wait_s: float,
     ) -> None:
         self._url = url
         self._encoding = encoding
         self._subscribe = subscribe
         self._rng = rng
         self._on_connection = on_connection
+        self._wait_s = wait_s
+        self._is_waiting = False
         self._is_lost = False
         self._messages_in, self._messages = trio.open_memory_channel[FollowedMessage](0)
         #: Set when the daemon has confirmed the subscription for the first time, or when following has failed.
@@ -61,7 +69,7 @@ class Follower:
     async def run(self) -> None:
         """Receive messages; after a lost connection, connect again. Returns only after a failure."""
         attempt = 0
-        patient_until = trio.current_time() + FIRST_CONNECT_S
+        patient_until = trio.current_time() + self._wait_s
         try:
             while True:
                 began_from = self._subscribe.from_
@@ -73,6 +81,8 @@ class Follower:
                         self._on_lost(lost)
                     elif not is_refused(lost) or trio.current_time() >= patient_until:
                         raise
+                    else:
+                        self._on_waiting(lost)
                 except RequestRefused as refused:
                     # The daemon has restarted and numbers its events anew: start again with its state.
                     if not (self.begun.is_set() and refused.code == "RESYNC_REQUIRED"):
@@ -95,8 +105,15 @@ class Follower:
                 raise RequestRefused(message.code, message.message, message.path)
             if self._is_lost:
                 self._on_restored(message)
+            elif not self.begun.is_set():
+                self._on_connection(f"connected to {self._url}: {_description(self._subscribe)}")
             self.begun.set()
             await self._deliver(message)
+
+    def _on_waiting(self, refused: Disconnected) -> None:
+        if not self._is_waiting:
+            self._is_waiting = True
+            self._on_connection(f"waiting up to {self._wait_s:g} s for a daemon: {refused}")
 
     def _on_lost(self, lost: Disconnected) -> None:
         if not self._is_lost:
@@ -132,6 +149,26 @@ class Follower:
         self._subscribe = structs.replace(self._subscribe, from_=place, instance=same if instance is None else instance)
 
 
+def _description(subscribe: si.Subscribe) -> str:
+    """Which events are followed, for people."""
+    filters = {
+        "partition": subscribe.partitions,
+        "queue": subscribe.queues,
+        "application": subscribe.applications,
+        "kind": subscribe.kinds,
+    }
+    only = ", ".join(f"of {name} {' or '.join(wanted)}" for name, wanted in filters.items() if wanted)
+    events = "events" if only else "all events"
+    match subscribe.from_:
+        case "now":
+            what = f"{events} from now on"
+        case "snapshot":
+            what = f"the present state, then {events}"
+        case number:
+            what = f"{events} after number {number}"
+    return f"{what}, only {only}" if only else what
+
+
 @asynccontextmanager
 async def follow(
     url: str,
@@ -145,10 +182,9 @@ async def follow(
     encoding: str = "json",
     rng: random.Random | None = None,
     on_connection: OnConnection = silently,
+    waits: bool = True,
 ) -> AsyncIterator[Follower]:
     """Follow the event feed. After a lost connection it connects again and resumes, without missing or repeated events.
-
-    If the daemon does not listen yet, it waits for up to ``FIRST_CONNECT_S`` (5 s).
 
     Parameters
     ----------
@@ -166,7 +202,10 @@ async def follow(
     rng : random.Random, optional
         For the random pauses between attempts to connect, so that many followers do not connect at the same time.
     on_connection : callable
-        Called with a sentence when the connection is lost, and when it is restored; then with whether events may be missing.
+        Called with a sentence: when there is a connection, with what is followed; when it is lost; and when it is restored,
+        with whether events may be missing.
+    waits : bool
+        Whether to wait for up to ``FIRST_CONNECT_S`` (5 s) for a daemon that does not listen yet.
 
     Yields
     ------
@@ -188,7 +227,9 @@ async def follow(
         applications=list(applications),
         kinds=list(kinds),
     )
-    follower = Follower(url, encoding_named(encoding), subscribe, rng or random.Random(), on_connection)
+    follower = Follower(
+        url, encoding_named(encoding), subscribe, rng or random.Random(), on_connection, FIRST_CONNECT_S if waits else 0.0
+    )
     failure: Exception | None = None
     async with trio.open_nursery() as nursery:
         nursery.start_soon(follower.run)

@@ -42,8 +42,8 @@ def command(
 ) -> None:
     """Print the events of the daemon at URL until interrupted.
 
-    Columns: time, sequence number, type, change, detail, object, reference, resource, message. A lost connection is opened
-    again; a line on standard error says so, and whether events may be missing.
+    Columns: time, sequence number, type, change, detail, object, reference, resource, message. Standard error says what
+    is followed. A lost connection is opened again; a line on standard error says so, and whether events may be missing.
     """
     subscribe = si.Subscribe(
         from_=int(from_) if from_.isdecimal() else from_,

@@ -38,7 +38,7 @@ def command(key: str, url: str) -> None:
 
 
 async def _collect(key: str, url: str) -> list[str]:
-    async with follow(url, from_="snapshot") as messages:
+    async with follow(url, from_="snapshot", waits=False) as messages:
         snapshot = await anext(messages)
     assert isinstance(snapshot, si.Snapshot), "the first message after from_=snapshot"
     events = [line async for line in _events_about(key, url, snapshot)]
@@ -50,7 +50,7 @@ async def _events_about(key: str, url: str, snapshot: si.Snapshot) -> AsyncItera
     """A line for each event up to the snapshot that names ``key``."""
     if not snapshot.sequence:
         return
-    async with follow(url, from_=0, instance=snapshot.instance) as messages:
+    async with follow(url, from_=0, instance=snapshot.instance, waits=False) as messages:
         async for message in messages:
             if isinstance(message, si.Lagged):
                 yield f"events {message.from_} to {message.to} are no longer in memory"
