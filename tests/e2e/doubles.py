@@ -102,6 +102,9 @@ class FakeDaemon:
     def now_ns(self) -> int:
         return 0
 
+    def queue_paths(self) -> list[str]:
+        return ["root", "root.a", "root.p", "root.p.b"]
+
     async def apply_config(self, text: str, if_checksum: str, *, afresh: bool = False) -> str:
         if "bad" in text:
             raise ProtocolError("BAD_CONFIG", "found bad, expected good", "config")

@@ -333,6 +333,9 @@ REFUSED_SUBSCRIPTIONS = [
     ({"type": "Subscribe", "from": 1.5}, "WRONG_TYPE", "from"),
     ({"type": "Subscribe", "queues": "root"}, "WRONG_TYPE", "queues"),
     ({"type": "Subscribe", "kinds": [1]}, "WRONG_TYPE", "kinds[0]"),
+    ({"type": "Subscribe", "kinds": ["APP", "app"]}, "UNKNOWN_NAME", "kinds[1]"),
+    ({"type": "Subscribe", "queues": ["root", "rot.a"]}, "UNKNOWN_NAME", "queues[1]"),
+    ({"type": "Subscribe", "queues": [""]}, "UNKNOWN_NAME", "queues[0]"),
     ({"type": "Subscribe", "colour": "red"}, "UNKNOWN_FIELD", "colour"),
     ({"type": "NodeRequest"}, "UNKNOWN_TYPE", "type"),
 ]

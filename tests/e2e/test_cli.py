@@ -360,9 +360,13 @@ def test_check_config_without_a_file(run_here, tmp_path):
 
 
 async def test_wrong_subscription_is_one_clear_line():
-    """``follow --from`` with a number that is not known yet."""
+    """``follow --from`` with a number that is not known yet, and filters that match nothing."""
     async with real_daemon() as daemon:
         _, errors = await run_command("follow", daemon.url, "--from", "999999", expect=1)
         assert "RESYNC_REQUIRED" in last_line(errors)
         _, errors = await run_command("follow", daemon.url, "--from", "yesterday", expect=1)
         assert "found 'yesterday', expected now, snapshot or a sequence number" in last_line(errors)
+        _, errors = await run_command("follow", daemon.url, "--queue", "web", expect=1)
+        assert "queues[0]: found 'web', expected root or a queue below it" in last_line(errors)
+        _, errors = await run_command("follow", daemon.url, "--kind", "APP_ALOC", expect=1)
+        assert "kinds[0]: found 'APP_ALOC', expected a type (APP, NODE," in last_line(errors)

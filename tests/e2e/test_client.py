@@ -321,6 +321,17 @@ async def test_who_does_not_wait_is_refused_at_once(autojump_clock):
     assert trio.current_time() == began
 
 
+@pytest.mark.parametrize("from_", ["now", "snapshot"])
+async def test_queues_that_do_not_exist_yet_are_said(from_):
+    """A mistyped queue below a known one looks like one that appears later."""
+    told = []
+    async with (
+        running_daemon() as daemon,
+        follow(daemon.url, from_=from_, queues=["root.x", "root.a"], on_connection=told.append),
+    ):
+        assert told[0].endswith("only of queue root.x or root.a; there is no queue root.x yet")
+
+
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
@@ -328,8 +339,8 @@ async def test_who_does_not_wait_is_refused_at_once(autojump_clock):
         ({"from_": "snapshot"}, "the present state, then all events"),
         ({"from_": 0}, "all events after number 0"),
         (
-            {"queues": ["root.a", "root.b"], "applications": ["app-1"], "kinds": ["APP"], "partitions": ["default"]},
-            "events from now on, only of partition default, of queue root.a or root.b, of application app-1, of kind APP",
+            {"queues": ["root.a", "root.p"], "applications": ["app-1"], "kinds": ["APP"], "partitions": ["default"]},
+            "events from now on, only of partition default, of queue root.a or root.p, of application app-1, of kind APP",
         ),
     ],
 )

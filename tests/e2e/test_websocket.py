@@ -537,6 +537,27 @@ async def test_numbers_of_another_run_are_refused():
             assert (await follower.ask({"type": "Subscribe", "from": "now", "instance": runs[2]}))["instance"] == runs[0]
 
 
+async def test_an_unknown_filter_is_refused_with_what_exists():
+    """A kind that no event has, and a queue that is below no queue, would never match an event."""
+    async with running_daemon() as daemon, client(daemon, "/v1/feed") as follower:
+        refused = await follower.ask({"type": "Subscribe", "kinds": ["APP_RUNING"]})
+        assert refused["message"].startswith(
+            "found 'APP_RUNING', expected a type (APP, NODE, QUEUE, REQUEST, USERGROUP) or a detail ("
+        )
+        assert ", APP_RUNNING, " in refused["message"]
+        refused = await follower.ask({"type": "Subscribe", "queues": ["default"]})
+        assert refused["message"] == "found 'default', expected root, root.a, root.p, root.p.b or a queue below one of them"
+
+
+@pytest.mark.parametrize("from_", ["now", "snapshot"])
+async def test_a_queue_that_may_appear_later_is_allowed(from_):
+    """The confirmation names the queues that do not exist yet; they have events when placement or a reload creates them."""
+    async with running_daemon() as daemon, client(daemon, "/v1/feed") as follower:
+        confirmed = await follower.ask({"type": "Subscribe", "from": from_, "queues": ["root.P.new.x", "root.p.b", "root.c"]})
+        assert confirmed["missingQueues"] == ["root.p.new.x", "root.c"]
+        assert "missingQueues" not in await follower.ask({"type": "Subscribe", "from": from_, "queues": ["root.p"]})
+
+
 async def test_a_further_subscribe_replaces_the_one_before():
     """A follower that has lagged asks for a snapshot on the connection that it has; filters are replaced too."""
     async with running_daemon() as daemon:

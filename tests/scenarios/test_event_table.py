@@ -32,6 +32,7 @@ from world import (
 import ykactor
 from ykactor.core.messages.submissions import RefuseConfig, RemovePartition, Submission
 from ykactor.wire.si.events import events
+from ykactor.wire.si.kinds import EVENT_KINDS
 
 PAGE = Path(ykactor.__file__).parent / "rules" / "events.md"
 #: The rules that are tables of events, and what their rows are about.
@@ -509,6 +510,16 @@ def test_nothing_else_is_told() -> None:
     rows = {(record[0], record[2], record[3]) for row in ROWS.values() for _, expected in row for record in expected}
     told = {(record[0], record[2], record[3]) for row in ROWS.values() for scenario, _ in row for record in records(scenario())}
     assert told == rows
+
+
+def test_kinds_are_those_of_the_table() -> None:
+    """A follower can filter by exactly the types and details that the table has (EV-2)."""
+    found: dict[str, set[str]] = {}
+    for row in ROWS.values():
+        for _, expected in row:
+            for record in expected:
+                found.setdefault(record[0], set()).add(record[3])
+    assert {kind: set(details) for kind, details in EVENT_KINDS.items()} == found
 
 
 def test_the_page_has_these_rows() -> None:

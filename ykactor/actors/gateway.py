@@ -1,6 +1,6 @@
 """The interface of the daemon that sessions use."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from ykactor.actors.commands import PartitionCommand
@@ -30,6 +30,9 @@ class Gateway(Protocol):
     @property
     def manual(self) -> bool:
         """Whether cycles run only on request (``run_steps``)."""
+
+    def queue_paths(self) -> Iterable[str]:
+        """The paths of all queues of all partitions."""
 
     def now_ns(self) -> int:
         """The current Unix time of the daemon's clock."""

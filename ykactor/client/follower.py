@@ -106,7 +106,7 @@ class Follower:
             if self._is_lost:
                 self._on_restored(message)
             elif not self.begun.is_set():
-                self._on_connection(f"connected to {self._url}: {_description(self._subscribe)}")
+                self._on_connected(message)
             self.begun.set()
             await self._deliver(message)
 
@@ -114,6 +114,11 @@ class Follower:
         if not self._is_waiting:
             self._is_waiting = True
             self._on_connection(f"waiting up to {self._wait_s:g} s for a daemon: {refused}")
+
+    def _on_connected(self, confirmation: si.FeedMessage) -> None:
+        missing = confirmation.missing_queues if isinstance(confirmation, si.Bookmark | si.Snapshot) else []
+        yet = f"; there is no queue {' or '.join(missing)} yet" if missing else ""
+        self._on_connection(f"connected to {self._url}: {_description(self._subscribe)}{yet}")
 
     def _on_lost(self, lost: Disconnected) -> None:
         if not self._is_lost:
@@ -196,8 +201,8 @@ async def follow(
         The run of the daemon to which the number ``from_`` belongs (`Follower.instance`); another run refuses it. Empty: not
         checked.
     partitions, queues, applications, kinds : sequence of str
-        Which events to receive; empty means all. A queue includes all queues below it; a kind is a type (``APP``) or a detail
-        (``APP_RUNNING``).
+        Which events to receive; empty means all. A queue includes all queues below it, and has to exist or to be below one
+        that exists; a kind is a type (``APP``) or a detail (``APP_RUNNING``).
     encoding : {"json", "msgpack"}
     rng : random.Random, optional
         For the random pauses between attempts to connect, so that many followers do not connect at the same time.

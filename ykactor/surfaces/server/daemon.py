@@ -123,6 +123,10 @@ class Daemon:
         """The owners in a partition, to be read only."""
         return self._partitions.actors[partition].core.registry
 
+    def queue_paths(self) -> list[str]:
+        """The paths of all queues of all partitions (``Gateway.queue_paths``)."""
+        return [path for name in self.partitions for path in self.registry(name).queues]
+
     def waiting(self) -> list[tuple[AllocationKey, QueuePath, str]]:
         """The pending asks of all partitions: key, queue and reason. To be called between two cycles, or after ``run``."""
         return [ask for actor in self._partitions.actors.values() for ask in waiting_asks(actor.scheduler_core.state)]

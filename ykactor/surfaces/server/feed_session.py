@@ -1,17 +1,24 @@
 """The session of a follower: it subscribes to the feed and gets the events of its subscription."""
 
+from collections.abc import Collection, Sequence
 from contextlib import suppress
+from itertools import islice
 
 import trio
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, structs
 from trio_websocket import ConnectionClosed
 
 from ykactor.actors.event_filter import EventFilter
-from ykactor.actors.feed import FeedActor, SnapshotError
+from ykactor.actors.feed import SnapshotError
+from ykactor.actors.gateway import Gateway
 from ykactor.actors.subscription import Batch, Missed, Reached, Subscription
 from ykactor.surfaces.server.peer import Peer, error_response
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import ProtocolError
+from ykactor.wire.si.kinds import EVENT_KINDS
+
+#: Existing queues that a refusal names.
+_EXAMPLES_MAX = 20
 
 
 class _EncodedEvents(Struct, tag_field="type", tag="Events"):
@@ -26,9 +33,10 @@ class FeedSession:
     ``instance`` identifies the run of the daemon: every run numbers its events anew.
     """
 
-    def __init__(self, peer: Peer, feed: FeedActor, instance: str) -> None:
+    def __init__(self, peer: Peer, gateway: Gateway, instance: str) -> None:
         self.peer = peer
-        self._feed = feed
+        self._gateway = gateway
+        self._feed = gateway.feed
         self._instance = instance
         self._requests_in, self._requests = trio.open_memory_channel[si.Subscribe | ProtocolError](1)
         self._is_stopping = False
@@ -103,9 +111,12 @@ class FeedSession:
                 await self.peer.send(self._bookmark(sequence))
 
     async def _subscribe(self, request: si.Subscribe) -> Subscription | None:
+        queues = tuple(queue.lower().rstrip(".") for queue in request.queues)
+        _check_kinds(request.kinds)
+        missing = _missing(queues, dict.fromkeys(self._gateway.queue_paths())) if queues else []
         wanted = EventFilter(
             frozenset(request.partitions),
-            tuple(queue.lower().rstrip(".") for queue in request.queues),
+            queues,
             frozenset(request.applications),
             frozenset(request.kinds),
         )
@@ -114,7 +125,7 @@ class FeedSession:
         if self._beginning.cancelled_caught:
             return None
         # Sent first: it confirms the subscription and has the number from which to resume.
-        await self.peer.send(begin)
+        await self.peer.send(structs.replace(begin, missing_queues=missing))
         return Subscription(self._feed, self.peer.encoding.encode, wanted, begin.sequence)
 
     async def _begin(self, from_: int | str, instance: str) -> si.Snapshot | si.Bookmark:
@@ -140,3 +151,24 @@ class FeedSession:
 
     def _bookmark(self, sequence: int) -> si.Bookmark:
         return si.Bookmark(sequence=sequence, instance=self._instance)
+
+
+def _check_kinds(kinds: Sequence[str]) -> None:
+    """Refuse kinds that no event has (EV-2)."""
+    details = sorted({detail for of_type in EVENT_KINDS.values() for detail in of_type})
+    for number, kind in enumerate(kinds):
+        if kind not in EVENT_KINDS and kind not in details:
+            expected = f"a type ({', '.join(EVENT_KINDS)}) or a detail ({', '.join(details)})"
+            raise ProtocolError("UNKNOWN_NAME", f"found {kind!r}, expected {expected}", f"kinds[{number}]")
+
+
+def _missing(queues: Sequence[str], known: Collection[str]) -> list[str]:
+    """The queues that do not exist yet. Refuses a path that is below no known queue: it never has events."""
+    for number, path in enumerate(queues):
+        if path.partition(".")[0] not in known:  # with a queue all its ancestors are known
+            examples = ", ".join(islice(known, _EXAMPLES_MAX))
+            more = f" and {len(known) - _EXAMPLES_MAX} more" if len(known) > _EXAMPLES_MAX else ""
+            below = "it" if len(known) == 1 else "one of them"
+            expected = f"{examples}{more} or a queue below {below}"
+            raise ProtocolError("UNKNOWN_NAME", f"found {path!r}, expected {expected}", f"queues[{number}]")
+    return [path for path in queues if path not in known]

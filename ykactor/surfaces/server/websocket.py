@@ -179,7 +179,7 @@ class _Server:
             )
             if _path_of(request) == RM_PATH:
                 return ResourceManagerSession(peer, self._gateway, self._nursery)
-            return FeedSession(peer, self._gateway.feed, self._instance)
+            return FeedSession(peer, self._gateway, self._instance)
         return None
 
     def _refusal(self, request: WebSocketRequest) -> tuple[int, str] | None:

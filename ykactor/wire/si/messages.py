@@ -377,6 +377,8 @@ class Subscribe(_Message, frozen=True, kw_only=True, forbid_unknown_fields=True)
         from_: "now" (default), "snapshot" or a sequence number, which means to start with the event after it.
         instance: the run of the daemon to which this sequence number belongs (``Bookmark.instance``). Every run numbers its
             events anew: a number of another run is refused with ``RESYNC_REQUIRED``. Empty: not known.
+        partitions, queues, applications, kinds: which events; empty means all. A queue includes all queues below it, and has to
+            exist or to be below one that exists. A kind is a type or a detail.
     """
 
     from_: int | str = "now"
@@ -388,10 +390,11 @@ class Subscribe(_Message, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class Snapshot(_Message, frozen=True, kw_only=True):
-    """The state after the event ``sequence``; ``instance`` as in ``Bookmark``."""
+    """The state after the event ``sequence``; ``instance`` and ``missing_queues`` as in ``Bookmark``."""
 
     sequence: int
     instance: str = ""
+    missing_queues: list[str] = []
     partitions: list[dict[str, Any]]
 
 
@@ -400,10 +403,14 @@ class Events(_Message, frozen=True, kw_only=True):
 
 
 class Bookmark(_Message, frozen=True, kw_only=True):
-    """All wanted events up to ``sequence`` were sent; ``instance`` is the run of the daemon to which this number belongs."""
+    """All wanted events up to ``sequence`` were sent; ``instance`` is the run of the daemon to which this number belongs.
+
+    ``missing_queues``, in the confirmation of a subscription, are those of its queues that do not exist yet.
+    """
 
     sequence: int
     instance: str = ""
+    missing_queues: list[str] = []
 
 
 class Lagged(_Message, frozen=True, kw_only=True):
