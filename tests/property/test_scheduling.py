@@ -34,6 +34,7 @@ from ykactor.core.partition import cluster as cluster_module
 from ykactor.core.planner.plan import Budget
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.tree import QueueNode
+from ykactor.core.turn.turn import Cycle
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, PartitionName, QueuePath
 from ykactor.sim.generate import generate
 from ykactor.sim.script import Work, instants
@@ -389,3 +390,21 @@ def test_violations_are_named(sentence: str, damage: Callable[[World], None]) ->
     assert violations(world.core, world.scheduler) == []
     damage(world)
     assert any(sentence in found for found in violations(world.core, world.scheduler))
+
+
+class Bounded(World):
+    """Fails if it does not come to rest."""
+
+    cycles_left = 20_000
+
+    def cycle(self, now_ns: int) -> tuple[Cycle, bool]:
+        self.cycles_left -= 1
+        assert self.cycles_left > 0, "the partition does not come to rest"
+        return super().cycle(now_ns)
+
+
+@pytest.mark.parametrize("seed", seeds(9))
+def test_the_smallest_budget_comes_to_rest(seed: int) -> None:
+    """A budget that is spent on the way to the first candidate decides the same as a large one, only in more plans."""
+    history = session(seed)
+    assert Bounded(history.config, Budget(1, 0)).play(history.batches) == World(history.config, LARGE).play(history.batches)
