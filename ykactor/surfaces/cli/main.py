@@ -17,6 +17,7 @@ COMMANDS = {
     "follow": "follow",
     "story": "story",
     "convert": "convert",
+    "samples": "samples",
 }
 
 
