@@ -61,14 +61,6 @@ def test_other_files_do_not_matter(tmp_path: Path) -> None:
     assert files_below(tmp_path) == {**SAMPLES, "config/other.yaml": b"mine"}
 
 
-def test_samples_where_no_directory_can_be(tmp_path: Path) -> None:
-    """A parent that is a file gives one line that names the path."""
-    (tmp_path / "file").write_text("")
-    code, out, err = write_samples(tmp_path / "file" / "samples")
-    assert (code, out) == (1, "")
-    assert err == f"Error: {tmp_path}/file/samples/config/binpacking.yaml: cannot be written: Not a directory\n"
-
-
 # ---- the distribution
 
 

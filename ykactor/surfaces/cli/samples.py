@@ -23,7 +23,9 @@ def command(directory: Path) -> None:
     if existing:
         raise click.ClickException(f"nothing written, because these files exist: {', '.join(existing)}")
     for path, source in samples.items():
-        _write(path, source.read_bytes())
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("xb") as file:
+            file.write(source.read_bytes())
         click.echo(path)
 
 
@@ -40,12 +42,3 @@ def _root() -> Traversable:
     package = resources.files("ykactor")
     packaged = package / "samples"
     return packaged if packaged.is_dir() else package / ".."
-
-
-def _write(path: Path, content: bytes) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("xb") as file:
-            file.write(content)
-    except OSError as error:
-        raise click.ClickException(f"{path}: cannot be written: {error.strerror}") from None
