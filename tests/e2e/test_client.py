@@ -545,7 +545,7 @@ async def test_follow_command_prints_json_lines():
 
 
 async def test_interrupted_commands_end_cleanly(tmp_path):
-    """Ctrl-C is the usual end: exit code 0, no traceback, and ``submit`` says how far it came."""
+    """Ctrl-C is the usual end: exit code 130, no traceback, and ``submit`` says how far it came."""
     path = tmp_path / "small.yaml"
     path.write_text(SCENARIO)
     async with running_daemon() as daemon:
@@ -556,7 +556,7 @@ async def test_interrupted_commands_end_cleanly(tmp_path):
             followed = [await read_line(follow_process) for _ in range(2)]
             for process in (follow_process, submit_process):
                 process.send_signal(signal.SIGINT)
-                assert await process.wait() == 0
+                assert await process.wait() == 130
             assert [line.split()[1] for line in submitted] == ["node", "application"]
             assert [line.split()[3:5] for line in followed] == [["SET", "NODE_SCHEDULABLE"], ["ADD", "-"]]
             assert (await submit_process.stdout.receive_some()).startswith(b"small: 2 requests sent, 0 refused; 0 allocated")

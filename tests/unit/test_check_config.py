@@ -74,15 +74,13 @@ def test_file_is_needed_otherwise() -> None:
     assert "Missing argument 'FILE'" in err
 
 
-@pytest.mark.parametrize(("content", "message"), [(None, "cannot be read"), (b"\xff\xfe", "not UTF-8 text")])
-def test_unreadable(tmp_path: Path, content: bytes | None, message: str) -> None:
-    """A file that is not there or is no text is one clear line and exit code 1."""
+def test_no_text(tmp_path: Path) -> None:
+    """A file that is no text is one clear line and exit code 1."""
     path = tmp_path / "q.yaml"
-    if content is not None:
-        path.write_bytes(content)
+    path.write_bytes(b"\xff\xfe")
     code, out, err = check(path)
     assert (code, out) == (1, "")
-    assert err.startswith(f"{path}: {message}")
+    assert err.startswith(f"{path}: not UTF-8 text")
     assert err.count("\n") == 1
 
 

@@ -6,12 +6,13 @@ import click
 import msgspec
 
 from ykactor.core.config.model import QueueConfig
+from ykactor.surfaces.cli import exit_codes
 from ykactor.wire.queuefile.load import ConfigError, load
 from ykactor.wire.queuefile.schema import json_schema
 
 
 @click.command()
-@click.argument("file", type=click.Path(), required=False)
+@click.argument("file", type=click.Path(exists=True, dir_okay=False), required=False)
 @click.option("--schema", is_flag=True, help="Print the JSON schema of queue files, for editors, and check no file.")
 def command(file: str | None, schema: bool) -> None:
     """Check the queue configuration FILE.
@@ -35,8 +36,6 @@ def schema_text() -> str:
 def _check(file: str) -> None:
     try:
         text = Path(file).read_bytes().decode()
-    except OSError as error:
-        _fail(f"{file}: cannot be read: {error.strerror}")
     except UnicodeDecodeError as error:
         _fail(f"{file}: not UTF-8 text: {error.reason} at byte {error.start}")
     try:
@@ -67,4 +66,4 @@ def _plural(count: int, noun: str) -> str:
 
 def _fail(message: str) -> None:
     click.echo(message, err=True)
-    raise SystemExit(1)
+    raise SystemExit(exit_codes.FAILED)

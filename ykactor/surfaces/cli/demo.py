@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from importlib import resources
 
 import click
 import trio
 
-from ykactor.client import Disconnected, ResourceManager, connect
+from ykactor.client import Disconnected, RequestRefused, ResourceManager, connect
 from ykactor.surfaces.cli.follow import as_text, print_messages
 from ykactor.surfaces.cli.serve import DEFAULT_ADDRESS, Address, serve
 from ykactor.surfaces.environment import reserves_nodes
@@ -32,8 +33,8 @@ def command(address: tuple[str, int]) -> None:
         scenario = load(path)
     try:
         trio.run(_demonstrate, scenario, address)
-    except* KeyboardInterrupt:
-        pass
+    except* BrokenPipeError:
+        raise  # standard output, not the address
     except* OSError as errors:
         raise click.ClickException(f"{address[0]}:{address[1]}: {errors.exceptions[0]}") from None
 
@@ -48,7 +49,7 @@ async def _demonstrate(scenario: Scenario, address: tuple[str, int]) -> None:
             f"  ykactor follow {url} --kind APP_ALLOC           only which ask runs on which node\n"
             "Press Ctrl-C to stop.\n"
         )
-        nursery.start_soon(print_messages, url, si.Subscribe(), as_text, click.echo)
+        nursery.start_soon(_print_events, url)
         await _play(scenario, url)
 
 
@@ -58,8 +59,14 @@ async def _run_daemon(address: tuple[str, int], everything: trio.CancelScope, *,
     everything.cancel()
 
 
+async def _print_events(url: str) -> None:
+    """Until the daemon stops: that it then closes or refuses a connection is no error."""
+    with suppress(Disconnected, RequestRefused):
+        await print_messages(url, si.Subscribe(), as_text, click.echo)
+
+
 async def _play(scenario: Scenario, url: str) -> None:
-    """Send the messages of the scenario in real time; ends early if another session takes over."""
+    """Send the messages of the scenario in real time; ends early if another session takes over, or the daemon stops."""
     try:
         async with connect(url, rm_id=RM_ID, config=scenario.config) as rm, trio.open_nursery() as nursery:
             began_at = trio.current_time()
@@ -69,7 +76,7 @@ async def _play(scenario: Scenario, url: str) -> None:
                 await rm.send(message.request)
             await trio.sleep_until(began_at + scenario.until)
             nursery.cancel_scope.cancel()
-    except* Disconnected:
+    except* (Disconnected, RequestRefused):
         pass
     else:
         click.echo("\nThe workload has ended. The daemon runs until Ctrl-C.")

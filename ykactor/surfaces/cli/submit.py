@@ -41,7 +41,8 @@ def command(file: Path, url: str, speed: float, rm_id: str, keep_config: bool) -
     try:
         trio.run(play.run, url, rm_id, "" if keep_config else scenario.config)
     except* KeyboardInterrupt:
-        pass  # the summary shows how much was sent
+        click.echo(play.summary())  # shows how much was sent
+        raise
     except* (Disconnected, RequestRefused, ValueError) as errors:
         raise click.ClickException(str(errors.exceptions[0])) from None
     click.echo(play.summary())
