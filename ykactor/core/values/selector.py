@@ -56,7 +56,8 @@ class SelectorError(ValueError):
 def parse(text: str) -> Selector:
     """The selector that ``text`` describes; an empty text requires nothing.
 
-    Raises:  SelectorError with what was found.
+    Raises:
+        SelectorError with what was found.
     """
     found, position = [], 0
     while position < len(text) and text[position:].strip():
