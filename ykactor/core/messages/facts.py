@@ -1,7 +1,8 @@
 """The output of a partition: facts, in the order in which they became true.
 
-Only the cores make facts. ``wire.si.responses`` renders a fact as a line of the decision log and as messages to the resource
-manager, ``wire.si.events`` as event records of the feed. Facts are frozen and hold no reference cycles.
+The cores make facts; ``wire.si.requests`` makes those that refuse entries for an unknown partition. ``wire.decision_log`` renders
+facts as lines of the decision log, ``wire.si.responses`` as messages to the resource manager, and ``wire.si.events`` as event
+records of the feed. Facts are frozen and hold no reference cycles.
 """
 
 from msgspec import Struct

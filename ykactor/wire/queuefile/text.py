@@ -133,7 +133,8 @@ class Mistakes:
 def compose(text: str, mistakes: Mistakes) -> Node | None:
     """The first document of ``text``, None if there is none; a second one is a mistake (CF-11).
 
-    Raises:  ConfigError with code P1 if ``text`` is not YAML, is nested too deeply or grows too much through aliases.
+    Raises:
+        ConfigError with code P1 if ``text`` is not YAML, is nested too deeply or grows too much through aliases.
     """
     if unprintable := _UNPRINTABLE.search(text):
         start = unprintable.start()

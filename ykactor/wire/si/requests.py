@@ -53,8 +53,9 @@ def submissions(request: PartitionRequest) -> dict[PartitionName, list[Submissio
     ``new`` comes before ``remove``, ``allocations`` before ``releases``, ``forget`` before ``answers``. The codec has already
     checked types and integer ranges.
 
-    Raises:  ProtocolError with the path of the first mistake; TypeError for a request of another type.
-    Cost:    0.5 us for each ask, 1.5 us with quantities as text.
+    Raises:
+        ProtocolError with the path of the first mistake; TypeError for a request of another type.
+    Cost: 0.5 us for each ask, 1.5 us with quantities as text.
     """
     routed: dict[PartitionName, list[Submission]] = {}
     for field, entries, convert in _parts(request):
@@ -89,7 +90,8 @@ def running(wanted: PartitionName, known: Iterable[PartitionName]) -> PartitionN
 def administration(request: si.TerminateApplication | si.MoveApplication) -> tuple[PartitionName, Administration]:
     """An administrator's request as a submission, with its partition.
 
-    Raises:  ProtocolError with the path of the first mistake.
+    Raises:
+        ProtocolError with the path of the first mistake.
     """
     partition = _partition(request.partition_name)
     _require(request.application_id, "applicationID")
