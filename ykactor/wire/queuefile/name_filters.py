@@ -13,9 +13,9 @@ from ykactor.core.values.quantities import shown
 #: A single entry with one of these characters is an expression.
 _SPECIAL = frozenset("^$*+?()[{}|")
 #: Finds what RE2 does not support: back-references, lookaround, atomic, conditional and comment groups, possessive repetition,
-#: and Python's own end of text. Other escapes, and character sets, are skipped.
+#: and Python's own end of text. Other escapes, and character sets, are skipped; a set without end is one that ends with the text.
 _BEYOND_RE2 = re.compile(
-    r"""(?P<skipped> \\[^1-9Z] | \[\^?\]?(?:\\.|[^]\\])*\] )
+    r"""(?P<skipped> \\[^1-9Z] | \[\^?\]?(?:\\.|[^]\\])*+\]? )
       | (?P<refused> \\[1-9Z] | \(\?(?:<?[=!]|>|\(|\#|P=) | (?:[*+?]|\{[0-9,]+\})\+ )""",
     re.VERBOSE | re.DOTALL,
 )
@@ -70,7 +70,7 @@ def _expression_objection(text: str) -> str:
 
 
 #: Groups, alternatives and unbounded repetitions of an expression. Escapes and character sets are skipped.
-_PARTS = re.compile(r"(?P<skipped>\\.|\[\^?\]?(?:\\.|[^]\\])*\])|(?P<part>[(|]|\)?(?:[*+]|\{[0-9]*,[0-9]*\})|\))", re.DOTALL)
+_PARTS = re.compile(r"(?P<skipped>\\.|\[\^?\]?(?:\\.|[^]\\])*+\]?)|(?P<part>[(|]|\)?(?:[*+]|\{[0-9]*,[0-9]*\})|\))", re.DOTALL)
 
 
 def _slow_part(text: str) -> str:
