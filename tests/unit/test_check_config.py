@@ -46,6 +46,13 @@ def test_every_mistake(tmp_path: Path) -> None:
     assert last == f"ykactor rule {code_of_first} explains a code"
 
 
+def test_many_mistakes(tmp_path: Path) -> None:
+    """The terminal gets all of them; only answers and logs of the daemon have the first ones (CF-52)."""
+    path = tmp_path / "q.yaml"
+    path.write_text(TEXT + "".join(f"        bad{number}: 1\n" for number in range(30)))
+    assert len(check(path)[2].splitlines()) == 31
+
+
 def test_warnings_with_mistakes(tmp_path: Path) -> None:
     """Warnings are shown also when there are mistakes, before them and in the order of the text."""
     path = tmp_path / "q.yaml"

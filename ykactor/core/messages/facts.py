@@ -38,7 +38,7 @@ class NodeAdded(BaseFact, frozen=True, gc=False):
 
 
 class NodeRejected(BaseFact, frozen=True, gc=False):
-    """A CREATE or CREATE_DRAIN was refused; nothing changed (SC-102)."""
+    """A CREATE or CREATE_DRAIN was refused, or a text was too long; nothing changed (SC-102, AP-138)."""
 
     node_id: NodeID
     reason: str
@@ -386,7 +386,7 @@ class PreemptionRefused(BaseFact, frozen=True, gc=False):
 
 
 class AllocationRejected(BaseFact, frozen=True, gc=False):
-    """An ask or allocation was refused (AP-100, AP-103 to AP-107)."""
+    """An ask or allocation was refused (AP-100, AP-103 to AP-107, AP-138)."""
 
     allocation_key: AllocationKey
     application_id: ApplicationID
