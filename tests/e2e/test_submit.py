@@ -146,8 +146,23 @@ async def test_is_refused_by_another_resource_manager(scenario):
         _, errors = await run_command("submit", scenario, "--url", daemon.url, expect=1)
         assert "RM rm-1 has been registered before" in errors
         assert "it is not connected since 2" in errors
-        assert errors.endswith("holds the daemon until it deregisters or the daemon ends\n")
+        assert "holds the daemon until it deregisters or the daemon ends; ykactor deregister RM_ID ends this" in errors
         assert (await contents(daemon))[0] == ["n1"]
+
+
+async def test_deregister_hands_over(scenario):
+    """``ykactor deregister`` frees the daemon from its holder only, and drops what this has."""
+    async with real_daemon() as daemon:
+        _, errors = await run_command("deregister", "rm-1", "--url", daemon.url, expect=1)
+        assert "this resource manager is not registered" in errors
+        async with connect(daemon.url, rm_id="rm-1") as rm:
+            await rm.request(node())
+        _, errors = await run_command("deregister", "rm-2", "--url", daemon.url, expect=1)
+        assert "RM rm-1 has been registered before" in errors
+        output, errors = await run_command("deregister", "rm-1", "--url", daemon.url)
+        assert (output, errors) == ("rm-1 is deregistered; another resource manager may register\n", "")
+        assert (await contents(daemon))[0] == []
+        await run_command("submit", scenario, "--url", daemon.url)
 
 
 async def test_joins_the_holder(scenario):

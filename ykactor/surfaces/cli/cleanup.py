@@ -36,11 +36,13 @@ class Created:
                 self._application_partitions[application.application_id] = application.partition_name
 
     def note_response(self, response: si.Response) -> None:
-        """To be called with each response."""
+        """To be called with each response; those to requests of an earlier session have no effect."""
         if isinstance(response, si.NodeResponse):
-            self._node_ids |= dict.fromkeys(node.node_id for node in response.accepted)
+            accepted_nodes = [node.node_id for node in response.accepted]
+            self._node_ids |= dict.fromkeys(name for name in accepted_nodes if name in self._node_partitions)
         elif isinstance(response, si.ApplicationResponse):
-            self._application_ids |= dict.fromkeys(application.application_id for application in response.accepted)
+            accepted = [application.application_id for application in response.accepted]
+            self._application_ids |= dict.fromkeys(name for name in accepted if name in self._application_partitions)
 
     async def remove(self, rm: ResourceManager) -> None:
         """Remove the applications, then the nodes; nobody else may read responses meanwhile.

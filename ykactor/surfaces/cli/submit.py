@@ -22,6 +22,8 @@ from ykactor.wire.si import messages as si
 
 #: Time limit for removing what the scenario has created.
 CLEAN_UP_S = 30.0
+#: What else to do when another resource manager holds the daemon.
+HAND_OVER = "; ykactor deregister RM_ID ends this and drops what it has, --rm-id RM_ID adds the scenario to what it has"
 
 
 @click.command()
@@ -55,7 +57,9 @@ def command(file: Path, url: str, speed: float, rm_id: str | None, with_config: 
     except* KeyboardInterrupt:  # the second one: the first one is handled in run
         raise click.ClickException("interrupted: the daemon may still have nodes and applications of the scenario") from None
     except* (Disconnected, RequestRefused, ValueError) as errors:
-        raise click.ClickException(str(errors.exceptions[0])) from None
+        reason = errors.exceptions[0]
+        is_held = isinstance(reason, RequestRefused) and reason.code == "ALREADY_REGISTERED"
+        raise click.ClickException(f"{reason}{HAND_OVER if is_held else ''}") from None
     click.echo(play.summary())
 
 
