@@ -85,8 +85,8 @@ async def test_submit_and_follow(scenario):
         watching = ["--from", "0", "--app", "app-1", "--kind", "APP_ALLOC"]
         text = await nursery.start(followed, daemon.url, *watching)
         lines = await nursery.start(followed, daemon.url, "-o", "json", *watching)
-        output, errors = await run_command("submit", scenario, "--url", daemon.url, "--speed", "20")
-        assert errors == ""
+        output, errors = await run_command("submit", scenario, "--url", daemon.url, "--speed", "20", "--with-config")
+        assert errors.startswith("small replaces the queue configuration of the daemon by these partitions: default (2 queues); ")
         answers = [line.split(maxsplit=1)[1] for line in output.splitlines()[:-1]]
         for expected in (
             "node n1 accepted",

@@ -44,15 +44,15 @@ def _check(file: str) -> None:
         _warn(error.warnings)
         _fail(f"{error}\nykactor rule {error.mistakes[0].code} explains a code")
     _warn(config.warnings)
-    queues_count = sum(_count(partition.root) for partition in config.partitions)
-    partitions = _plural(len(config.partitions), "partition")
+    count = sum(queues_count(partition.root) for partition in config.partitions)
+    partitions = plural(len(config.partitions), "partition")
     what = "" if text else "empty, so the built-in default is used: "
-    click.echo(f"{file}: ok, {what}{partitions}, {_plural(queues_count, 'queue')}, checksum {config.checksum}")
+    click.echo(f"{file}: ok, {what}{partitions}, {plural(count, 'queue')}, checksum {config.checksum}")
 
 
-def _count(queue: QueueConfig) -> int:
+def queues_count(queue: QueueConfig) -> int:
     """The queue and all below it."""
-    return 1 + sum(map(_count, queue.children))
+    return 1 + sum(map(queues_count, queue.children))
 
 
 def _warn(warnings: tuple[str, ...]) -> None:
@@ -60,7 +60,8 @@ def _warn(warnings: tuple[str, ...]) -> None:
         click.echo(f"warning: {warning}", err=True)
 
 
-def _plural(count: int, noun: str) -> str:
+def plural(count: int, noun: str) -> str:
+    """``1 queue``, ``2 queues``."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 

@@ -20,8 +20,7 @@ from ykactor.wire import queuefile
 from ykactor.wire.scenario import Scenario, load
 from ykactor.wire.si import messages as si
 
-#: The same as in ``ykactor submit``, which can so take over the demonstration's daemon with another scenario.
-RM_ID = "ykactor-submit"
+RM_ID = "ykactor-demo"
 
 
 @click.command()

@@ -15,6 +15,7 @@ COMMANDS = {
     "rule": "rule",
     "simulate": "simulate",
     "submit": "submit",
+    "deregister": "deregister",
     "follow": "follow",
     "story": "story",
     "convert": "convert",
