@@ -1,3 +1,3 @@
 """ykactor: YuniKorn's queue scheduling as one trio daemon."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -160,6 +160,10 @@ REJECTED = [
     (tasks(resourcePerAlloc={"vcore": -(2**63)}), "resource"),
     (tasks(resourcePerAlloc={"vcore": 0}), "resource"),
     (tasks(partitionName="gpu"), "partition"),
+    (tasks(allocationTags={"zone": "x" * 100_000}), "allocations[0].allocationTags.zone: found 100000 bytes"),  # AP-138
+    (tasks(allocationKey="x" * 100_000), "allocations[0].allocationKey: found 100000 bytes"),
+    (apps(ugi={"user": "x" * 100_000}), "new[0].ugi.user: found 100000 bytes"),
+    (nodes(nodeID="x" * 100_000), "nodes[0].nodeID: found 100000 bytes"),
     (releases(applicationID="nobody", allocationKey="t1"), ""),
     (releases(applicationID="app-1", allocationKey="t77"), ""),
     ({"type": "ApplicationRequest", "id": "1", "remove": [{"applicationID": "nobody"}]}, ""),

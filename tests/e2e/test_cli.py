@@ -86,8 +86,8 @@ async def test_submit_and_follow(scenario):
         watching = ["--from", "0", "--app", "app-1", "--kind", "APP_ALLOC"]
         text = await nursery.start(followed, daemon.url, *watching)
         lines = await nursery.start(followed, daemon.url, "-o", "json", *watching)
-        output, errors = await run_command("submit", scenario, "--url", daemon.url, "--speed", "20")
-        assert errors == ""
+        output, errors = await run_command("submit", scenario, "--url", daemon.url, "--speed", "20", "--with-config")
+        assert errors.startswith("small replaces the queue configuration of the daemon by these partitions: default (2 queues); ")
         answers = [line.split(maxsplit=1)[1] for line in output.splitlines()[:-1]]
         for expected in (
             "node n1 accepted",
@@ -110,7 +110,7 @@ async def test_submit_and_follow(scenario):
 
 
 async def followed(url, *options, task_status):
-    """Run ``ykactor follow``; its lines come through the channel that this is started with. SIGINT ends it with code 0."""
+    """Run ``ykactor follow``; its lines come through the channel that this is started with. SIGINT ends it with code 130."""
     lines, received = trio.open_memory_channel(1000)
     command = [*COMMAND, "follow", url, *options]
     process = await trio.lowlevel.open_process(command, stdout=subprocess.PIPE, env=clean_environment())
@@ -125,7 +125,7 @@ async def followed(url, *options, task_status):
         process.send_signal(signal.SIGINT)
         with trio.CancelScope(shield=True):
             await process.stdout.aclose()
-            assert await process.wait() == 0
+            assert await process.wait() == 130
 
 
 async def test_follow_ends_quietly_when_nobody_reads():
@@ -260,7 +260,7 @@ async def test_demo_says_where_to_look_and_ends_on_ctrl_c():
             async for chunk in process.stdout:
                 printed += chunk
             assert await process.stderr.receive_some() == b""
-            assert await process.wait() == 0
+            assert await process.wait() == 130
             assert b"workload has ended" not in printed
             summary = printed.rpartition(b"\n\n")[2].decode()
             assert re.match(r"\d+ placed, \d+ pending, 0 released, 0 cancelled, 0 rejected in \d+\.\d s\n", summary)
@@ -313,7 +313,7 @@ def last_line(errors):
         (["serve", "--ws", "127.0.0.1:65536"], 2, "expected HOST:PORT"),
         (["serve", "--ws", "192.0.2.1:9081"], 1, "192.0.2.1:9081: Cannot assign requested address: " + CHOOSE),
         (["serve", "--ws", "127.0.0.1:{taken}"], 1, "127.0.0.1:{taken}: Address already in use: " + CHOOSE),
-        (["serve", "--ws", "127.0.0.1:0", "--state-dir", "{tmp}/broken.yaml/state"], 1, "cannot be created: Not a directory"),
+        (["serve", "--ws", "127.0.0.1:0", "--state-dir", "{tmp}/broken.yaml/state"], 2, "broken.yaml/state: Not a directory"),
         (["serve", "--log-level", "loud"], 2, "'loud' is not one of"),
         (["demo", "--ws", "127.0.0.1:{taken}"], 1, "127.0.0.1:{taken}: Address already in use: " + CHOOSE),
         (["follow", "ws://127.0.0.1:1"], 1, "ws://127.0.0.1:1: " + START),
@@ -351,12 +351,6 @@ async def test_mistakes_of_a_process(tmp_path, arguments, code):
     output, errors = await run_command(*(argument.format(tmp=tmp_path) for argument in arguments), expect=code)
     assert output == ""
     last_line(errors)
-
-
-def test_check_config_without_a_file(run_here, tmp_path):
-    """Here a file that is not there is a mistake like the others: exit code 1."""
-    _, errors = run_here("check-config", tmp_path / "none.yaml", expect=1)
-    assert errors == f"{tmp_path}/none.yaml: cannot be read: No such file or directory\n"
 
 
 async def test_wrong_subscription_is_one_clear_line():

@@ -15,6 +15,7 @@ from functools import partial
 import pytest
 import trio
 from click.testing import CliRunner
+from daemon import run_command
 from doubles import accept_all, running_daemon
 from msgspec import structs
 
@@ -24,7 +25,6 @@ from ykactor.client import connection as connection_module
 from ykactor.core.messages import facts as decisions
 from ykactor.core.messages import submissions as messages
 from ykactor.surfaces.cli import follow as follow_command
-from ykactor.surfaces.cli import submit as submit_command
 from ykactor.wire.si import messages as si
 
 NODE = si.NodeInfo(node_id="n1", action="CREATE", schedulable_resource={"vcore": "4"})
@@ -479,7 +479,7 @@ until: 5
 """
 
 
-async def run_command(command, *arguments):
+async def run_in_thread(command, *arguments):
     """Run a command in a thread beside the daemon; what it printed."""
     return await trio.to_thread.run_sync(partial(CliRunner().invoke, command, [str(a) for a in arguments]))
 
@@ -489,10 +489,10 @@ async def test_submit_sends_a_scenario_and_prints_the_answers(tmp_path):
     path = tmp_path / "small.yaml"
     path.write_text(SCENARIO)
     async with running_daemon(script=rejecting) as daemon:
-        result = await run_command(submit_command.command, path, "--url", daemon.url, "--speed", "100")
-    assert result.exit_code == 0, result.output
-    assert daemon.configs == ["queues of this scenario"]
-    lines = [line.split(maxsplit=1)[1] for line in result.output.splitlines()[:-1]]
+        output, errors = await run_command("submit", path, "--url", daemon.url, "--speed", "100")
+    assert errors == ""
+    assert daemon.configs == []
+    lines = [line.split(maxsplit=1)[1] for line in output.splitlines()[:-1]]
     assert lines == [
         "node n1 accepted",
         "application app-1 accepted in root.a",
@@ -501,27 +501,13 @@ async def test_submit_sends_a_scenario_and_prints_the_answers(tmp_path):
         "refused TerminateApplication: REFUSED: no such thing",
     ]
     counts = "4 requests sent, 1 refused; 1 allocated, 0 released; rejected: 1 asks, 0 applications"
-    assert result.output.splitlines()[-1] == f"small: {counts}"
-
-
-async def test_submit_can_keep_the_configuration(tmp_path):
-    """``--keep-config`` leaves the daemon's queues as they are."""
-    path = tmp_path / "small.yaml"
-    path.write_text(SCENARIO)
-    async with running_daemon() as daemon:
-        result = await run_command(submit_command.command, path, "--url", daemon.url, "--speed", "1000", "--keep-config")
-    assert result.exit_code == 0, result.output
-    assert daemon.configs == []
+    assert output.splitlines()[-1] == f"small: {counts}"
 
 
 @pytest.mark.usefixtures("impatient")
-@pytest.mark.parametrize("command", [submit_command.command, follow_command.command])
-async def test_commands_without_a_daemon_say_so(command, tmp_path):
+async def test_follow_without_a_daemon_says_so():
     """No traceback: one line that names the URL, and exit code 1."""
-    path = tmp_path / "small.yaml"
-    path.write_text(SCENARIO)
-    arguments = [path, "--url", "ws://127.0.0.1:1"] if command is submit_command.command else ["ws://127.0.0.1:1"]
-    result = await run_command(command, *arguments)
+    result = await run_in_thread(follow_command.command, "ws://127.0.0.1:1")
     assert result.exit_code == 1
     assert result.output.startswith("Error: ws://127.0.0.1:1: ")
 
@@ -590,7 +576,7 @@ async def test_follow_command_prints_json_lines():
 
 
 async def test_interrupted_commands_end_cleanly(tmp_path):
-    """Ctrl-C is the usual end: exit code 0, no traceback, and ``submit`` says how far it came."""
+    """Ctrl-C is the usual end: exit code 130, no traceback, and ``submit`` says how far it came."""
     path = tmp_path / "small.yaml"
     path.write_text(SCENARIO)
     async with running_daemon() as daemon:
@@ -601,7 +587,7 @@ async def test_interrupted_commands_end_cleanly(tmp_path):
             followed = [await read_line(follow_process) for _ in range(2)]
             for process in (follow_process, submit_process):
                 process.send_signal(signal.SIGINT)
-                assert await process.wait() == 0
+                assert await process.wait() == 130
             assert [line.split()[1] for line in submitted] == ["node", "application"]
             assert [line.split()[3:5] for line in followed] == [["SET", "NODE_SCHEDULABLE"], ["ADD", "-"]]
             assert (await submit_process.stdout.receive_some()).startswith(b"small: 2 requests sent, 0 refused; 0 allocated")

@@ -1,9 +1,10 @@
 """A resource manager loses its session and registers again, over the socket of the real daemon (SC-141)."""
 
+import pytest
 from daemon import next_allocated, node, real_daemon
 from msgspec import structs
 
-from ykactor.client import connect
+from ykactor.client import Disconnected, RequestRefused, connect
 from ykactor.wire.si import messages as si
 
 CONFIG = """
@@ -116,6 +117,41 @@ async def test_a_resumed_session():
             assert await next_allocated(rm) == [("t1", "n1")]
             state = await daemon.state()
             assert state["queues"]["root.g"]["allocated"] == {"vcore": 2000}
+
+
+async def test_a_session_resumed_without_a_number():
+    """``resumeFrom: now`` keeps everything and repeats nothing; it needs a registration to continue."""
+    async with real_daemon() as daemon:
+        with pytest.raises(RequestRefused) as refused:
+            async with connect(daemon.url, rm_id="rm-1", resume_from="now"):
+                pass
+        assert refused.value.code == "RESYNC_REQUIRED"
+        async with connect(daemon.url, rm_id="rm-1") as rm:
+            await rm.request(node("n1"))
+        async with connect(daemon.url, rm_id="rm-1", resume_from="now") as rm:
+            await rm.request(node("n2"))
+            response = await rm.__anext__()
+            assert [entry.node_id for entry in response.accepted] == ["n2"]
+            assert sorted((await daemon.state())["nodes"]) == ["n1", "n2"]
+
+
+async def test_deregistration():
+    """All that the resource manager has goes, its session ends, and another one may register (SC-142)."""
+    async with real_daemon() as daemon:
+        async with connect(daemon.url, rm_id="rm-1", config=CONFIG) as rm:
+            await begin(rm)
+            with pytest.raises(RequestRefused, match=r"RM rm-1 .* it is connected since .* until it deregisters"):
+                async with connect(daemon.url, rm_id="rm-2"):
+                    pass
+            await rm.request(si.DeregisterResourceManagerRequest())
+            state = await daemon.state()
+            assert (state["applications"], state["nodes"]) == ({}, {})
+            with pytest.raises(Disconnected):
+                async for _ in rm:
+                    pass
+        async with connect(daemon.url, rm_id="rm-2") as rm:
+            await rm.request(node("n1"))
+            assert sorted((await daemon.state())["nodes"]) == ["n1"]
 
 
 async def test_another_tree_at_a_fresh_registration():

@@ -170,10 +170,10 @@ async def be_refused(url):
 
 
 async def test_sigint_is_sigterm():
-    """Ctrl-C ends the daemon in the same good order."""
+    """Ctrl-C ends the daemon in the same good order, with its own exit code."""
     async with real_daemon() as daemon:
         daemon.process.send_signal(signal.SIGINT)
-        assert await daemon.process.wait() == 0
+        assert await daemon.process.wait() == 130
         await daemon.wait_logged("daemon_stopped")
 
 

@@ -1,5 +1,6 @@
 """The websocket server over real sockets, with doubles for the partitions."""
 
+import re
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import msgspec
@@ -254,8 +255,11 @@ async def test_another_resource_manager_is_refused():
         async with client(daemon, "/v1/rm") as rm:
             answer = await rm.ask({**REGISTER, "rmID": "rm-2"})
             assert answer["code"] == "ALREADY_REGISTERED"
-            expected = "found rm-2: RM rm-1 has been registered before and holds this daemon, active partitions 2"
-            assert answer["message"] == expected
+            expected = (
+                r"found rm-2: RM rm-1 has been registered before and holds this daemon, active partitions 2; it is not connected "
+                r"since \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ, and holds the daemon until it deregisters or the daemon ends"
+            )
+            assert re.fullmatch(expected, answer["message"])
             assert daemon.outboxes.current.rm_id == "rm-1"
 
 

@@ -1,16 +1,16 @@
 """Histories with amounts up to 2^63 - 1, timeouts, gangs, and clocks that stood still: invariants hold after each step.
 
-A daemon that was suspended, or whose machine was, fires everything that fell due at once. ``NIGHTLY`` plays more histories.
+A daemon that was suspended, or whose machine was, fires everything that fell due at once.
 """
 
 from __future__ import annotations
 
-import os
 import random
 
 import pytest
 from checked import LARGE, World
 from histories import Batch, Drawer, History
+from seeds import FACTOR
 
 from ykactor.core.config.model import PartitionConfig
 from ykactor.core.messages.asks import AllocationSpec
@@ -19,7 +19,8 @@ from ykactor.core.messages.submissions import AddApplication, ReleaseAllocations
 
 HUGE = 2**63 - 1
 SIZES = (1, 1, 2, HUGE // 2, HUGE - 1, HUGE)
-HISTORIES = 5000 if os.environ.get("NIGHTLY") else 200
+#: 200 in ``make test``; 5,000 in ``make test-nightly``.
+HISTORIES = 200 if FACTOR == 1 else 5000
 TIMEOUTS_MS = (0, 0, 1000, 3000, 13_000, 2**63 - 1)
 
 

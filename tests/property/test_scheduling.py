@@ -34,6 +34,7 @@ from ykactor.core.partition import cluster as cluster_module
 from ykactor.core.planner.plan import Budget
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.tree import QueueNode
+from ykactor.core.turn.turn import Cycle
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, PartitionName, QueuePath
 from ykactor.sim.generate import generate
 from ykactor.sim.script import Work, instants
@@ -348,23 +349,23 @@ def run_what_waits(world: World) -> None:
 
 #: What the sentence must name, and how to break it.
 DAMAGES: list[tuple[str, Callable[[World], object]]] = [
-    ("account root.a: allocated", lambda world: account(world).allocated.update(vcore=7)),
-    ("account root.a: pending", lambda world: account(world).pending.clear()),
-    ("account root: pending", lambda world: account(world).pending.clear()),
-    ("account root.a: the set of running", lambda world: account(world).running.clear()),
-    ("account root.a: the highest priority", lambda world: account(world).priorities.add(99)),
-    ("account root.a: the priority", lambda world: setattr(account(world), "priority", 99)),
-    ("account root.a: the fair share", lambda world: setattr(account(world), "share", 0.9)),
-    ("account root.a: max", lambda world: setattr(account(world), "max", {"vcore": 1})),
-    ("account root.a: is_leaf", lambda world: setattr(account(world), "is_leaf", False)),
-    ("account root.a: the place", lambda world: setattr(account(world).place, "group_key", (0,))),
+    ("queue root.a: allocated", lambda world: account(world).allocated.update(vcore=7)),
+    ("queue root.a: pending", lambda world: account(world).pending.clear()),
+    ("queue root: pending", lambda world: account(world).pending.clear()),
+    ("queue root.a: the set of running", lambda world: account(world).running.clear()),
+    ("queue root.a: the highest priority", lambda world: account(world).priorities.add(99)),
+    ("queue root.a: the priority", lambda world: setattr(account(world), "priority", 99)),
+    ("queue root.a: the fair share", lambda world: setattr(account(world), "share", 0.9)),
+    ("queue root.a: max", lambda world: setattr(account(world), "max", {"vcore": 1})),
+    ("queue root.a: is_leaf", lambda world: setattr(account(world), "is_leaf", False)),
+    ("queue root.a: the place", lambda world: setattr(account(world).place, "group_key", (0,))),
     ("ledger: the number of unconfirmed", lambda world: world.scheduler.state.ledger.charge(account(world), {})),
     ("ledger: the cluster's total", lambda world: core(world).capacity.update(vcore=9)),
-    ("waiting application app: the state", lambda world: setattr(waiting(world), "state", ApplicationState.NEW)),
-    ("waiting application app: the submission", lambda world: setattr(waiting(world), "submission_ns", -1)),
-    ("waiting application app: allocated", lambda world: waiting(world).allocated.clear()),
-    ("waiting application app: the place", lambda world: setattr(waiting(world), "sort_key", None)),
-    ("waiting application app: the set of asks", lambda world: leaf_truth(world).asks.clear()),
+    ("pending application app: the state", lambda world: setattr(waiting(world), "state", ApplicationState.NEW)),
+    ("pending application app: the submission", lambda world: setattr(waiting(world), "submission_ns", -1)),
+    ("pending application app: allocated", lambda world: waiting(world).allocated.clear()),
+    ("pending application app: the place", lambda world: setattr(waiting(world), "sort_key", None)),
+    ("pending application app: the set of asks", lambda world: leaf_truth(world).asks.clear()),
     ("not on its node n", lambda world: core(world).allocations.clear()),
     ("waits and runs", run_what_waits),
     ("which does not know it", lambda world: leaf_truth(world).allocations.clear()),
@@ -389,3 +390,21 @@ def test_violations_are_named(sentence: str, damage: Callable[[World], None]) ->
     assert violations(world.core, world.scheduler) == []
     damage(world)
     assert any(sentence in found for found in violations(world.core, world.scheduler))
+
+
+class Bounded(World):
+    """Fails if it does not come to rest."""
+
+    cycles_left = 20_000
+
+    def cycle(self, now_ns: int) -> tuple[Cycle, bool]:
+        self.cycles_left -= 1
+        assert self.cycles_left > 0, "the partition does not come to rest"
+        return super().cycle(now_ns)
+
+
+@pytest.mark.parametrize("seed", seeds(9))
+def test_the_smallest_budget_comes_to_rest(seed: int) -> None:
+    """A budget that is spent on the way to the first candidate decides the same as a large one, only in more plans."""
+    history = session(seed)
+    assert Bounded(history.config, Budget(1, 0)).play(history.batches) == World(history.config, LARGE).play(history.batches)

@@ -1,4 +1,4 @@
-"""Preemption does not go round in circles (PE-94)."""
+"""Preemption cycles are refused (PE-94)."""
 
 from itertools import pairwise
 

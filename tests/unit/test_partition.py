@@ -3,8 +3,17 @@
 import pytest
 from world import RELEASED, World, app, ask, configure, foreign, make_world, node, queue, release, remove, reset, tree
 
-from ykactor.core.messages.facts import NodeCapacityChanged, NodeRemoved, NodeSchedulable, QueueLimitChanged
-from ykactor.core.messages.submissions import AddApplication, RefuseConfig, Submission
+from ykactor.core.messages.facts import (
+    AllocationRejected,
+    ApplicationRejected,
+    NodeCapacityChanged,
+    NodeRejected,
+    NodeRemoved,
+    NodeSchedulable,
+    QueueLimitChanged,
+)
+from ykactor.core.messages.submissions import AddApplication, RefuseConfig, RefuseEntry, Submission
+from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID
 from ykactor.wire.si.responses import responses
 
 AB = tree(queue("a"), queue("b"))
@@ -296,6 +305,21 @@ def test_refused_configuration_is_told() -> None:
     state = world.state()
     world.send(RefuseConfig("line 3: nonsense"))
     world.expect("configuration rejected: line 3: nonsense")
+    assert world.state() == state
+
+
+def test_refused_entries_are_told_in_order() -> None:
+    """An entry that was refused before it came here changes nothing, and has the time of the input (AP-138)."""
+    world = room()
+    world.given(app("app-1", "root.a"))
+    state = world.state()
+    world.send(
+        RefuseEntry(NodeRejected(0, NodeID("n2"), "long")),
+        RefuseEntry(ApplicationRejected(0, ApplicationID("app-1"), "long")),
+        RefuseEntry(AllocationRejected(0, AllocationKey("t1"), ApplicationID("app-1"), "long")),
+    )
+    world.expect("n2 rejected: long", "app-1 Rejected: long", "t1 rejected: long")
+    assert {fact.at_ns for fact in world.facts[-3:]} == {world.now_ns}
     assert world.state() == state
 
 

@@ -96,6 +96,36 @@ def test_str_is_one_line_per_mistake() -> None:
     )
 
 
+def test_a_summary_has_the_first_mistakes() -> None:
+    """CF-52: 20 mistakes and the number of the others, so that a small text cannot cause a large answer; ``str`` has all."""
+    with pytest.raises(ConfigError) as caught:
+        load(queue_with("bad: 1, " * 1000 + "maxapplications: x"), "q.yaml")
+    assert len(caught.value.mistakes) > 1000
+    lines = caught.value.summary().splitlines()
+    assert lines[:-1] == str(caught.value).splitlines()[:20]
+    assert lines[-1] == f"and {len(caught.value.mistakes) - 20} more"
+
+
+def test_a_summary_of_few_mistakes_has_all_of_them() -> None:
+    """CF-52: 20 mistakes are not followed by a number."""
+    with pytest.raises(ConfigError) as caught:
+        load(queue_with(", ".join(f"bad{n}: 1" for n in range(20))), "q.yaml")
+    assert len(caught.value.mistakes) == 20
+    assert caught.value.summary() == str(caught.value)
+
+
+def test_a_summary_is_short_whatever_the_paths() -> None:
+    """CF-52: of a line that is very long, as its path is, the place and the end of the message are left."""
+    text = "".join("{name: " + "n" * 60 + ", queues: [" for _ in range(100)) + "{bad: 1}" + "]}" * 100
+    with pytest.raises(ConfigError) as caught:
+        load(HEAD + f"      - {text}\n", "q.yaml")
+    assert len(str(caught.value)) > 5000
+    line = caught.value.summary().splitlines()[0]
+    assert len(line) <= 1005
+    assert line.startswith("q.yaml:4:")
+    assert line.endswith(str(caught.value).splitlines()[0][-100:])
+
+
 def test_null_counts_as_not_set() -> None:
     """CF-10, CF-42: a null value of any key, of whatever kind, is as if the key were absent."""
     text = """\

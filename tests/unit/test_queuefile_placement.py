@@ -143,7 +143,8 @@ def test_expressions_beyond_re2(expression: str) -> None:
 @pytest.mark.parametrize(
     "expression",
     [r"^dev", r"dev*", r"^(a|b)$", r"(?i)^BOB$", r"(?P<x>a)b?", r"(?:ab)+?", r"[*+?]+", r"[]+]+", r"\++", r"\\+",
-     r"a{1,2}", r"[^]]+", r"\d+\w*\.\s?\b", r"[\]+]x+", "(?i:a)|b"],
+     r"a{1,2}", r"[^]]+", r"\d+\w*\.\s?\b", r"[\]+]x+", "(?i:a)|b", "^(" + "|".join("abcdefghij" * 48) + ")(-dev)?$",
+     "(?:a|b)??c{2}(de){3}", "^(a|b|c)-.*-.*-(d|e|f).*$", "a?" * 9, r"\??" * 9 + r"[?|]"],
 )  # fmt: skip
 def test_expressions_of_both(expression: str) -> None:
     """PL-13, PL-17: other expressions are kept unchanged, with special characters in sets and after a backslash."""
@@ -158,9 +159,13 @@ def test_expressions_are_bounded(expression: str) -> None:
     assert_mistake(text, "E30", f"{P}.filter.users[0]", "at most 1000 characters and 100 groups")
 
 
-@pytest.mark.parametrize("expression", ["(a+)+", "(a|b)*", "(a*)*b", "a*b*c*d*"])
+@pytest.mark.parametrize("expression", [
+        "(a+)+", "(a|b)*", "(a*)*b", "a*b*c*d*", "(a?)*", "(a|b){9}", "a?" * 10, "(a|a)" * 10, "(?:a??|b)" * 7,
+        "(a(b|c)?|d)" * 5, "a*b*" + "c?" * 7, "a*b*c*(d|e|f)(g|h|i|j)",
+    ],
+)  # fmt: skip
 def test_slow_expressions(expression: str) -> None:
-    """Nested repetitions, repeated alternatives, and more than three unbounded repetitions are refused (PL-17)."""
+    """PL-17: repetition of what varies, more than three unbounded repetitions, and too many ways to match are refused."""
     assert_mistake(with_filter(f"users: [§'{expression}']"), "E30", f"{P}.filter.users[0]", "that cannot be slow to match")
 
 

@@ -108,6 +108,23 @@ def test_states_follow_the_leaf() -> None:
     assert world.queue("root.a")["runningApplications"] == 1
 
 
+@pytest.mark.parametrize("in_one_plan", [False, True])
+def test_a_refusal_leaves_the_slot_that_was_held(in_one_plan: bool) -> None:
+    """QU-54: an Accepted gang with one placeholder keeps its running slot when a node refuses another placeholder."""
+    world = make_world(tree(queue("a", maxapplications=1)))
+    p1, p2 = (ask(key, "gang", group="g", placeholder=True, vcore=4) for key in ("p1", "p2"))
+    world.given(app("gang", placeholders={"vcore": 8}), app("other"), p1, at=0)
+    scheduler = world.direct.scheduler
+    if not in_one_plan:
+        world.given(node("n1", vcore=4))
+    late = [p2, ask("t1", "other", vcore=1), node("n2", vcore=4)] + ([node("n1", vcore=4)] if in_one_plan else [])
+    carry_out(scheduler.handle(Observe(carry_out(world.direct.core.ingest(0, late)))))
+    core(world, "n2").handle(SetCapacity(0, {"vcore": 3}))
+    assert placed(cycle(world)) == (["p1 on n1"] if in_one_plan else [])
+    assert [placed(cycle(world)) for _ in range(2)] == [[], []]
+    assert world.why("t1") == "queue root.a runs its maximum of 1 applications"
+
+
 def test_refused_without_a_reason_is_our_mistake() -> None:
     """A node that refuses although it is as the index has it: the index is wrong, and that is said loudly."""
     world = waiting(3)

@@ -43,6 +43,8 @@ class Outbox(Generic[M]):
         self.sequence = sequence
         #: The session that reads, if any.
         self.reader: OutboxReader[M] | None = None
+        #: The Unix time at which this session began, or without one, at which the last one ended; set by the sessions.
+        self.since_ns = 0
         self.grown = trio.lowlevel.ParkingLot()
         self._kept: deque[M] = deque(maxlen=kept_max)
 
@@ -130,6 +132,10 @@ class OutboxRegistry(Generic[M]):
             old.detach()
         self.current = Outbox(rm_id, old.sequence if old is not None else 0)
         return self.current
+
+    def release(self) -> None:
+        """End the registration; the session still takes the messages that are left (SC-142)."""
+        self.current = None
 
     def deliver(self, messages: Iterable[M]) -> None:
         """Post messages to the registered resource manager; dropped if there is none."""

@@ -8,14 +8,14 @@ A resource manager with one node and one task, which waits until the task may ru
 
     import trio
 
-    from ykactor.client import connect
+    from ykactor.client import connect, cores, gib
     from ykactor.wire.si import messages as si
 
     async def run_one_task(url):
-        node = si.NodeInfo(node_id="n1", action="CREATE", schedulable_resource={"vcore": "4", "memory": "8Gi"})
+        node = si.NodeInfo(node_id="n1", action="CREATE", schedulable_resource={"vcore": cores(4), "memory": gib(8)})
         alice = si.UserGroupInformation(user="alice")
         app = si.AddApplicationRequest(application_id="app-1", ugi=alice, tags={"namespace": "default"})
-        task = si.Allocation(allocation_key="t1", application_id="app-1", resource_per_alloc={"vcore": "500m"})
+        task = si.Allocation(allocation_key="t1", application_id="app-1", resource_per_alloc={"vcore": cores(0.5)})
         async with connect(url, rm_id="example") as rm:
             await rm.request(si.NodeRequest(nodes=[node]))
             await rm.request(si.ApplicationRequest(new=[app]))
@@ -42,6 +42,17 @@ A follower that prints what happens in one queue and everything below it::
 
 from ykactor.client.connection import Disconnected, RequestRefused
 from ykactor.client.follower import FollowedMessage, Follower, follow
+from ykactor.client.quantities import cores, gib
 from ykactor.client.resource_manager import ResourceManager, connect
 
-__all__ = ["connect", "ResourceManager", "follow", "Follower", "FollowedMessage", "Disconnected", "RequestRefused"]
+__all__ = [
+    "connect",
+    "ResourceManager",
+    "follow",
+    "Follower",
+    "FollowedMessage",
+    "Disconnected",
+    "RequestRefused",
+    "cores",
+    "gib",
+]

@@ -4,6 +4,7 @@ import secrets
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Literal
 
 import trio
 from msgspec import UNSET, structs
@@ -136,7 +137,7 @@ async def connect(
     rm_id: str,
     encoding: str = "json",
     config: str = "",
-    resume_from: int | None = None,
+    resume_from: int | Literal["now"] | None = None,
     answers_predicates: bool = False,
 ) -> AsyncIterator[ResourceManager]:
     """Register as a resource manager.
@@ -150,16 +151,18 @@ async def connect(
     encoding : {"json", "msgpack"}
     config : str
         A queue configuration to apply; empty keeps the one in force.
-    resume_from : int, optional
+    resume_from : int or "now", optional
         The number of the last message received (`ResourceManager.sequence`): the daemon keeps nodes and applications, and first
-        sends the messages after this one. Without it the daemon forgets them, and they must be reported again.
+        sends the messages after this one; with "now" it sends new ones only. Without it the daemon forgets nodes and
+        applications, and they must be reported again.
     answers_predicates : bool
         Whether each `si.PredicatesRequest` that iteration yields will be answered with `ResourceManager.answer`.
 
     Raises
     ------
     RequestRefused
-        ``RESYNC_REQUIRED``: register without ``resume_from``. ``ALREADY_REGISTERED``: there is another resource manager.
+        ``RESYNC_REQUIRED``: register without ``resume_from``. ``ALREADY_REGISTERED``: another resource manager holds the
+        daemon, until it sends a `si.DeregisterResourceManagerRequest`.
     Disconnected
         Raised here, or later by the methods of the session.
 
@@ -169,7 +172,7 @@ async def connect(
     """
     chosen = encoding_named(encoding)
     async with open_connection(url, "/v1/rm", subprotocols=[chosen.name]) as connection:
-        session = ResourceManager(connection, chosen, resume_from or 0)
+        session = ResourceManager(connection, chosen, resume_from if isinstance(resume_from, int) else 0)
         await session.request(
             si.RegisterResourceManagerRequest(
                 rm_id=rm_id,

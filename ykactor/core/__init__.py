@@ -8,7 +8,7 @@ One package for each noun, from the ground up; a package imports strictly lower 
      4 objects     the owners: leaf, parent, node, application      quota       how much is used and may be
      5 placement   which queue an application enters                queueing    the scheduling queues
      6 partition   membership and the order of input                nodes       where something may run
-     7 preemption  who must go
+     7 preemption  which tasks are preempted
      8 state       what the scheduler knows
      9 planner     one cycle
     10 turn        one turn, phase by phase

@@ -38,7 +38,8 @@ def parse(pages: Mapping[str, str]) -> dict[str, Rule]:
 
     A rule begins with ``### CODE Title`` and ends at the next heading of any level. What else a page says belongs to no rule.
 
-    Raises:  ValueError for a rule without a code, a title or a text, and for a code that is given twice.
+    Raises:
+        ValueError for a rule without a code, a title or a text, and for a code that is given twice.
     """
     rules: dict[str, Rule] = {}
     for page, text in pages.items():

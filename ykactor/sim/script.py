@@ -92,7 +92,7 @@ def _add_step(instant: Instant, request: si.WorkRequest) -> None:
             try:
                 instant.steps.append(queuefile.load(text))
             except queuefile.ConfigError as error:
-                instant.add({ANY_PARTITION: [RefuseConfig(str(error))]})
+                instant.add({ANY_PARTITION: [RefuseConfig(error.summary())]})
         case _:
             raise ProtocolError("UNSUPPORTED", f"a simulation cannot carry out {type(request).__name__}", "type")
 

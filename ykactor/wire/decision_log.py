@@ -1,6 +1,7 @@
 """The decision log: facts as JSON Lines, to compare what two runs decided.
 
-A table gives for each class of fact the function that makes its entry; a fact whose class is not in the table has no entry.
+A table gives for each class of fact the function that makes its entry; a fact whose class is not in the table has no entry,
+except ``Released``, whose entry depends on its message.
 """
 
 from collections.abc import Callable, Iterable

@@ -68,7 +68,8 @@ class ScenarioError(Exception):
 def load(path: str | Path) -> Scenario:
     """Read a scenario.
 
-    Raises:  ScenarioError for the first mistake; OSError when the file cannot be read.
+    Raises:
+        ScenarioError for the first mistake; OSError when the file cannot be read.
     """
     messages: list[TimedRequest] = []
     number = 0

@@ -21,7 +21,7 @@ _FAILING = ApplicationState.FAILING
 
 
 def applications(registry: Registry, state: SchedulerState) -> Iterator[str]:
-    """The index has every live application with exactly its asks, and knows where placeholders can be replaced."""
+    """The state has every live application with exactly its asks, and knows where placeholders can be replaced."""
     live = [application for application in state.applications.values() if application.state is not _FAILING]
     pairs = {application for application in live if application.gang is not None and application.gang.has_pair()}
     known = {application for found in state.pairs.by_leaf.values() for application in found} | state.pairs.aside.keys()
@@ -29,14 +29,14 @@ def applications(registry: Registry, state: SchedulerState) -> Iterator[str]:
     for queue in state.tree.nodes.values():
         holders = [application for application in state.applications.values() if application.holds_slot]
         keeping = sorted(holder.application_id for holder in holders if queue in holder.leaf.path_up)
-        yield from differs(f"account {queue.path}", "who keeps a slot", sorted(queue.accepted), keeping)
+        yield from differs(f"queue {queue.path}", "the applications that hold a slot", sorted(queue.accepted), keeping)
     expected = sorted(registry.applications)
     yield from differs("application index", "the set of applications", sorted(state.applications), expected)
     for leaf in leaves_of(registry):
         for application_id, application in leaf.applications.items():
             if application_id in state.applications:
                 waiting = state.applications[application_id]
-                yield from differs(f"waiting application {application_id}", "the queue", waiting.leaf.path, leaf.path)
+                yield from differs(f"pending application {application_id}", "the queue", waiting.leaf.path, leaf.path)
                 preempting = {key for owner, key in state.preemptions.by_ask if owner == application_id}
                 yield from _application(application, waiting, preempting)
 
@@ -47,7 +47,7 @@ def _key(ask: Ask) -> AllocationKey:
 
 def _application(application: Application, waiting: PendingApplication, preempting: set[AllocationKey]) -> Iterator[str]:
     """``preempting``: the asks of the application that have an attempt to preempt."""
-    where = f"waiting application {application.application_id}"
+    where = f"pending application {application.application_id}"
     yield from differs(where, "the state", waiting.state, application.state)
     yield from differs(where, "the submission time", waiting.submission_ns, application.submission_ns)
     yield from differs(where, "the registration number", waiting.arrival, application.arrival)
@@ -67,7 +67,9 @@ def _application(application: Application, waiting: PendingApplication, preempti
             yield f"{where}: asks of several shapes wait in one ask_class, expected {shape}"
         if queue.notified is not None:
             notified = sorted(key for keys in queue.notified.asks for key in keys)
-            yield from differs(f"{where}, asks of shape {shape}", "who was told something", notified, sorted(map(_key, asks)))
+            yield from differs(
+                f"{where}, asks of shape {shape}", "the asks with a reported condition", notified, sorted(map(_key, asks))
+            )
         keys: list[object] = [order_of(ask) for ask in asks]
         if asks != sorted(asks, key=order_of) or queue.sort_key not in keys:
             yield f"{where}: the asks of shape {shape} are not in order"
@@ -106,7 +108,9 @@ def _gang(where: str, application: Application, waiting: PendingApplication) -> 
     yield from differs(where, "who waits for placeholders", gang.held.items(), sorted(held, key=order_of))
     replaceable = {placeholder.spec.allocation_key for some in gang.replaceable.values() for placeholder, _ in some.items()}
     yield from differs(where, "the placeholders to replace", replaceable, placeholders.keys() - application.gang.released)
-    yield from differs(where, "what was secured", pruned(gang.allocated_ever), pruned(application.gang.allocated_ever))
+    yield from differs(
+        where, "the placeholders ever allocated", pruned(gang.allocated_ever), pruned(application.gang.allocated_ever)
+    )
 
 
 def _priority(application: Application) -> Priority:

@@ -72,7 +72,7 @@ def reservations(state: SchedulerState) -> Iterator[str]:
         yield from differs(f"indexed node {node_id}", "reserved", node.reserved, bool(there))
         yield from differs(f"indexed node {node_id}", "the reservations", state.reservations.on(node_id), there)
         if len(there) > 1 and not all(reservation.is_pinned() for reservation in there):
-            yield f"indexed node {node_id}: is kept for several asks, expected one"
+            yield f"indexed node {node_id}: is reserved for several asks, expected one"
 
 
 def may_still_preempt(ask: Ask) -> bool:

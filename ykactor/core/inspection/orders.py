@@ -24,9 +24,9 @@ def orders(registry: Registry, state: SchedulerState) -> Iterator[str]:
         if queue.parent is not None:
             rank, place = sort_rank(queue.priority), queue.place
             key = (rank, queue.share) if queue.parent.config.properties.sort_by_priority else (queue.share,)
-            yield from differs(f"account {path}", "the place", place.group_key, None if queue.priority is None else key)
+            yield from differs(f"queue {path}", "the place", place.group_key, None if queue.priority is None else key)
             if queue.priority is not None:
-                yield from differs(f"account {path}", "the pending resource of its place", dict(place.vector), queue.pending)
+                yield from differs(f"queue {path}", "the pending resource of its place", dict(place.vector), queue.pending)
         leaf = registry.queues.get(path)
         if isinstance(leaf, LeafCore):
             there = [name for name in leaf.applications if name in state.applications]
@@ -38,7 +38,7 @@ def watched_classes(state: SchedulerState) -> Iterator[str]:
     for ask_class, leaf in state.pending_reasons.watched():
         is_current = leaf.applications.classes.get(ask_class.key) is ask_class and state.tree.nodes.get(leaf.path) is leaf
         if ask_class and not is_current:
-            yield f"account {leaf.path}: ask_class {ask_class.key} is watched, expected none that is over"
+            yield f"queue {leaf.path}: ask_class {ask_class.key} is watched, expected none that is over"
 
 
 def _leaf_order(leaf: QueueNode, applications: list[PendingApplication]) -> Iterator[str]:
@@ -55,7 +55,7 @@ def _leaf_order(leaf: QueueNode, applications: list[PendingApplication]) -> Iter
                 keys[application] = None
     expected_in: dict[ClassKey, set[ApplicationID]] = {}
     for application, key in keys.items():
-        where = f"waiting application {application.application_id}"
+        where = f"pending application {application.application_id}"
         yield from differs(where, "the place", application.sort_key, key)
         for shape, queue in application.queues.items():
             class_key = order.class_key(application, queue, application.slots_needed())
@@ -64,11 +64,11 @@ def _leaf_order(leaf: QueueNode, applications: list[PendingApplication]) -> Iter
             yield from differs(where, f"its class for {shape}", queue.ask_class, expected)
             if is_member:
                 expected_in.setdefault(class_key, set()).add(application.application_id)
-    yield from differs(f"account {leaf.path}", "the set of classes", set(order.classes), set(expected_in))
+    yield from differs(f"queue {leaf.path}", "the set of classes", set(order.classes), set(expected_in))
     for class_key, ask_class in order.classes.items():
         places = ask_class.places()
         members = {application.application_id for application in places}
-        yield from differs(f"account {leaf.path}", f"who stands in ask_class {class_key}", members, expected_in.get(class_key))
+        yield from differs(f"queue {leaf.path}", f"who stands in ask_class {class_key}", members, expected_in.get(class_key))
         for application, place in places.items():
             if application.sort_key is not None and place > application.sort_key:
-                yield f"waiting application {application.application_id}: stands at {place}, expected {application.sort_key}"
+                yield f"pending application {application.application_id}: stands at {place}, expected {application.sort_key}"

@@ -23,7 +23,7 @@ def preemptions(registry: Registry, state: SchedulerState) -> Iterator[str]:
         leaf = applications[application_id].leaf
         truth = registry.leaf(leaf.path).applications[application_id]
         if key not in truth.allocations or key not in truth.gang.released:
-            yield f"{where}: does not run, or was not told to go"
+            yield f"{where}: does not run, or is not being released"
         else:
             yield from differs(where, "the size", size, truth.allocations[key][0].spec.resource)
         for queue in leaf.path_up:
@@ -34,7 +34,7 @@ def preemptions(registry: Registry, state: SchedulerState) -> Iterator[str]:
         leaf = application.leaf
         yield from differs(where, "the application", attempt.application, application)
         yield from differs(where, "the ask", application.reserving.get(identity[1]), attempt.ask)
-        yield from differs(where, "whether it is won", attempt.room_made_ns is not None, not attempt.waits_for)
+        yield from differs(where, "whether its room is made", attempt.room_made_ns is not None, not attempt.waits_for)
         for victim in attempt.waits_for:
             if victim not in attempts.victims or attempts.victims[victim][1] != identity:
                 yield f"{where}: waits for {victim}, which has gone or goes for somebody else"
@@ -44,7 +44,7 @@ def preemptions(registry: Registry, state: SchedulerState) -> Iterator[str]:
         for queue in leaf.path_up:
             add_to(claims[queue], claim)
     for queue in preempting:
-        where = f"account {queue.path}"
+        where = f"queue {queue.path}"
         yield from differs(where, "preempting", pruned(queue.preempting), pruned(preempting[queue]))
         yield from differs(where, "claims", pruned(queue.claims), pruned(claims[queue]))
         for name, amount in queue.preempting.items():
@@ -61,4 +61,4 @@ def quota_clocks(state: SchedulerState) -> Iterator[str]:
     """Only configured queues with a max and a delay have a start of quota preemption (CF-81)."""
     for queue in state.clocks.starts:
         if state.tree.nodes.get(queue.path) is not queue or not gives_back(queue.config):
-            yield f"account {queue.path}: has to give back, expected none that is gone, dynamic, or without max or delay"
+            yield f"queue {queue.path}: has to give back, expected none that is gone, dynamic, or without max or delay"

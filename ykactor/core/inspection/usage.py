@@ -24,7 +24,7 @@ from ykactor.core.values.resources import Resource, pruned
 def tree(registry: Registry, state: SchedulerState) -> Iterator[str]:
     """The tree has each queue with its settings; the max of root is the capacity of all nodes (QU-30)."""
     tree = state.tree
-    yield from differs("ledger", "the set of accounts", list(tree.nodes), list(registry.queues))
+    yield from differs("ledger", "the set of queues", list(tree.nodes), list(registry.queues))
     yield from differs("ledger", "the number of unconfirmed charges", len(state.ledger.unconfirmed), 0)
     total = total_of(node.capacity for node in registry.nodes.values())
     offered = total if any(quantity > 0 for quantity in total.values()) else None
@@ -33,9 +33,9 @@ def tree(registry: Registry, state: SchedulerState) -> Iterator[str]:
         core = registry.queues.get(path)
         if core is not None:
             limit = core.config.max if queue.parent else tree.root_max
-            yield from differs(f"account {path}", "is_leaf", queue.is_leaf, isinstance(core, LeafCore))
-            yield from differs(f"account {path}", "the configuration", queue.config, core.config)
-            yield from differs(f"account {path}", "max", queue.max, limit)
+            yield from differs(f"queue {path}", "is_leaf", queue.is_leaf, isinstance(core, LeafCore))
+            yield from differs(f"queue {path}", "the configuration", queue.config, core.config)
+            yield from differs(f"queue {path}", "max", queue.max, limit)
 
 
 def usage(registry: Registry, tree: QueueTree, *, strict_max: bool) -> Iterator[str]:
@@ -49,7 +49,7 @@ def usage(registry: Registry, tree: QueueTree, *, strict_max: bool) -> Iterator[
         own = (queue.max or {}) if queue.parent is None or tree.root_max else {}
         fair_max[path] = {**(fair_max[queue.parent.path] if queue.parent else {}), **own}
     for path, queue in tree.nodes.items():
-        where = f"account {path}"
+        where = f"queue {path}"
         core = registry.queues.get(path)
         if isinstance(core, LeafCore):
             yield from _leaf_usage(where, queue, core)
@@ -100,7 +100,7 @@ def trackers(registry: Registry, state: SchedulerState) -> Iterator[str]:
     for waiting in state.applications.values():
         queue = state.leaf_of(waiting)
         application = registry.leaf(queue.path).applications[waiting.application_id]
-        where = f"waiting application {waiting.application_id}"
+        where = f"pending application {waiting.application_id}"
         names = set(_tracker_names(queue, waiting)) if waiting.enrolled else set()
         found = {(tracker.path, tracker.whose) for tracker in waiting.trackers}
         yield from differs(where, "what it counts against", found, names)
@@ -117,7 +117,7 @@ def trackers(registry: Registry, state: SchedulerState) -> Iterator[str]:
         where = f"limit of {tracker.whose} in {tracker.path}"
         yield from differs(where, "allocated", pruned(tracker.allocated), total_of(resources))
         yield from differs(where, "the set of applications", set(tracker.applications), counted[tracker])
-        yield from differs(where, "the number of holders", tracker.holders_count, holders[tracker])
+        yield from differs(where, "the number of applications", tracker.holders_count, holders[tracker])
 
 
 def _tracker_names(leaf: QueueNode, waiting: PendingApplication) -> Iterator[tuple[QueuePath, Principal]]:

@@ -1,7 +1,8 @@
 """The output of a partition: facts, in the order in which they became true.
 
-Only the cores make facts. ``wire.si.responses`` renders a fact as a line of the decision log and as messages to the resource
-manager, ``wire.si.events`` as event records of the feed. Facts are frozen and hold no reference cycles.
+The cores make facts; ``wire.si.requests`` makes those that refuse entries for an unknown partition. ``wire.decision_log`` renders
+facts as lines of the decision log, ``wire.si.responses`` as messages to the resource manager, and ``wire.si.events`` as event
+records of the feed. Facts are frozen and hold no reference cycles.
 """
 
 from msgspec import Struct
@@ -37,7 +38,7 @@ class NodeAdded(BaseFact, frozen=True, gc=False):
 
 
 class NodeRejected(BaseFact, frozen=True, gc=False):
-    """A CREATE or CREATE_DRAIN was refused; nothing changed (SC-102)."""
+    """A CREATE or CREATE_DRAIN was refused, or a text was too long; nothing changed (SC-102, AP-138)."""
 
     node_id: NodeID
     reason: str
@@ -385,7 +386,7 @@ class PreemptionRefused(BaseFact, frozen=True, gc=False):
 
 
 class AllocationRejected(BaseFact, frozen=True, gc=False):
-    """An ask or allocation was refused (AP-100, AP-103 to AP-107)."""
+    """An ask or allocation was refused (AP-100, AP-103 to AP-107, AP-138)."""
 
     allocation_key: AllocationKey
     application_id: ApplicationID

@@ -29,5 +29,5 @@ class Eviction(Struct, frozen=True, gc=False):
     message: str
 
 
-#: A step of a plan; a placement has been committed by its node already.
+#: What a plan decides for one leaf; the node has committed a placement already.
 Planned = Allocated | Replacement | Cancellation | Eviction

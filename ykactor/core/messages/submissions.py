@@ -9,6 +9,7 @@ from msgspec import Struct
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import PartitionConfig
 from ykactor.core.messages.asks import AllocationSpec
+from ykactor.core.messages.facts import AllocationRejected, ApplicationRejected, NodeRejected
 from ykactor.core.messages.kinds import NodeAction, TerminationType
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID
 from ykactor.core.values.resources import Resource
@@ -98,6 +99,12 @@ class RefuseConfig(Struct, frozen=True, gc=False):
     reason: str
 
 
+class RefuseEntry(Struct, frozen=True, gc=False):
+    """An entry of a request was refused before it reached the partition, which only publishes that, at its own time (AP-138)."""
+
+    rejected: AllocationRejected | ApplicationRejected | NodeRejected
+
+
 class RemovePartition(Struct, frozen=True, gc=False):
     """The partition has left the configuration (CF-56). The last submission that a partition gets, and alone in its input."""
 
@@ -117,6 +124,7 @@ Submission = (
     | SetPredicateService
     | ApplyConfig
     | RefuseConfig
+    | RefuseEntry
     | RemovePartition
     | Reset
 )

@@ -32,6 +32,7 @@ from ykactor.core.messages.submissions import (
     ApplyConfig,
     MoveApplication,
     RefuseConfig,
+    RefuseEntry,
     RemoveApplication,
     RemovePartition,
     Reset,
@@ -93,6 +94,8 @@ class PartitionCore:
                 return (yield from self._apply_config(now_ns, config))
             case RefuseConfig(reason):
                 return [ConfigurationChanged(now_ns, False, reason)]
+            case RefuseEntry(rejected):
+                return [structs.replace(rejected, at_ns=now_ns)]
             case Reset():
                 return (yield from self._reset(now_ns))
             case RemovePartition():

@@ -53,10 +53,11 @@ def place(registry: Registry, application: AddApplication, who: UserGroups) -> P
 
     The first rule whose queue is usable decides (PL-1); a mistake ends the search, also for forced applications (PL-5).
 
-    Args:    who: the user that the application runs as, with the groups given or found.
+    Args:
+        who: the user that the application runs as, with the groups given or found.
     Returns: the place; else a text that begins with ``application rejected: `` and, if every rule was tried, goes on with the
              reason why each of them did not decide (PL-40).
-    Cost:    some microseconds if the first rule decides; reasons are built only for rules that do not.
+    Cost: some microseconds if the first rule decides; reasons are built only for rules that do not.
     Source:  PL-1 to PL-5, PL-37 to PL-42.
     """
     tried = []

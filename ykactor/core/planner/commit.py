@@ -7,6 +7,7 @@ from ykactor.core.objects.commands import PlaceBatch, Placed, Refused
 from ykactor.core.objects.exchange import Exchange, send
 from ykactor.core.planner.orders import NodeOrder, Placement
 from ykactor.core.planner.plan import Plan
+from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.state.state import SchedulerState
 
 
@@ -23,7 +24,7 @@ def commit(state: SchedulerState, plan: Plan) -> Exchange[set[IndexedNode]]:
     cores = state.registry.nodes
     sends = [(cores[node.node_id], PlaceBatch(node.revision, [order.ask for order in batch])) for node, batch in batches.items()]
     replies = yield from send(sends)
-    first = [order for order in plan.orders if type(order) is Placement and order.is_first]
+    placements = [order for order in plan.orders if type(order) is Placement]
     refused: set[IndexedNode] = set()
     for (node, batch), reply in zip(batches.items(), replies, strict=True):
         if isinstance(reply, Placed):
@@ -31,11 +32,24 @@ def commit(state: SchedulerState, plan: Plan) -> Exchange[set[IndexedNode]]:
         else:
             _undo(state, node, batch, reply)
             refused.add(node)
-    for order in first if refused else ():
-        if not order.application.allocated:  # its only placements were refused: it does not count as running (QU-74)
-            order.application.uncount()
-            state.requeue(order.application)
+    if refused:
+        _restore_counts(state, placements)
     return refused
+
+
+def _restore_counts(state: SchedulerState, placements: list[Placement]) -> None:
+    """What the refused placements were the reason for ends, and what was true before the plan is true again."""
+    held_before: dict[PendingApplication, bool] = {}
+    for order in placements:
+        application = order.application
+        if order.is_first and not application.allocated:  # its only placements were refused: it does not count as running (QU-74)
+            application.uncount()
+            state.requeue(application)
+        held_before.setdefault(application, order.held_slot)
+    for application, has_held in held_before.items():
+        if has_held or application.reserving or (application.gang is not None and application.gang.allocated_ever):  # QU-54
+            state.hold_slot(application)
+            state.requeue(application)
 
 
 def _undo(state: SchedulerState, node: IndexedNode, batch: list[NodeOrder], refusal: Refused) -> None:

@@ -26,6 +26,7 @@ class Placement(Struct, gc=False):
     Attributes:
         planned: sent to the leaf when the plan is settled.
         is_first: the first placement of the application, which counts as running for its user and group from now on (QU-74).
+        held_slot: whether a running slot was reserved for the application before (QU-54).
     """
 
     planned: Allocated
@@ -33,6 +34,7 @@ class Placement(Struct, gc=False):
     application: PendingApplication
     node: IndexedNode
     is_first: bool
+    held_slot: bool
 
     @property
     def ask(self) -> Ask:
@@ -85,7 +87,7 @@ class Placement(Struct, gc=False):
 def placement(now_ns: int, leaf: QueueNode, application: PendingApplication, ask: Ask, node: IndexedNode) -> Placement:
     """The order to run ``ask`` on ``node``."""
     allocated = Allocated(now_ns, ask, leaf.path, node.node_id, False, application.charged_to)
-    return Placement(allocated, leaf, application, node, not application.counted_as_running)
+    return Placement(allocated, leaf, application, node, not application.counted_as_running, application.holds_slot)
 
 
 class ReplacementOrder(Struct, gc=False):

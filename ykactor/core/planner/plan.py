@@ -52,6 +52,8 @@ class Plan:
         self._state = state
         self._budget = budget
         self._work = 0
+        #: Whether a candidate has been tried.
+        self._has_tried = False
         #: Whether a search for victims has made progress.
         self._has_searched = False
         state.nodes.visited = state.tree.effort.spent = 0
@@ -91,11 +93,14 @@ class Plan:
     def try_candidate(self) -> None:
         """Count the work of trying a candidate; called before, when the plan can still end without side effects.
 
+        Each plan allows at least one candidate, so that a budget smaller than the way to it does not stop progress.
+
         Raises:
             OutOfWork: the budget is used up.
         """
-        if self.is_out_of_work():
+        if self._has_tried and self.is_out_of_work():
             raise OutOfWork
+        self._has_tried = True
         self._work += TRY_WORK
 
     def search(self, work: int) -> None:

@@ -83,12 +83,6 @@ def _remaining(leaf: QueueUsage, name: str) -> tuple[int, QueueUsage] | None:
     return min(above, key=lambda entry: entry[0], default=None)
 
 
-def common_queue(leaf: QueueUsage, other: QueueUsage) -> QueueUsage:
-    """The lowest common ancestor of two leaves; the leaf itself if they are the same."""
-    ancestors = set(leaf.path_up)
-    return next(queue for queue in other.path_up if queue in ancestors)
-
-
 def effective_priority(priority: int, leaf: QueueUsage, below: QueueUsage) -> int:
     """A task's priority as queue ``below``, an ancestor of ``leaf``, sees the priority of its child (PE-28)."""
     for queue in leaf.path_up:

@@ -108,7 +108,8 @@ class Trackers:
     def track(self, path_up: Iterable[QueueLimits], who: UserGroups, choice: GroupChoice | None) -> TrackerTuple:
         """Count an application in its trackers, and return them; equal for applications of one leaf with equal user and choice.
 
-        Args:    path_up: the limits of its leaf and of every queue above that has any.
+        Args:
+            path_up: the limits of its leaf and of every queue above that has any.
         """
         trackers = self.find(path_up, who, choice)
         for tracker in trackers:

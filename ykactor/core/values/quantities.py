@@ -34,7 +34,8 @@ def parse_quantity(name: str, text: str) -> int:
 
     ``vcore`` is counted in thousandths: "2" is 2000 and "500m" is 500. Every other type is counted in plain units.
 
-    Raises:  QuantityError for anything but digits and a known suffix, and for results above 2**63 - 1.
+    Raises:
+        QuantityError for anything but digits and a known suffix, and for results above 2**63 - 1.
     Source:  CF-29 to CF-31.
     """
     match = _QUANTITY.fullmatch(text.strip())

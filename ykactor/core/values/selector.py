@@ -49,8 +49,9 @@ class SelectorError(ValueError):
 def parse(text: str) -> Selector:
     """The selector that ``text`` describes; an empty text requires nothing.
 
-    Raises:  SelectorError with what was found.
-    Cost:    O(length).
+    Raises:
+        SelectorError with what was found.
+    Cost: O(length).
     """
     tokens = _Tokens(text)
     found = []

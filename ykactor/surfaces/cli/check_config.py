@@ -6,12 +6,13 @@ import click
 import msgspec
 
 from ykactor.core.config.model import QueueConfig
+from ykactor.surfaces.cli import exit_codes
 from ykactor.wire.queuefile.load import ConfigError, load
 from ykactor.wire.queuefile.schema import json_schema
 
 
 @click.command()
-@click.argument("file", type=click.Path(), required=False)
+@click.argument("file", type=click.Path(exists=True, dir_okay=False), required=False)
 @click.option("--schema", is_flag=True, help="Print the JSON schema of queue files, for editors, and check no file.")
 def command(file: str | None, schema: bool) -> None:
     """Check the queue configuration FILE.
@@ -35,8 +36,6 @@ def schema_text() -> str:
 def _check(file: str) -> None:
     try:
         text = Path(file).read_bytes().decode()
-    except OSError as error:
-        _fail(f"{file}: cannot be read: {error.strerror}")
     except UnicodeDecodeError as error:
         _fail(f"{file}: not UTF-8 text: {error.reason} at byte {error.start}")
     try:
@@ -45,15 +44,15 @@ def _check(file: str) -> None:
         _warn(error.warnings)
         _fail(f"{error}\nykactor rule {error.mistakes[0].code} explains a code")
     _warn(config.warnings)
-    queues_count = sum(_count(partition.root) for partition in config.partitions)
-    partitions = _plural(len(config.partitions), "partition")
+    count = sum(queues_count(partition.root) for partition in config.partitions)
+    partitions = plural(len(config.partitions), "partition")
     what = "" if text else "empty, so the built-in default is used: "
-    click.echo(f"{file}: ok, {what}{partitions}, {_plural(queues_count, 'queue')}, checksum {config.checksum}")
+    click.echo(f"{file}: ok, {what}{partitions}, {plural(count, 'queue')}, checksum {config.checksum}")
 
 
-def _count(queue: QueueConfig) -> int:
+def queues_count(queue: QueueConfig) -> int:
     """The queue and all below it."""
-    return 1 + sum(map(_count, queue.children))
+    return 1 + sum(map(queues_count, queue.children))
 
 
 def _warn(warnings: tuple[str, ...]) -> None:
@@ -61,10 +60,11 @@ def _warn(warnings: tuple[str, ...]) -> None:
         click.echo(f"warning: {warning}", err=True)
 
 
-def _plural(count: int, noun: str) -> str:
+def plural(count: int, noun: str) -> str:
+    """``1 queue``, ``2 queues``."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _fail(message: str) -> None:
     click.echo(message, err=True)
-    raise SystemExit(1)
+    raise SystemExit(exit_codes.FAILED)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
+from contextlib import suppress
 from importlib import resources
 from itertools import takewhile
 
@@ -13,7 +13,7 @@ import trio
 from rich.console import Console
 
 from ykactor.actors.clock import Clock
-from ykactor.client import Disconnected, ResourceManager, connect
+from ykactor.client import Disconnected, RequestRefused, ResourceManager, connect
 from ykactor.sim.summary import Summary, SummaryReport, print_report
 from ykactor.surfaces.cli.follow import as_text, print_messages
 from ykactor.surfaces.cli.serve import DEFAULT_ADDRESS, Address, address_error, serve
@@ -24,8 +24,7 @@ from ykactor.wire import queuefile
 from ykactor.wire.scenario import Scenario, load
 from ykactor.wire.si import messages as si
 
-#: The same as in ``ykactor submit``, which can so take over the demonstration's daemon with another scenario.
-RM_ID = "ykactor-submit"
+RM_ID = "ykactor-demo"
 
 
 @click.command()
@@ -35,18 +34,16 @@ def command(address: tuple[str, int]) -> None:
     configure("warning", sys.stderr)
     with resources.as_file(resources.files("ykactor.sim") / "demo.yaml") as path:
         scenario, story = load(path), _leading_comment(path.read_text())
-    report: SummaryReport | None = None
     try:
-        report = trio.run(_demonstrate, scenario, story, address)
-    except* KeyboardInterrupt:
-        pass  # before the daemon handles signals
-    except* BrokenPipeError:  # nobody reads any more: click ends the command quietly
-        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE)) from None
+        report, was_interrupted = trio.run(_demonstrate, scenario, story, address)
+    except* BrokenPipeError:
+        raise  # standard output, not the address
     except* OSError as errors:
         raise address_error(address, _first_of(errors)) from None
-    if report is not None:
-        click.echo()
-        print_report(report, Console())
+    click.echo()
+    print_report(report, Console())
+    if was_interrupted:
+        raise KeyboardInterrupt
 
 
 def _first_of(errors: BaseExceptionGroup[OSError]) -> OSError:
@@ -58,13 +55,21 @@ def _leading_comment(text: str) -> str:
     return "\n".join(line[2:] for line in takewhile(lambda line: line.startswith("#"), text.splitlines()))
 
 
-async def _demonstrate(scenario: Scenario, story: str, address: tuple[str, int]) -> SummaryReport:
-    """Runs until a signal ends the daemon."""
+async def _demonstrate(scenario: Scenario, story: str, address: tuple[str, int]) -> tuple[SummaryReport, bool]:
+    """Runs until a signal ends the daemon; returns also whether that was Ctrl-C."""
     clock = Clock.of_the_system()
     summary = Summary(clock.now_ns())
     daemon = Daemon(queuefile.load(""), Settings(reserves=reserves_nodes(os.environ)), clock, summary.observe)
+    was_interrupted = False
+
+    async def run_daemon(*, task_status: trio.TaskStatus[str]) -> None:
+        """The daemon handles the signals; when it has ended, the whole demonstration ends."""
+        nonlocal was_interrupted
+        was_interrupted = await serve(daemon, address, task_status=task_status)
+        nursery.cancel_scope.cancel()
+
     async with trio.open_nursery() as nursery:
-        url = await nursery.start(_run_daemon, daemon, address, nursery.cancel_scope)
+        url = await nursery.start(run_daemon)
         click.echo(
             f"A daemon listens on {url}. For {scenario.until:.0f} s it schedules work on {_node_count(scenario)} nodes.\n\n"
             f"{story}\n\n"
@@ -75,21 +80,19 @@ async def _demonstrate(scenario: Scenario, story: str, address: tuple[str, int])
             f"  ykactor follow {url} --kind APP_ALLOC           only which ask runs on which node\n"
             "Press Ctrl-C to stop and to see a summary.\n"
         )
-        nursery.start_soon(print_messages, url, si.Subscribe(), as_text, click.echo)
+        nursery.start_soon(_print_events, url)
         await _play(scenario, url)
-    return summary.finish(clock.now_ns(), daemon.waiting())
+    return summary.finish(clock.now_ns(), daemon.waiting()), was_interrupted
 
 
-async def _run_daemon(
-    daemon: Daemon, address: tuple[str, int], everything: trio.CancelScope, *, task_status: trio.TaskStatus[str]
-) -> None:
-    """The daemon handles the signals; when it has ended, the whole demonstration ends."""
-    await serve(daemon, address, task_status=task_status)
-    everything.cancel()
+async def _print_events(url: str) -> None:
+    """Until the daemon stops: that it then closes or refuses a connection is no error."""
+    with suppress(Disconnected, RequestRefused):
+        await print_messages(url, si.Subscribe(), as_text, click.echo)
 
 
 async def _play(scenario: Scenario, url: str) -> None:
-    """Send the messages of the scenario in real time; ends early if another session takes over."""
+    """Send the messages of the scenario in real time; ends early if another session takes over, or the daemon stops."""
     try:
         async with connect(url, rm_id=RM_ID, config=scenario.config) as rm, trio.open_nursery() as nursery:
             began_at = trio.current_time()
@@ -99,7 +102,7 @@ async def _play(scenario: Scenario, url: str) -> None:
                 await rm.send(message.request)
             await trio.sleep_until(began_at + scenario.until)
             nursery.cancel_scope.cancel()
-    except* Disconnected:
+    except* (Disconnected, RequestRefused):
         pass
     else:
         click.echo("\nThe workload has ended. The daemon runs until Ctrl-C.")

@@ -53,8 +53,6 @@ def command(
     )
     try:
         trio.run(print_messages, url, subscribe, as_text if output == "text" else as_json, click.echo, _print_notice)
-    except* KeyboardInterrupt:
-        pass  # the normal way to end
     except* (Disconnected, RequestRefused, ValueError) as errors:
         raise click.ClickException(str(errors.exceptions[0])) from None
 

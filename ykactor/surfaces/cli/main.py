@@ -5,6 +5,7 @@ import importlib
 import click
 
 import ykactor
+from ykactor.surfaces.cli import exit_codes
 
 #: Command name -> module of this package that holds a click command named ``command``.
 COMMANDS = {
@@ -14,14 +15,19 @@ COMMANDS = {
     "rule": "rule",
     "simulate": "simulate",
     "submit": "submit",
+    "deregister": "deregister",
     "follow": "follow",
     "story": "story",
     "convert": "convert",
+    "samples": "samples",
 }
 
 
 class LazyGroup(click.Group):
-    """Imports the module of a command only when it is needed, so that a command starts without the modules of others."""
+    """Runs all commands under the same exit codes.
+
+    Imports the module of a command only when it is needed, so that a command starts without the modules of others.
+    """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -32,6 +38,10 @@ class LazyGroup(click.Group):
         module = importlib.import_module(f"ykactor.surfaces.cli.{COMMANDS[cmd_name]}")
         command: click.Command = module.command
         return command
+
+    def invoke(self, ctx: click.Context) -> object:
+        with exit_codes.unified():
+            return super().invoke(ctx)
 
 
 @click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -16,6 +16,7 @@ import trio
 
 from ykactor.actors.clock import Clock
 from ykactor.core.config.model import SchedulerConfig
+from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.environment import reserves_nodes
 from ykactor.surfaces.server.daemon import Daemon, Settings, url_of
 from ykactor.surfaces.server.files import read_regular
@@ -24,9 +25,6 @@ from ykactor.surfaces.server.systemd import Notifier, listen_fds
 from ykactor.wire.queuefile.load import ConfigError, load
 
 DEFAULT_ADDRESS = "127.0.0.1:9081"
-
-#: Exit code after an error in the daemon itself; systemd then starts the daemon again.
-EXIT_SOFTWARE = 70
 
 
 class Address(click.ParamType[tuple[str, int]]):
@@ -66,11 +64,11 @@ class Address(click.ParamType[tuple[str, int]]):
 @click.option("--manual", is_flag=True, help="Schedule only on a ScheduleRequest.")
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True)
 def command(config_path: Path | None, state_dir: Path | None, address: tuple[str, int], manual: bool, log_level: str) -> None:
-    """Run the scheduler until SIGTERM or SIGINT. SIGHUP reads the queue file again."""
+    """Run the scheduler until SIGTERM or Ctrl-C. SIGHUP reads the queue file again."""
     configure(log_level, sys.stderr)
     config = _first_config(config_path)
     if state_dir is not None:
-        _make_state_dir(state_dir)
+        state_dir.mkdir(parents=True, exist_ok=True)
     try:
         trio.run(_serve, config, Settings(config_path, manual, reserves_nodes(os.environ)), address)
     except OSError as error:  # the daemon does not run yet: its errors come in an exception group
@@ -96,35 +94,32 @@ def _first_config(path: Path | None) -> SchedulerConfig:
         raise click.ClickException(f"{path}: not UTF-8 text: {error.reason} at byte {error.start}") from None
 
 
-def _make_state_dir(path: Path) -> None:
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise click.ClickException(f"{path}: cannot be created: {error.strerror}") from None
-
-
 async def _serve(config: SchedulerConfig, settings: Settings, address: tuple[str, int]) -> None:
-    await serve(Daemon(config, settings, Clock.of_the_system()), address)
+    if await serve(Daemon(config, settings, Clock.of_the_system()), address):
+        raise KeyboardInterrupt
 
 
 async def serve(
     daemon: Daemon, address: tuple[str, int], *, task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED
-) -> None:
+) -> bool:
     """Run a daemon on ``address``, or on the socket that systemd passes, until a signal ends it.
 
-    ``task_status`` is started with the URL, as soon as the daemon listens.
+    ``task_status`` is started with the URL, as soon as the daemon listens. Returns whether the signal was SIGINT (Ctrl-C).
     """
+    received: set[int] = set()
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
         async with listening(address) as listeners, trio.open_nursery() as nursery:
             await nursery.start(daemon.run, listeners, Notifier.from_environment())
             task_status.started(url_of(listeners[0]))
-            nursery.start_soon(_handle_signals, daemon, signals)
+            nursery.start_soon(_handle_signals, daemon, signals, received)
             await daemon.stopped.wait()
             nursery.cancel_scope.cancel()
+    return signal.SIGINT in received
 
 
-async def _handle_signals(daemon: Daemon, signals: AsyncIterator[int]) -> None:
+async def _handle_signals(daemon: Daemon, signals: AsyncIterator[int], received: set[int]) -> None:
     async for number in signals:
+        received.add(number)
         if number == signal.SIGHUP:
             daemon.reload()
         else:
@@ -160,4 +155,4 @@ def _report_crash(failure: Exception, state_dir: Path | None) -> None:
             click.echo(f"post-mortem written to {report}", err=True)
         except OSError as error:
             click.echo(f"post-mortem not written: {error}", err=True)
-    raise SystemExit(EXIT_SOFTWARE)
+    raise SystemExit(exit_codes.SOFTWARE)

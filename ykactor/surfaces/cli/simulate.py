@@ -19,6 +19,7 @@ from ykactor.surfaces.environment import reserves_nodes
 from ykactor.wire.decision_log import decision_log
 from ykactor.wire.queuefile.load import ConfigError
 from ykactor.wire.scenario import Scenario, ScenarioError, load
+from ykactor.wire.scenario_units import unit_warnings
 
 #: Opened before the run, so that a long run does not fail at its end because the file cannot be written.
 _OUTPUT = click.File("wb", lazy=False)
@@ -36,7 +37,10 @@ def command(scenario: Path, decisions: BinaryIO | None, final: BinaryIO | None, 
     times. Messages of the scenario that were refused are printed on standard error.
     """
     try:
-        outcome = _run(load(scenario), oracle)
+        loaded = load(scenario)
+        for warning in unit_warnings(scenario, loaded):
+            click.echo(f"warning: {warning}", err=True)
+        outcome = _run(loaded, oracle)
     except (ScenarioError, ConfigError) as error:
         raise click.ClickException(str(error)) from None
     for refusal in outcome.refused:

@@ -1,17 +1,29 @@
 """``ykactor submit``: sends a scenario to a running daemon and prints the responses."""
 
+import secrets
+import signal
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
+from typing import Literal
 
 import click
 import trio
 from msgspec import structs
 
 from ykactor.client import Disconnected, RequestRefused, ResourceManager, connect
+from ykactor.surfaces.cli.check_config import plural, queues_count
+from ykactor.surfaces.cli.cleanup import Created
+from ykactor.wire.queuefile.load import ConfigError
+from ykactor.wire.queuefile.load import load as load_config
 from ykactor.wire.scenario import Scenario, ScenarioError, load
 from ykactor.wire.si import messages as si
+
+#: Time limit for removing what the scenario has created.
+CLEAN_UP_S = 30.0
+#: What else to do when another resource manager holds the daemon.
+HAND_OVER = "; ykactor deregister RM_ID ends this and drops what it has, --rm-id RM_ID adds the scenario to what it has"
 
 
 @click.command()
@@ -24,35 +36,67 @@ from ykactor.wire.si import messages as si
     show_default=True,
     help="Seconds of the scenario that pass in one second.",
 )
-@click.option("--rm-id", default="ykactor-submit", show_default=True, help="The id of the resource manager to register as.")
-@click.option("--keep-config", is_flag=True, help="Keep the queue configuration of the daemon.")
-def command(file: Path, url: str, speed: float, rm_id: str, keep_config: bool) -> None:
+@click.option("--rm-id", help="The id of the resource manager to register as.  [default: a new one]")
+@click.option("--with-config", is_flag=True, help="Replace the queue configuration of the daemon by that of the scenario.")
+def command(file: Path, url: str, speed: float, rm_id: str | None, with_config: bool) -> None:
     """Send the scenario FILE to a daemon and print its responses.
 
-    The messages are sent SPEED times as fast as recorded. Each line begins with the time in the scenario, in seconds. The
-    resource manager registers anew: the daemon forgets its nodes and applications. The queue configuration of the scenario is
-    applied first.
+    The messages are sent SPEED times as fast as recorded. Each line begins with the time in the scenario, in seconds. At the
+    end, also on Ctrl-C, the applications and nodes of the scenario are removed, and another resource manager may register. With
+    the --rm-id of the resource manager that holds the daemon, its session is closed, and what it has there is kept.
     """
     try:
         scenario = load(file)
     except ScenarioError as error:
         raise click.ClickException(str(error)) from None
-    play = _Play(scenario, speed)
+    if with_config:
+        click.echo(_replacement(scenario, file), err=True)
+    play = _Play(scenario, speed, with_config)
     try:
-        trio.run(play.run, url, rm_id, "" if keep_config else scenario.config)
-    except* KeyboardInterrupt:
-        pass  # the summary shows how much was sent
+        trio.run(play.run, url, rm_id or f"ykactor-submit-{secrets.token_hex(4)}")
+    except* KeyboardInterrupt:  # the second one: the first one is handled in run
+        raise click.ClickException("interrupted: the daemon may still have nodes and applications of the scenario") from None
     except* (Disconnected, RequestRefused, ValueError) as errors:
-        raise click.ClickException(str(errors.exceptions[0])) from None
+        reason = errors.exceptions[0]
+        is_held = isinstance(reason, RequestRefused) and reason.code == "ALREADY_REGISTERED"
+        raise click.ClickException(f"{reason}{HAND_OVER if is_held else ''}") from None
     click.echo(play.summary())
+    if play.is_interrupted:
+        raise KeyboardInterrupt
+
+
+def _replacement(scenario: Scenario, file: Path) -> str:
+    """What happens to the configuration of the daemon; raises ClickException if the scenario's has a mistake or is empty."""
+    if not scenario.config:
+        raise click.ClickException(f"{file}: found an empty config, expected a queue configuration for --with-config")
+    try:
+        config = load_config(scenario.config, f"{file}: config")
+    except ConfigError as error:
+        raise click.ClickException(str(error)) from None
+    partitions = ", ".join(f"{entry.name} ({plural(queues_count(entry.root), 'queue')})" for entry in config.partitions)
+    return (
+        f"{scenario.name} replaces the queue configuration of the daemon by these partitions: {partitions}; "
+        "other partitions are removed, other queues drain"
+    )
 
 
 class _Play:
     """One run of a scenario; ``at`` is in the scenario's seconds."""
 
-    def __init__(self, scenario: Scenario, speed: float) -> None:
+    def __init__(self, scenario: Scenario, speed: float, with_config: bool) -> None:
         self._scenario = scenario
         self._speed = speed
+        self._config = scenario.config if with_config else ""
+        self._messages = [
+            message
+            for message in scenario.messages
+            if with_config or not isinstance(message.request, si.UpdateConfigurationRequest)
+        ]
+        self._created = Created()
+        #: Whether Ctrl-C has ended it.
+        self.is_interrupted = False
+        #: Around sending and printing, but not around the connection, which is still needed to clean up.
+        self._playing = trio.CancelScope()
         self._began_at = 0.0
         self._sent_count = 0
         self._answered_count = 0
@@ -60,31 +104,81 @@ class _Play:
         #: Lines printed, by their first word.
         self._counts: Counter[str] = Counter()
 
-    async def run(self, url: str, rm_id: str, config: str) -> None:
-        """Returns when all requests are sent and answered and the scenario's ``until`` has passed."""
-        answers = any(isinstance(message.request, si.PredicatesResponse) for message in self._scenario.messages)
-        async with connect(url, rm_id=rm_id, config=config, answers_predicates=answers) as rm:
-            self._began_at = trio.current_time()
-            failure: Exception | None = None
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._send_all, rm)
-                try:
-                    await self._print_responses(rm)
-                except Disconnected as error:  # raised below, outside the exception group of the nursery
-                    failure = error
-                nursery.cancel_scope.cancel()
-            if failure is not None:
-                raise failure
+    async def run(self, url: str, rm_id: str) -> None:
+        """Returns when all requests are sent and answered and the scenario's ``until`` has passed, or on SIGINT or SIGTERM."""
+        skipped_count = len(self._scenario.messages) - len(self._messages)
+        if skipped_count:
+            click.echo(f"not sent without --with-config: {plural(skipped_count, 'UpdateConfigurationRequest')}", err=True)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._stop_on_signal)
+            await self._run_session(url, rm_id)
+            nursery.cancel_scope.cancel()
+
+    async def _stop_on_signal(self) -> None:
+        """At the first signal the scenario ends; a second SIGINT raises KeyboardInterrupt as usual."""
+        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            self.is_interrupted = await anext(signals) == signal.SIGINT
+        self._playing.cancel()
+
+    async def _run_session(self, url: str, rm_id: str) -> None:
+        answers = any(isinstance(message.request, si.PredicatesResponse) for message in self._messages)
+        async with AsyncExitStack() as stack:
+
+            async def register(resume_from: Literal["now"] | None) -> ResourceManager:
+                return await stack.enter_async_context(
+                    connect(url, rm_id=rm_id, config=self._config, resume_from=resume_from, answers_predicates=answers)
+                )
+
+            is_new = False
+            try:
+                rm = await register("now")
+            except RequestRefused as refusal:
+                if refusal.code != "RESYNC_REQUIRED":
+                    raise
+                is_new = True  # nobody is registered, so a fresh registration drops nothing
+                rm = await register(None)
+            try:
+                with self._playing:
+                    await self._exchange(rm)
+            finally:
+                await self._clean_up(rm, rm_id, is_new)
+
+    async def _clean_up(self, rm: ResourceManager, rm_id: str, is_new: bool) -> None:
+        """Remove what the scenario has created, and end the registration unless another session has begun it."""
+        reason = f"the daemon did not respond within {CLEAN_UP_S:.0f} s"
+        with trio.move_on_after(CLEAN_UP_S, shield=True):
+            try:
+                await self._created.remove(rm)
+                if is_new:
+                    await rm.request(si.DeregisterResourceManagerRequest())
+                return
+            except (Disconnected, RequestRefused) as error:
+                reason = str(error)
+        click.echo(f"the nodes and applications of RM {rm_id} may still be in the daemon: {reason}", err=True)
+
+    async def _exchange(self, rm: ResourceManager) -> None:
+        self._began_at = trio.current_time()
+        failure: Exception | None = None
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._send_all, rm)
+            try:
+                await self._print_responses(rm)
+            except Disconnected as error:  # raised below, outside the exception group of the nursery
+                failure = error
+            nursery.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
 
     async def _send_all(self, rm: ResourceManager) -> None:
         with suppress(Disconnected):  # _print_responses gets the same exception
-            for message in self._scenario.messages:
+            for message in self._messages:
                 await trio.sleep_until(self._real_time(message.at))
+                self._created.note_request(message.request)
                 await rm.send(structs.replace(message.request, id=str(self._sent_count)))
                 self._sent_count += 1
 
     async def _print_responses(self, rm: ResourceManager) -> None:
-        while self._answered_count < len(self._scenario.messages):
+        while self._answered_count < len(self._messages):
             self._print(await rm.__anext__())
         with trio.move_on_at(self._real_time(self._scenario.until)):
             async for response in rm:
@@ -92,6 +186,7 @@ class _Play:
 
     def _print(self, response: si.Response) -> None:
         at = (trio.current_time() - self._began_at) * self._speed
+        self._created.note_response(response)
         if isinstance(response, si.Ack | si.ErrorResponse):
             self._answered_count += 1
         for line in self._lines(response):
@@ -124,7 +219,7 @@ class _Play:
                 for check in response.checks:
                     yield f"predicate check: may {check.predicate} run on {check.node_id}"
             case si.ErrorResponse():
-                request = self._scenario.messages[int(response.id)].request
+                request = self._messages[int(response.id)].request
                 where = f"{response.path}: " if response.path else ""
                 yield f"refused {type(request).__name__}: {response.code}: {where}{response.message}"
 

@@ -130,7 +130,7 @@ async def _load(text: str, source: str) -> SchedulerConfig:
     try:
         return await load_config(text, source)
     except queuefile.ConfigError as error:
-        raise ProtocolError("CONFIG_REFUSED", str(error), "config") from None
+        raise ProtocolError("CONFIG_REFUSED", error.summary(), "config") from None
     except CalledProcessError as error:
         last_line = (error.stderr or b"").decode(errors="replace").strip().rpartition("\n")[2]
         raise ProtocolError("UNAVAILABLE", f"{_NOT_READ}: {error} {last_line}".rstrip(), "config") from None

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, Literal
 
 import trio
-from msgspec import structs
+from msgspec import UNSET, structs
 from trio_websocket import ConnectionClosed
 
 from ykactor.actors.commands import Administer, Intake, PartitionCommand, Publication
@@ -97,13 +98,14 @@ class ResourceManagerSession:
                     await self._listen(sending)
                 if self._reader is None or not self._reader.attached:
                     pass  # not registered, or a newer session took over: then the sending task closes with the reason
-                elif self._listening.cancel_called:
+                elif self._listening.cancel_called or not self._is_registered(self._reader):
                     await self._acknowledged.wait()
                     self._reader.finish()
                 else:
                     sending.cancel_scope.cancel()
         finally:
             if self._reader is not None and self._reader.attached:
+                self._reader.outbox.since_ns = self._gateway.now_ns()
                 self._reader.outbox.detach()
         if self._reader is not None and not self._listening.cancel_called:
             await self._leave(self._reader.outbox)
@@ -120,8 +122,12 @@ class ResourceManagerSession:
         acknowledge, pending = trio.open_memory_channel[_Pending](UNACKNOWLEDGED_MAX)
         self._nursery.start_soon(self._send_acks, pending, reader.outbox)
         with acknowledge:
-            while reader.attached:
+            while self._is_registered(reader):
                 await self._on_message(await self.peer.receive(), reader, acknowledge)
+
+    def _is_registered(self, reader: OutboxReader[Any]) -> bool:
+        """False when a newer session has taken over, or the resource manager has deregistered."""
+        return reader.attached and self._gateway.outboxes.current is reader.outbox
 
     # ---- registration (SC-140 to SC-145)
 
@@ -144,23 +150,21 @@ class ResourceManagerSession:
         outboxes = self._gateway.outboxes
         current = outboxes.current
         if current is not None and current.rm_id != request.rm_id:  # SC-142
-            count = len(self._gateway.partitions)
-            message = f"RM {current.rm_id} has been registered before and holds this daemon, active partitions {count}"
-            raise ProtocolError("ALREADY_REGISTERED", f"found {request.rm_id}: {message}", "rmID")
-        if isinstance(request.resume_from, int):
-            _check_resumable(current, request.resume_from)
+            message = f"found {request.rm_id}: {_holder(current, len(self._gateway.partitions))}"
+            raise ProtocolError("ALREADY_REGISTERED", message, "rmID")
+        after = None if request.resume_from is UNSET else _resume_after(current, request.resume_from)
         checksum = ""
         if request.config:
-            afresh = not isinstance(request.resume_from, int)
-            checksum = await self._apply_config(request.config, "registration of RM failed", afresh=afresh)  # SC-140
-        if current is not None and isinstance(request.resume_from, int):
-            reader = current.attach(request.resume_from)
+            checksum = await self._apply_config(request.config, "registration of RM failed", afresh=after is None)  # SC-140
+        if current is not None and after is not None:
+            reader = current.attach(after)
             await self._set_predicate_service(request.answers_predicates)
         else:
             await self._reset_partitions(request.answers_predicates)  # SC-141
             outbox = outboxes.renew(request.rm_id)
             reader = outbox.attach(outbox.sequence)
         self._answers = request.answers_predicates
+        reader.outbox.since_ns = self._gateway.now_ns()
         reader.outbox.post(si.RegisterResourceManagerResponse())
         if request.id:
             reader.outbox.post(si.Ack(id=request.id, checksum=checksum))
@@ -204,6 +208,9 @@ class ResourceManagerSession:
         match request:
             case si.RegisterResourceManagerRequest():
                 raise ProtocolError("ALREADY_REGISTERED", "this session is already registered: open another one to register anew")
+            case si.DeregisterResourceManagerRequest():
+                await self._reset_partitions(False)  # SC-142
+                self._gateway.outboxes.release()
             case si.TerminateApplication() | si.MoveApplication():
                 return await self._administer(request)
             case si.UpdateConfigurationRequest():
@@ -305,10 +312,23 @@ def _unavailable_when_closed(who: str) -> Iterator[None]:
         raise ProtocolError("UNAVAILABLE", f"{who} not run at the moment, try again later") from None
 
 
-def _check_resumable(current: Outbox[Any] | None, after: int) -> None:
+def _holder(current: Outbox[Any], partitions_count: int) -> str:
+    """Why no other resource manager can register, since when, and what ends this."""
+    since = datetime.fromtimestamp(current.since_ns // 10**9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    connected = "connected" if current.reader is not None else "not connected"
+    return (
+        f"RM {current.rm_id} has been registered before and holds this daemon, active partitions {partitions_count}; "
+        f"it is {connected} since {since}, and holds the daemon until it deregisters or the daemon ends"
+    )
+
+
+def _resume_after(current: Outbox[Any] | None, wanted: int | Literal["now"]) -> int:
+    """The number of the last message that is not sent again."""
     try:
         if current is None:
             raise MessagesLostError("this resource manager is not registered")
+        after = current.sequence if wanted == "now" else wanted
         current.after(after, 0)
     except MessagesLostError as reason:
         raise ProtocolError("RESYNC_REQUIRED", f"{reason}: register without resumeFrom", "resumeFrom") from None
+    return after

@@ -52,7 +52,8 @@ def build_partition(text: PartitionText) -> PartitionConfig:
 def _build_queue(text: QueueText, inherited: dict[str, str], template: ChildTemplate | None) -> QueueConfig:
     """The configuration of a queue and of all queues below.
 
-    Args:    inherited: the properties of the parent; template: the effective template of the parent (QU-15).
+    Args:
+        inherited: the properties of the parent; template: the effective template of the parent (QU-15).
     """
     properties = inherit(inherited, text.properties)
     if not text.is_parent:

@@ -117,7 +117,8 @@ _NOTHING_LIMITED = _Allowance()
 def check_path(queue: QueueText, mistakes: Mistakes, above: tuple[_Allowances, _Allowances] = ({}, {})) -> None:
     """E40 to E47 of this queue and below: a limit may not allow more than the limits of the queues above.
 
-    Args:    above: what the queues above allow users and groups.
+    Args:
+        above: what the queues above allow users and groups.
     """
     if queue.limits:
         users, groups = (_check_against(queue, kind, allowed, mistakes) for kind, allowed in zip(_KINDS, above, strict=True))

@@ -35,9 +35,11 @@ _OLD_CHECKSUM = re.compile("checksum: .{0,64}")
 def load(text: str, source: str = "queues.yaml") -> SchedulerConfig:
     """The configuration that ``text`` describes; empty text means ``DEFAULT_TEXT`` (CF-1).
 
-    Args:    source: the name of the file, for messages.
-    Raises:  ConfigError with all mistakes: first P1 to P8 by position, then broken rules in the order of validation (CF-74).
-    Cost:    about 60 us for each queue with libyaml; 150 us for one with limits, access lists and resources.
+    Args:
+        source: the name of the file, for messages.
+    Raises:
+        ConfigError with all mistakes: first P1 to P8 by position, then broken rules in the order of validation (CF-74).
+    Cost: about 60 us for each queue with libyaml; 150 us for one with limits, access lists and resources.
     """
     text = text or DEFAULT_TEXT
     mistakes, found = Mistakes(source), Mistakes(source)

@@ -7,15 +7,17 @@ import re
 import warnings
 from collections.abc import Callable
 
+from msgspec import Struct
+
 from ykactor.core.config.model import NameFilter
 from ykactor.core.values.quantities import shown
 
 #: A single entry with one of these characters is an expression.
 _SPECIAL = frozenset("^$*+?()[{}|")
 #: Finds what RE2 does not support: back-references, lookaround, atomic, conditional and comment groups, possessive repetition,
-#: and Python's own end of text. Other escapes, and character sets, are skipped.
+#: and Python's own end of text. Other escapes, and character sets, are skipped; a set without end is one that ends with the text.
 _BEYOND_RE2 = re.compile(
-    r"""(?P<skipped> \\[^1-9Z] | \[\^?\]?(?:\\.|[^]\\])*\] )
+    r"""(?P<skipped> \\[^1-9Z] | \[\^?\]?(?:\\.|[^]\\])*+\]? )
       | (?P<refused> \\[1-9Z] | \(\?(?:<?[=!]|>|\(|\#|P=) | (?:[*+?]|\{[0-9,]+\})\+ )""",
     re.VERBOSE | re.DOTALL,
 )
@@ -25,6 +27,8 @@ LENGTH_MAX = 1000
 GROUPS_MAX = 100
 #: Unbounded repetitions. Python backtracks over all ways to split a name among them; RE2 does not, and has no such bound.
 REPEATS_MAX = 3
+#: Ways through alternatives and optional parts, by the number of unbounded repetitions: Python may try all of them in turn.
+WAYS_MAX = (1000, 1000, 100, 10)
 
 IsName = Callable[[str], bool]
 
@@ -69,26 +73,54 @@ def _expression_objection(text: str) -> str:
     return ""
 
 
-#: Groups, alternatives and unbounded repetitions of an expression. Escapes and character sets are skipped.
-_PARTS = re.compile(r"(?P<skipped>\\.|\[\^?\]?(?:\\.|[^]\\])*\])|(?P<part>[(|]|\)?(?:[*+]|\{[0-9]*,[0-9]*\})|\))", re.DOTALL)
+#: Groups, alternatives, repetitions and optional parts of an expression. Escapes and character sets are skipped.
+_PARTS = re.compile(
+    r"""(?P<skipped> \\. | \[\^?\]?(?:\\.|[^]\\])*+\]? )
+      | (?P<opens> \(\?? )
+      | (?P<alternative> \| )
+      | (?P<closes> \) )? (?: (?P<repeat> [*+]|\{[0-9]*,[0-9]*\} ) | (?P<exact> \{[0-9]+\} ) | (?P<optional> \? ) )\??
+      | (?P<end> \) )""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+class _Group(Struct):
+    """A group up to some place, or the whole expression.
+
+    Attributes:
+        varies: whether it can match texts of different forms.
+        before: in how many ways its complete alternatives can match, at most.
+        ways: the same for the alternative up to here.
+    """
+
+    varies: bool = False
+    before: int = 0
+    ways: int = 1
 
 
 def _slow_part(text: str) -> str:
-    """A part that can be very slow to match, or "": nested repetition, repeated alternatives, or too many repetitions."""
-    groups = [False]
+    """A part that can be very slow to match, or "": repetition of what varies, or too many repetitions or ways to match."""
+    groups = [_Group()]
     repeats = 0
     for match in _PARTS.finditer(text):
-        part = match.group("part")
-        if part is None:
+        if match["skipped"]:
             continue
-        if part == "(":
-            groups.append(False)
+        if match["opens"]:
+            groups.append(_Group())
             continue
-        closes = part.startswith(")") and len(groups) > 1
-        varies = groups.pop() if closes else False
-        is_repeat = part not in ("|", ")")
-        if is_repeat and varies:
-            return "a repeated group with a repetition or alternatives inside"
-        repeats += is_repeat
-        groups[-1] = groups[-1] or varies or part != ")"
-    return f"{repeats} unbounded repetitions" if repeats > REPEATS_MAX else ""
+        group = groups[-1]
+        if match["alternative"]:
+            group.varies, group.before, group.ways = True, group.before + group.ways, 1
+            continue
+        closes = (match["closes"] or match["end"]) and len(groups) > 1
+        inner = groups.pop() if closes else _Group()
+        if inner.varies and (match["repeat"] or match["exact"]):
+            return "a repeated group with a repetition, an optional part or alternatives inside"
+        repeats += bool(match["repeat"])
+        group = groups[-1]
+        group.varies = group.varies or inner.varies or bool(match["repeat"] or match["optional"])
+        group.ways *= inner.before + inner.ways + bool(match["optional"])
+    if repeats > REPEATS_MAX:
+        return f"{repeats} unbounded repetitions"
+    ways = groups[0].before + groups[0].ways
+    return f"more than {WAYS_MAX[repeats]} ways to match" if ways > WAYS_MAX[repeats] else ""

@@ -133,7 +133,10 @@ def _static_path(fixed: list[RuleText], chain: list[RuleText]) -> str:
 
 
 def _nearest(path: str, queues: dict[str, QueueText]) -> QueueText:
-    """The configured queue that is nearest to ``path`` among its ancestors."""
-    while path not in queues:
-        path = path.rpartition(".")[0]
-    return queues[path]
+    """The deepest configured queue above the missing ``path``. Searched from root: a value may have thousands of levels."""
+    nearest = "root"
+    while True:
+        below = path.find(".", len(nearest) + 1)
+        if below < 0 or path[:below] not in queues:
+            return queues[nearest]
+        nearest = path[:below]

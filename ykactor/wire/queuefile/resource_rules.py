@@ -16,7 +16,8 @@ Ceiling = dict[str, tuple[int, str]]
 def check(queue: QueueText, inherited: Ceiling, mistakes: Mistakes) -> Resource:
     """E23 to E27 of this queue and below.
 
-    Args:    inherited: the effective max of the parent.
+    Args:
+        inherited: the effective max of the parent.
     Returns: the guarantee that counts for the parent: for each type the queue's own, else the sum over its children.
     """
     # A wrong quantity in the max of a queue with limits has been reported as E19.

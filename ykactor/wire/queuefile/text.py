@@ -16,6 +16,9 @@ from msgspec import Struct
 DEPTH_MAX = 256
 #: Values that aliases may repeat in total: with aliases of aliases, ten lines of text could stand for billions of values.
 REPEATED_MAX = 100_000
+#: The mistakes that a summary holds, and the characters of each: the path of a deep queue may be thousands long.
+SUMMARY_MAX = 20
+SUMMARY_LINE_MAX = 1000
 
 LOADER = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 
@@ -53,6 +56,19 @@ class ConfigError(Exception):
         self.mistakes = mistakes
         #: One line each.
         self.warnings = warnings
+
+    def summary(self) -> str:
+        """The first mistakes and the number of the others, for messages and logs (CF-52): 8 kB of text can hold 2,000."""
+        lines = [_shortened(str(mistake)) for mistake in self.mistakes[:SUMMARY_MAX]]
+        if len(self.mistakes) > SUMMARY_MAX:
+            lines.append(f"and {len(self.mistakes) - SUMMARY_MAX} more")
+        return "\n".join(lines)
+
+
+def _shortened(line: str) -> str:
+    """``line`` without its middle if it is long: the place is at its start, what was found at its end."""
+    half = SUMMARY_LINE_MAX // 2
+    return line if len(line) <= SUMMARY_LINE_MAX else f"{line[:half]} ... {line[-half:]}"
 
 
 class _Node(Struct):
@@ -133,7 +149,8 @@ class Mistakes:
 def compose(text: str, mistakes: Mistakes) -> Node | None:
     """The first document of ``text``, None if there is none; a second one is a mistake (CF-11).
 
-    Raises:  ConfigError with code P1 if ``text`` is not YAML, is nested too deeply or grows too much through aliases.
+    Raises:
+        ConfigError with code P1 if ``text`` is not YAML, is nested too deeply or grows too much through aliases.
     """
     if unprintable := _UNPRINTABLE.search(text):
         start = unprintable.start()

@@ -45,7 +45,7 @@ def events(fact: facts.Fact, partition: str, first_sequence: int) -> list[si.Eve
 
     ``queue_name`` is the queue concerned, if there is one: subscribers filter by it.
 
-    Cost:    0.15 us for each record about an ask, of which an allocation has four; 0.6 us for each other record.
+    Cost: 0.15 us for each record about an ask, of which an allocation has four; 0.6 us for each other record.
     """
     of_ask = _ASK_EVENTS.get(type(fact))
     if of_ask is not None:

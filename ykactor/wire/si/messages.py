@@ -7,7 +7,7 @@ Requests are strict: an unknown field is an error, because it is probably a typo
 so that older clients can read new fields. A field with its default value is not encoded (``codec`` relies on it).
 """
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -238,9 +238,14 @@ class RegisterResourceManagerRequest(_Request, frozen=True, kw_only=True):
     build_info: dict[str, str] = {}
     config: str = ""
     extra_config: dict[str, str] = {}
-    resume_from: int | UnsetType = UNSET
+    #: The number of the last message received, or "now" to continue with new messages only; unset: a fresh registration.
+    resume_from: int | Literal["now"] | UnsetType = UNSET
     #: Whether the resource manager answers each ``PredicatesRequest``; if not, none is sent to it.
     answers_predicates: bool = False
+
+
+class DeregisterResourceManagerRequest(_Request, frozen=True, kw_only=True):
+    """Ends the registration (an addition to the SI): drops all that the resource manager has, and any other may register."""
 
 
 class NodeRequest(_Request, frozen=True, kw_only=True):
@@ -292,7 +297,7 @@ class ScheduleRequest(_Request, frozen=True, kw_only=True):
     steps: int = 1
 
 
-#: Every request but the registration: the messages of a scenario.
+#: Every request but those about the registration: the messages of a scenario.
 WorkRequest = (
     NodeRequest
     | ApplicationRequest
@@ -303,7 +308,7 @@ WorkRequest = (
     | PredicatesResponse
     | ScheduleRequest
 )
-Request = RegisterResourceManagerRequest | WorkRequest
+Request = RegisterResourceManagerRequest | WorkRequest | DeregisterResourceManagerRequest
 
 
 # ---- scheduler to resource manager

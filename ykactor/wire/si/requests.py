@@ -2,13 +2,15 @@
 
 ``submissions`` checks the whole request before it returns: either all of it is submitted, or a ``ProtocolError`` names the
 first mistake and nothing is. What only the core knows (an unknown node, an empty resource) is not checked here: the core
-refuses single entries.
+refuses single entries. An entry with too long a text is refused alone too, but here, so that the text goes no further.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import partial
 from typing import Any, TypeVar
+
+from msgspec import structs
 
 from ykactor.core.config.access import UserGroups
 from ykactor.core.messages.asks import PREDICATE_CLASS_MAX, AllocationSpec
@@ -20,6 +22,7 @@ from ykactor.core.messages.submissions import (
     AnswerPredicate,
     ForgetPredicates,
     MoveApplication,
+    RefuseEntry,
     ReleaseAllocations,
     RemoveApplication,
     Submission,
@@ -30,6 +33,7 @@ from ykactor.core.messages.submissions import (
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, PartitionName
 from ykactor.core.values.quantities import QuantityError, parse_quantity
 from ykactor.core.values.resources import Resource
+from ykactor.wire.si import lengths
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import ProtocolError
 
@@ -53,8 +57,9 @@ def submissions(request: PartitionRequest) -> dict[PartitionName, list[Submissio
     ``new`` comes before ``remove``, ``allocations`` before ``releases``, ``forget`` before ``answers``. The codec has already
     checked types and integer ranges.
 
-    Raises:  ProtocolError with the path of the first mistake; TypeError for a request of another type.
-    Cost:    0.5 us for each ask, 1.5 us with quantities as text.
+    Raises:
+        ProtocolError with the path of the first mistake; TypeError for a request of another type.
+    Cost: 0.8 us for each ask, 1.8 us with quantities as text.
     """
     routed: dict[PartitionName, list[Submission]] = {}
     for field, entries, convert in _parts(request):
@@ -63,6 +68,9 @@ def submissions(request: PartitionRequest) -> dict[PartitionName, list[Submissio
                 partition, submission = convert(entry)
             except ProtocolError as mistake:
                 raise mistake.below(f"{field}[{index}]", request.id) from None
+            if isinstance(submission, _Limited) and (objection := lengths.objection(entry)):
+                partition = PartitionName(lengths.shortened(partition))
+                submission = _refused(submission, f"{field}[{index}].{objection}")
             routed.setdefault(partition, []).append(submission)
     return routed
 
@@ -89,7 +97,8 @@ def running(wanted: PartitionName, known: Iterable[PartitionName]) -> PartitionN
 def administration(request: si.TerminateApplication | si.MoveApplication) -> tuple[PartitionName, Administration]:
     """An administrator's request as a submission, with its partition.
 
-    Raises:  ProtocolError with the path of the first mistake.
+    Raises:
+        ProtocolError with the path of the first mistake.
     """
     partition = _partition(request.partition_name)
     _require(request.application_id, "applicationID")
@@ -110,6 +119,8 @@ def unknown_partition(submission: Submission, partition: PartitionName, at_ns: i
     Source:  AP-10, AP-100, AP-132, SC-153.
     """
     match submission:
+        case RefuseEntry(rejected):
+            return structs.replace(rejected, at_ns=at_ns)
         case SubmitAllocation(spec):
             key, application_id = spec.allocation_key, spec.application_id
             reason = f"Failed to find partition {partition}, for application {application_id} and allocation {key}"
@@ -124,6 +135,20 @@ def unknown_partition(submission: Submission, partition: PartitionName, at_ns: i
 
 
 _Routed = tuple[PartitionName, Submission]
+
+#: What is kept, so that its texts have limits. What only names things finds nothing by a text that is too long (AP-132).
+_Limited = SubmitAllocation | AddApplication | UpdateNode
+
+
+def _refused(submission: _Limited, reason: str) -> RefuseEntry:
+    match submission:
+        case SubmitAllocation(spec):
+            key, application_id = map(lengths.shortened, (spec.allocation_key, spec.application_id))
+            return RefuseEntry(AllocationRejected(0, AllocationKey(key), ApplicationID(application_id), reason))
+        case AddApplication(application_id):
+            return RefuseEntry(ApplicationRejected(0, ApplicationID(lengths.shortened(application_id)), reason))
+        case UpdateNode(node_id):
+            return RefuseEntry(NodeRejected(0, NodeID(lengths.shortened(node_id)), reason))
 
 
 def _parts(request: PartitionRequest) -> list[tuple[str, Sequence[Any], Callable[[Any], _Routed]]]:

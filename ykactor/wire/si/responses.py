@@ -1,7 +1,8 @@
 """Facts to messages for the resource manager (event records of the feed: ``events``).
 
 Facts come in the order in which they became true; the messages keep that order. A table gives for each class of fact the
-message and the list that its entry belongs to; a fact whose class is not in the table is not sent.
+message and the list that its entry belongs to; a fact whose class is not in the table is not sent, except
+``PredicatesAsked``, which is a message of its own.
 """
 
 from collections.abc import Callable, Iterable

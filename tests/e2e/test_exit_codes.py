@@ -1,0 +1,159 @@
+"""The exit codes: one table in the README, the same for every command."""
+
+import re
+import signal
+import socket
+import subprocess
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+from daemon import COMMAND, LIMIT_S, clean_environment
+
+from ykactor.surfaces.cli import exit_codes, simulate
+from ykactor.surfaces.cli.main import COMMANDS, main
+
+ROOT = Path(__file__).parents[2]
+DEMO = ROOT / "ykactor" / "sim" / "demo.yaml"
+
+#: For each command that reads files, its arguments with a file that is missing.
+MISSING = {
+    "serve": ["--config", "{missing}"],
+    "check-config": ["{missing}"],
+    "simulate": ["{missing}"],
+    "submit": ["{missing}"],
+    "convert": ["openb", "{missing}", "{missing}"],
+}
+#: For each command that writes files, its arguments with a file or directory that cannot be created.
+UNWRITABLE = {
+    "serve": ["--ws", "127.0.0.1:0", "--state-dir", "{unwritable}"],
+    "simulate": [str(DEMO), "--final", "{unwritable}"],
+    "convert": ["openb", "{nodes}", "{tasks}", "-o", "{unwritable}"],
+    "samples": ["{unwritable}"],
+}
+WITHOUT_FILES = {"demo", "rule", "follow", "story"}
+
+
+@pytest.fixture
+def run_here(capsys, logging_restored):
+    """Runs a command in this process: exit code, standard output, standard error."""
+
+    def run(*arguments):
+        with pytest.raises(SystemExit) as ended:
+            main([*map(str, arguments)], prog_name="ykactor")
+        written = capsys.readouterr()
+        return ended.value.code, written.out, written.err
+
+    return run
+
+
+def test_the_readme_has_the_table():
+    """The codes of the README are those of the module."""
+    section = (ROOT / "README.md").read_text().partition("## Exit codes\n")[2].partition("\n## ")[0]
+    listed = [int(code) for code in re.findall(r"^\| (\d+) \|", section, re.MULTILINE)]
+    assert listed == sorted(value for name, value in vars(exit_codes).items() if name.isupper())
+
+
+def test_every_command_is_listed_here():
+    assert set(MISSING) | set(UNWRITABLE) | WITHOUT_FILES == set(COMMANDS)
+
+
+def filled(arguments, tmp_path):
+    """The arguments with their places filled in."""
+    (tmp_path / "file").write_text("")
+    nodes, tasks = tmp_path / "nodes.csv", tmp_path / "tasks.csv"
+    nodes.write_text("sn,cpu_milli,memory_mib,gpu\nn0,32000,1024,0\n")
+    tasks.write_text("name,cpu_milli,memory_mib,num_gpu,gpu_milli,qos,creation_time,deletion_time\n")
+    places = {"missing": tmp_path / "none", "unwritable": tmp_path / "file" / "out", "nodes": nodes, "tasks": tasks}
+    return [argument.format(**places) for argument in arguments]
+
+
+@pytest.mark.parametrize("command", MISSING)
+def test_a_missing_file(run_here, tmp_path, command):
+    """Code 2 and one line that names the file, whatever the command."""
+    code, output, errors = run_here(command, *filled(MISSING[command], tmp_path))
+    assert (code, output) == (exit_codes.USAGE, "")
+    assert f"'{tmp_path}/none' does not exist." in errors.splitlines()[-1]
+
+
+@pytest.mark.parametrize("command", MISSING)
+def test_a_file_that_cannot_be_opened(run_here, tmp_path, command):
+    """Code 2 and one line that names the file also where only opening it shows that it cannot be read."""
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.bind(str(tmp_path / "none"))
+    code, output, errors = run_here(command, *filled(MISSING[command], tmp_path))
+    assert (code, output) == (exit_codes.USAGE, "")
+    assert errors == f"Error: {tmp_path}/none: No such device or address\n"
+
+
+def test_serve_refuses_a_fifo(run_here, tmp_path):
+    """A queue file that is no regular file cannot be read: code 2, and no wait for a writer."""
+    fifo = tmp_path / "queues.yaml"
+    subprocess.run(["mkfifo", fifo], check=True)
+    code, _, errors = run_here("serve", "--config", fifo)
+    assert code == exit_codes.USAGE
+    assert errors == f"Error: {fifo}: found something that is no regular file, expected a text file\n"
+
+
+@pytest.mark.parametrize("command", UNWRITABLE)
+def test_an_unwritable_file(run_here, tmp_path, command):
+    """Code 2 and one line that names the file."""
+    code, output, errors = run_here(command, *filled(UNWRITABLE[command], tmp_path))
+    assert (code, output) == (exit_codes.USAGE, "")
+    assert f"{tmp_path}/file/out" in errors.splitlines()[-1]
+    assert "Traceback" not in errors
+
+
+# ---- Ctrl-C and pipes
+
+
+def test_ctrl_c_in_a_command(run_here, monkeypatch):
+    """A command that does not handle SIGINT ends without a word, with code 130."""
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(simulate, "_run", interrupted)
+    assert run_here("simulate", DEMO) == (exit_codes.INTERRUPTED, "", "")
+
+
+@asynccontextmanager
+async def running(*arguments):
+    """A command in a process of its own, with its output in pipes."""
+    with trio.fail_after(LIMIT_S):
+        process = await trio.lowlevel.open_process(
+            [*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=clean_environment()
+        )
+        async with process.stdout, process.stderr:
+            try:
+                yield process
+            finally:
+                process.kill()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_ends_of_a_demonstration(number):
+    """Ctrl-C ends the demonstration, which runs a daemon, with 130 as well; SIGTERM is the orderly end. Both are quiet."""
+    async with running("demo", "--ws", "127.0.0.1:0") as process:
+        await process.stdout.receive_some()
+        process.send_signal(number)
+        assert await process.wait() == (exit_codes.INTERRUPTED if number == signal.SIGINT else exit_codes.OK)
+        assert await process.stderr.receive_some() == b""
+
+
+async def test_demo_ends_quietly_when_nobody_reads():
+    """``ykactor demo | head -1`` leaves no traceback and no process."""
+    async with running("demo", "--ws", "127.0.0.1:0") as process:
+        await process.stdout.receive_some()
+        await process.stdout.aclose()
+        assert await process.wait() == exit_codes.FAILED
+        assert await process.stderr.receive_some() == b""
+
+
+def test_output_of_a_command_that_nobody_reads():
+    """As above for a command that writes all at once."""
+    with subprocess.Popen([*COMMAND, "rule", "--list"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(LIMIT_S) == exit_codes.FAILED

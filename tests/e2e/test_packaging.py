@@ -1,0 +1,97 @@
+"""What an installation contains: the licence, the samples, and ``ykactor samples``, which writes them."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+import tomllib
+import zipfile
+from email import message_from_bytes
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import ykactor
+from ykactor.surfaces.cli.samples import DIRECTORIES, command
+
+ROOT = Path(__file__).parents[2]
+SAMPLES = {path.relative_to(ROOT).as_posix(): path.read_bytes() for name in DIRECTORIES for path in (ROOT / name).iterdir()}
+
+
+def write_samples(directory: Path) -> tuple[int, str, str]:
+    """Exit code, standard output, standard error."""
+    result = CliRunner().invoke(command, [str(directory)])
+    return result.exit_code, result.stdout, result.stderr
+
+
+def files_below(directory: Path) -> dict[str, bytes]:
+    return {path.relative_to(directory).as_posix(): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+# ---- the command
+
+
+def test_samples_are_written(tmp_path: Path) -> None:
+    """All files of config/ and systemd/, byte for byte, in a directory that is created; each path is printed."""
+    target = tmp_path / "new" / "samples"
+    code, out, err = write_samples(target)
+    assert (code, err) == (0, "")
+    assert files_below(target) == SAMPLES
+    assert out.splitlines() == [str(target / name) for name in sorted(SAMPLES)]
+
+
+def test_existing_files_are_kept(tmp_path: Path) -> None:
+    """If a file exists nothing is written; the error names every such file, and the exit code is 1."""
+    kept = [tmp_path / "config" / "queues.yaml", tmp_path / "systemd" / "ykactor.service"]
+    for path in kept:
+        path.parent.mkdir()
+        path.write_text("mine")
+    code, out, err = write_samples(tmp_path)
+    assert (code, out) == (1, "")
+    assert err == f"Error: nothing written, because these files exist: {kept[0]}, {kept[1]}\n"
+    assert files_below(tmp_path) == {"config/queues.yaml": b"mine", "systemd/ykactor.service": b"mine"}
+
+
+def test_other_files_do_not_matter(tmp_path: Path) -> None:
+    """The directory may exist and have other files."""
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "other.yaml").write_text("mine")
+    assert write_samples(tmp_path)[0] == 0
+    assert files_below(tmp_path) == {**SAMPLES, "config/other.yaml": b"mine"}
+
+
+# ---- the distribution
+
+
+def test_every_directory_of_samples_is_in_the_wheel() -> None:
+    """The build maps each to ``ykactor/samples``, where the command looks for it."""
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
+    assert build["targets"]["wheel"]["force-include"] == {name: f"ykactor/samples/{name}" for name in DIRECTORIES}
+
+
+def test_the_changelog_has_a_heading_for_this_version() -> None:
+    """The newest released version is that of the package, with a date, below the changes that are not yet released."""
+    headings = [line for line in (ROOT / "CHANGELOG.md").read_text().splitlines() if line.startswith("## ")]
+    assert headings[0] == "## [Unreleased]"
+    assert headings[1].startswith(f"## [{ykactor.__version__}] - 20")
+
+
+@pytest.mark.skipif(importlib.util.find_spec("hatchling") is None, reason="needs hatchling")
+def test_a_wheel_works_without_the_source_tree(tmp_path: Path) -> None:
+    """A wheel has the licence in its metadata, and its package alone writes the same samples."""
+    subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path], cwd=ROOT, check=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "installed")
+    (information,) = (tmp_path / "installed").glob("*.dist-info")
+    metadata = message_from_bytes((information / "METADATA").read_bytes())
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert (information / "licenses" / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
+    subprocess.run(
+        [sys.executable, "-m", "ykactor", "samples", tmp_path / "samples"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "installed")},
+        check=True,
+    )
+    assert files_below(tmp_path / "samples") == SAMPLES

@@ -1,0 +1,184 @@
+"""``ykactor submit`` and what was in the daemon before: it changes only what it is told to, and removes what it created."""
+
+import signal
+import subprocess
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+from daemon import COMMAND, application, asks, clean_environment, next_allocated, node, real_daemon, run_command
+
+from ykactor.client import connect, follow
+from ykactor.wire.si import messages as si
+
+SCENARIO = """
+name: small
+config: |
+  partitions: [{name: default, queues: [{name: root, submitacl: "*", queues: [{name: theirs}]}]}]
+until: 1
+messages:
+  - {at: 0, type: NodeRequest, nodes: [{nodeID: s1, action: CREATE, schedulableResource: {vcore: "4"}}]}
+  - at: 0
+    type: ApplicationRequest
+    new: [{applicationID: mine, ugi: {user: alice}, queueName: root.own, tags: {namespace: own}}]
+  - {at: 0, type: AllocationRequest, allocations: [{allocationKey: t1, applicationID: mine, resourcePerAlloc: {vcore: "1"}}]}
+"""
+OWN = """
+partitions: [{name: default, queues: [{name: root, submitacl: "*", queues: [{name: own}]}]}]
+"""
+
+
+@pytest.fixture
+def scenario(tmp_path):
+    path = tmp_path / "small.yaml"
+    path.write_text(SCENARIO)
+    return path
+
+
+@pytest.fixture
+def config(tmp_path):
+    path = tmp_path / "queues.yaml"
+    path.write_text(OWN)
+    return path
+
+
+async def contents(daemon):
+    """The nodes, applications and queues of the daemon."""
+    state = await daemon.state()
+    return sorted(state["nodes"]), sorted(state["applications"]), sorted(state["queues"])
+
+
+async def test_keeps_the_configuration(scenario, config):
+    """Neither the configuration of the scenario nor one in its messages is sent; the latter is reported."""
+    scenario.write_text(SCENARIO + '  - {at: 1, type: UpdateConfigurationRequest, config: ""}\n')
+    async with real_daemon("--config", config) as daemon:
+        output, errors = await run_command("submit", scenario, "--url", daemon.url)
+        assert " allocated t1 of mine on s1\n" in output
+        assert errors == "not sent without --with-config: 1 UpdateConfigurationRequest\n"
+        assert (await contents(daemon))[2] == ["root", "root.own"]
+
+
+async def test_with_config(scenario, config):
+    """``--with-config`` says what it replaces, and replaces it."""
+    async with real_daemon("--config", config) as daemon:
+        output, errors = await run_command("submit", scenario, "--url", daemon.url, "--with-config")
+        assert "application mine rejected" in output
+        assert errors == (
+            "small replaces the queue configuration of the daemon by these partitions: default (2 queues); "
+            "other partitions are removed, other queues drain\n"
+        )
+        assert "root.theirs" in (await contents(daemon))[2]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (SCENARIO.replace("name: theirs", "colour: red"), "small.yaml: config:1:"),
+        ('{name: empty, config: "", until: 1}', "found an empty config, expected a queue configuration for --with-config"),
+    ],
+)
+async def test_with_a_config_that_cannot_be_sent(scenario, text, expected):
+    """A mistake is found before anything is sent."""
+    scenario.write_text(text)
+    _, errors = await run_command("submit", scenario, "--url", "ws://127.0.0.1:1", "--with-config", expect=1)
+    assert expected in errors
+
+
+async def test_removes_what_it_created(scenario):
+    """Nodes and applications go, followers see it, and any other resource manager may register."""
+    async with real_daemon() as daemon:
+        await run_command("submit", scenario, "--url", daemon.url)
+        assert (await contents(daemon))[:2] == ([], [])
+        async with follow(daemon.url, from_=0, kinds=["NODE_DECOMISSION"]) as events:
+            assert (await events.__anext__()).object_id == "s1"
+        await run_command("submit", scenario, "--url", daemon.url)
+        async with connect(daemon.url, rm_id="rm-1") as rm:
+            await rm.request(node())
+
+
+@asynccontextmanager
+async def submitting(scenario, daemon, *options):
+    """A ``submit`` that has placed its task and runs until it is stopped."""
+    command = [*COMMAND, "submit", str(scenario), "--url", daemon.url, "--speed", "0.0001", *options]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = await trio.lowlevel.open_process(command, **pipes, env=clean_environment() | {"PYTHONUNBUFFERED": "1"})
+    async with process.stdout, process.stderr:
+        try:
+            printed = b""
+            while b"allocated t1" not in printed:
+                chunk = await process.stdout.receive_some()
+                assert chunk, await process.stderr.receive_some()
+                printed += chunk
+            yield process
+        finally:
+            process.kill()
+            with trio.CancelScope(shield=True):
+                await process.wait()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_cleans_up_when_it_is_interrupted(scenario, number):
+    """Ctrl-C and SIGTERM end the scenario early, and the daemon is as before."""
+    async with real_daemon() as daemon:
+        async with submitting(scenario, daemon) as process:
+            process.send_signal(number)
+            assert await process.wait() == 0
+        assert (await contents(daemon))[:2] == ([], [])
+        async with connect(daemon.url, rm_id="rm-1"):
+            pass
+
+
+async def test_second_submit_disturbs_nothing(scenario):
+    """While one runs, another one is refused with the reason, and the first goes on."""
+    async with real_daemon() as daemon, submitting(scenario, daemon):
+        output, errors = await run_command("submit", scenario, "--url", daemon.url, expect=1)
+        assert output == ""
+        assert "RM ykactor-submit-" in errors
+        assert "it is connected since 2" in errors
+        assert (await contents(daemon))[:2] == (["s1"], ["mine"])
+
+
+async def test_is_refused_by_another_resource_manager(scenario):
+    """The error names the holder, says that it is not connected, and what ends its hold; nothing of it is lost."""
+    async with real_daemon() as daemon:
+        async with connect(daemon.url, rm_id="rm-1") as rm:
+            await rm.request(node())
+        _, errors = await run_command("submit", scenario, "--url", daemon.url, expect=1)
+        assert "RM rm-1 has been registered before" in errors
+        assert "it is not connected since 2" in errors
+        assert "holds the daemon until it deregisters or the daemon ends; ykactor deregister RM_ID ends this" in errors
+        assert (await contents(daemon))[0] == ["n1"]
+
+
+async def test_deregister_hands_over(scenario):
+    """``ykactor deregister`` frees the daemon from its holder only, and drops what this has."""
+    async with real_daemon() as daemon:
+        _, errors = await run_command("deregister", "rm-1", "--url", daemon.url, expect=1)
+        assert "this resource manager is not registered" in errors
+        async with connect(daemon.url, rm_id="rm-1") as rm:
+            await rm.request(node())
+        _, errors = await run_command("deregister", "rm-2", "--url", daemon.url, expect=1)
+        assert "RM rm-1 has been registered before" in errors
+        output, errors = await run_command("deregister", "rm-1", "--url", daemon.url)
+        assert (output, errors) == ("rm-1 is deregistered; another resource manager may register\n", "")
+        assert (await contents(daemon))[0] == []
+        await run_command("submit", scenario, "--url", daemon.url)
+
+
+async def test_joins_the_holder(scenario):
+    """With the id of the holder, what this has is kept, also what the scenario creates once more; and it stays the holder."""
+    scenario.write_text(SCENARIO.replace("nodes: [", "nodes: [{nodeID: n1, action: CREATE}, "))
+    async with real_daemon() as daemon:
+        async with connect(daemon.url, rm_id="rm-1") as rm:
+            await rm.request(node())
+            await rm.request(application())
+            await rm.request(asks("t0"))
+            assert await next_allocated(rm) == [("t0", "n1")]
+        output, _ = await run_command("submit", scenario, "--url", daemon.url, "--rm-id", "rm-1")
+        assert "node s1 accepted" in output
+        assert "node n1 rejected" in output
+        state = await daemon.state()
+        assert (sorted(state["nodes"]), sorted(state["applications"])) == (["n1"], ["app-1"])
+        assert state["nodes"]["n1"]["allocated"] == {"vcore": 1000}
+        async with connect(daemon.url, rm_id="rm-1", resume_from="now") as rm:
+            await rm.request(si.NodeRequest())

@@ -1,0 +1,87 @@
+"""What clients write is read in linear time: 16 times the text takes about 16 times as long, and not 256 times."""
+
+import timeit
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+from queuetexts import PARTITION, mistakes_of, partition_of, queue_with
+
+from ykactor.core.values.names import is_group_name, is_user_name
+from ykactor.core.values.quantities import QuantityError, is_queue_name, parse_quantity
+from ykactor.wire.queuefile import access_lists, name_filters
+
+
+def is_linear(read: Callable[[str], object], hostile: Callable[[int], str], count: int) -> bool:
+    """Whether ``read`` takes less than 64 times as long for ``16 * count`` as for ``count``."""
+
+    def seconds(size: int) -> float:
+        text = hostile(size)
+        return min(timeit.repeat(lambda: read(text), number=1, repeat=5))
+
+    return seconds(16 * count) < 64 * seconds(count)
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        lambda n: "1" * n,
+        lambda n: "0" * n + "1",
+        lambda n: "1" + " " * n + "!",
+        lambda n: "1 " * n,
+        lambda n: "1" + "k" * n + "!",
+        lambda n: "1." + "0" * n + "!",
+    ],
+    ids=["digits", "zeros", "spaces", "words", "suffix", "decimals"],
+)
+def test_quantities(hostile: Callable[[int], str]) -> None:
+    """CF-29: legal or not, and with the advice what to write instead."""
+
+    def read(text: str) -> None:
+        with suppress(QuantityError):
+            parse_quantity("vcore", text)
+
+    assert is_linear(read, hostile, 4_000)
+
+
+@pytest.mark.parametrize("is_name", [is_user_name, is_group_name, is_queue_name])
+@pytest.mark.parametrize("hostile", [lambda n: "a" * n + "!", lambda n: "a$" * n, lambda n: "a@" * n + " "])
+def test_names(is_name: Callable[[str], bool], hostile: Callable[[int], str]) -> None:
+    """CF-20 to CF-22: a text that looks like a name for long is no trap."""
+    assert is_linear(is_name, hostile, 4_000)
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [lambda n: "," * n, lambda n: "a," * n + " " + "b," * n, lambda n: ",".join(f"u{number}" for number in range(n))],
+    ids=["commas", "two fields", "users"],
+)
+def test_access_lists(hostile: Callable[[int], str]) -> None:
+    """QU-106: lists of many users and groups, and of many words that are none."""
+    assert is_linear(access_lists.parse, hostile, 4_000)
+
+
+def test_access_lists_with_many_fields() -> None:
+    """E06: two fields are allowed; the other ones are counted in one pass."""
+    assert is_linear(access_lists.is_access_list, lambda n: " a" * n, 4_000)
+
+
+def test_the_path_of_a_fixed_rule() -> None:
+    """E34: the nearest queue of the file is found without a look at every level that does not exist."""
+    rule = "    placementrules: [{name: fixed, create: true, value: "
+    assert is_linear(partition_of, lambda n: PARTITION + rule + ".".join("a" * n) + "}]\n", 4_000)
+
+
+@pytest.mark.parametrize("part", ["[", "[^", "[\\]", "(", "{1,", "a|", "\\"])
+def test_expressions(part: str) -> None:
+    """PL-17: an expression is checked before it is compiled; it has up to 1000 characters."""
+    assert is_linear(
+        lambda text: name_filters.objection([text], is_user_name),
+        lambda n: (part * n)[:n],
+        60,
+    )
+
+
+def test_mistakes() -> None:
+    """P2: each mistake costs the same, however many there are."""
+    assert is_linear(mistakes_of, lambda n: queue_with("bad: 1, " * n), 500)

@@ -1,0 +1,27 @@
+"""``ykactor deregister``: frees a daemon from the resource manager that holds it."""
+
+import click
+import trio
+
+from ykactor.client import Disconnected, RequestRefused, connect
+from ykactor.wire.si import messages as si
+
+
+@click.command()
+@click.argument("rm_id", metavar="RM_ID")
+@click.option("--url", default="ws://127.0.0.1:9081", show_default=True, help="The address of the daemon.")
+def command(rm_id: str, url: str) -> None:
+    """Let another resource manager register instead of RM_ID, which holds the daemon.
+
+    The session of RM_ID is closed, if it has one. All its nodes and applications are dropped.
+    """
+    try:
+        trio.run(_deregister, rm_id, url)
+    except (Disconnected, RequestRefused, ValueError) as error:
+        raise click.ClickException(str(error)) from None
+    click.echo(f"{rm_id} is deregistered; another resource manager may register")
+
+
+async def _deregister(rm_id: str, url: str) -> None:
+    async with connect(url, rm_id=rm_id, resume_from="now") as rm:
+        await rm.request(si.DeregisterResourceManagerRequest())

@@ -1,0 +1,51 @@
+"""The exit codes of all commands, as in the table of the README."""
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+OK = 0
+#: The input is invalid, the command was refused, or nobody reads its output any more.
+FAILED = 1
+#: The command line is wrong, or a file that it names cannot be read or written. Click's code for usage errors.
+USAGE = 2
+#: An error in the daemon itself; systemd then starts the daemon again. ``EX_SOFTWARE`` of sysexits.h.
+SOFTWARE = 70
+#: Ctrl-C. What a shell reports for a process that SIGINT ended.
+INTERRUPTED = 130
+
+
+class FileProblem(click.ClickException):
+    """A file cannot be read or written."""
+
+    exit_code = USAGE
+
+    @classmethod
+    def of(cls, error: OSError) -> "FileProblem":
+        return cls(str(error) if error.filename is None else f"{error.filename}: {error.strerror}")
+
+
+@contextmanager
+def unified() -> Iterator[None]:
+    """Gives the errors that every command can have their exit code and at most one line of text."""
+    try:
+        with _file_problems():
+            yield
+    except* (KeyboardInterrupt, BrokenPipeError) as ends:
+        if ends.subgroup(KeyboardInterrupt) is not None:
+            raise SystemExit(INTERRUPTED) from None
+        raise BrokenPipeError(errno.EPIPE, "nobody reads the output") from None  # click then ends quietly, with FAILED
+
+
+@contextmanager
+def _file_problems() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise FileProblem.of(error) from None
+    except click.FileError as error:  # click's code for it is FAILED
+        raise FileProblem(error.format_message()) from None

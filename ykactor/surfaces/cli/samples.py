@@ -1,0 +1,44 @@
+"""``ykactor samples``: writes the sample queue files and the systemd units to a directory."""
+
+from collections.abc import Iterator
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path, PurePath
+
+import click
+
+#: The directories of samples, at the top of the source tree.
+DIRECTORIES = ("config", "systemd")
+
+
+@click.command()
+@click.argument("directory", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
+def command(directory: Path) -> None:
+    """Write the sample queue files (config/) and the systemd units (systemd/) to DIR.
+
+    DIR is created if it is missing. Existing files are not overwritten: if there is one, nothing is written.
+    """
+    samples = {directory / name: source for name, source in sample_files()}
+    existing = [str(path) for path in samples if path.exists() or path.is_symlink()]
+    if existing:
+        raise click.ClickException(f"nothing written, because these files exist: {', '.join(existing)}")
+    for path, source in samples.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("xb") as file:
+            file.write(source.read_bytes())
+        click.echo(path)
+
+
+def sample_files() -> Iterator[tuple[PurePath, Traversable]]:
+    """The samples with their paths below DIR, in order."""
+    root = _root()
+    for name in DIRECTORIES:
+        for source in sorted(root.joinpath(name).iterdir(), key=lambda file: file.name):
+            yield PurePath(name, source.name), source
+
+
+def _root() -> Traversable:
+    """In a wheel ``ykactor/samples`` (``force-include`` in ``pyproject.toml``), in a source tree the parent of the package."""
+    package = resources.files("ykactor")
+    packaged = package / "samples"
+    return packaged if packaged.is_dir() else package / ".."
