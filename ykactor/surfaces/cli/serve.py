@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
-import sys
 import traceback
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,14 +19,21 @@ from ykactor.core.config.model import SchedulerConfig
 from ykactor.surfaces.environment import reserves_nodes
 from ykactor.surfaces.server.daemon import Daemon, Settings, url_of
 from ykactor.surfaces.server.files import read_regular
-from ykactor.surfaces.server.logs import configure
+from ykactor.surfaces.server.log_writer import LogWriter
+from ykactor.surfaces.server.logs import configure, get_logger, log_event
 from ykactor.surfaces.server.systemd import Notifier, listen_fds
 from ykactor.wire.queuefile.load import ConfigError, load
+
+log = get_logger(__name__)
 
 DEFAULT_ADDRESS = "127.0.0.1:9081"
 
 #: Exit code after an error in the daemon itself; systemd then starts the daemon again.
 EXIT_SOFTWARE = 70
+
+#: The descriptor of standard error, and how long the end waits for the log to be written there.
+STANDARD_ERROR = 2
+LOG_CLOSE_S = 1.0
 
 
 class Address(click.ParamType[tuple[str, int]]):
@@ -67,16 +74,20 @@ class Address(click.ParamType[tuple[str, int]]):
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True)
 def command(config_path: Path | None, state_dir: Path | None, address: tuple[str, int], manual: bool, log_level: str) -> None:
     """Run the scheduler until SIGTERM or SIGINT. SIGHUP reads the queue file again."""
-    configure(log_level, sys.stderr)
     config = _first_config(config_path)
     if state_dir is not None:
         _make_state_dir(state_dir)
+    writer = LogWriter(STANDARD_ERROR)
+    configure(log_level, writer)
     try:
         trio.run(serve, config, Settings(config_path, manual, reserves_nodes(os.environ)), address)
     except OSError as error:  # the daemon does not run yet: its errors come in an exception group
         raise click.ClickException(f"{address[0]}:{address[1]}: {error}") from None
     except Exception as failure:
         _report_crash(failure, state_dir)
+        raise SystemExit(EXIT_SOFTWARE) from None
+    finally:
+        writer.close(LOG_CLOSE_S)
 
 
 def _first_config(path: Path | None) -> SchedulerConfig:
@@ -145,14 +156,13 @@ async def listening(address: tuple[str, int]) -> AsyncIterator[list[trio.SocketL
 
 
 def _report_crash(failure: Exception, state_dir: Path | None) -> None:
-    """Print the traceback, write it to the state directory, and exit; systemd decides about a restart."""
-    trace = "".join(traceback.format_exception(failure))
-    click.echo(trace, err=True)
+    """Log the exception and write it to the state directory."""
+    log.critical("daemon_crashed", exc_info=failure)
     if state_dir is not None:
         report = state_dir / "post-mortem.json"
+        trace = "".join(traceback.format_exception(failure))
         try:
             report.write_bytes(msgspec.json.encode({"failure": trace}))
-            click.echo(f"post-mortem written to {report}", err=True)
+            log_event(log, logging.INFO, "post_mortem_written", path=report)
         except OSError as error:
-            click.echo(f"post-mortem not written: {error}", err=True)
-    raise SystemExit(EXIT_SOFTWARE)
+            log_event(log, logging.ERROR, "post_mortem_failed", path=report, reason=str(error))
