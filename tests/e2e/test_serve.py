@@ -1,5 +1,6 @@
 """The daemon as a process: defaults, a whole conversation, signals, systemd's sockets, manual mode, idleness and a crash."""
 
+import errno
 import inspect
 import json
 import math
@@ -145,6 +146,18 @@ async def test_sigterm_does_not_wait_for_a_reader_of_the_log():
     async with real_daemon() as daemon, connect(daemon.url, rm_id="rm-1") as rm:
         daemon.reading = trio.Event()
         await write_log_lines(rm, 2 * LINES_MAX)
+        assert await daemon.stop() == 0
+
+
+async def test_sigterm_does_not_wait_for_a_stuck_thread(tmp_path):
+    """A file system that does not answer holds up the thread that reads the queue file for ever: exit code 0."""
+    path = tmp_path / "queues.yaml"
+    path.write_text("")
+    stuck = "import runpy, sys, threading; from ykactor.surfaces.server import watcher\n"
+    stuck += 'watcher.read_regular = lambda path: (print(\'{"event": "stuck"}\', file=sys.stderr), threading.Event().wait())\n'
+    stuck += "sys.argv = sys.argv[3:]; runpy.run_module('ykactor', run_name='__main__')"
+    async with real_daemon("--config", path, wrapper=[sys.executable, "-c", stuck]) as daemon:
+        await daemon.wait_logged("stuck")
         assert await daemon.stop() == 0
 
 
@@ -394,9 +407,22 @@ def test_a_crash_leaves_a_post_mortem_and_exit_code_70(tmp_path, monkeypatch, ca
     monkeypatch.setattr(PartitionActor, "_schedule", broken)
     done = CliRunner().invoke(serve_module.command, ["--ws", "127.0.0.1:0", "--state-dir", str(tmp_path / "state")])
     assert done.exit_code == 70
+    assert [file.name for file in (tmp_path / "state").iterdir()] == ["post-mortem.json"]
     story = json.loads((tmp_path / "state" / "post-mortem.json").read_text())["failure"]
     assert "nodes cannot be counted" in story
     lines = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
     (crash,) = (line for line in lines if line["event"] == "daemon_crashed")
     assert "nodes cannot be counted" in crash["exception"]
     assert lines[-1]["event"] == "post_mortem_written"
+
+
+def test_a_state_directory_that_cannot_be_written_is_refused(tmp_path, monkeypatch):
+    """A report that nobody could write is found out at the start, not at the crash."""
+
+    def refuse(*_, **__):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(serve_module.tempfile, "TemporaryFile", refuse)  # root may write everywhere
+    done = CliRunner().invoke(serve_module.command, ["--ws", "127.0.0.1:0", "--state-dir", str(tmp_path)])
+    assert done.exit_code == 1
+    assert done.output == f"Error: {tmp_path}: cannot be written: Permission denied, expected a directory for the post-mortem\n"

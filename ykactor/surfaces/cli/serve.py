@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import tempfile
 import traceback
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -76,7 +77,7 @@ def command(config_path: Path | None, state_dir: Path | None, address: tuple[str
     """Run the scheduler until SIGTERM or SIGINT. SIGHUP reads the queue file again."""
     config = _first_config(config_path)
     if state_dir is not None:
-        _make_state_dir(state_dir)
+        _prepare_state_dir(state_dir)
     writer = LogWriter(STANDARD_ERROR)
     configure(log_level, writer)
     try:
@@ -101,11 +102,18 @@ def _first_config(path: Path | None) -> SchedulerConfig:
         raise click.ClickException(f"{path}: not UTF-8 text: {error.reason} at byte {error.start}") from None
 
 
-def _make_state_dir(path: Path) -> None:
+def _prepare_state_dir(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise click.ClickException(f"{path}: cannot be created: {error.strerror}") from None
+    try:
+        with tempfile.TemporaryFile(dir=path) as file:
+            file.write(b"x")  # also on a disk that is full
+            file.flush()
+    except OSError as error:
+        wanted = "expected a directory for the post-mortem"
+        raise click.ClickException(f"{path}: cannot be written: {error.strerror}, {wanted}") from None
 
 
 async def serve(
