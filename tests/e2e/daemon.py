@@ -28,6 +28,9 @@ class RunningDaemon:
         self.lines: list[dict[str, Any]] = []
         #: What it wrote that is no line of the log, for example a traceback.
         self.noise = ""
+        #: While this is not set, nobody reads the log.
+        self.reading = trio.Event()
+        self.reading.set()
         self._has_ended = False
         self._grown = trio.Event()
 
@@ -36,6 +39,7 @@ class RunningDaemon:
         assert self.process.stderr is not None
         rest = b""
         async for chunk in self.process.stderr:
+            await self.reading.wait()
             *lines, rest = (rest + chunk).split(b"\n")
             for line in lines:
                 self._take(line)

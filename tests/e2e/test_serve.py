@@ -1,5 +1,6 @@
 """The daemon as a process: defaults, a whole conversation, signals, systemd's sockets, manual mode, idleness and a crash."""
 
+import errno
 import inspect
 import json
 import math
@@ -25,6 +26,8 @@ from ykactor.client.connection import open_connection
 from ykactor.surfaces.cli import serve as serve_module
 from ykactor.surfaces.cli.serve import listening
 from ykactor.surfaces.server.daemon import Daemon, Settings, url_of
+from ykactor.surfaces.server.log_writer import LINES_MAX
+from ykactor.surfaces.server.reloading import CHANGES_LOGGED_MAX
 from ykactor.surfaces.server.systemd import Notifier
 from ykactor.wire import queuefile
 from ykactor.wire.si import messages as si
@@ -121,6 +124,50 @@ async def test_sigterm_says_goodbye_to_followers():
             await for_ever(follower.get_message)
         assert closed.value.reason.code == 1001
         assert await daemon.process.wait() == 0
+
+
+# ---- a log that nobody reads
+
+
+async def test_a_log_that_nobody_reads_stops_nothing():
+    """The daemon answers; what neither the pipe nor the queue holds is lost, and the log says how much when it is read again."""
+    async with real_daemon() as daemon, connect(daemon.url, rm_id="rm-1") as rm:
+        daemon.reading = trio.Event()
+        await write_log_lines(rm, 2 * LINES_MAX)
+        await rm.request(node())
+        daemon.reading.set()
+        assert (await daemon.wait_logged("log_lines_lost"))["lines"] > 0
+        assert await daemon.stop() == 0
+        await daemon.wait_logged("daemon_stopped")
+
+
+async def test_sigterm_does_not_wait_for_a_reader_of_the_log():
+    """The thread that writes the log is stuck, and nobody will read: exit code 0."""
+    async with real_daemon() as daemon, connect(daemon.url, rm_id="rm-1") as rm:
+        daemon.reading = trio.Event()
+        await write_log_lines(rm, 2 * LINES_MAX)
+        assert await daemon.stop() == 0
+
+
+async def test_sigterm_does_not_wait_for_a_stuck_thread(tmp_path):
+    """A file system that does not answer holds up the thread that reads the queue file for ever: exit code 0."""
+    path = tmp_path / "queues.yaml"
+    path.write_text("")
+    stuck = "import runpy, sys, threading; from ykactor.surfaces.server import watcher\n"
+    stuck += 'watcher.read_regular = lambda path: (print(\'{"event": "stuck"}\', file=sys.stderr), threading.Event().wait())\n'
+    stuck += "sys.argv = sys.argv[3:]; runpy.run_module('ykactor', run_name='__main__')"
+    async with real_daemon("--config", path, wrapper=[sys.executable, "-c", stuck]) as daemon:
+        await daemon.wait_logged("stuck")
+        assert await daemon.stop() == 0
+
+
+async def write_log_lines(rm, count):
+    """Have the daemon log at least so many lines: one for each queue that a configuration adds or removes."""
+    queues = "".join(f"{{name: q{number}}}, " for number in range(CHANGES_LOGGED_MAX))
+    full = f"partitions: [{{name: default, queues: [{{name: root, submitacl: '*', queues: [{queues}]}}]}}]"
+    bare = "partitions: [{name: default, queues: [{name: root, submitacl: '*'}]}]"
+    for number in range(count // CHANGES_LOGGED_MAX + 1):
+        await rm.request(si.UpdateConfigurationRequest(config=bare if number % 2 else full))
 
 
 async def for_ever(function):
@@ -355,11 +402,27 @@ def broken(*_):
 
 
 @pytest.mark.usefixtures("logging_restored")
-def test_a_crash_leaves_a_post_mortem_and_exit_code_70(tmp_path, monkeypatch):
-    """An invariant that breaks: exit code 70, the story on standard error and in the state directory."""
+def test_a_crash_leaves_a_post_mortem_and_exit_code_70(tmp_path, monkeypatch, capfd):
+    """An invariant that breaks: exit code 70, the exception in the log and in the state directory."""
     monkeypatch.setattr(PartitionActor, "_schedule", broken)
     done = CliRunner().invoke(serve_module.command, ["--ws", "127.0.0.1:0", "--state-dir", str(tmp_path / "state")])
     assert done.exit_code == 70
+    assert [file.name for file in (tmp_path / "state").iterdir()] == ["post-mortem.json"]
     story = json.loads((tmp_path / "state" / "post-mortem.json").read_text())["failure"]
     assert "nodes cannot be counted" in story
-    assert "nodes cannot be counted" in done.output
+    lines = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
+    (crash,) = (line for line in lines if line["event"] == "daemon_crashed")
+    assert "nodes cannot be counted" in crash["exception"]
+    assert lines[-1]["event"] == "post_mortem_written"
+
+
+def test_a_state_directory_that_cannot_be_written_is_refused(tmp_path, monkeypatch):
+    """A report that nobody could write is found out at the start, not at the crash."""
+
+    def refuse(*_, **__):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(serve_module.tempfile, "TemporaryFile", refuse)  # root may write everywhere
+    done = CliRunner().invoke(serve_module.command, ["--ws", "127.0.0.1:0", "--state-dir", str(tmp_path)])
+    assert done.exit_code == 2
+    assert done.output == f"Error: {tmp_path}: cannot be written: Permission denied, expected a directory for the post-mortem\n"

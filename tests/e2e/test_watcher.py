@@ -2,7 +2,9 @@
 
 # ruff: noqa: ASYNC240  # a few bytes in a temporary directory; the order of writes is what these tests are about
 
+import errno
 import os
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -12,8 +14,8 @@ import pytest
 import trio
 
 from ykactor.surfaces.server import watcher as watcher_module
-from ykactor.surfaces.server.files import FILE_BYTES_MAX
-from ykactor.surfaces.server.watcher import ConfigWatcher, watch_config
+from ykactor.surfaces.server.files import FILE_BYTES_MAX, read_regular
+from ykactor.surfaces.server.watcher import ConfigWatcher, TryAgainError, watch_config
 
 TIMEOUT_S = 180.0
 #: Longer than a change takes to be seen and settled (0.2 to 0.5 s): then "nothing came" means something.
@@ -222,8 +224,64 @@ async def test_what_is_no_regular_file_is_passed_over(path: Path, kind: str, cap
                     file.truncate(FILE_BYTES_MAX + 1)
         watched.watcher.reload()
         assert await watched.is_quiet()
-        assert [record.message for record in caplog.records if record.levelname == "WARNING"] == ["config_misread"]
+        assert [record.message for record in caplog.records if record.levelname == "WARNING"] == ["config_unreadable"]
         path.rmdir() if kind == "directory" else path.unlink()
         path.write_text("two")
         watched.watcher.reload()
         assert await watched.next_text() == "two"
+
+
+@pytest.mark.parametrize("is_forced", [False, True])
+async def test_a_shortage_passes_by_itself(
+    path: Path, is_forced: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A file that could not be read for want of file descriptors is read again without another event; so is a reload."""
+    monkeypatch.setattr(watcher_module, "RETRY_S", 0.05)
+    lacks = [OSError(errno.EMFILE, "Too many open files")] * 3
+
+    def read(path: Path) -> bytes:
+        if lacks:
+            raise lacks.pop()
+        return read_regular(path)
+
+    monkeypatch.setattr(watcher_module, "read_regular", read)
+    async with watching(path, "one" if is_forced else "zero") as watched:
+        if is_forced:
+            watched.watcher.reload()
+        assert await watched.next_text() == "one"
+    assert caplog.messages.count("config_unreadable") == 1
+
+
+async def test_a_text_that_could_not_be_applied_is_tried_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``TryAgainError`` brings the same text again, without another event."""
+    monkeypatch.setattr(watcher_module, "RETRY_S", 0.05)
+    stop = trio.Event()
+    texts: list[str] = []
+
+    async def changed(text: str) -> None:
+        texts.append(text)
+        if len(texts) < 3:
+            raise TryAgainError
+        stop.set()
+
+    with trio.fail_after(TIMEOUT_S):
+        await watch_config(path, "zero", changed, stop=stop)
+    assert texts == ["one"] * 3
+
+
+async def test_a_thread_that_is_stuck_in_reading_holds_up_no_cancellation(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A network file system that does not answer: the watcher ends without the thread."""
+    reading, answer = threading.Event(), threading.Event()
+
+    def read(_: Path) -> bytes:
+        reading.set()
+        answer.wait()
+        return b""
+
+    monkeypatch.setattr(watcher_module, "read_regular", read)
+    with trio.fail_after(TIMEOUT_S):
+        async with trio.open_nursery() as nursery:
+            await nursery.start(partial(watch_config, path, "one", trio.sleep, stop=trio.Event()))
+            await trio.to_thread.run_sync(reading.wait)
+            nursery.cancel_scope.cancel()
+    answer.set()

@@ -16,6 +16,8 @@ from ykactor.actors.commands import Publication
 from ykactor.client.connection import Disconnected, open_connection
 from ykactor.core.messages import submissions as messages
 from ykactor.core.messages.facts import ApplicationAdded, NodeRemoved
+from ykactor.surfaces.server.feed_session import FeedSession
+from ykactor.surfaces.server.rm_session import ResourceManagerSession
 from ykactor.surfaces.server.websocket import Limits
 
 REGISTER = {"type": "RegisterResourceManagerRequest", "rmID": "rm-1", "id": "r"}
@@ -829,3 +831,80 @@ async def test_a_peer_that_answers_no_ping_is_dropped():
             with trio.fail_after(60):
                 while await stream.receive_some():
                     pass
+
+
+# ---- a session that is ended says why, to its peer and in the log
+
+
+def dropped(caplog):
+    """Code and reason of each line about a peer that was dropped."""
+    return [(r.keys["path"], r.keys["code"], r.keys["reason"]) for r in caplog.records if r.message == "peer_dropped"]
+
+
+@pytest.mark.parametrize("path", ["/v1/rm", "/v1/feed"])
+async def test_a_failure_of_a_session_is_told_and_logged(path, monkeypatch, caplog):
+    """An exception in the code of a session: close code 1011 with a reason, and one line in the log."""
+
+    async def fail(*_):
+        raise ZeroDivisionError("an error of our own")
+
+    monkeypatch.setattr(ResourceManagerSession, "_on_message", fail)
+    monkeypatch.setattr(FeedSession, "_on_message", fail)
+    async with running_daemon() as daemon:
+        async with registered(daemon) if path == "/v1/rm" else client(daemon, path) as peer:
+            await peer.send({"type": "Subscribe"})
+            reason = await peer.closed()
+            assert (reason.code, reason.reason) == (1011, "an error of the daemon ended the session, its log has the details")
+        await wait_for_place(daemon)
+    assert [record.message for record in caplog.records] == ["session_failed"]
+    assert "an error of our own" in caplog.text
+
+
+async def test_a_failed_session_is_no_predicate_service_any_more(monkeypatch):
+    """A session that fails leaves as one whose connection ends: nobody answers predicates then."""
+
+    async def fail(*_):
+        raise ZeroDivisionError("an error of our own")
+
+    monkeypatch.setattr(ResourceManagerSession, "_on_message", fail)
+    async with running_daemon() as daemon, registered(daemon, answersPredicates=True) as rm:
+        await rm.send({"type": "NodeRequest"})
+        await rm.closed()
+        while daemon.doubles["default"].received[-1] != messages.SetPredicateService(False):
+            await trio.lowlevel.checkpoint()
+
+
+@pytest.mark.parametrize("path", ["/v1/rm", "/v1/feed"])
+async def test_a_peer_that_does_not_read_is_logged(path, caplog):
+    """A follower and a resource manager that read nothing are dropped: the log says why, with the code."""
+    caplog.set_level("INFO")
+    async with running_daemon(limits=Limits(send_s=0.3, close_s=0.1)) as daemon:
+        hello = {"type": "Subscribe"} if path == "/v1/feed" else REGISTER
+        huge = ApplicationAdded(0, "a" * 100_000, "root.a", "alice")
+        async with never_reads(daemon, msgspec.json.encode(hello).decode(), path=path) as evil:
+            while not (daemon.feed.grown.statistics().tasks_waiting or daemon.outboxes.current):
+                await trio.lowlevel.checkpoint()
+            for _ in range(100):
+                await daemon.feed.inbox.put(Publication("default", [huge]))
+            await send_until_dropped(evil, frame("x"))
+        while not dropped(caplog):
+            await trio.lowlevel.checkpoint()
+    assert dropped(caplog) == [(path, 4004, "a message was not read within 0.3 s")]
+
+
+async def test_a_peer_that_reads_too_late_gets_the_reason(caplog):
+    """A follower that goes on reading after the deadline gets its message whole, and then the close frame."""
+    caplog.set_level("INFO")
+    async with running_daemon(limits=Limits(send_s=0.2, close_s=60)) as daemon:
+        async with never_reads(daemon, '{"type": "Subscribe"}') as late:
+            while not daemon.feed.grown.statistics().tasks_waiting:
+                await trio.lowlevel.checkpoint()
+            for _ in range(1000):
+                await daemon.feed.inbox.put(Publication("default", REMOVED))
+            await daemon.feed.published("default")
+            await trio.sleep(0.5)  # past the deadline; sooner or later, it may not read
+            received = b""
+            with trio.fail_after(60):
+                while b"a message was not read within 0.2 s" not in received[-200:]:
+                    received += await late.receive_some()
+    assert dropped(caplog) == [("/v1/feed", 4004, "a message was not read within 0.2 s")]

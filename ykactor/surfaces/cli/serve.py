@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
-import sys
+import tempfile
 import traceback
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,11 +21,18 @@ from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.environment import reserves_nodes
 from ykactor.surfaces.server.daemon import Daemon, Settings, url_of
 from ykactor.surfaces.server.files import read_regular
-from ykactor.surfaces.server.logs import configure
+from ykactor.surfaces.server.log_writer import LogWriter
+from ykactor.surfaces.server.logs import configure, get_logger, log_event
 from ykactor.surfaces.server.systemd import Notifier, listen_fds
 from ykactor.wire.queuefile.load import ConfigError, load
 
+log = get_logger(__name__)
+
 DEFAULT_ADDRESS = "127.0.0.1:9081"
+
+#: The descriptor of standard error, and how long the end waits for the log to be written there.
+STANDARD_ERROR = 2
+LOG_CLOSE_S = 1.0
 
 
 class Address(click.ParamType[tuple[str, int]]):
@@ -65,16 +73,20 @@ class Address(click.ParamType[tuple[str, int]]):
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True)
 def command(config_path: Path | None, state_dir: Path | None, address: tuple[str, int], manual: bool, log_level: str) -> None:
     """Run the scheduler until SIGTERM or Ctrl-C. SIGHUP reads the queue file again."""
-    configure(log_level, sys.stderr)
     config = _first_config(config_path)
     if state_dir is not None:
-        state_dir.mkdir(parents=True, exist_ok=True)
+        _prepare_state_dir(state_dir)
+    writer = LogWriter(STANDARD_ERROR)
+    configure(log_level, writer)
     try:
         trio.run(_serve, config, Settings(config_path, manual, reserves_nodes(os.environ)), address)
     except OSError as error:  # the daemon does not run yet: its errors come in an exception group
         raise address_error(address, error) from None
     except Exception as failure:
         _report_crash(failure, state_dir)
+        raise SystemExit(exit_codes.SOFTWARE) from None
+    finally:
+        writer.close(LOG_CLOSE_S)
 
 
 def address_error(address: tuple[str, int], error: OSError) -> click.ClickException:
@@ -92,6 +104,17 @@ def _first_config(path: Path | None) -> SchedulerConfig:
         raise click.ClickException(str(error)) from None
     except UnicodeDecodeError as error:
         raise click.ClickException(f"{path}: not UTF-8 text: {error.reason} at byte {error.start}") from None
+
+
+def _prepare_state_dir(path: Path) -> None:
+    path.mkdir(parents=True, exist_ok=True)
+    try:
+        with tempfile.TemporaryFile(dir=path) as file:
+            file.write(b"x")  # also on a disk that is full
+            file.flush()
+    except OSError as error:
+        wanted = "expected a directory for the post-mortem"
+        raise exit_codes.FileProblem(f"{path}: cannot be written: {error.strerror}, {wanted}") from None
 
 
 async def _serve(config: SchedulerConfig, settings: Settings, address: tuple[str, int]) -> None:
@@ -145,14 +168,13 @@ async def listening(address: tuple[str, int]) -> AsyncIterator[list[trio.SocketL
 
 
 def _report_crash(failure: Exception, state_dir: Path | None) -> None:
-    """Print the traceback, write it to the state directory, and exit; systemd decides about a restart."""
-    trace = "".join(traceback.format_exception(failure))
-    click.echo(trace, err=True)
+    """Log the exception and write it to the state directory."""
+    log.critical("daemon_crashed", exc_info=failure)
     if state_dir is not None:
         report = state_dir / "post-mortem.json"
+        trace = "".join(traceback.format_exception(failure))
         try:
             report.write_bytes(msgspec.json.encode({"failure": trace}))
-            click.echo(f"post-mortem written to {report}", err=True)
+            log_event(log, logging.INFO, "post_mortem_written", path=report)
         except OSError as error:
-            click.echo(f"post-mortem not written: {error}", err=True)
-    raise SystemExit(exit_codes.SOFTWARE)
+            log_event(log, logging.ERROR, "post_mortem_failed", path=report, reason=str(error))

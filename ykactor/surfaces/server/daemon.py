@@ -37,7 +37,7 @@ from ykactor.surfaces.server.groups import GroupResolver
 from ykactor.surfaces.server.logs import get_logger, log_event
 from ykactor.surfaces.server.reloading import Reloading, log_changes
 from ykactor.surfaces.server.systemd import Notifier, feed_watchdog
-from ykactor.surfaces.server.watcher import ConfigWatcher, watch_config
+from ykactor.surfaces.server.watcher import ConfigWatcher, TryAgainError, watch_config
 from ykactor.surfaces.server.websocket import serve_websockets
 from ykactor.wire.si.codec import ProtocolError
 from ykactor.wire.si.events import events
@@ -244,9 +244,15 @@ class Daemon:
     async def _on_file_changed(self, notifier: Notifier, text: str) -> None:
         """A valid file is applied between two cycles; another changes nothing, is logged and is reported as an event (CF-52)."""
         notifier.reloading()
-        with suppress(ProtocolError, trio.ClosedResourceError):  # the file is refused, which is logged; or the daemon stops
+        try:
             await self.apply_config(text, "", str(self._settings.config_path))
-        notifier.ready(self._status())
+        except ProtocolError as error:  # logged
+            if error.code == "UNAVAILABLE":
+                raise TryAgainError from None
+        except trio.ClosedResourceError:
+            pass  # the daemon stops
+        finally:
+            notifier.ready(self._status())
 
     def reload(self) -> None:
         """Read the queue file again now (SIGHUP)."""

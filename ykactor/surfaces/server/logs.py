@@ -7,7 +7,7 @@ seq=4)``. The log is for people; programs use the event feed. The core does not 
 import logging
 import os
 from datetime import UTC, datetime
-from typing import TextIO
+from typing import Protocol
 
 import msgspec
 
@@ -16,6 +16,22 @@ PRIORITIES = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERR
 COLOURS = {logging.DEBUG: "2", logging.INFO: "32", logging.WARNING: "33", logging.ERROR: "31", logging.CRITICAL: "1;31"}
 
 _encoder = msgspec.json.Encoder(enc_hook=str)
+
+
+class LogStream(Protocol):
+    """What the log is written to: a text file, or a ``LogWriter``."""
+
+    def write(self, line: str, /) -> object:
+        """Write a line."""
+
+    def flush(self) -> None:
+        """Pass on what was written."""
+
+    def isatty(self) -> bool:
+        """Whether this is a terminal."""
+
+    def fileno(self) -> int:
+        """The descriptor; ``OSError`` if there is none."""
 
 
 def get_logger(name: str) -> logging.Logger:
@@ -38,7 +54,7 @@ def log_event(logger: logging.Logger, level: int, event: str, /, **keys: object)
         logger.log(level, event, extra={"keys": keys}, stacklevel=2)
 
 
-def configure(level: str, stream: TextIO) -> None:
+def configure(level: str, stream: LogStream) -> None:
     """Send all logs to ``stream``: coloured text if it is a terminal, otherwise a JSON object per line.
 
     Another call replaces the configuration.
@@ -55,7 +71,7 @@ def configure(level: str, stream: TextIO) -> None:
     logging.getLogger("ykactor").setLevel(level.upper())
 
 
-def _is_journal(stream: TextIO) -> bool:
+def _is_journal(stream: LogStream) -> bool:
     """Whether ``stream`` is the one that systemd connected to the journal.
 
     Compares device and inode with ``JOURNAL_STREAM``, because children with redirected output inherit the variable

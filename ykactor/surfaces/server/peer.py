@@ -13,8 +13,9 @@ from ykactor.wire.si.codec import JSON, Encoding, ProtocolError
 
 logger = logging.getLogger(__name__)
 
-#: The close code of a peer that has said nothing (RFC 6455 leaves 4000 and above to applications).
+#: The close codes of a peer that says nothing, and of one that does not read (RFC 6455 leaves 4000 and above to applications).
 SILENT = 4003
+STALLED = 4004
 
 
 class Peer:
@@ -24,6 +25,7 @@ class Peer:
 
     Args:
         stream: the stream below the connection.
+        path: what the peer connected to, for the log.
         first_message_s: the time limit for the peer's first message.
         send_s: the time limit for sending one message.
         close_s: the time limit for the closing handshake.
@@ -35,12 +37,14 @@ class Peer:
         connection: WebSocketConnection,
         encoding: Encoding,
         *,
+        path: str,
         first_message_s: float,
         send_s: float,
         close_s: float,
     ) -> None:
         self.encoding = encoding
         self._stream = stream
+        self._path = path
         self._connection = connection
         self._first_message_s = first_message_s
         self._has_spoken = False
@@ -58,7 +62,7 @@ class Peer:
             message = await self._connection.get_message()
             self._has_spoken = True
             return message
-        await self.close(SILENT, f"no message came within {self._first_message_s:g} s")
+        await self.drop(SILENT, f"no message came within {self._first_message_s:g} s")
         raise ConnectionClosed(None)
 
     async def keep_alive(self, ping_s: float) -> None:
@@ -69,19 +73,29 @@ class Peer:
                 with trio.move_on_after(ping_s) as deadline:
                     await self._connection.ping()
                 if deadline.cancelled_caught:
-                    log_event(logger, logging.INFO, "peer_silent", seconds=ping_s)
-                    await trio.aclose_forcefully(self._stream)
+                    await self.drop(SILENT, f"no answer to a ping came within {ping_s:g} s")
                     return
 
     async def send(self, message: Struct) -> None:
-        """Send one message; raises ``ConnectionClosed`` if the connection has ended, or the peer does not read for ``send_s``."""
+        """Send one message; raises ``ConnectionClosed`` if the connection has ended, or the peer does not read for ``send_s``.
+
+        Nothing can follow a part of a frame, not even a close frame. So a peer that does not read has ``close_s`` more to take
+        the message; if it does, the close frame with the reason follows.
+        """
         data = self.encoding.encode(message)
-        with trio.move_on_after(self._send_s) as deadline:
+        began_s = trio.current_time()
+        with trio.move_on_after(self._send_s + self._close_s) as deadline:
             await self._connection.send_message(data.decode() if self.encoding is JSON else data)
         if deadline.cancelled_caught:
-            # A part of the frame may have been sent, so that nothing can follow, not even a closing handshake.
             await trio.aclose_forcefully(self._stream)
+        if trio.current_time() - began_s > self._send_s:
+            await self.drop(STALLED, f"a message was not read within {self._send_s:g} s")
             raise ConnectionClosed(None)
+
+    async def drop(self, code: int, reason: str) -> None:
+        """Close the connection because of what the peer does or fails to do, and log it: the peer may not get the reason."""
+        log_event(logger, logging.INFO, "peer_dropped", path=self._path, code=code, reason=reason)
+        await self.close(code, reason)
 
     async def close(self, code: int = 1000, reason: str | None = None) -> None:
         """Close the connection with a reason; gives up if the peer does not answer the closing handshake in time."""

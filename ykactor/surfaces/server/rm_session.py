@@ -107,8 +107,8 @@ class ResourceManagerSession:
             if self._reader is not None and self._reader.attached:
                 self._reader.outbox.since_ns = self._gateway.now_ns()
                 self._reader.outbox.detach()
-        if self._reader is not None and not self._listening.cancel_called:
-            await self._leave(self._reader.outbox)
+            if self._reader is not None and not self._listening.cancel_called:
+                await self._leave(self._reader.outbox)
 
     async def _leave(self, outbox: Outbox[Any]) -> None:
         """Without this session there is no predicate service, unless a newer session has taken over."""
@@ -287,7 +287,7 @@ class ResourceManagerSession:
         except SessionReplacedError as reason:
             await self.peer.close(CLOSED_REPLACED, str(reason))
         except MessagesLostError as reason:
-            await self.peer.close(CLOSED_FELL_BEHIND, str(reason))
+            await self.peer.drop(CLOSED_FELL_BEHIND, str(reason))
 
     async def _send_acks(self, pending: trio.MemoryReceiveChannel[_Pending], outbox: Outbox[Any]) -> None:
         """Post an ``Ack`` for each request, in the order of the requests, after all their direct results."""

@@ -8,8 +8,10 @@ differs from the last one. There are no events for changes behind a link into an
 ``WATCHFILES_FORCE_POLLING``), and after the directory itself was replaced. ``reload`` works in all of these cases.
 """
 
+import errno
 import hashlib
 import logging
+import math
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -27,10 +29,19 @@ SETTLE_S = 0.1
 #: The interval at which the thread of watchfiles checks for events and for ``stop``. This takes 0.15 ms of CPU time per second
 #: (0.8 ms with the library's default of 50).
 STEP_MS = 200
+#: What the process or the machine lacks for a while: it says nothing about the file, and no event says when it is over.
+SHORTAGES = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+#: The time before the file is read again after a shortage; it doubles up to the maximum.
+RETRY_S = 1.0
+RETRY_MAX_S = 30.0
 
 
 class EmptyFileError(Exception):
     """The file is empty."""
+
+
+class TryAgainError(Exception):
+    """The text could not be applied, for a reason that may pass by itself and is logged."""
 
 
 class ConfigWatcher:
@@ -71,34 +82,56 @@ class ConfigWatcher:
                 nursery.cancel_scope.cancel()
 
     async def _deliver(self) -> None:
-        """For each trigger: read the file when it is complete, and deliver it if it differs from the last delivery."""
+        """For each trigger, and after a shortage: read the file, and deliver it if it differs from the last delivery."""
         # The file may have changed after the caller read it and before the watch started.
         self._trigger()
-        async for _ in self._triggers:
-            is_forced, self._is_forced = self._is_forced, False
-            try:
-                content = await self._read_complete()
-                text = content.decode()
-                if not text:  # the writer truncated it first, or the disk is full
-                    raise EmptyFileError("the file is empty")
-            except (OSError, UnicodeDecodeError, EmptyFileError) as error:
-                self._log_trouble(error)
-                continue
-            self._trouble = ""
-            digest = _digest(content)
-            if is_forced or digest != self._digest:
-                self._digest = digest
-                log_event(log, logging.INFO, "config_read", path=self._path, sha256=digest, reload=is_forced)
-                await self._changed(text)
+        retry_s = RETRY_S
+        wait_s = math.inf
+        with suppress(trio.EndOfChannel):
+            while True:
+                with trio.move_on_after(wait_s):
+                    await self._triggers.receive()
+                is_forced, self._is_forced = self._is_forced, False
+                if await self._deliver_once(is_forced):
+                    retry_s, wait_s = RETRY_S, math.inf
+                else:
+                    self._is_forced |= is_forced
+                    retry_s, wait_s = min(2 * retry_s, RETRY_MAX_S), retry_s
+
+    async def _deliver_once(self, is_forced: bool) -> bool:
+        """Returns False if something lacked that may be there later."""
+        try:
+            content = await self._read_complete()
+            text = content.decode()
+            if not text:  # the writer truncated it first, or the disk is full
+                raise EmptyFileError("the file is empty")
+        except (OSError, UnicodeDecodeError, EmptyFileError) as error:
+            self._log_trouble(error)
+            return not (isinstance(error, OSError) and error.errno in SHORTAGES)
+        self._trouble = ""
+        digest = _digest(content)
+        if not is_forced and digest == self._digest:
+            return True
+        log_event(log, logging.INFO, "config_read", path=self._path, sha256=digest, reload=is_forced)
+        try:
+            await self._changed(text)
+        except TryAgainError:
+            return False
+        self._digest = digest
+        return True
 
     async def _read_complete(self) -> bytes:
         """The content when the writer seems to have finished; a writer that pauses longer should rename its file into place."""
-        content = await trio.to_thread.run_sync(read_regular, self._path)
+        content = await self._read()
         while True:
             await trio.sleep(SETTLE_S)
-            before, content = content, await trio.to_thread.run_sync(read_regular, self._path)
+            before, content = content, await self._read()
             if content == before:
                 return content
+
+    async def _read(self) -> bytes:
+        # A network file system that does not answer holds up the thread, but not the end of the daemon.
+        return await trio.to_thread.run_sync(read_regular, self._path, abandon_on_cancel=True)
 
     def _log_trouble(self, error: Exception) -> None:
         if str(error) != self._trouble:
@@ -118,12 +151,13 @@ async def watch_config(
     """Call ``changed`` with the text of the file whenever it differs from the last one, until ``stop`` is set.
 
     Calls of ``changed`` do not overlap: all changes during a call cause one further call, with the newest text. If the file is
-    missing or cannot be read, this is logged once and watching continues. ``nursery.start`` returns the ``ConfigWatcher``.
+    missing or cannot be read, this is logged once and watching continues. After a shortage, such as of file descriptors, it is
+    read again in a while, as after a ``TryAgainError`` of ``changed``. ``nursery.start`` returns the ``ConfigWatcher``.
 
     Args:
         path: the queue file; its directory must exist.
         known: the text that the caller has already read and applied.
-        changed: applies a text; an exception ends the watcher.
+        changed: applies a text; an exception other than ``TryAgainError`` ends the watcher.
         stop: ends the watcher within about 0.2 s, after a call under way; also set when the watcher is cancelled.
     """
     watcher = ConfigWatcher(path, known, changed)

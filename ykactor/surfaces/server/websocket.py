@@ -35,6 +35,8 @@ STOP_S = 2.0
 #: Code and reason of the close frame: normally, and when the daemon stops (1001 is "going away" in RFC 6455).
 _DONE = 1000, None
 _STOPPING = 1001, "the daemon stops"
+#: When the code of a session fails (1011 is "internal error" in RFC 6455).
+_FAILED = 1011, "an error of the daemon ended the session, its log has the details"
 
 Session = ResourceManagerSession | FeedSession
 
@@ -135,9 +137,7 @@ class _Server:
                 session = await self._shake_hands(nursery, stream)
                 if session is not None:
                     nursery.start_soon(session.peer.keep_alive, self._limits.ping_s)
-                    with self._ended_by_stop(session.stop), self._place(session):
-                        await session.run()
-                    await session.peer.close(*(_STOPPING if self._is_stopping else _DONE))
+                    await session.peer.close(*await self._run(session))
                 nursery.cancel_scope.cancel()
         except* (ConnectionClosed, LocalProtocolError):
             pass  # LocalProtocolError: the library wrongly answers a ping that arrives while it closes
@@ -151,6 +151,21 @@ class _Server:
             await stream.send_eof()
             while await stream.receive_some(2**16):
                 pass
+
+    async def _run(self, session: Session) -> tuple[int, str | None]:
+        """Run a session to its end; the code and the reason of the close frame."""
+        has_failed = False
+        try:
+            with self._ended_by_stop(session.stop), self._place(session):
+                await session.run()
+        except* (ConnectionClosed, LocalProtocolError):
+            pass  # LocalProtocolError: sent while the library answers the close frame of the peer
+        except* Exception:  # the library still runs, so the peer can be told
+            logger.exception("session_failed")
+            has_failed = True
+        if has_failed:
+            return _FAILED
+        return _STOPPING if self._is_stopping else _DONE
 
     async def _shake_hands(self, nursery: trio.Nursery, stream: trio.SocketStream) -> Session | None:
         limits = self._limits
@@ -173,6 +188,7 @@ class _Server:
                 stream,
                 connection,
                 encoding or JSON,
+                path=_path_of(request),
                 first_message_s=limits.first_message_s,
                 send_s=limits.send_s,
                 close_s=limits.close_s,

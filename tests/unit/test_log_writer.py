@@ -1,0 +1,79 @@
+"""The stream of the log: it never blocks, loses only what it cannot keep, and says how much."""
+
+import json
+import os
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from ykactor.surfaces.server.log_writer import LogWriter
+from ykactor.surfaces.server.logs import configure
+
+pytestmark = pytest.mark.usefixtures("logging_restored")
+
+#: More than a pipe holds, so that a write blocks until somebody reads.
+HUGE = "x" * 2**20 + "\n"
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[int, int]]:
+    """The ends of a pipe: for reading and for writing."""
+    reading, writing = os.pipe()
+    yield reading, writing
+    os.close(reading)
+    os.close(writing)
+
+
+def read_until(descriptor: int, text: str) -> list[str]:
+    """Read lines until one contains ``text``."""
+    with open(descriptor, closefd=False) as file:
+        lines = []
+        for line in file:
+            lines.append(line)
+            if text in line:
+                break
+        return lines
+
+
+def test_lines_are_written_in_order(pipe: tuple[int, int]) -> None:
+    """What is written before ``close`` arrives, in its order."""
+    writer = LogWriter(pipe[1])
+    for number in range(1000):
+        writer.write(f"{number}\n")
+    writer.close(60)
+    assert read_until(pipe[0], "999") == [f"{number}\n" for number in range(1000)]
+
+
+def test_lines_that_find_no_place_are_counted(pipe: tuple[int, int]) -> None:
+    """A writer that is stuck keeps as many lines as allowed; when it goes on, one line says how many were lost."""
+    writer = LogWriter(pipe[1], lines_max=4)
+    configure("error", writer)
+    writer.write(HUGE)
+    while not writer._lines.empty():  # until the thread has it
+        threading.Event().wait(0.01)
+    for number in range(10):
+        writer.write(f"{number}\n")
+    lines = read_until(pipe[0], "log_lines_lost")
+    assert lines[1:-1] == ["0\n", "1\n", "2\n", "3\n"]
+    assert json.loads(lines[-1])["lines"] == 6
+
+
+def test_close_does_not_wait_for_a_reader(pipe: tuple[int, int]) -> None:
+    """``close`` returns when nobody reads, whether the queue is full or not."""
+    writer = LogWriter(pipe[1], lines_max=1)
+    for _ in range(3):
+        writer.write(HUGE)
+    writer.close(0.01)
+    read_until(pipe[0], HUGE)
+
+
+def test_what_cannot_be_written_is_counted() -> None:
+    """A reader that is gone ends neither the program nor the thread."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    writer = LogWriter(writing)
+    writer.write("a line\n")
+    writer.close(60)
+    os.close(writing)
+    assert writer._lost_in_thread == 1
