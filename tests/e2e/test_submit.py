@@ -122,7 +122,7 @@ async def test_cleans_up_when_it_is_interrupted(scenario, number):
     async with real_daemon() as daemon:
         async with submitting(scenario, daemon) as process:
             process.send_signal(number)
-            assert await process.wait() == 0
+            assert await process.wait() == (130 if number == signal.SIGINT else 0)
         assert (await contents(daemon))[:2] == ([], [])
         async with connect(daemon.url, rm_id="rm-1"):
             pass

@@ -39,6 +39,7 @@ ACCIDENTS = {
     "k-preemption/preempt-several-2c9b9": "PE-39: the original does not count what is free on the node, and has one too many go",
     "l-reload/reload-userlimits-b8bf3": "QU-76: the original goes on applying a `*` limit that a reload removed",
     "m-invalid/invalid-06228": "AP-107: the original drops a placeholder without task group without an answer",
+    "m-invalid/invalid-718f9": "QU-1: the original cuts sums at 64 bits, and what is subtracted later is lost",
     "m-invalid/invalid-dab86": "PR-66: the original does not re-score a node when foreign use changes",
 }
 
