@@ -188,7 +188,7 @@ async def test_an_application_that_is_earlier_than_the_vote_counts(seed, autojum
 
 @pytest.mark.parametrize("gpu_objects", [False, True])
 async def test_nothing_happens_between_vote_and_switch(seed, autojump_clock, gpu_objects):
-    """An application, an ask and a freed place that come during the vote wait for its end; so what was said stays true."""
+    """An application, an ask and a freed place that come during the preparation wait for its end; so what was said stays true."""
     async with realm(**TWO) as setup:
         await busy(setup)
         if gpu_objects:
@@ -310,7 +310,7 @@ async def test_a_closed_partition_leaves_nobody_waiting(seed, autojump_clock, cl
 
 
 async def test_closed_during_the_vote(seed, autojump_clock):
-    """Who stops answers what is in the inbox first: the vote comes to its end, then everybody is gone."""
+    """Who stops answers what is in the inbox first: the preparation comes to its end, then everybody is gone."""
     async with realm(**TWO) as setup:
         gpu = setup.blocked("gpu")
         answers = []
@@ -520,7 +520,7 @@ async def test_a_partition_that_comes_back_is_empty(seed, autojump_clock):
 
 
 async def test_all_partitions_are_replaced(seed, autojump_clock):
-    """None of those that run stays: there is nobody to vote, and it is done all the same."""
+    """None of those that run stays: there is nobody to preparation, and it is done all the same."""
     async with realm(**TWO) as setup:
         await busy(setup)
         assert await setup.partitions.switch(several_loaded(x=LEAVES, y=LEAVES)) == ""

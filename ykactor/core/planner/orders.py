@@ -94,7 +94,7 @@ class ReplacementOrder(Struct, gc=False):
     """Replace a placeholder by a real ask.
 
     Attributes:
-        holder: the placeholder and its node.
+        placed: the placeholder and its node.
         node: the node of the real ask if it is not the placeholder's; charged at once. None: the real ask takes the place of
             the placeholder.
     """
@@ -102,7 +102,7 @@ class ReplacementOrder(Struct, gc=False):
     planned: Replacement
     leaf: QueueNode
     application: PendingApplication
-    holder: PlacedPlaceholder
+    placed: PlacedPlaceholder
     node: IndexedNode | None = None
 
     @property
@@ -125,7 +125,7 @@ class ReplacementOrder(Struct, gc=False):
         """The other node has refused: the real ask is pending, and the placeholder available, again (GA-23)."""
         application, ask = self.application, self.planned.ask
         assert application.gang is not None
-        application.gang.offer(*self.holder)
+        application.gang.offer(*self.placed)
         application.add(ask)
         state.ledger.change_pending(self.leaf, ask.spec.resource)
         state.requeue(application)

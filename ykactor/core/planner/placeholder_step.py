@@ -72,8 +72,8 @@ class PlaceholderStep:
                 continue
             tried.add(kind)
             unknown, refused = [], False
-            for holder in gang.placeholders_for(ask):
-                placeholder, node_id = holder
+            for placed in gang.placeholders_for(ask):
+                placeholder, node_id = placed
                 if not fits(placeholder.spec.resource, ask.spec.resource):
                     message = _too_small(placeholder, ask)
                     plan.report(AskCondition(plan.now_ns, placeholder, leaf.path, message, ask.spec.resource))
@@ -83,17 +83,17 @@ class PlaceholderStep:
                 if may_run is None:
                     unknown.append(node_id)
                 elif may_run and not unknown:
-                    _replace(plan, leaf, application, ask, holder)
+                    _replace(plan, leaf, application, ask, placed)
                     return True
                 elif not may_run:
-                    moving, refused = moving or (ask, holder), True
+                    moving, refused = moving or (ask, placed), True
             if unknown or refused:
                 self._predicate_client.about(plan.now_ns, ask, unknown, allocate=False)
             is_known = is_known and not unknown
         return moving is not None and is_known and self._replace_elsewhere(plan, leaf, application, *moving)
 
     def _replace_elsewhere(
-        self, plan: Plan, leaf: QueueNode, application: PendingApplication, ask: Ask, holder: PlacedPlaceholder
+        self, plan: Plan, leaf: QueueNode, application: PendingApplication, ask: Ask, placed: PlacedPlaceholder
     ) -> bool:
         shape = shape_of(ask.spec)
         node = self._find(shape)
@@ -104,7 +104,7 @@ class PlaceholderStep:
             self._predicate_client.about_first(plan.now_ns, ask, shape, node.node_id)
             return False
         # the node found may be the placeholder's: the predicate for a new allocation can differ from that for a replacement
-        _replace(plan, leaf, application, ask, holder, None if node.node_id == holder[1] else node)
+        _replace(plan, leaf, application, ask, placed, None if node.node_id == placed[1] else node)
         return True
 
     def _find(self, shape: Shape) -> IndexedNode | None:
@@ -121,18 +121,18 @@ def _replace(
     leaf: QueueNode,
     application: PendingApplication,
     ask: Ask,
-    holder: PlacedPlaceholder,
+    placed: PlacedPlaceholder,
     node: IndexedNode | None = None,
 ) -> None:
-    replacement = Replacement(ask, holder[0].spec.allocation_key, holder[1] if node is None else node.node_id)
-    plan.decide(ReplacementOrder(replacement, leaf, application, holder, node))
+    replacement = Replacement(ask, placed[0].spec.allocation_key, placed[1] if node is None else node.node_id)
+    plan.decide(ReplacementOrder(replacement, leaf, application, placed, node))
 
 
-def _too_small(holder: Ask, ask: Ask) -> str:
+def _too_small(placed: Ask, ask: Ask) -> str:
     """Why a placeholder is cancelled (EV-71)."""
     spec = ask.spec
     return (
         f"Task group '{spec.task_group_name}' in application '{spec.application_id}': allocation resources "
-        f"'{text(spec.resource)}' are not matching placeholder '{text(holder.spec.resource)}' allocation with ID "
-        f"'{holder.spec.allocation_key}'"
+        f"'{text(spec.resource)}' are not matching placeholder '{text(placed.spec.resource)}' allocation with ID "
+        f"'{placed.spec.allocation_key}'"
     )
