@@ -203,7 +203,7 @@ async def test_configuration_over_the_socket(queue_file):
         with pytest.raises(RequestRefused, match=r"and [0-9]{3,} more$") as refused:  # CF-52
             await rm.request(si.UpdateConfigurationRequest(config=many))
         assert len(refused.value.message) < 4000
-        assert daemon.logged("config_refused")[-1]["reason"] == refused.value.message.partition(": ")[2]
+        assert (await daemon.wait_logged("config_refused", 3))["reason"] == refused.value.message.partition(": ")[2]
         assert await daemon.state() == before
         await rm.request(si.UpdateConfigurationRequest(config=second, if_checksum=checksum))
         await next_event(events, "QUEUE_CONFIG", "configuration accepted")

@@ -132,8 +132,7 @@ async def test_a_partition_comes_and_goes(queue_file):
         assert refused.reason == "Failed to add application late to partition gpu, partition doesn't exist"
         await rm.request(asks("default", "d", "d1"))
         assert (await next_event(events, "APP_ALLOC")).object_id == "d"
-        (line,) = daemon.logged("partition_removed")
-        assert line["partition"] == "gpu"
+        assert (await daemon.wait_logged("partition_removed"))["partition"] == "gpu"
         assert [line["partition"] for line in daemon.logged("partition_added")] == ["gpu"]
 
         await rm.request(update(TWO))  # and it comes back empty
@@ -190,6 +189,7 @@ async def test_a_partition_in_another_case(queue_file):
         assert set(state) == {"default", "gpu"}
         assert set(state["gpu"]["nodes"]) == {"n1"}
         assert "root.c" in state["gpu"]["queues"]
+        await daemon.wait_logged("config_applied", 2)
         assert len(daemon.logged("partition_added")) == 1
         assert daemon.logged("partition_removed") == []
 
@@ -198,6 +198,7 @@ async def test_one_line_for_each_change(queue_file):
     """The log says what is different now, one ``config_change`` each, with the partition; the refused changes are not there."""
     async with real_daemon("--config", queue_file) as daemon, connect(daemon.url, rm_id="rm-1") as rm:
         await rm.request(update(TWO))
+        await daemon.wait_logged("config_applied")
         seen = len(daemon.logged("config_change"))
         await rm.request(application("d"))
         with pytest.raises(RequestRefused):
@@ -279,6 +280,7 @@ async def test_from_all_sides_at_once(queue_file, size):
         for partition in found.values():
             active = {path for path, queue_ in partition["queues"].items() if queue_["state"] == "Active"}
             assert active == {"root", f"root.q{number}"}
+        await daemon.wait_logged("config_refused")
         assert {line["code"] for line in daemon.logged("config_refused")} == {"CHECKSUM_MISMATCH"}  # our own questions
 
 
