@@ -74,6 +74,13 @@ def test_order_of_the_text_does_not_matter() -> None:
         assert order_of_queues([queue(name) for name in shuffled], [ask(name, name, v=1) for name in shuffled], []) == names
 
 
+def test_order_of_the_types_does_not_matter() -> None:
+    """Queues with the same amounts have the same pending resources, whichever type came first (PR-36)."""
+    asks = [ask("a1", "a", m=1), ask("a2", "a", v=1), ask("b1", "b", priority=1, v=1), ask("b2", "b", m=1)]
+    order = order_of_queues([queue("a"), queue("b")], asks, [], p=PRIORITIES_OFF)
+    assert order[0] == "b1"
+
+
 def test_priority_before_pending_only_when_enabled() -> None:
     """Disabled: equal shares, so more pending precedes the higher priority (PR-71)."""
     asks = [ask("a", "a", priority=9, v=1), ask("b", "b", priority=1, v=2)]

@@ -34,6 +34,8 @@ class Child(Protocol):
 
 
 Q = TypeVar("Q", bound=Child)
+#: Pending amounts as a key: equal whatever the order in which the types came.
+Amounts = frozenset[tuple[str, int]]
 
 
 class Effort:
@@ -77,7 +79,7 @@ class _Group(Generic[Q]):
     __slots__ = ("_changes", "_effort", "_types", "buckets", "ready_count")
 
     def __init__(self, effort: Effort) -> None:
-        self.buckets: dict[tuple[tuple[str, int], ...], _Bucket[Q]] = {}
+        self.buckets: dict[Amounts, _Bucket[Q]] = {}
         self.ready_count = 0
         self._effort = effort
         #: Changes since the counts were last used; None while there are no counts.
@@ -85,7 +87,7 @@ class _Group(Generic[Q]):
         #: The types of all buckets together if they are one or two, else None; set with the counts.
         self._types: tuple[str, str] | None = None
 
-    def join(self, vector: tuple[tuple[str, int], ...]) -> _Bucket[Q]:
+    def join(self, vector: Amounts) -> _Bucket[Q]:
         """Add a member with this pending vector. Returns its bucket."""
         bucket = self.buckets.get(vector)
         if bucket is None:
@@ -95,7 +97,7 @@ class _Group(Generic[Q]):
         self._resize(bucket, 1)
         return bucket
 
-    def leave(self, vector: tuple[tuple[str, int], ...]) -> None:
+    def leave(self, vector: Amounts) -> None:
         """Remove a member with this pending vector."""
         bucket = self.buckets[vector]
         self._resize(bucket, -1)
@@ -182,7 +184,7 @@ class ChildPlace(Generic[Q]):
 
     def __init__(self) -> None:
         self.group_key: tuple[float, ...] | None = None
-        self.vector: tuple[tuple[str, int], ...] = ()
+        self.vector: Amounts = frozenset()
         self.member: tuple[int, str, Q]
         self.bucket: _Bucket[Q]
 
@@ -213,7 +215,7 @@ class ChildOrder(Generic[Q]):
         if child.priority is not None:
             rank = sort_rank(child.priority)
             place.group_key = (rank, child.share) if self._by_priority else (child.share,)
-            place.vector = tuple(child.pending.items())
+            place.vector = frozenset(child.pending.items())
             place.member = (rank, child.path, child)
             self._put_in(child)
         elif child.parked:
