@@ -1,6 +1,8 @@
-"""Histories with amounts up to 2^63 - 1, timeouts, gangs, and clocks that stood still: invariants hold after each step.
+"""Histories with extremes of everything: invariants hold after each step.
 
-A daemon that was suspended, or whose machine was, fires everything that fell due at once.
+Amounts go up to 2^63 - 1. Clocks stand still: a daemon that was suspended, or whose machine was, fires everything that fell due
+at once. Releases are confirmed late, twice or never; meanwhile applications are moved, queues change between parent and leaf, and
+the resource manager restarts and reports what it has.
 """
 
 from __future__ import annotations
@@ -11,11 +13,22 @@ import pytest
 from checked import LARGE, World
 from histories import Batch, Drawer, History
 from seeds import FACTOR
+from test_administered_histories import draw_request
+from test_recovery import cluster_of, rank
 
 from ykactor.core.config.model import PartitionConfig
 from ykactor.core.messages.asks import AllocationSpec
+from ykactor.core.messages.facts import ConfigurationChanged, Fact, ReleaseStarted
 from ykactor.core.messages.kinds import TerminationType
-from ykactor.core.messages.submissions import AddApplication, ReleaseAllocations, Submission, SubmitAllocation
+from ykactor.core.messages.submissions import (
+    AddApplication,
+    MoveApplication,
+    ReleaseAllocations,
+    Reset,
+    Submission,
+    SubmitAllocation,
+)
+from ykactor.core.values.ids import AllocationKey, ApplicationID
 
 HUGE = 2**63 - 1
 SIZES = (1, 1, 2, HUGE // 2, HUGE - 1, HUGE)
@@ -87,22 +100,66 @@ def draw(seed: int) -> tuple[History, list[bool]]:
     return History(config, batches), [rng.random() < 0.5 for _ in batches]
 
 
+class ExtremeWorld(World):
+    """A partition with a resource manager that answers when it likes, restarts, and is administered."""
+
+    def __init__(self, seed: int) -> None:
+        self.history, self.suspended = draw(seed)
+        self.rng = random.Random(seed)
+        #: Moves while the application has replacements or other releases under way.
+        self.moved_amid = 0
+        self.restarts = 0
+        super().__init__(self.history.config, LARGE, confirms=seed % 3 == 0)
+
+    def play_all(self) -> ExtremeWorld:
+        for batch, stood_still in zip(self.history.batches, self.suspended, strict=True):
+            if stood_still:
+                self.now_ns = batch.at_ns
+                self.wake_at(batch.at_ns)
+            self.intake(batch.at_ns, batch.submissions)
+            self.meddle(batch.at_ns)
+        self.advance(self.now_ns + 2000 * 10**9)
+        return self
+
+    def meddle(self, at_ns: int) -> None:
+        """Between two batches: confirmations, moves and terminations, a restart."""
+        queues = list(self.core.registry.queues)
+        for _ in range(self.rng.choice((0, 0, 1, 3))):
+            self.administer(at_ns, draw_request(self.rng, queues))
+            self.settle(at_ns)
+        owed = self.owed()
+        if owed and self.rng.random() < 0.5:
+            refusal = self.administer(at_ns, MoveApplication(self.rng.choice(owed)[0], self.rng.choice(queues), None))
+            self.moved_amid += not refusal
+        self.intake(at_ns, [ReleaseAllocations(*self.rng.choice(owed)) for _ in range(min(len(owed), self.rng.randint(0, 3)))])
+        if self.rng.random() < 0.03:
+            self.restarts += 1
+            cluster = sorted(cluster_of(self, self.rng), key=rank)
+            self.intake(at_ns, [Reset()])
+            self.intake(at_ns, cluster)
+
+    def owed(self) -> list[tuple[ApplicationID, AllocationKey, TerminationType]]:
+        """The last releases that were to be confirmed; some have been, and come twice if they are drawn again."""
+        started = [fact for fact in self.facts if isinstance(fact, ReleaseStarted) and fact.node_id is not None]
+        return [(fact.ask.spec.application_id, fact.ask.spec.allocation_key, fact.termination_type) for fact in started[-4:]]
+
+
 @pytest.mark.parametrize("first", range(0, HISTORIES, 10))
 def test_invariants_hold(first: int) -> None:
     """Ten histories: nothing raises, and nothing derived differs from what the owners have."""
     for seed in range(first, first + 10):
-        history, suspended = draw(seed)
-        world = World(history.config, LARGE, confirms=seed % 3 > 0)
-        for batch, stood_still in zip(history.batches, suspended, strict=True):
-            if stood_still:
-                world.now_ns = batch.at_ns
-                world.wake_at(batch.at_ns)
-            world.intake(batch.at_ns, batch.submissions)
-        world.advance(world.now_ns + 2000 * 10**9)
+        ExtremeWorld(seed).play_all()
 
 
-def test_the_histories_hold_what_they_should() -> None:
-    """Sums above 64 bits, gangs, timeouts, preemption allowed, and reloads that turn parents into leaves occur."""
+def test_the_histories_have_what_they_should() -> None:
+    """Sums above 64 bits, gangs, timeouts, preemption; moves amid releases, queues that change their type, restarts."""
     text = "".join(repr(draw(seed)) for seed in range(20))
     for needle in (str(HUGE), "placeholder=True", "execution_timeout_ms=3000", "allow_preempt_other=True", "ApplyConfig"):
         assert text.count(needle) > 5, needle
+    worlds = [ExtremeWorld(seed).play_all() for seed in range(20)]
+    facts: list[Fact] = [fact for world in worlds for fact in world.facts]
+    changes = [change for fact in facts if isinstance(fact, ConfigurationChanged) for change in fact.changes]
+    assert sum("parent becomes leaf" in change for change in changes) > 5
+    assert sum("leaf becomes parent" in change for change in changes) > 5
+    assert sum(world.moved_amid for world in worlds) > 5
+    assert sum(world.restarts for world in worlds) > 5
