@@ -34,6 +34,7 @@ from ykactor.core.messages.submissions import (
     SubmitAllocation,
     UpdateNode,
 )
+from ykactor.core.values import selector
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, PartitionName, QueuePath
 
 S_NS = 10**9
@@ -59,6 +60,19 @@ RULES = (
 )
 #: What submissions name beside the leaves of the configuration: nothing, queues that may not exist, impossible ones.
 QUEUES = ("", "", "root.a.x", "root.a.b.y", "root.d.x", "root.d", "b", "root..x")
+
+#: What nodes are to be like; nobody is in zone d.
+SELECTORS = (
+    "zone=a",
+    "zone=a",
+    "zone in (a, b)",
+    "zone=d",
+    "zone!=a",
+    "disk",
+    "!disk",
+    "zone=b,disk=ssd",
+    "zone notin (a), disk",
+)
 
 
 class Batch(Struct):
@@ -279,6 +293,8 @@ class Drawer:
             tags["creationTime"] = str(self.rng.randint(0, 3))
         if self.rng.random() < 0.05:
             tags["yunikorn.apache.org/requiredNode"] = self.node_id()
+        if self.rng.random() < 0.08:
+            tags[selector.TAG] = self.rng.choice(SELECTORS)
         return tags
 
     def ask(self) -> Submission:
@@ -332,7 +348,11 @@ class Drawer:
 
     def create_node(self) -> Submission:
         action = "CREATE_DRAIN" if self.rng.random() < 0.1 else "CREATE"
-        return UpdateNode(self.node_id(), NodeAction(action), self.capacity())
+        return UpdateNode(self.node_id(), NodeAction(action), self.capacity(), self.attributes())
+
+    def attributes(self) -> dict[str, str]:
+        attributes = {"zone": self.rng.choice("abc")} if self.rng.random() < 0.8 else {}
+        return attributes | {"disk": "ssd"} if self.rng.random() < 0.4 else attributes
 
     def change_node(self) -> Submission:
         actions = ("UPDATE", "UPDATE", "DRAIN_NODE", "DRAIN_TO_SCHEDULABLE", "DRAIN_TO_SCHEDULABLE", "DECOMISSION")

@@ -22,6 +22,7 @@ from ykactor.core.objects.application import Application
 from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.node import NodeCore
 from ykactor.core.partition.partition import PartitionCore
+from ykactor.core.values import selector
 from ykactor.core.values.ids import NodeID, QueuePath
 
 
@@ -295,7 +296,7 @@ class Step:
     def try_required(self, leaf: Queue, ask: Ask) -> list[Event]:
         """SC-70 to SC-77. What the node is too small for can never be there: it takes nobody's reservation (SC-4, SC-149)."""
         node = self.nodes.get(required_node(ask.spec))
-        if node is None or not fits(node.capacity, ask.spec.resource):
+        if node is None or not could_run(node, ask.spec):
             return []
         for name, kept in list(self.kept.items()):
             if kept.node_id == node.node_id and required_node(kept.ask.spec) is None:  # SC-74
@@ -325,7 +326,7 @@ class Step:
         """SC-40, SC-41, PR-65."""
         reserved = {kept.node_id for kept in self.kept.values()}
         free = [node for node in self.nodes.values() if node.schedulable and node.node_id not in reserved]
-        return sorted((node for node in free if fits(node.capacity, spec.resource)), key=self.rank)
+        return sorted((node for node in free if could_run(node, spec)), key=self.rank)
 
     def accepts(self, node: NodeCore, ask: Ask) -> bool:
         """SC-42."""
@@ -373,6 +374,12 @@ def waits_for_placeholders(application: Application, ask: Ask) -> bool:
     """GA-13."""
     group = application.gang.groups.get(ask.spec.task_group_name)
     return not ask.spec.placeholder and group is not None and group.count > group.replaced + group.timed_out
+
+
+def could_run(node: NodeCore, spec: AllocationSpec) -> bool:
+    """SC-41: if nothing else ran there."""
+    wanted = selector.parse(spec.tags.get(selector.TAG, ""))
+    return fits(node.capacity, spec.resource) and selector.selects(wanted, node.attributes)
 
 
 def shortfall(node: NodeCore, spec: AllocationSpec) -> float:

@@ -25,8 +25,9 @@ from ykactor.core.messages.submissions import (
     SubmitAllocation,
     UpdateNode,
 )
-from ykactor.core.nodes import index as nodesort
-from ykactor.core.nodes.index import IndexedNode
+from ykactor.core.nodes import best_nodes
+from ykactor.core.nodes import index as node_index
+from ykactor.core.nodes.indexed_node import IndexedNode
 from ykactor.core.objects.application import Application
 from ykactor.core.objects.commands import PlaceBatch, Placed, Refused
 from ykactor.core.objects.node import NodeCore
@@ -46,8 +47,8 @@ def small_scans(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
     """Switches the node index to heaps from the second node on, so that small clusters use them too."""
 
     def switch(on: bool) -> None:
-        monkeypatch.setattr(nodesort, "SCAN_MAX", 1 if on else 64)
-        monkeypatch.setattr(nodesort, "ENTRIES_MAX", 30 if on else 10**6)
+        monkeypatch.setattr(node_index, "SCAN_MAX", 1 if on else 64)
+        monkeypatch.setattr(best_nodes, "ENTRIES_MAX", 30 if on else 10**6)
 
     return switch
 
@@ -376,7 +377,7 @@ DAMAGES: list[tuple[str, Callable[[World], object]]] = [
     ("indexed node n: available", lambda world: indexed(world).available.update(vcore=3)),
     ("indexed node n: schedulable", lambda world: setattr(indexed(world), "schedulable", False)),
     ("indexed node n: revision", lambda world: setattr(indexed(world), "revision", 99)),
-    ("indexed node n: score", lambda world: setattr(indexed(world), "score", 0.9)),
+    ("indexed node n: score", lambda world: setattr(indexed(world), "place", (0.9, "n"))),
     ("node index: the set of nodes", lambda world: world.core.registry.nodes.clear()),
 ]
 

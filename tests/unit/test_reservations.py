@@ -363,6 +363,6 @@ def test_thousands_that_fit_nowhere_reserve_each_node_once() -> None:
     kept = [key for number in range(50) for key in world.node(f"n{number:03}")["reservations"]]
     assert sorted(kept) == sorted(f"b{number}" for number in range(50))
     index = world.direct.scheduler.state.nodes
-    index.visited = 0
+    index.reset_visited()
     world.given(ask("b2000", "app-1", vcore=5, created=0))
     assert index.visited < 100

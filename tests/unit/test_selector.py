@@ -111,6 +111,18 @@ def test_behind_many_others() -> None:
     assert [line for line in world.heard() if " on " in line] == ["t1 on z", "t2 on z"]
 
 
+def test_only_nodes_that_it_names_are_looked_at() -> None:
+    """An ask that selects one of many nodes costs a few looks, whether it fits there or not."""
+    world = room(*(labelled(f"n{number:03}", host=f"n{number:03}") for number in range(300)))
+    index = world.direct.scheduler.state.nodes
+    for key, text, placed in [("t1", "host=n299", ["t1"]), ("t2", "host in (n007)", ["t2"]), ("t3", "host=n299", [])]:
+        world.heard()
+        index.reset_visited()
+        world.send(wants(key, text, vcore=2))
+        assert world.placed() == placed
+        assert index.visited < 10
+
+
 def test_a_wrong_selector_is_refused() -> None:
     """The ask is rejected and says why; the others of the request are not touched (AP-137)."""
     world = room(labelled("n1"))

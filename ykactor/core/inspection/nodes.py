@@ -30,7 +30,7 @@ def node_index(registry: Registry, index: NodeIndex) -> Iterator[str]:
         yield from differs(where, "schedulable", node.schedulable, core.schedulable)
         yield from differs(where, "revision", node.revision, core.revision)
         score = _score(core, policy)
-        yield from differs(where, "score", node.score, score)
+        yield from differs(where, "score", node.place[0], score)
         if core.schedulable and not node.reserved:
             expected.append((score, node_id))
     order = [node.node_id for node in index.in_order()]

@@ -99,6 +99,10 @@ class Predicates:
                 return False
         return None if self.is_answered else False
 
+    def admits(self, predicate: str, node_id: NodeID) -> bool:
+        """Whether asks of the class may run on the node, as far as is known; asks without a class may."""
+        return not predicate or self.verdict((predicate, True), node_id) is not False
+
     def refusals(self, question: Question) -> dict[NodeID, str]:
         """The refused nodes with the reasons; read only."""
         answers = self._answers.get(question)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from msgspec import Struct
 
 from ykactor.core.messages.asks import Ask, AskID, Shape, ask_id, shape_of
-from ykactor.core.nodes.index import IndexedNode, NodeIndex
+from ykactor.core.nodes.index import NodeIndex
+from ykactor.core.nodes.indexed_node import IndexedNode
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.values.ids import NodeID
 from ykactor.core.values.times import S_NS

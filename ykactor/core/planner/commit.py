@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ykactor.core.nodes.index import IndexedNode
+from ykactor.core.nodes.indexed_node import IndexedNode
 from ykactor.core.objects.commands import PlaceBatch, Placed, Refused
 from ykactor.core.objects.exchange import Exchange, send
 from ykactor.core.planner.orders import NodeOrder, Placement

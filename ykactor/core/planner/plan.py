@@ -56,7 +56,8 @@ class Plan:
         self._has_tried = False
         #: Whether a search for victims has made progress.
         self._has_searched = False
-        state.nodes.visited = state.tree.effort.spent = 0
+        state.nodes.reset_visited()
+        state.tree.effort.spent = 0
 
     def __len__(self) -> int:
         """Number of orders and facts."""

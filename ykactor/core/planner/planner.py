@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from ykactor.core.nodes.index import IndexedNode
+from ykactor.core.nodes.indexed_node import IndexedNode
 from ykactor.core.nodes.predicate_client import WAITS, PredicateClient
 from ykactor.core.planner.orders import placement
 from ykactor.core.planner.placeholder_step import PlaceholderStep

@@ -6,7 +6,7 @@ from ykactor.core.messages.fact_order import with_state_changes
 from ykactor.core.messages.facts import ApplicationChanged, Fact
 from ykactor.core.messages.planned import Planned
 from ykactor.core.messages.states import COUNTED_AS_RUNNING
-from ykactor.core.nodes.index import IndexedNode
+from ykactor.core.nodes.indexed_node import IndexedNode
 from ykactor.core.objects.commands import SettleBatch
 from ykactor.core.objects.exchange import Exchange, send
 from ykactor.core.objects.leaf import LeafCore

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from ykactor.core.messages.facts import Fact
-from ykactor.core.nodes.index import IndexedNode
+from ykactor.core.nodes.indexed_node import IndexedNode
 from ykactor.core.objects.exchange import Exchange
 from ykactor.core.planner.plan import Budget, Plan
 

@@ -1,0 +1,133 @@
+"""Workloads that ask much of one index: selectors, many shapes, many leaves, many applications, recovery, large gangs."""
+
+from collections.abc import Callable
+from time import process_time
+
+from msgspec import Struct
+
+from bench.harness import Rig, running
+from bench.measures import Samples, Stopwatch, watched
+from bench.workloads import GIB, HEAD, NODE, in_requests, new_applications, queue_file
+from ykactor.wire.si import messages as si
+from ykactor.wire.si.requests import PartitionRequest
+
+SELECTOR = "ykactor.io/node-selector"
+#: The number of different sizes, a prime so that sizes and zones meet in every combination.
+_SIZES = 997
+
+
+class Shape(Struct, frozen=True):
+    """A cluster and the asks that are placed in it.
+
+    Attributes:
+        nodes: number of nodes.
+        asks: number of asks that are placed while the time is taken.
+        config: the queue file.
+        setup: what is there before.
+        requests: what is sent while the time is taken.
+        releases: allocations that end for each of the requests, if their room is needed.
+    """
+
+    nodes: int
+    asks: int
+    config: Callable[[], str]
+    setup: Callable[[], list[PartitionRequest]]
+    requests: Callable[[], list[PartitionRequest]]
+
+
+async def cost(shape: Shape) -> Samples:
+    """CPU of a placement, and the longest time for which the event loop does not check its sockets."""
+    requests = shape.requests()
+    async with running(shape.config(), shape.setup()) as rig:
+        with watched() as stopwatch:
+            began_s = process_time()
+            for request in requests:
+                await rig.submit(request)
+            await _until_placed(rig, shape.asks)
+            cpu_s = process_time() - began_s
+    return _samples(cpu_s / shape.asks, stopwatch)
+
+
+async def _until_placed(rig: Rig, asks: int) -> None:
+    await rig.events.until_allocations(asks)
+    await rig.responses.until_allocations(asks)
+
+
+def _samples(cpu_s: float, stopwatch: Stopwatch) -> Samples:
+    return {"cpu_us": [cpu_s * 1e6], "max_ms": [max(stopwatch.turns_ms)]}
+
+
+def _nodes(count: int, attributes: Callable[[int], dict[str, str]]) -> si.NodeRequest:
+    return si.NodeRequest(
+        nodes=[
+            si.NodeInfo(node_id=f"n{i:05}", action="CREATE", schedulable_resource=NODE, attributes=attributes(i))
+            for i in range(count)
+        ]
+    )
+
+
+def _ask(number: int, application: int, resource: si.WireResource, selector: str = "") -> si.Allocation:
+    tags = {SELECTOR: selector} if selector else {}
+    return si.Allocation(
+        allocation_key=f"a{number}", application_id=f"app-{application}", resource_per_alloc=resource, allocation_tags=tags
+    )
+
+
+def _size(number: int) -> si.WireResource:
+    return {"vcore": 1_000 + number % _SIZES, "memory": GIB}
+
+
+def hostnames(nodes: int = 5_000, asks: int = 10_000) -> Shape:
+    """Each ask selects one node by its name."""
+    return Shape(
+        nodes,
+        asks,
+        lambda: queue_file(2),
+        lambda: [_nodes(nodes, lambda i: {"hostname": f"n{i:05}"}), new_applications(_applications(10, 2))],
+        lambda: list(in_requests(_ask(i, i % 10, _size(0), f"hostname=n{i % nodes:05}") for i in range(asks))),
+    )
+
+
+def zones(nodes: int = 5_000, asks: int = 20_000, count: int = 100) -> Shape:
+    """Each ask selects a zone, and has one of a thousand sizes."""
+    return Shape(
+        nodes,
+        asks,
+        lambda: queue_file(2),
+        lambda: [_nodes(nodes, lambda i: {"zone": f"z{i % count}"}), new_applications(_applications(10, 2))],
+        lambda: list(in_requests(_ask(i, i % 10, _size(i), f"zone=z{i % count}") for i in range(asks))),
+    )
+
+
+def leaves(parents: int, each: int, asks: int, applications: int, nodes: int = 2_000, policy: str = "fifo") -> Shape:
+    """Applications spread over the leaves of a tree with two levels."""
+
+    def config() -> str:
+        lines = list(HEAD)
+        for parent in range(parents):
+            lines += [f"          - name: p{parent}", "            queues:"]
+            leaf = "              - {{name: q{}, properties: {{application.sort.policy: {}}}}}"
+            lines += [leaf.format(number, policy) for number in range(each)]
+        return "\n".join(lines)
+
+    def setup() -> list[PartitionRequest]:
+        queues = [f"root.p{parent}.q{number}" for parent in range(parents) for number in range(each)]
+        names = [(f"app-{i}", queues[i % len(queues)]) for i in range(applications)]
+        return [_nodes(nodes, lambda _: {}), new_applications(names)]
+
+    return Shape(nodes, asks, config, setup, lambda: list(in_requests(_ask(i, i % applications, _size(0)) for i in range(asks))))
+
+
+def _applications(count: int, leaves: int) -> list[tuple[str, str]]:
+    return [(f"app-{i}", f"root.q{i % leaves}") for i in range(count)]
+
+
+def many_applications(applications: int = 50_000, leaves: int = 10, nodes: int = 2_000) -> Shape:
+    """As many applications with one ask each."""
+    return Shape(
+        nodes,
+        applications,
+        lambda: queue_file(leaves),
+        lambda: [_nodes(nodes, lambda _: {}), new_applications(_applications(applications, leaves))],
+        lambda: list(in_requests(_ask(i, i, _size(0)) for i in range(applications))),
+    )
