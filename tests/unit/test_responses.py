@@ -1,6 +1,10 @@
 """Facts to messages for the resource manager."""
 
+import random
+
 import pytest
+from msgspec import structs
+from seeds import seeds
 
 from ykactor.core.messages import facts
 from ykactor.core.messages.asks import AllocationSpec, Ask
@@ -133,11 +137,7 @@ def test_nodes_and_rejections():
 
 def test_reading_lists_in_order_gives_the_facts_in_order():
     """AP-96: a state comes before the allocation that follows it; a release comes before the use of its room."""
-
-    def changed(state: ApplicationState) -> facts.ApplicationChanged:
-        return facts.ApplicationChanged(S, "app-1", "root.a", state, ApplicationEvent.RUN)
-
-    starting, running = changed(ApplicationState.STARTING), changed(ApplicationState.RUNNING)
+    starting, running = changed("app-1", ApplicationState.STARTING), changed("app-1", ApplicationState.RUNNING)
     reported = [starting, ALLOCATED, running, ALLOCATED, ALLOCATED, released(), released(key="t2"), ALLOCATED]
     lists = [
         name
@@ -148,6 +148,68 @@ def test_reading_lists_in_order_gives_the_facts_in_order():
     ]
     assert lists == ["updated", "new", "updated", "new", "new", "released", "released", "new"]
     assert len(responses(reported, "default")) == 5
+
+
+def test_applications_share_messages():
+    """AP-96: what happens to each application is in its order, and so are all allocations and releases; states stand together."""
+    told = []
+    for name in ("app-1", "app-2", "app-3"):
+        told += [changed(name, ApplicationState.STARTING), allocated(name)]
+    states, allocations = responses([*told, allocated("app-1")], "default")
+    assert [entry.application_id for entry in states.updated] == ["app-1", "app-2", "app-3"]
+    assert [entry.application_id for entry in allocations.new] == ["app-1", "app-2", "app-3", "app-1"]
+
+    told = [allocated("app-1"), changed("app-1", ApplicationState.RUNNING), changed("app-2", ApplicationState.STARTING)]
+    assert [type(message) for message in responses(told, "default")] == [si.AllocationResponse, si.ApplicationResponse]
+    told = [changed("app-1", ApplicationState.COMPLETING), released(), allocated("app-2"), facts.NodeAdded(S, "n1", {}, True, {})]
+    kinds = [si.ApplicationResponse, si.AllocationResponse, si.AllocationResponse, si.NodeResponse]
+    assert [type(message) for message in responses(told, "default")] == kinds
+
+
+@pytest.mark.parametrize("seed", seeds(200))
+def test_the_order_of_each_application_is_kept(seed):
+    """AP-96, whatever happens in one step: read in order, with their lists in order, the messages tell the history of each."""
+    rng = random.Random(seed)
+    names = ("app-1", "app-2", "app-3")
+    draws = (
+        lambda name: changed(name, rng.choice((ApplicationState.STARTING, ApplicationState.RUNNING))),
+        allocated,
+        lambda name: facts.AllocationRejected(S, "t1", name, "why"),
+        lambda name: facts.ApplicationRejected(S, name, "why"),
+        lambda _: facts.NodeAdded(S, "n1", {}, True, {}),
+    )
+    told = [rng.choice(draws)(rng.choice(names)) for _ in range(rng.randint(0, 12))]
+    read = [
+        (getattr(entry, "application_id", ""), name)
+        for message in responses(told, "default")
+        for name in message.__struct_fields__
+        if name != "sequence"
+        for entry in getattr(message, name)
+    ]
+    alone = [_entry_of(fact) for fact in told]
+    assert sorted(read) == sorted(alone)
+    for name in ("", *names):
+        assert [pair for pair in read if pair[0] == name] == [pair for pair in alone if pair[0] == name]
+    of_allocations = ("new", "released", "rejected_allocations")
+    assert [pair for pair in read if pair[1] in of_allocations] == [pair for pair in alone if pair[1] in of_allocations]
+
+
+def _entry_of(fact):
+    """The application and the list of the only entry that is sent for a fact."""
+    (message,) = responses([fact], "default")
+    ((name, entry),) = [
+        (name, entry) for name in message.__struct_fields__ if name != "sequence" for entry in getattr(message, name)
+    ]
+    return getattr(entry, "application_id", ""), name
+
+
+def changed(name: str, state: ApplicationState) -> facts.ApplicationChanged:
+    return facts.ApplicationChanged(S, name, "root.a", state, ApplicationEvent.RUN)
+
+
+def allocated(name: str) -> facts.Allocated:
+    ask = structs.replace(ASK, spec=structs.replace(ASK.spec, application_id=name))
+    return structs.replace(ALLOCATED, ask=ask)
 
 
 def test_predicate_checks_are_a_message_of_their_own():

@@ -31,24 +31,66 @@ PartitionResponse = si.NodeResponse | si.ApplicationResponse | si.AllocationResp
 def responses(facts: Iterable[Fact], partition: str) -> list[PartitionResponse]:
     """The messages for the resource manager, without sequence numbers (AP-134).
 
-    Reading the messages in order, and each message's lists in the order in which they are declared, gives the facts in
-    their order (AP-96): a message ends where the next entry belongs to another message or to an earlier list.
+    Reading the messages in order, and each message's lists in the order in which they are declared, gives in their order the
+    facts about each application, and all allocations and releases (AP-96). Otherwise neighbours share messages: the state
+    changes of several applications stand together before the allocations that follow from them.
     """
-    messages: list[tuple[type[PartitionResponse], dict[str, Any]]] = []
-    rank = 0
+    collected = _Collected()
     for fact in facts:
         if type(fact) is PredicatesAsked:
-            messages.append((si.PredicatesRequest, _predicate_checks(fact, partition)))
+            collected.append(si.PredicatesRequest, _predicate_checks(fact, partition))
             continue
         target = _TARGETS.get(type(fact))
         entry = None if target is None else target.entry(fact, partition)
-        if target is None or entry is None:
-            continue
-        if not messages or messages[-1][0] is not target.message or target.rank < rank:
-            messages.append((target.message, {}))
-        messages[-1][1].setdefault(target.entries, []).append(entry)
-        rank = target.rank
-    return [message(**lists) for message, lists in messages]
+        if target is not None and entry is not None:
+            collected.add(target, entry)
+    return [message(**lists) for message, lists in collected.messages]
+
+
+class _Collected:
+    """The messages so far, as their class and lists. The last ones, which may still grow, are the *group*.
+
+    A group has one message about nodes, or one of states, one of allocations behind it, or both.
+    """
+
+    def __init__(self) -> None:
+        self.messages: list[tuple[type[PartitionResponse], dict[str, Any]]] = []
+        self._group: dict[type[PartitionResponse], dict[str, list[Any]]] = {}
+        #: The rank of the group's last entry about each application, and of its last entry about anything but a state.
+        self._reached: dict[str, int] = {}
+        self._rank = 0
+
+    def append(self, message: type[PartitionResponse], lists: dict[str, Any]) -> None:
+        """A complete message."""
+        self._close()
+        self.messages.append((message, lists))
+
+    def add(self, target: "_Target", entry: Any) -> None:
+        """Another entry; in the group if that keeps the order."""
+        message, rank = target.message, target.rank
+        if self._group and (message is si.NodeResponse) is not (si.NodeResponse in self._group):
+            self._close()
+        if rank < (self._reached.get(entry.application_id, 0) if message is si.ApplicationResponse else self._rank):
+            self._close()
+        if message is not si.NodeResponse:
+            self._reached[entry.application_id] = rank
+        if message is not si.ApplicationResponse:
+            self._rank = rank
+        lists = self._group.get(message)
+        if lists is None:
+            lists = self._begin(message)
+        lists.setdefault(target.entries, []).append(entry)
+
+    def _begin(self, message: type[PartitionResponse]) -> dict[str, list[Any]]:
+        is_before_allocations = message is si.ApplicationResponse and bool(self._group)
+        lists = self._group[message] = {}
+        self.messages.insert(len(self.messages) - is_before_allocations, (message, lists))
+        return lists
+
+    def _close(self) -> None:
+        self._group.clear()
+        self._reached.clear()
+        self._rank = 0
 
 
 def _predicate_checks(fact: PredicatesAsked, partition: str) -> dict[str, Any]:
@@ -109,7 +151,10 @@ def _released(fact: Released | ReleaseStarted, partition: str) -> si.AllocationR
 
 
 class _Target(NamedTuple):
-    """Where a fact is sent: in which list of which message, and as what. ``rank`` is the list's place in the message."""
+    """Where a fact is sent: in which list of which message, and as what.
+
+    ``rank`` is the place of the list: in messages about nodes, or in one of states followed by one of allocations.
+    """
 
     message: type[PartitionResponse]
     rank: int
@@ -135,12 +180,12 @@ _TARGETS: dict[type, _Target] = {
         lambda fact, _: si.RejectedApplication(application_id=fact.application_id, reason=fact.reason),
     ),
     ApplicationChanged: _Target(si.ApplicationResponse, 2, "updated", _updated),
-    Allocated: _Target(si.AllocationResponse, 0, "new", _new),
-    Released: _Target(si.AllocationResponse, 1, "released", _released),
-    ReleaseStarted: _Target(si.AllocationResponse, 1, "released", _released),
+    Allocated: _Target(si.AllocationResponse, 3, "new", _new),
+    Released: _Target(si.AllocationResponse, 4, "released", _released),
+    ReleaseStarted: _Target(si.AllocationResponse, 4, "released", _released),
     AllocationRejected: _Target(
         si.AllocationResponse,
-        2,
+        5,
         "rejected_allocations",
         lambda fact, _: si.RejectedAllocation(
             allocation_key=fact.allocation_key, application_id=fact.application_id, reason=fact.reason
