@@ -114,8 +114,7 @@ def complaints(value: Any, schema: dict[str, Any], path: str = "") -> Iterator[s
 
 
 def complaints_of(text: str) -> list[str]:
-    documents = compose(text, Mistakes("q.yaml"))
-    node = documents[0].root if documents else None
+    node = compose(text, Mistakes("q.yaml"))
     return list(complaints(plain(node or Scalar(1, 1, "", plain=True)), SCHEMA))
 
 

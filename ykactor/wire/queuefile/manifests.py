@@ -16,7 +16,19 @@ from typing import NamedTuple
 from ykactor.wire.queuefile.fields import TextReader
 from ykactor.wire.queuefile.origins import Origin
 from ykactor.wire.queuefile.places import Place, join
-from ykactor.wire.queuefile.text import ConfigError, Document, Mapping, Mistakes, Node, Scalar, Sequence, as_written, compose
+from ykactor.wire.queuefile.text import (
+    ConfigError,
+    Document,
+    Mapping,
+    Mistakes,
+    Node,
+    Scalar,
+    Sequence,
+    as_written,
+    compose,
+    compose_all,
+    only_root,
+)
 
 #: The configuration without a queue file: a queue for each namespace, to which everybody may submit (CF-1).
 DEFAULT_TEXT = """\
@@ -47,7 +59,7 @@ class Queues(NamedTuple):
     """A queue file, as it was found."""
 
     text: str
-    #: The first document; None if there is none.
+    #: The YAML document; None if there is none.
     document: Node | None
     mistakes: Mistakes
     warnings: Mistakes
@@ -75,19 +87,13 @@ def open_queues(text: str, source: str) -> Queues:
         ConfigError: it is not YAML, or a manifest without a queue file.
     """
     mistakes, warnings = Mistakes(source), Mistakes(source)
-    documents = compose(text, mistakes)
+    documents = compose_all(text, mistakes)
     wrappers = [] if _is_queue_file(documents) else [document for document in documents if _is_wrapper(document.root)]
     if not wrappers:
-        return _queues(text, documents, mistakes, warnings)
+        return Queues(text, only_root(documents, mistakes), mistakes, warnings)
     mistakes.found.clear()  # tags, which other manifests may have
     settings = [settings for wrapper in wrappers for settings in _settings_in(wrapper.root)]
     return _Unwrapping(text, mistakes, warnings).queues(settings, wrappers[0])
-
-
-def _queues(text: str, documents: list[Document], mistakes: Mistakes, warnings: Mistakes) -> Queues:
-    if len(documents) > 1:
-        mistakes.add("P8", documents[1], "", "found a second document, expected one")
-    return Queues(text, documents[0].root if documents else None, mistakes, warnings)
 
 
 def _is_queue_file(documents: list[Document]) -> bool:
@@ -185,7 +191,7 @@ class _Unwrapping:
         if not text:
             self.warnings.add("", value, path, "the queue file is empty, so the built-in configuration is used")
             text = DEFAULT_TEXT
-        return _queues(text, compose(text, self.mistakes, origin), self.mistakes, self.warnings)
+        return Queues(text, compose(text, self.mistakes, origin), self.mistakes, self.warnings)
 
     def refused(self, node: Node | Document, path: str, message: str) -> ConfigError:
         self.mistakes.add("P9", node, path, message)

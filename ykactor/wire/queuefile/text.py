@@ -165,7 +165,19 @@ class Mistakes:
         return ConfigError([*self.found, Mistake(self.source, line, column, "", message, "P1")])
 
 
-def compose(text: str, mistakes: Mistakes, origin: Origin = as_written) -> list[Document]:
+def compose(text: str, mistakes: Mistakes, origin: Origin = as_written) -> Node | None:
+    """The first document of ``text``, None if there is none; a second one is a mistake (CF-11). Raises as ``compose_all``."""
+    return only_root(compose_all(text, mistakes, origin), mistakes)
+
+
+def only_root(documents: list[Document], mistakes: Mistakes) -> Node | None:
+    """The root of the first document; a second one is a mistake."""
+    if len(documents) > 1:
+        mistakes.add("P8", documents[1], "", "found a second document, expected one")
+    return documents[0].root if documents else None
+
+
+def compose_all(text: str, mistakes: Mistakes, origin: Origin = as_written) -> list[Document]:
     """The documents of ``text``; positions of nodes and mistakes are those that ``origin`` gives.
 
     Raises:
