@@ -97,7 +97,7 @@ def config_map(text):
 
 
 async def test_a_mounted_config_map_is_followed(tmp_path):
-    """CF-85: the switch of ``..data`` is seen, mistakes have their place in the manifest, warnings of the first one are logged."""
+    """CF-85: the switch of ``..data`` is seen, mistakes have their place in the manifest, the first warnings are logged."""
     mounted(tmp_path, "..v1", config_map(FIRST))
     path = tmp_path / "manifest.yaml"
     path.symlink_to("..data/manifest.yaml")
