@@ -44,6 +44,10 @@ partitions:
 """
 
 QUEUES, COMPRESSED = "queues.yaml", "queues.yaml.gz"
+#: The setting with the name of the queue file without its ending; it is ``queues`` by default.
+_GROUP_KEY = "service.policyGroup"
+#: The map of a ConfigMap whose values are base64.
+BINARY_KEY = "binaryData"
 HELM_KEY = "yunikornDefaults"
 #: The ConfigMaps that YuniKorn reads; the settings of a later one replace those of an earlier one (CF-86).
 _RANKS = {"yunikorn-defaults": 0, "yunikorn-configs": 2}
@@ -52,7 +56,6 @@ _OTHER_RANK = 1
 UNCOMPRESSED_MAX = 16 * 2**20
 #: Ignored settings that a warning names.
 _NAMED_MAX = 20
-_EXPECTED = f"expected a ConfigMap with {QUEUES} in data or {COMPRESSED} in binaryData, or Helm values with it in {HELM_KEY}"
 
 
 class Queues(NamedTuple):
@@ -69,15 +72,20 @@ class _Settings(NamedTuple):
     """A map of settings of YuniKorn: ``data`` or ``binaryData`` of a ConfigMap, or ``yunikornDefaults``."""
 
     place: Place
-    #: The key whose value is a queue file.
-    key: str
     rank: int
-    is_yunikorns: bool
+    #: Whether its values are base64, and its queue file is gzip data.
+    is_binary: bool = False
+    #: Whether it belongs to YuniKorn, as far as name and keys show.
+    is_yunikorns: bool = True
 
-    @property
-    def mapping(self) -> Mapping:
+    def key(self, group: str) -> str:
+        """The key whose value is the queue file."""
+        return f"{group}.yaml.gz" if self.is_binary else f"{group}.yaml"
+
+    def named(self) -> list[tuple[Scalar, Node]]:
+        """Name and value of each entry."""
         assert isinstance(self.place.node, Mapping)
-        return self.place.node
+        return [(name, value) for name, value in self.place.node.entries() if isinstance(name, Scalar)]
 
 
 def open_queues(text: str, source: str) -> Queues:
@@ -102,7 +110,15 @@ def _is_queue_file(documents: list[Document]) -> bool:
 
 
 def _is_wrapper(root: Node | None) -> bool:
-    return isinstance(root, Mapping) and any(root.entry(key) for key in ("kind", HELM_KEY))
+    return isinstance(root, Mapping) and (root.entry("kind") is not None or any(_helm_values(root)))
+
+
+def _helm_values(root: Mapping) -> Iterator[tuple[str, Node]]:
+    """``yunikornDefaults`` with its path: at the top, or in the values of a chart that contains YuniKorn's."""
+    inner = [(name.text, values) for name, values in root.entries() if isinstance(name, Scalar) and isinstance(values, Mapping)]
+    for path, values in [("", root), *((join("", name), values) for name, values in inner)]:
+        if entry := values.entry(HELM_KEY):
+            yield join(path, HELM_KEY), entry[1]
 
 
 def _settings_in(root: Node | None) -> Iterator[_Settings]:
@@ -115,24 +131,36 @@ def _settings_in(root: Node | None) -> Iterator[_Settings]:
     elif kind == "List" and (items := root.entry("items")) and isinstance(items[1], Sequence):
         for item in items[1].nodes:
             yield from _settings_in(item)
-    elif (values := root.entry(HELM_KEY)) and isinstance(values[1], Mapping):
-        yield _Settings(Place(values[1], HELM_KEY), QUEUES, 0, is_yunikorns=True)
+    elif not kind:
+        yield from (_Settings(Place(node, path), 0) for path, node in _helm_values(root) if isinstance(node, Mapping))
 
 
 def _settings_of(config_map: Mapping) -> Iterator[_Settings]:
     metadata = config_map.entry("metadata")
     name = _text_of(metadata[1], "name") if metadata and isinstance(metadata[1], Mapping) else ""
-    maps = [(path, key, config_map.entry(path)) for path, key in (("data", QUEUES), ("binaryData", COMPRESSED))]
-    found = [(path, key, entry[1]) for path, key, entry in maps if entry and isinstance(entry[1], Mapping)]
-    is_yunikorns = name in _RANKS or any(node.entry(key) for _, key, node in found)
-    for path, key, node in found:
-        yield _Settings(Place(node, path), key, _RANKS.get(name, _OTHER_RANK), is_yunikorns)
+    entries = [(path, config_map.entry(path)) for path in ("data", BINARY_KEY)]
+    found = [(path, entry[1]) for path, entry in entries if entry and isinstance(entry[1], Mapping)]
+    is_yunikorns = name in _RANKS or any(node.entry(key) for _, node in found for key in (QUEUES, COMPRESSED, _GROUP_KEY))
+    for path, node in found:
+        yield _Settings(Place(node, path), _RANKS.get(name, _OTHER_RANK), path == BINARY_KEY, is_yunikorns)
 
 
 def _text_of(node: Mapping, key: str) -> str:
     """The text of a scalar; "" if there is none."""
     entry = node.entry(key)
     return entry[1].text if entry and isinstance(entry[1], Scalar) else ""
+
+
+class _Entry(NamedTuple):
+    """An entry of a map of settings."""
+
+    settings: _Settings
+    name: Scalar
+    value: Node
+
+    @property
+    def path(self) -> str:
+        return join(self.settings.place.path, self.name.text)
 
 
 class _Unwrapping:
@@ -144,58 +172,65 @@ class _Unwrapping:
         self.warnings = warnings
 
     def queues(self, found: list[_Settings], wrapper: Document) -> Queues:
-        settings = sorted((one for one in found if one.is_yunikorns), key=lambda one: one.rank)
         reader = TextReader(self.mistakes)
-        entries = [(one, reader.entries(one.place.node, one.place)) for one in settings]
-        candidates = [(one, *of[one.key]) for one, of in entries if one.key in of]
-        if not candidates:
-            raise self.missing(found, wrapper)
-        used, name, value = candidates[-1]
-        for other, other_name, _ in candidates[:-1]:
-            text = f"no effect: the {used.key} in line {name.line} replaces it"
-            self.warnings.add("", other_name, join(other.place.path, other.key), text)
-        self.warn_of_ignored([(one, name) for one, of in entries for name, _ in of.values() if name.text != one.key])
-        if isinstance(value, Scalar):
-            return self.read(value, used)
-        reader.wrong_kind(value, "text; write | after the key", used.place, (used.key,))
-        raise ConfigError(self.mistakes.found)
+        maps = sorted((one for one in found if one.is_yunikorns), key=lambda one: one.rank)
+        entries = [_Entry(one, *entry) for one in maps for entry in reader.entries(one.place.node, one.place).values()]
+        group = _group(entries)
+        files = [entry for entry in entries if entry.name.text == entry.settings.key(group)]
+        if not files:
+            raise self.missing(found, wrapper, f"{group}.yaml")
+        *replaced, used = files
+        for entry in replaced:
+            text = f"no effect: the {used.name.text} in line {used.name.line} replaces it"
+            self.warnings.add("", entry.name, entry.path, text)
+        self.warn_of_ignored([entry for entry in entries if entry.name.text not in (entry.settings.key(group), _GROUP_KEY)])
+        return self.read(used)
 
-    def missing(self, found: list[_Settings], wrapper: Document) -> ConfigError:
-        names = [(one, name) for one in found for name, _ in one.mapping.entries() if isinstance(name, Scalar)]
-        close = difflib.get_close_matches(QUEUES, [name.text[:40] for _, name in names], n=1, cutoff=0.8)
-        for one, name in names:
-            if name.text in close:
-                return self.refused(name, join(one.place.path, name.text), f"found no queue file, but this key, {_EXPECTED}")
-        return self.refused(wrapper, "", f"found no queue file, {_EXPECTED}")
+    def missing(self, found: list[_Settings], wrapper: Document, key: str) -> ConfigError:
+        expected = f"expected a ConfigMap with {key} in data or {key}.gz in {BINARY_KEY}, or Helm values with it in {HELM_KEY}"
+        entries = [_Entry(one, *entry) for one in found for entry in one.named()]
+        close = difflib.get_close_matches(key, [entry.name.text[:40] for entry in entries], n=1, cutoff=0.8)
+        for entry in entries:
+            if entry.name.text in close:
+                return self.refused(entry.name, entry.path, f"found no queue file, but this key, {expected}")
+        return self.refused(wrapper, "", f"found no queue file, {expected}")
 
-    def warn_of_ignored(self, ignored: list[tuple[_Settings, Scalar]]) -> None:
+    def warn_of_ignored(self, ignored: list[_Entry]) -> None:
         if ignored:
-            names = [join("", name.text) for _, name in ignored]
+            names = [join("", entry.name.text) for entry in ignored]
             more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
             text = f"only the queue file is used, ignored: {', '.join(names[:_NAMED_MAX])}{more}"
-            settings, first = ignored[0]
-            self.warnings.add("", first, settings.place.path, text)
+            self.warnings.add("", ignored[0].name, ignored[0].settings.place.path, text)
 
-    def read(self, value: Scalar, settings: _Settings) -> Queues:
-        """The queue file in ``value``; of a compressed one the positions are those after decompression (CF-87)."""
-        text, origin = "" if value.is_null else value.text, as_written
-        path = join(settings.place.path, settings.key)
-        if settings.key == COMPRESSED:
+    def read(self, used: _Entry) -> Queues:
+        """The queue file in an entry; of a compressed one the positions are those after decompression (CF-87)."""
+        value, origin = used.value, as_written
+        if not isinstance(value, Scalar):
+            TextReader(self.mistakes).wrong_kind(value, "text; write | after the key", used.settings.place, (used.name.text,))
+            raise ConfigError(self.mistakes.found)
+        text = "" if value.is_null else value.text
+        if used.settings.is_binary:
             try:
                 text = _uncompressed(text)
             except ValueError as error:
-                raise self.refused(value, path, str(error)) from None
-            self.mistakes.source = self.warnings.source = f"{self.mistakes.source}({COMPRESSED}, uncompressed)"
+                raise self.refused(value, used.path, str(error)) from None
+            self.mistakes.source = self.warnings.source = f"{self.mistakes.source}({used.name.text}, uncompressed)"
         elif text:
             origin = Origin(self.file, value.line, value.column, value.style, text)
         if not text:
-            self.warnings.add("", value, path, "the queue file is empty, so the built-in configuration is used")
+            self.warnings.add("", value, used.path, "the queue file is empty, so the built-in configuration is used")
             text = DEFAULT_TEXT
         return Queues(text, compose(text, self.mistakes, origin), self.mistakes, self.warnings)
 
     def refused(self, node: Node | Document, path: str, message: str) -> ConfigError:
         self.mistakes.add("P9", node, path, message)
         return ConfigError(self.mistakes.found)
+
+
+def _group(entries: list[_Entry]) -> str:
+    """The name of the queue file without its ending (CF-85)."""
+    values = [entry.value for entry in entries if entry.name.text == _GROUP_KEY]
+    return values[-1].text if values and isinstance(values[-1], Scalar) else "queues"
 
 
 def _uncompressed(encoded: str) -> str:
