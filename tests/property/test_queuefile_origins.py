@@ -37,8 +37,7 @@ def test_any_position(text: str, style: str, line: int, column: int) -> None:
     """CF-88: also white space and the end of the text have a position in the file."""
     file = yaml.dump({"key": text, "z": 1}, default_style=style)
     _, event, *_ = (event for event in yaml.parse(file, yaml.SafeLoader) if isinstance(event, yaml.ScalarEvent))
-    at_line, at_column = Origin(file, event.start_mark.line + 1, event.start_mark.column + 1, event.style or "", text)(
-        line, column
-    )
+    origin = Origin(file, event.start_mark.line + 1, event.start_mark.column + 1, event.style or "", event.value)
+    at_line, at_column = origin(line, column)
     assert 1 <= at_line <= file.count("\n") + 2
     assert at_column >= 1

@@ -26,6 +26,9 @@ LOADER = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 #: What YAML does not allow; searched first, because libyaml reports these characters without line and column.
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NULLS = frozenset(("", "~", "null", "Null", "NULL"))
+_TEXT_TAGS = frozenset(("!", "tag:yaml.org,2002:str"))
+_COLLECTION_TAGS = frozenset(("!", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"))
+
 
 #: Maps a position in the parsed text, line and column from 1, to the one in the file (``origins.py``).
 Origin = Callable[[int, int], tuple[int, int]]
@@ -34,10 +37,6 @@ Origin = Callable[[int, int], tuple[int, int]]
 def as_written(line: int, column: int) -> tuple[int, int]:
     """The text is the file."""
     return line, column
-
-
-_TEXT_TAGS = frozenset(("!", "tag:yaml.org,2002:str"))
-_COLLECTION_TAGS = frozenset(("!", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"))
 
 
 class Mistake(Struct, frozen=True):
