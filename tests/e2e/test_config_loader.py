@@ -1,6 +1,8 @@
 """Small texts are read here, large ones by a process of their own; nobody can tell the difference but by the time they take."""
 
+import base64
 import gc
+import gzip
 import json
 import os
 import sys
@@ -73,6 +75,14 @@ async def test_a_small_text_is_read_here_and_a_large_one_elsewhere(processes: li
 @pytest.mark.parametrize("text", LARGE.values(), ids=LARGE.keys())
 async def test_large_texts(processes: list[object], text: str) -> None:
     """Thousands of queues, several partitions, letters that are more than a byte."""
+    assert await load_config(text, "q.yaml") == queuefile.load(text, "q.yaml")
+    assert len(processes) == 1
+
+
+async def test_a_compressed_text_is_read_elsewhere(processes: list[object]) -> None:
+    """CF-87: few characters can stand for millions."""
+    content = base64.b64encode(gzip.compress(queuefile.DEFAULT_TEXT.encode())).decode()
+    text = f"kind: ConfigMap\nbinaryData: {{queues.yaml.gz: {content}}}\n"
     assert await load_config(text, "q.yaml") == queuefile.load(text, "q.yaml")
     assert len(processes) == 1
 

@@ -97,6 +97,13 @@ def test_serve_refuses_a_fifo(run_here, tmp_path):
     assert errors == f"Error: {fifo}: found something that is no regular file, expected a text file\n"
 
 
+def test_serve_takes_one_file(run_here):
+    """A second ``--config`` is a usage error that says what to do, instead of replacing the first."""
+    code, _, errors = run_here("serve", "--config", DEMO, "--config", DEMO)
+    assert code == exit_codes.USAGE
+    assert "found 2 files, expected one; several ConfigMaps may be documents of one file" in errors
+
+
 @pytest.mark.parametrize("command", UNWRITABLE)
 def test_an_unwritable_file(run_here, tmp_path, command):
     """Code 2 and one line that names the file."""

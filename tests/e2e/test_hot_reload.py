@@ -6,6 +6,7 @@ import signal
 
 import msgspec
 import pytest
+import yaml
 from daemon import application, asks, next_allocated, next_event, node, real_daemon
 from world import queue, tree
 
@@ -69,6 +70,46 @@ async def test_sighup_without_a_file_is_survived():
         daemon.process.send_signal(signal.SIGHUP)
         await daemon.wait_logged("reload_ignored")
         assert await daemon.stop() == 0
+
+
+async def test_standard_input_is_read_once(queue_file):
+    """``--config -`` is not watched: the log says so, and SIGHUP has nothing to read again."""
+    wrapper = ["sh", "-c", f'exec "$@" < {queue_file}', "sh"]
+    async with real_daemon("--config", "-", wrapper=wrapper) as daemon:
+        await daemon.wait_logged("config_not_watched")
+        assert "root.a" in (await daemon.state())["queues"]
+        daemon.process.send_signal(signal.SIGHUP)
+        await daemon.wait_logged("reload_ignored")
+        assert await daemon.stop() == 0
+
+
+def mounted(directory, version, text):
+    """Mount a version of a manifest as Kubernetes does: in a directory of its own, to which the link ``..data`` is switched."""
+    (directory / version).mkdir()
+    (directory / version / "manifest.yaml").write_text(text)
+    (directory / "..data_tmp").symlink_to(version)
+    (directory / "..data_tmp").rename(directory / "..data")
+
+
+def config_map(text):
+    entries = {"service.schedulingInterval": "2s", "queues.yaml": text}
+    return yaml.safe_dump({"kind": "ConfigMap", "metadata": {"name": "yunikorn-configs"}, "data": entries})
+
+
+async def test_a_mounted_config_map_is_followed(tmp_path):
+    """CF-85: the switch of ``..data`` is seen, mistakes have their place in the manifest, the first warnings are logged."""
+    mounted(tmp_path, "..v1", config_map(FIRST))
+    path = tmp_path / "manifest.yaml"
+    path.symlink_to("..data/manifest.yaml")
+    async with real_daemon("--config", path) as daemon, follow(daemon.url) as events:
+        assert "ignored: service.schedulingInterval" in (await daemon.wait_logged("config_warning"))["reason"]
+        second = tree(queue("a"), queue("c"))
+        mounted(tmp_path, "..v2", config_map(second))
+        await next_event(events, "QUEUE_CONFIG", "configuration accepted")
+        assert (await daemon.wait_logged("config_applied"))["checksum"] == queuefile.load(second).checksum
+        assert (await daemon.state())["queues"]["root.c"]["state"] == "Active"
+        mounted(tmp_path, "..v3", "kind: ConfigMap\ndata:\n  queues.yaml: |\n    partitions:\n    - colour: red\n")
+        assert f"{path}:5:7: " in (await daemon.wait_logged("config_refused"))["reason"]
 
 
 async def test_a_bad_file_changes_nothing(queue_file):

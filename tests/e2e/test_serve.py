@@ -39,7 +39,7 @@ def test_without_flags_it_listens_on_loopback_only():
     """``serve`` needs no flag: loopback, the built-in queues, scheduling by itself."""
     chosen = serve_module.command.make_context("serve", []).params
     assert chosen["address"] == ("127.0.0.1", 9081)
-    assert (chosen["config_path"], chosen["state_dir"], chosen["manual"]) == (None, None, False)
+    assert (chosen["config_file"], chosen["state_dir"], chosen["manual"]) == (None, None, False)
 
 
 @pytest.mark.parametrize("encoding", ["json", "msgpack"])

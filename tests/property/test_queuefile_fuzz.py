@@ -1,3 +1,4 @@
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from seeds import seeds
 
 from ykactor.core.config.model import PartitionConfig, PlacementRule
 from ykactor.wire.queuefile import text as yamltext
+from ykactor.wire.queuefile.config_map import config_map
 from ykactor.wire.queuefile.load import DEFAULT_TEXT, ConfigError, load
 from ykactor.wire.queuefile.schema import json_schema
 
@@ -23,6 +25,8 @@ SAMPLES = [DEFAULT_TEXT] + [
     "".join(line for line in path.read_text().splitlines(keepends=True) if line.strip() and not line.lstrip().startswith("#"))
     for path in sorted(CONFIG.glob("*.yaml"))
 ]
+
+SAMPLES += [config_map(SAMPLES[0], "a", "b"), json.dumps({"kind": "ConfigMap", "data": {"queues.yaml": SAMPLES[0]}})]
 
 #: Pieces that mean something in YAML or in the schema.
 PIECES = st.sampled_from([

@@ -1,18 +1,21 @@
+import os
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from click.testing import CliRunner
 
 from ykactor.surfaces.cli.check_config import command
+from ykactor.surfaces.server.files import FILE_BYTES_MAX
 from ykactor.wire.queuefile.load import load
 
 CONFIG = Path(__file__).parents[2] / "config"
 TEXT = "partitions:\n  - queues:\n      - name: a\n"
 
 
-def check(*arguments: Path | str) -> tuple[int, str, str]:
+def check(*arguments: Path | str, standard_input: str = "") -> tuple[int, str, str]:
     """Exit code, standard output, standard error."""
-    result = CliRunner().invoke(command, list(map(str, arguments)))
+    result = CliRunner().invoke(command, list(map(str, arguments)), input=standard_input)
     return result.exit_code, result.stdout, result.stderr
 
 
@@ -79,6 +82,48 @@ def test_file_is_needed_otherwise() -> None:
     code, out, err = check()
     assert (code, out) == (2, "")
     assert "Missing argument 'FILE'" in err
+
+
+def test_several_files(tmp_path: Path) -> None:
+    """Each file is judged, in the order of the arguments; the exit code is that of the worst one."""
+    valid, wrong = tmp_path / "valid.yaml", tmp_path / "wrong.yaml"
+    valid.write_text(TEXT)
+    wrong.write_text(TEXT + "        colour: red\n")
+    assert check(valid, valid)[0] == 0
+    code, out, err = check(wrong, valid)
+    assert (code, out) == (1, f"{valid}: ok, 1 partition, 2 queues, checksum {load(TEXT).checksum}\n")
+    assert err.startswith(f"{wrong}:4:9: ")
+    code, out, err = check(tmp_path / "none", wrong, valid, tmp_path)
+    assert (code, out.count(": ok, ")) == (2, 1)
+    assert [line for line in err.splitlines() if line.startswith("Error: ")] == [
+        f"Error: Invalid value: File '{tmp_path}/none' does not exist.",
+        f"Error: Invalid value: File '{tmp_path}' is a directory.",
+    ]
+
+
+def test_standard_input() -> None:
+    """The argument - is standard input, also beside files."""
+    code, out, _ = check("-", standard_input=TEXT)
+    assert (code, out) == (0, f"standard input: ok, 1 partition, 2 queues, checksum {load(TEXT).checksum}\n")
+    code, _, err = check("-", standard_input=TEXT + "        colour: red\n")
+    assert (code, err.startswith("standard input:4:9: ")) == (1, True)
+
+
+def test_pipes(tmp_path: Path) -> None:
+    """A pipe is read, as from ``check-config <(helm template ...)``."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = Thread(target=pipe.write_text, args=[TEXT])
+    writer.start()
+    assert check(pipe)[0] == 0
+    writer.join()
+
+
+def test_too_large() -> None:
+    """Of a file without end only so much is read."""
+    code, out, err = check("/dev/zero")
+    assert (code, out) == (2, "")
+    assert err == f"Error: /dev/zero: found more than {FILE_BYTES_MAX} bytes, expected at most that\n"
 
 
 def test_no_text(tmp_path: Path) -> None:

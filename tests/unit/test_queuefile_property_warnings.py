@@ -99,6 +99,18 @@ def test_large_offsets_are_warnings(offset: str) -> None:
     assert by_path(config.partitions[0].root)["root.a"].properties.priority_offset == int(offset)
 
 
+def test_stateaware_is_a_warning() -> None:
+    """CF-33: at the queue or template that sets it, because YuniKorn does something else now."""
+    text = HEAD + "      - {name: a, parent: true, childtemplate: {properties: {application.sort.policy: StateAware}}}\n"
+    (warning,) = load(text, "q.yaml").warnings
+    assert warning.startswith("q.yaml:4:87: partitions[0].queues[0](root.a).childtemplate.properties.application.sort.policy: ")
+    (warning,) = warnings_of("application.sort.policy: stateaware").warnings
+    assert warning.endswith(
+        "YuniKorn 1.6 and later treat stateaware as fifo; here one application starts at a time, "
+        "so others may wait up to 300 s while it is Starting"
+    )
+
+
 @pytest.mark.parametrize("properties", ["priority.offset: 999999999", "priority.offset: ", "my.own: x", "priority.policy: ''"])
 def test_ordinary_properties_are_no_warnings(properties: str) -> None:
     """CF-72: unknown keys are kept silently, empty values are the default, ordinary offsets are fine."""

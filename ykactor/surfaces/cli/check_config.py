@@ -1,31 +1,33 @@
-"""``ykactor check-config``: validates a queue file and prints its mistakes."""
-
-from pathlib import Path
+"""``ykactor check-config``: validates queue files and prints their mistakes."""
 
 import click
 import msgspec
 
 from ykactor.core.config.model import QueueConfig
 from ykactor.surfaces.cli import exit_codes
+from ykactor.surfaces.cli.queue_files import NoTextError, explained, name_of, read_once, warn
 from ykactor.wire.queuefile.load import ConfigError, load
 from ykactor.wire.queuefile.schema import json_schema
 
+_FILE = click.Path(exists=True, dir_okay=False, allow_dash=True)
+
 
 @click.command()
-@click.argument("file", type=click.Path(exists=True, dir_okay=False), required=False)
+@click.argument("files", metavar="[FILE]...", nargs=-1)
 @click.option("--schema", is_flag=True, help="Print the JSON schema of queue files, for editors, and check no file.")
-def command(file: str | None, schema: bool) -> None:
-    """Check the queue configuration FILE.
+def command(files: tuple[str, ...], schema: bool) -> None:
+    """Check the queue configuration in each FILE; - is standard input.
 
-    If the file is valid: prints its warnings and a summary, and exits with code 0. Otherwise: prints its warnings and every
-    mistake, with line, column and the code of the broken rule (see ykactor rule), and exits with code 1.
+    A FILE is a queue file, a manifest with a ConfigMap, or Helm values (see ykactor rule CF-85). If it is valid: prints its
+    warnings and a summary. Otherwise: prints its warnings and every mistake, with line, column and the code of the broken rule
+    (see ykactor rule). The exit code is that of the worst file: 0 if it is valid, 1 if not, 2 if it cannot be read.
     """
     if schema:
         click.echo(schema_text(), nl=False)
-    elif file is None:
+    elif not files:
         raise click.UsageError("Missing argument 'FILE'.")
-    else:
-        _check(file)
+    elif code := max(map(_check, files)):
+        raise SystemExit(code)
 
 
 def schema_text() -> str:
@@ -33,21 +35,29 @@ def schema_text() -> str:
     return msgspec.json.format(msgspec.json.encode(json_schema()), indent=2).decode() + "\n"
 
 
-def _check(file: str) -> None:
+def _check(file: str) -> int:
+    """Prints what is to be said of one file; returns its exit code."""
     try:
-        text = Path(file).read_bytes().decode()
-    except UnicodeDecodeError as error:
-        _fail(f"{file}: not UTF-8 text: {error.reason} at byte {error.start}")
-    try:
-        config = load(text, file)
+        _FILE.convert(file, None, None)  # only to find what is missing or a directory
+        text = read_once(file)
+        config = load(text, name_of(file))
+    except (click.BadParameter, OSError) as error:
+        problem = error if isinstance(error, click.BadParameter) else exit_codes.FileProblem.of(error)
+        click.echo(f"Error: {problem.format_message()}", err=True)
+        return exit_codes.USAGE
+    except NoTextError as error:
+        click.echo(error, err=True)
+        return exit_codes.FAILED
     except ConfigError as error:
-        _warn(error.warnings)
-        _fail(f"{error}\nykactor rule {error.mistakes[0].code} explains a code")
-    _warn(config.warnings)
+        warn(error.warnings)
+        click.echo(explained(error), err=True)
+        return exit_codes.FAILED
+    warn(config.warnings)
     count = sum(queues_count(partition.root) for partition in config.partitions)
     partitions = plural(len(config.partitions), "partition")
     what = "" if text else "empty, so the built-in default is used: "
-    click.echo(f"{file}: ok, {what}{partitions}, {plural(count, 'queue')}, checksum {config.checksum}")
+    click.echo(f"{name_of(file)}: ok, {what}{partitions}, {plural(count, 'queue')}, checksum {config.checksum}")
+    return exit_codes.OK
 
 
 def queues_count(queue: QueueConfig) -> int:
@@ -55,16 +65,6 @@ def queues_count(queue: QueueConfig) -> int:
     return 1 + sum(map(queues_count, queue.children))
 
 
-def _warn(warnings: tuple[str, ...]) -> None:
-    for warning in warnings:
-        click.echo(f"warning: {warning}", err=True)
-
-
 def plural(count: int, noun: str) -> str:
     """``1 queue``, ``2 queues``."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def _fail(message: str) -> None:
-    click.echo(message, err=True)
-    raise SystemExit(exit_codes.FAILED)

@@ -1,19 +1,27 @@
-"""``ykactor convert``: converts recorded workloads of other systems to scenarios for ``ykactor simulate``."""
+"""``ykactor convert``: recorded workloads of other systems to scenarios, and queue files to ConfigMaps."""
 
+import re
 from pathlib import Path
 from typing import BinaryIO
 
 import click
 
 from ykactor.sim.openb import TraceError, openb_scenario, read_nodes, read_tasks
+from ykactor.surfaces.cli.queue_files import NoTextError, explained, name_of, read_once, warn
+from ykactor.wire.queuefile.config_map import config_map
+from ykactor.wire.queuefile.load import ConfigError, load
+from ykactor.wire.queuefile.manifests import open_queues
 from ykactor.wire.scenario import dump_jsonl
 
 _EXISTING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
+#: The name of a ConfigMap (RFC 1123); Kubernetes allows less for a namespace.
+_NAME = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
+
 
 @click.group()
 def command() -> None:
-    """Convert a recorded workload to a scenario."""
+    """Convert a recorded workload to a scenario, or a queue file to a ConfigMap."""
 
 
 @command.command()
@@ -37,3 +45,31 @@ def openb(nodes_csv: Path, tasks_csv: Path, output: BinaryIO) -> None:
     except TraceError as mistake:
         raise click.ClickException(str(mistake)) from None
     dump_jsonl(scenario, output)
+
+
+def _kubernetes_name(_ctx: click.Context, _param: click.Parameter, name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise click.BadParameter(f"found {name!r}, expected lower case letters, digits, - and . inside")
+    return name
+
+
+@command.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@click.option("--name", default="yunikorn-configs", show_default=True, callback=_kubernetes_name)
+@click.option("--namespace", default="yunikorn", show_default=True, callback=_kubernetes_name)
+def configmap(file: str, name: str, namespace: str) -> None:
+    """Print a ConfigMap with the queue file FILE; - is standard input.
+
+    The queue file is checked first: if it has mistakes, they are printed as by check-config, and nothing is converted. FILE may
+    be a ConfigMap or Helm values too; other settings in it are left out. Kubernetes accepts up to 1 MiB.
+    """
+    try:
+        text = read_once(file)
+        config = load(text, name_of(file))
+    except NoTextError as error:
+        raise click.ClickException(str(error)) from None
+    except ConfigError as error:
+        warn(error.warnings)
+        raise click.ClickException(explained(error)) from None
+    warn(config.warnings)
+    click.echo(config_map(open_queues(config.text, name_of(file)).text, name, namespace), nl=False)

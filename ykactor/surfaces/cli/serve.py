@@ -18,9 +18,9 @@ import trio
 from ykactor.actors.clock import Clock
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.surfaces.cli import exit_codes
+from ykactor.surfaces.cli.queue_files import DASH, NoTextError, name_of, read_watched
 from ykactor.surfaces.environment import reserves_nodes
 from ykactor.surfaces.server.daemon import Daemon, Settings, url_of
-from ykactor.surfaces.server.files import read_regular
 from ykactor.surfaces.server.log_writer import LogWriter
 from ykactor.surfaces.server.logs import configure, get_logger, log_event
 from ykactor.surfaces.server.systemd import Notifier, listen_fds
@@ -49,12 +49,21 @@ class Address(click.ParamType[tuple[str, int]]):
         return host.strip("[]"), int(port)
 
 
+def _one_file(_ctx: click.Context, _param: click.Parameter, files: tuple[str, ...]) -> str | None:
+    if len(files) > 1:
+        raise click.BadParameter(f"found {len(files)} files, expected one; several ConfigMaps may be documents of one file")
+    return files[0] if files else None
+
+
 @click.command()
 @click.option(
     "--config",
-    "config_path",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The queue file, which is read again when it changes. Default: the built-in one, a queue for each namespace.",
+    "config_file",
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True),
+    multiple=True,
+    callback=_one_file,
+    help="The queue file, ConfigMap or Helm values, read again when it changes; - is standard input, which is read once. "
+    "Default: a queue for each namespace.",
 )
 @click.option(
     "--state-dir",
@@ -71,15 +80,17 @@ class Address(click.ParamType[tuple[str, int]]):
 )
 @click.option("--manual", is_flag=True, help="Schedule only on a ScheduleRequest.")
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True)
-def command(config_path: Path | None, state_dir: Path | None, address: tuple[str, int], manual: bool, log_level: str) -> None:
+def command(config_file: str | None, state_dir: Path | None, address: tuple[str, int], manual: bool, log_level: str) -> None:
     """Run the scheduler until SIGTERM or Ctrl-C. SIGHUP reads the queue file again."""
-    config = _first_config(config_path)
+    config = load("") if config_file is None else _first_config(config_file)
+    watched = None if config_file is None or config_file == DASH else Path(config_file)
     if state_dir is not None:
         _prepare_state_dir(state_dir)
     writer = LogWriter(STANDARD_ERROR)
     configure(log_level, writer)
+    _log_first(config, config_file)
     try:
-        trio.run(_serve, config, Settings(config_path, manual, reserves_nodes(os.environ)), address)
+        trio.run(_serve, config, Settings(watched, manual, reserves_nodes(os.environ)), address)
     except OSError as error:  # the daemon does not run yet: its errors come in an exception group
         raise address_error(address, error) from None
     except Exception as failure:
@@ -95,15 +106,19 @@ def address_error(address: tuple[str, int], error: OSError) -> click.ClickExcept
     return click.ClickException(f"{where}: {error.strerror or error}: choose another address with --ws HOST:PORT")
 
 
-def _first_config(path: Path | None) -> SchedulerConfig:
-    if path is None:
-        return load("")
+def _first_config(file: str) -> SchedulerConfig:
     try:
-        return load(read_regular(path).decode(), str(path))
-    except ConfigError as error:
+        return load(read_watched(file), name_of(file))
+    except (ConfigError, NoTextError) as error:
         raise click.ClickException(str(error)) from None
-    except UnicodeDecodeError as error:
-        raise click.ClickException(f"{path}: not UTF-8 text: {error.reason} at byte {error.start}") from None
+
+
+def _log_first(config: SchedulerConfig, file: str | None) -> None:
+    """What an operator may want to know of the first configuration."""
+    if file == DASH:
+        log_event(log, logging.INFO, "config_not_watched", reason="the configuration came from standard input")
+    for warning in config.warnings:
+        log_event(log, logging.WARNING, "config_warning", reason=warning)
 
 
 def _prepare_state_dir(path: Path) -> None:

@@ -13,6 +13,7 @@ import trio
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.wire import queuefile
 from ykactor.wire.queuefile.frames import FrameReader, encode
+from ykactor.wire.queuefile.manifests import BINARY_KEY
 
 #: A text of up to this many characters is loaded in this process, in less than 10 ms. Starting a process takes 0.1 s.
 INLINE_MAX = 8_000
@@ -29,7 +30,7 @@ async def load_config(text: str, source: str) -> SchedulerConfig:
         trio.TooSlowError: the process did not end in time.
         ValueError: the output of the process is wrong, for example because another version was installed meanwhile.
     """
-    if len(text) <= INLINE_MAX:
+    if len(text) <= INLINE_MAX and BINARY_KEY not in text:  # whose size is not known before
         return queuefile.load(text, source)
     command = [sys.executable, "-P", "-m", __name__, source]  # -P: import nothing from where the daemon was started
     with trio.fail_after(PATIENCE_S):

@@ -257,7 +257,7 @@ class Daemon:
     def reload(self) -> None:
         """Read the queue file again now (SIGHUP)."""
         if self._watcher is None:
-            log_event(log, logging.WARNING, "reload_ignored", reason="the daemon runs without --config, so without a queue file")
+            log_event(log, logging.WARNING, "reload_ignored", reason="the daemon has no queue file to read again")
         else:
             self._watcher.reload()
 

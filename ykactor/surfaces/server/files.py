@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
+from typing import IO
 
 #: A queue file of 10,000 queues with limits is about 3 MB.
 FILE_BYTES_MAX = 16 * 2**20
@@ -29,9 +30,19 @@ def read_regular(path: Path, bytes_max: int = FILE_BYTES_MAX) -> bytes:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise UnsuitableFileError(f"{path}: found something that is no regular file, expected a text file")
         with open(descriptor, "rb", closefd=False) as file:
-            content = file.read(bytes_max + 1)
+            return read_stream(file, str(path), bytes_max)
     finally:
         os.close(descriptor)
+
+
+def read_stream(stream: IO[bytes], name: str, bytes_max: int = FILE_BYTES_MAX) -> bytes:
+    """The rest of a stream, for example of a pipe to a command.
+
+    Raises:
+        UnsuitableFileError: it has more than ``bytes_max``.
+        OSError: it cannot be read.
+    """
+    content = stream.read(bytes_max + 1)
     if len(content) > bytes_max:
-        raise UnsuitableFileError(f"{path}: found more than {bytes_max} bytes, expected at most that")
+        raise UnsuitableFileError(f"{name}: found more than {bytes_max} bytes, expected at most that")
     return content

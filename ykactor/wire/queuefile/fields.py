@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar
 from msgspec import inspect
 
 from ykactor.core.values.quantities import parse_uint64, shown
+from ykactor.wire.queuefile import property_warnings
 from ykactor.wire.queuefile.places import Key, Place, Text, join
 from ykactor.wire.queuefile.text import Mapping, Mistakes, Node, Scalar, Sequence
 
@@ -38,9 +39,8 @@ class TextReader:
         text, readers = kind().placed(place), _readers(kind)
         for key, (name, node) in self.entries(place.node, place).items():
             if key not in readers:
-                meant = _meant(key, kind)
+                meant, advice = _meant(key, kind, kind.refused(place))
                 text.unread.update(meant)
-                advice = f"did you mean {meant[0]}?" if meant else f"expected one of {', '.join(readers)}"
                 self.mistakes.add("P2", name, join(place.path, key), f"unknown key, {advice}")
             elif not (isinstance(node, Scalar) and node.is_null):
                 found_before = len(self.mistakes.found)
@@ -171,9 +171,13 @@ def _readers(kind: type[Text]) -> dict[str, tuple[str, Read]]:
 
 
 @functools.lru_cache(maxsize=64)
-def _meant(key: str, kind: type[Text]) -> list[str]:
-    """The known key that is most similar to an unknown one, if any."""
-    return difflib.get_close_matches(key[:40].lower(), _readers(kind), n=1)
+def _meant(key: str, kind: type[Text], refused: frozenset[str]) -> tuple[list[str], str]:
+    """The allowed key that is most similar to an unknown one, if any, and the advice for the message."""
+    allowed = [name for name in _readers(kind) if name not in refused]
+    if "properties" in allowed and (name := property_warnings.property_like(key)):
+        return [], f"did you mean {name} in properties?"
+    close = difflib.get_close_matches(key[:40].lower(), allowed, n=1)
+    return close, f"did you mean {close[0]}?" if close else f"expected one of {', '.join(allowed)}"
 
 
 def _reader(kind: inspect.Type) -> Read:

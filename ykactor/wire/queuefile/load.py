@@ -9,41 +9,34 @@ import re
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.wire.queuefile import build, rules, warnings
 from ykactor.wire.queuefile.fields import TextReader
+from ykactor.wire.queuefile.manifests import DEFAULT_TEXT, Queues, open_queues
 from ykactor.wire.queuefile.places import Place, note
 from ykactor.wire.queuefile.schema import FileText, PartitionText
-from ykactor.wire.queuefile.text import ConfigError, Mapping, Mistake, Mistakes, Scalar, compose
+from ykactor.wire.queuefile.text import ConfigError, Mapping, Mistake, Scalar
 
 __all__ = ["DEFAULT_TEXT", "ConfigError", "Mistake", "checksum_of", "load"]
-
-#: The configuration without a queue file: a queue for each namespace, to which everybody may submit (CF-1).
-DEFAULT_TEXT = """\
-partitions:
-  - name: default
-    placementrules:
-      - name: tag
-        value: namespace
-        create: true
-    queues:
-      - name: root
-        submitacl: "*"
-"""
 
 #: A checksum within the text, which is not part of the checksum. It ends with the line, so that no other text is left out.
 _OLD_CHECKSUM = re.compile("checksum: .{0,64}")
 
 
 def load(text: str, source: str = "queues.yaml") -> SchedulerConfig:
-    """The configuration that ``text`` describes; empty text means ``DEFAULT_TEXT`` (CF-1).
+    """The configuration that ``text`` describes: a queue file, or a manifest that contains one (CF-85).
+
+    Empty text means ``DEFAULT_TEXT`` (CF-1). The ``text`` of the configuration is the whole text, its checksum that of the queue
+    file.
 
     Args:
         source: the name of the file, for messages.
     Raises:
-        ConfigError with all mistakes: first P1 to P8 by position, then broken rules in the order of validation (CF-74).
-    Cost: about 60 us for each queue with libyaml; 150 us for one with limits, access lists and resources.
+        ConfigError with all mistakes: first P1 to P9 by position, then broken rules in the order of validation (CF-74).
+    Cost: about 60 us for each queue with libyaml; 150 us for one with limits, access lists and resources; in a
+        manifest nearly twice that.
     """
     text = text or DEFAULT_TEXT
-    mistakes, found = Mistakes(source), Mistakes(source)
-    partitions = _read(text, mistakes)
+    queues = open_queues(text, source)
+    mistakes, found = queues.mistakes, queues.warnings
+    partitions = _read(queues)
     mistakes.found.sort(key=_position)
     rules.check(partitions, mistakes)
     warnings.collect(partitions, found)
@@ -51,7 +44,7 @@ def load(text: str, source: str = "queues.yaml") -> SchedulerConfig:
     if mistakes.found:
         raise ConfigError(mistakes.found, warned)
     built = tuple(map(build.build_partition, partitions))
-    return SchedulerConfig(partitions=built, checksum=checksum_of(text), text=text, warnings=warned)
+    return SchedulerConfig(partitions=built, checksum=checksum_of(queues.text), text=text, warnings=warned)
 
 
 def checksum_of(text: str) -> str:
@@ -63,14 +56,14 @@ def _position(mistake: Mistake) -> tuple[int, int]:
     return mistake.line, mistake.column
 
 
-def _read(text: str, mistakes: Mistakes) -> list[PartitionText]:
-    """The partitions of the file, normalised; reports P1 to P8."""
-    document = compose(text, mistakes)
+def _read(queues: Queues) -> list[PartitionText]:
+    """The partitions of the file, normalised; reports P2 to P8."""
+    document = queues.document
     if document is None or (isinstance(document, Scalar) and document.is_null):
         document = Mapping(1, 1)
-    file = TextReader(mistakes).fields(FileText, Place(document, ""))
-    if not file.partitions and not mistakes.found:
-        note(mistakes, "P8", file, ("partitions",), "found no partition, expected at least one")
+    file = TextReader(queues.mistakes).fields(FileText, Place(document, ""))
+    if not file.partitions and not queues.mistakes.found:
+        note(queues.mistakes, "P8", file, ("partitions",), "found no partition, expected at least one")
     for partition in file.partitions:
         partition.normalise()
     return file.partitions

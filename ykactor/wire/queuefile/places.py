@@ -45,6 +45,11 @@ class Text(Struct, dict=True, forbid_unknown_fields=True, rename=lambda name: na
         """The label of one of ``siblings`` mappings in a list, below a mapping with the label ``above``."""
         return ""
 
+    @classmethod
+    def refused(cls, place: Place) -> frozenset[str]:
+        """The keys of this type that are a mistake at ``place``, so that messages do not propose them."""
+        return frozenset()
+
     @property
     def place(self) -> Place:
         place: Place = self.__dict__["place"]

@@ -5,7 +5,7 @@ A wrong value is no mistake: the default is used instead, and the queue that set
 
 import difflib
 
-from ykactor.core.config.properties import BACKOFF, CHOICES, DURATIONS, PRIORITY_OFFSET, QUOTA_PREEMPTION_DELAY
+from ykactor.core.config.properties import BACKOFF, CHOICES, DURATIONS, PRIORITY_OFFSET, QUOTA_PREEMPTION_DELAY, SORT_POLICY
 from ykactor.core.values.quantities import parse_duration, parse_int32, parse_uint64, shown
 from ykactor.wire.queuefile.places import Text, note
 from ykactor.wire.queuefile.text import Mistakes
@@ -14,6 +14,22 @@ _KNOWN = (*CHOICES, *DURATIONS, PRIORITY_OFFSET, BACKOFF)
 
 #: From this offset on priorities can be clamped, or ordinary work come before system work (PR-15).
 OFFSET_WARNING = 1_000_000_000
+_STATEAWARE = (
+    "YuniKorn 1.6 and later treat stateaware as fifo; here one application starts at a time, "
+    "so others may wait up to 300 s while it is Starting"
+)
+
+
+def property_like(key: str) -> str:
+    """The property whose name is ``key``, apart from dots, other separators and case; "" if there is none."""
+    return _BY_LETTERS.get(_letters(key), "")
+
+
+def _letters(name: str) -> str:
+    return "".join(filter(str.isalpha, name)).lower()
+
+
+_BY_LETTERS = {_letters(name): name for name in _KNOWN}
 
 
 def warn(text: Text, properties: dict[str, str], *, is_root: bool, warnings: Mistakes) -> None:
@@ -30,6 +46,8 @@ def _warning(name: str, value: str, *, is_root: bool) -> str:
         return f"unknown property, did you mean {close[0]}?" if close else ""
     if name in CHOICES and value and value.lower() not in CHOICES[name]:
         return f"found {shown(value)}, expected {' or '.join(CHOICES[name])}; {CHOICES[name][0]} is used"
+    if name == SORT_POLICY and value.lower() == "stateaware":
+        return _STATEAWARE
     if name in DURATIONS and value and (parse_duration(value) or 0) <= 0 and (name, value) != (QUOTA_PREEMPTION_DELAY, "0"):
         return f"found {shown(value)}, expected a duration above 0 such as 30s or 1m30s; {DURATIONS[name]} is used"
     if name == BACKOFF and value and parse_uint64(value) is None:

@@ -112,6 +112,10 @@ class QueueText(Text):
         word = "?" if not name else name.lower() if is_queue_name(name) else shown(name)
         return f"{above or 'root'}.{word}"
 
+    @classmethod
+    def refused(cls, place: Place) -> frozenset[str]:
+        return frozenset(("resources",)) if place.label == "root" else frozenset()  # E03
+
     @property
     def path(self) -> str:
         """``root.a.b``, in lower case (CF-16)."""

@@ -8,6 +8,7 @@ some hundred thousand ``[`` would crash the process. Here the depth and the grow
 """
 
 import re
+from collections.abc import Callable
 
 import yaml
 from msgspec import Struct
@@ -27,6 +28,15 @@ _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U000100
 _NULLS = frozenset(("", "~", "null", "Null", "NULL"))
 _TEXT_TAGS = frozenset(("!", "tag:yaml.org,2002:str"))
 _COLLECTION_TAGS = frozenset(("!", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"))
+
+
+#: Maps a position in the parsed text, line and column from 1, to the one in the file (``origins.py``).
+Origin = Callable[[int, int], tuple[int, int]]
+
+
+def as_written(line: int, column: int) -> tuple[int, int]:
+    """The text is the file."""
+    return line, column
 
 
 class Mistake(Struct, frozen=True):
@@ -84,6 +94,8 @@ class Scalar(_Node):
     text: str
     #: Whether it is written without quotes and without a tag; only then it can be null, a boolean or a number.
     plain: bool
+    #: As in ``yaml.ScalarEvent``: a quote, ``|`` or ``>``.
+    style: str = ""
     #: The number of values in this subtree, and of levels below this node.
     size: int = 1
     height: int = 0
@@ -131,6 +143,12 @@ class Mapping(_Collection):
 Node = Scalar | Sequence | Mapping
 
 
+class Document(_Node):
+    """One of the YAML documents of a text."""
+
+    root: Node | None = None
+
+
 class Mistakes:
     """Collects the mistakes of one file."""
 
@@ -146,35 +164,47 @@ class Mistakes:
         return ConfigError([*self.found, Mistake(self.source, line, column, "", message, "P1")])
 
 
-def compose(text: str, mistakes: Mistakes) -> Node | None:
-    """The first document of ``text``, None if there is none; a second one is a mistake (CF-11).
+def compose(text: str, mistakes: Mistakes, origin: Origin = as_written) -> Node | None:
+    """The first document of ``text``, None if there is none; a second one is a mistake (CF-11). Raises as ``compose_all``."""
+    return only_root(compose_all(text, mistakes, origin), mistakes)
+
+
+def only_root(documents: list[Document], mistakes: Mistakes) -> Node | None:
+    """The root of the first document; a second one is a mistake."""
+    if len(documents) > 1:
+        mistakes.add("P8", documents[1], "", "found a second document, expected one")
+    return documents[0].root if documents else None
+
+
+def compose_all(text: str, mistakes: Mistakes, origin: Origin = as_written) -> list[Document]:
+    """The documents of ``text``; positions of nodes and mistakes are those that ``origin`` gives.
 
     Raises:
         ConfigError with code P1 if ``text`` is not YAML, is nested too deeply or grows too much through aliases.
     """
     if unprintable := _UNPRINTABLE.search(text):
         start = unprintable.start()
-        line, column = text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start)
-        raise mistakes.fatal(line, column, f"not YAML: the character {unprintable.group()!a} is not allowed")
-    composer = _Composer(mistakes)
+        place = origin(text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start))
+        raise mistakes.fatal(*place, f"not YAML: the character {unprintable.group()!a} is not allowed")
+    composer = _Composer(mistakes, origin)
     try:
         for event in yaml.parse(text, LOADER):
             composer.take(event)
     except yaml.MarkedYAMLError as error:
-        raise _syntax_error(error, text, mistakes) from None
+        raise _syntax_error(error, text, mistakes, origin) from None
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         # These have no position. ValueError and OverflowError: the scanner in Python passes invalid escapes to chr() and int().
-        raise mistakes.fatal(1, 1, f"not YAML: {' '.join(str(error).split())}") from None
-    return composer.document
+        raise mistakes.fatal(*origin(1, 1), f"not YAML: {' '.join(str(error).split())}") from None
+    return composer.documents
 
 
 class _Composer:
     """Builds the tree, one event at a time, without recursion."""
 
-    def __init__(self, mistakes: Mistakes) -> None:
+    def __init__(self, mistakes: Mistakes, origin: Origin) -> None:
         self.mistakes = mistakes
-        self.document: Node | None = None
-        self.documents_count = 0
+        self.origin = origin
+        self.documents: list[Document] = []
         self.open: list[tuple[Sequence | Mapping, str | None]] = []
         self.anchors: dict[str, Node] = {}
         self.repeated = 0
@@ -182,20 +212,19 @@ class _Composer:
     def take(self, event: yaml.Event) -> None:
         if isinstance(event, yaml.ScalarEvent):
             self.refuse_tag(event, _TEXT_TAGS)
-            self.place(Scalar(*_start(event), event.value, plain=event.implicit[0]), event.anchor)
+            self.place(Scalar(*self.start(event), event.value, event.implicit[0], event.style or ""), event.anchor)
         elif isinstance(event, yaml.CollectionStartEvent):
             self.refuse_tag(event, _COLLECTION_TAGS)
             kind = Mapping if isinstance(event, yaml.MappingStartEvent) else Sequence
-            self.open.append((kind(*_start(event)), event.anchor))
+            self.open.append((kind(*self.start(event)), event.anchor))
             self.check_depth(event, 0)
         elif isinstance(event, yaml.CollectionEndEvent):
             self.place(*self.open.pop())
         elif isinstance(event, yaml.AliasEvent):
             self.repeat(event)
         elif isinstance(event, yaml.DocumentStartEvent):
-            self.documents_count += 1
-            if self.documents_count == 2:
-                self.mistakes.add("P8", _Node(*_start(event)), "", "found a second document, expected one")
+            self.documents.append(Document(*self.start(event)))
+            self.anchors.clear()
 
     def place(self, node: Node, anchor: str | None) -> None:
         """Add a complete node to its parent. Its anchor is known from now on, so no node can contain an alias of itself."""
@@ -203,8 +232,8 @@ class _Composer:
             self.anchors[anchor] = node
         if self.open:
             self.open[-1][0].add(node)
-        elif self.documents_count == 1:
-            self.document = node
+        else:
+            self.documents[-1].root = node
 
     def repeat(self, event: yaml.AliasEvent) -> None:
         node = self.anchors.get(event.anchor or "")
@@ -222,30 +251,29 @@ class _Composer:
 
     def refuse_tag(self, event: yaml.ScalarEvent | yaml.CollectionStartEvent, known: frozenset[str]) -> None:
         if event.tag is not None and event.tag not in known:
-            self.mistakes.add("P4", _Node(*_start(event)), "", f"found the tag {event.tag!r}, expected none")
+            self.mistakes.add("P4", _Node(*self.start(event)), "", f"found the tag {event.tag!r}, expected none")
 
     def fatal(self, event: yaml.Event, message: str) -> ConfigError:
-        return self.mistakes.fatal(*_start(event), message)
+        return self.mistakes.fatal(*self.start(event), message)
+
+    def start(self, event: yaml.Event) -> tuple[int, int]:
+        """Line and column in the file, from 1."""
+        mark = event.start_mark
+        assert mark is not None, "events of a parser have marks"
+        return self.origin(mark.line + 1, mark.column + 1)
 
 
-def _start(event: yaml.Event) -> tuple[int, int]:
-    """Line and column, from 1."""
-    mark = event.start_mark
-    assert mark is not None, "events of a parser have marks"
-    return mark.line + 1, mark.column + 1
-
-
-def _syntax_error(error: yaml.MarkedYAMLError, text: str, mistakes: Mistakes) -> ConfigError:
+def _syntax_error(error: yaml.MarkedYAMLError, text: str, mistakes: Mistakes, origin: Origin) -> ConfigError:
     """P1 with the message of the parser, and advice for two common mistakes."""
     mark = error.problem_mark or error.context_mark
     line, column = (mark.line, mark.column) if mark else (0, 0)
     message = f"not YAML: {error.problem}"
     if error.context and error.context_mark:
-        start = error.context_mark
-        message += f", {error.context} that starts at line {start.line + 1}, column {start.column + 1}"
+        start_line, start_column = origin(error.context_mark.line + 1, error.context_mark.column + 1)
+        message += f", {error.context} that starts at line {start_line}, column {start_column}"
     lines = text.split("\n")
     if line < len(lines) and lines[line][column : column + 1] == "\t":
         message += "; indent with spaces, not with tabs"
     elif error.context == "while scanning an alias":
         message += '; put a star in quotes: "*"'
-    return mistakes.fatal(line + 1, column + 1, message)
+    return mistakes.fatal(*origin(line + 1, column + 1), message)
