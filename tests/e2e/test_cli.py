@@ -323,7 +323,7 @@ def last_line(errors):
         (["story", "t1", "--url", "ws://127.0.0.1:1"], 1, "ws://127.0.0.1:1: " + START),
         (["submit", "{tmp}/small.yaml", "--speed", "0"], 2, "0.0 is not in the range x>0"),
         (["simulate", "{tmp}/none.yaml"], 2, "none.yaml' does not exist"),
-        (["simulate", "{tmp}/empty.yaml"], 1, "empty.yaml: found nothing, expected a mapping"),
+        (["simulate", "{tmp}/empty.yaml"], 1, "empty.yaml:1:1: found nothing, expected a mapping"),
         (["simulate", "{tmp}/small.yaml", "--decisions", "{tmp}/none/out"], 2, "none/out': No such file or directory"),
         (["convert", "openb", "{tmp}/none.csv", "{tmp}/none.csv"], 2, "none.csv' does not exist"),
         (["convert", "openb", "{tmp}/small.yaml", "{tmp}/small.yaml"], 1, "small.yaml"),

@@ -19,7 +19,7 @@ from ykactor.surfaces.environment import reserves_nodes
 from ykactor.wire.decision_log import decision_log
 from ykactor.wire.queuefile.load import ConfigError
 from ykactor.wire.scenario import Scenario, ScenarioError, load
-from ykactor.wire.scenario_units import unit_warnings
+from ykactor.wire.scenario.units import unit_warnings
 
 #: Opened before the run, so that a long run does not fail at its end because the file cannot be written.
 _OUTPUT = click.File("wb", lazy=False)

@@ -1,0 +1,163 @@
+"""Reads a scenario file, or reports every mistake with its place.
+
+``.json`` is JSON, ``.jsonl`` is JSON Lines for long traces (a header line, then one message on each line), any other file is
+YAML.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct, structs
+
+from ykactor.wire.queuefile.places import Key, join
+from ykactor.wire.queuefile.text import ConfigError, Mistake, Mistakes, summary
+from ykactor.wire.scenario.documents import Document, json_document, yaml_document
+from ykactor.wire.scenario.mistakes import Found, mistakes_in, shown
+from ykactor.wire.scenario.model import Header, Scenario, Second, TimedRequest
+from ykactor.wire.si import messages as si
+
+
+class ScenarioError(Exception):
+    """A scenario file is wrong; its text has the first mistakes, one on each line, and the number of the others.
+
+    Attributes:
+        mistakes: all of them, by position.
+    """
+
+    def __init__(self, mistakes: list[Mistake]) -> None:
+        super().__init__(summary(mistakes))
+        self.mistakes = mistakes
+
+
+def load(path: str | Path) -> Scenario:
+    """Read a scenario.
+
+    Raises:
+        ScenarioError with all mistakes; OSError when the file cannot be read.
+    """
+    reader = _Reader(str(path))
+    try:
+        found = _parts(Path(path), reader.mistakes)
+        header = reader.header(next(found, Part({}, Document({}, "", 1))))
+        messages = list(reader.messages(found))
+    except ConfigError as error:  # not YAML
+        reader.mistakes.found = error.mistakes
+    if reader.mistakes.found:
+        mistakes = sorted(reader.mistakes.found, key=lambda mistake: (mistake.line, mistake.column))
+        raise ScenarioError([structs.replace(mistake, code="") for mistake in mistakes])  # the codes are those of queue files
+    return Scenario(header.name, header.config, header.until, header.confirm_releases, messages)
+
+
+class Part(Struct):
+    """The header or a message: its value, and the keys that lead to it in its document."""
+
+    tree: object
+    document: Document
+    keys: tuple[Key, ...] = ()
+
+    def note(self, mistakes: Mistakes, found: Found) -> None:
+        """Add a mistake in this part."""
+        keys = (*self.keys, *found.keys)
+        place = self.document.place(keys, of_key=found.is_key)
+        mistakes.found.append(Mistake(mistakes.source, *place, join("", *keys), found.message))
+
+
+def messages_of(path: Path) -> Iterator[Part]:
+    """The messages of a file that has no mistakes, to add warnings about them."""
+    found = _parts(path, Mistakes(str(path)))
+    next(found)
+    return (part for part in found if part)
+
+
+class _Moment(Struct):
+    at: Second
+
+
+class _Reader:
+    """Converts the parts of one file and collects their mistakes."""
+
+    def __init__(self, source: str) -> None:
+        self.mistakes = Mistakes(source)
+
+    def header(self, part: Part | None) -> Header:
+        """The header; an empty one if it has a mistake."""
+        found = part and self._converted(part, part.tree, Header)
+        return found if isinstance(found, Header) else Header("", "", 0)
+
+    def messages(self, parts: Iterator[Part | None]) -> Iterator[TimedRequest]:
+        """The messages without a mistake."""
+        not_before = 0.0
+        for part in parts:
+            if part is None:
+                continue
+            if not isinstance(part.tree, dict):
+                message = f"found {shown(part.tree)}, expected a mapping with at, type and the request's fields"
+                part.note(self.mistakes, Found((), message))
+                continue
+            moment = self._converted(part, {key: part.tree[key] for key in ("at",) if key in part.tree}, _Moment)
+            request = self._converted(part, {key: value for key, value in part.tree.items() if key != "at"}, si.WorkRequest)
+            if isinstance(moment, _Moment):
+                if moment.at < not_before:
+                    message = f"found {moment.at}, expected at least {not_before}, the at of the message before"
+                    part.note(self.mistakes, Found(("at",), message))
+                not_before = moment.at
+                if request is not None:
+                    yield TimedRequest(moment.at, request)
+
+    def _converted(self, part: Part, tree: object, kind: Any) -> Any:
+        """``tree``, which is the part or some of its fields, as ``kind``; None if it has a mistake."""
+        try:
+            return msgspec.convert(tree, kind)
+        except msgspec.ValidationError:
+            for found in mistakes_in(tree, kind):
+                part.note(self.mistakes, found)
+            return None
+
+
+def _parts(path: Path, mistakes: Mistakes) -> Iterator[Part | None]:
+    """The header, then each message; None for one that cannot be read, which is a mistake already."""
+    if path.suffix == ".jsonl":
+        with path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                if not line.isspace():
+                    document = _json(line, number, mistakes)
+                    yield Part(document.tree, document) if document else None
+        return
+    data = path.read_bytes()
+    if path.suffix == ".json":
+        document = _json(data, 1, mistakes)
+    else:
+        text = _decoded(data, 1, mistakes)
+        document = None if text is None else yaml_document(text, mistakes)
+    yield from _parts_of(document, mistakes) if document else [None]
+
+
+def _parts_of(document: Document, mistakes: Mistakes) -> Iterator[Part | None]:
+    tree = document.tree
+    if not isinstance(tree, dict):
+        message = f"found {shown(tree)}, expected a mapping with name, config, until and messages"
+        Part(tree, document).note(mistakes, Found((), message))
+        yield None
+        return
+    yield Part({key: value for key, value in tree.items() if key != "messages"}, document)
+    messages = tree.get("messages", [])
+    if not isinstance(messages, list):
+        Part(tree, document).note(mistakes, Found(("messages",), f"found {shown(messages)}, expected a list"))
+        return
+    yield from (Part(message, document, ("messages", index)) for index, message in enumerate(messages))
+
+
+def _json(data: bytes, line: int, mistakes: Mistakes) -> Document | None:
+    text = _decoded(data, line, mistakes)
+    return None if text is None else json_document(text, line, mistakes)
+
+
+def _decoded(data: bytes, line: int, mistakes: Mistakes) -> str | None:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        message = f"not UTF-8 text: {error.reason} at byte {error.start}"
+        mistakes.found.append(Mistake(mistakes.source, line, 1, "", message))
+        return None

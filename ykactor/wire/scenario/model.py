@@ -1,0 +1,52 @@
+"""A scenario, and how it is written to a file."""
+
+from pathlib import Path
+from typing import Annotated, BinaryIO
+
+import msgspec
+
+from ykactor.wire.si import messages as si
+
+#: A virtual second; the maximum in nanoseconds fits in 64 bits.
+Second = Annotated[float, msgspec.Meta(ge=0, le=9e9)]
+
+
+class TimedRequest(msgspec.Struct, frozen=True):
+    """A request and the virtual second at which it is sent."""
+
+    at: float
+    request: si.WorkRequest
+
+
+class Scenario(msgspec.Struct, frozen=True):
+    """A queue configuration, and the messages of a resource manager to the scheduler that runs it."""
+
+    name: str
+    config: str
+    #: The virtual second of the last scheduling cycle.
+    until: float
+    #: Whether the simulator confirms releases that the scheduler starts.
+    confirm_releases: bool = True
+    #: In the order of their ``at``.
+    messages: list[TimedRequest] = []
+
+
+class Header(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    """A scenario without its messages, as it is written."""
+
+    name: str
+    config: str
+    until: Second
+    confirm_releases: bool = True
+
+
+def dump_jsonl(scenario: Scenario, target: str | Path | BinaryIO) -> None:
+    """Write JSON Lines to a path or to an open binary file; ``load`` returns an equal scenario."""
+    if isinstance(target, (str, Path)):
+        with Path(target).open("wb") as file:
+            dump_jsonl(scenario, file)
+        return
+    encode = msgspec.json.Encoder().encode
+    target.write(encode(Header(scenario.name, scenario.config, scenario.until, scenario.confirm_releases)) + b"\n")
+    for message in scenario.messages:
+        target.write(encode({"at": message.at, **msgspec.to_builtins(message.request)}) + b"\n")
