@@ -65,7 +65,7 @@ def filled(arguments, tmp_path):
     (tmp_path / "file").write_text("")
     nodes, tasks = tmp_path / "nodes.csv", tmp_path / "tasks.csv"
     nodes.write_text("sn,cpu_milli,memory_mib,gpu\nn0,32000,1024,0\n")
-    tasks.write_text("name,cpu_milli,memory_mib,num_gpu,gpu_milli,qos,creation_time,deletion_time\n")
+    tasks.write_text("name,cpu_milli,memory_mib,num_gpu,gpu_milli,qos,creation_time,deletion_time,scheduled_time\n")
     places = {"missing": tmp_path / "none", "unwritable": tmp_path / "file" / "out", "nodes": nodes, "tasks": tasks}
     return [argument.format(**places) for argument in arguments]
 

@@ -96,6 +96,30 @@ async def test_removes_what_it_created(scenario):
             await rm.request(node())
 
 
+RUNS = """
+  - at: 0
+    type: AllocationRequest
+    allocations:
+      - {allocationKey: r1, applicationID: mine, resourcePerAlloc: {vcore: "3"}, runSeconds: 0.2}
+      - {allocationKey: r2, applicationID: mine, resourcePerAlloc: {vcore: "3"}, runSeconds: 0.2}
+      - {allocationKey: r3, applicationID: mine, resourcePerAlloc: {vcore: "3"}, runSeconds: 0.2}
+"""
+
+
+async def test_ends_what_says_how_long_it_runs(scenario):
+    """An ask with ``runSeconds`` is released that long after it started: the node has room for one of the three at a time."""
+    scenario.write_text(SCENARIO.replace("until: 1\n", "until: 1000000\n") + RUNS)
+    async with real_daemon() as daemon, submitting(scenario, daemon, "--speed", "1") as process:
+        printed = b""
+        while b"released r3 of mine: STOPPED_BY_RM" not in printed:
+            chunk = await process.stdout.receive_some()
+            assert chunk, await process.stderr.receive_some()
+            printed += chunk
+        process.send_signal(signal.SIGINT)
+        assert await process.wait() == 130
+        assert b"refused" not in printed
+
+
 @asynccontextmanager
 async def submitting(scenario, daemon, *options):
     """A ``submit`` that has placed its task and runs until it is stopped."""

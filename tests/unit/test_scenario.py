@@ -200,3 +200,56 @@ def test_conformance_scenarios_load(tmp_path):
                 submissions(message.request)
         dump_jsonl(scenario, tmp_path / "copy.jsonl")
         assert load(tmp_path / "copy.jsonl") == scenario
+
+
+RUNS = """\
+name: a
+config: ''
+until: 9
+messages:
+  - at: 0
+    type: AllocationRequest
+    allocations:
+      - {allocationKey: t1, applicationID: app-1}
+      - {allocationKey: t2, applicationID: app-1, runSeconds: RUN}
+"""
+
+
+def test_run_seconds(tmp_path):
+    """An ask may say how long it runs; the request is the one of the protocol, without this field."""
+    scenario = load(write(tmp_path, "s.yaml", RUNS.replace("RUN", "2.5")))
+    (message,) = scenario.messages
+    assert message.run_seconds == {1: 2.5}
+    assert [ask.allocation_key for ask in message.request.allocations] == ["t1", "t2"]
+    dump_jsonl(scenario, tmp_path / "s.jsonl")
+    assert load(tmp_path / "s.jsonl") == scenario
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("0", "found 0, expected float > 0"),
+        ("-1", "found -1, expected float > 0"),
+        ("soon", 'found "soon", expected float'),
+        ("", "found nothing, expected float"),
+        ("1e10", "expected float <= 9000000000.0"),
+    ],
+)
+def test_wrong_run_seconds(tmp_path, value, words):
+    """It is a number of seconds above 0."""
+    with pytest.raises(ScenarioError) as caught:
+        load(write(tmp_path, "s.yaml", RUNS.replace("RUN", value)))
+    assert "messages[0].allocations[1].runSeconds: " in str(caught.value)
+    assert words in str(caught.value)
+
+
+def test_run_seconds_is_for_asks_only(tmp_path):
+    """Elsewhere it is an unknown field."""
+    with pytest.raises(ScenarioError, match=r"nodes\[0\].runSeconds: found a field that does not exist here"):
+        load(
+            write(
+                tmp_path,
+                "s.jsonl",
+                HEADER + '{"at":1,"type":"NodeRequest","nodes":[{"nodeID":"n","action":"CREATE","runSeconds":1}]}',
+            )
+        )

@@ -15,7 +15,7 @@ from ykactor.wire.queuefile.places import Key, join
 from ykactor.wire.queuefile.text import ConfigError, Mistake, Mistakes, summary
 from ykactor.wire.scenario.documents import Document, json_document, yaml_document
 from ykactor.wire.scenario.mistakes import Found, mistakes_in, shown
-from ykactor.wire.scenario.model import Header, Scenario, Second, TimedRequest
+from ykactor.wire.scenario.model import Header, RunTime, Scenario, Second, TimedRequest
 from ykactor.wire.si import messages as si
 
 
@@ -97,6 +97,7 @@ class _Reader:
                 part.note(self.mistakes, Found((), message))
                 continue
             moment = self._converted(part, {key: part.tree[key] for key in ("at",) if key in part.tree}, _Moment)
+            run_seconds = self._run_seconds(part, part.tree)
             request = self._converted(part, {key: value for key, value in part.tree.items() if key != "at"}, si.WorkRequest)
             if isinstance(moment, _Moment):
                 if moment.at < not_before:
@@ -104,7 +105,18 @@ class _Reader:
                     part.note(self.mistakes, Found(("at",), message))
                 not_before = moment.at
                 if request is not None:
-                    yield TimedRequest(moment.at, request)
+                    yield TimedRequest(moment.at, request, run_seconds)
+
+    def _run_seconds(self, part: Part, tree: dict[str, Any]) -> dict[int, float]:
+        """Takes ``runSeconds``, which is not in the protocol, out of the asks of a message."""
+        asks = tree.get("allocations") if tree.get("type") == "AllocationRequest" else None
+        times: dict[int, float] = {}
+        for index, ask in enumerate(asks if isinstance(asks, list) else []):
+            if isinstance(ask, dict) and "runSeconds" in ask:
+                inner = Part(ask, part.document, (*part.keys, "allocations", index))
+                found = self._converted(inner, {"runSeconds": ask.pop("runSeconds")}, RunTime)
+                times |= {index: found.run_seconds} if found else {}
+        return times
 
     def _converted(self, part: Part, tree: object, kind: Any) -> Any:
         """``tree``, which is the part or some of its fields, as ``kind``; None if it has a mistake."""

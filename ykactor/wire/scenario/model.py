@@ -11,11 +11,20 @@ from ykactor.wire.si import messages as si
 Second = Annotated[float, msgspec.Meta(ge=0, le=9e9)]
 
 
+class RunTime(msgspec.Struct, rename="camel"):
+    """What an ask in a scenario may say beside its fields in the protocol."""
+
+    #: How long it runs once it has started.
+    run_seconds: Annotated[float, msgspec.Meta(gt=0, le=9e9)]
+
+
 class TimedRequest(msgspec.Struct, frozen=True):
     """A request and the virtual second at which it is sent."""
 
     at: float
     request: si.WorkRequest
+    #: ``runSeconds`` of the asks that have it, by their index in ``request.allocations``.
+    run_seconds: dict[int, float] = {}
 
 
 class Scenario(msgspec.Struct, frozen=True):
@@ -49,4 +58,7 @@ def dump_jsonl(scenario: Scenario, target: str | Path | BinaryIO) -> None:
     encode = msgspec.json.Encoder().encode
     target.write(encode(Header(scenario.name, scenario.config, scenario.until, scenario.confirm_releases)) + b"\n")
     for message in scenario.messages:
-        target.write(encode({"at": message.at, **msgspec.to_builtins(message.request)}) + b"\n")
+        request = msgspec.to_builtins(message.request)
+        for index, seconds in message.run_seconds.items():
+            request["allocations"][index]["runSeconds"] = seconds
+        target.write(encode({"at": message.at, **request}) + b"\n")
