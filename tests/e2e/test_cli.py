@@ -176,6 +176,27 @@ async def test_simulate_names_what_was_refused(scenario):
     assert output
 
 
+def test_simulate_with_another_queue_file(run_here, scenario, tmp_path):
+    """``--config`` replaces the configuration of the scenario, which here admits two tasks of three."""
+    queues = tmp_path / "queues.yaml"
+    queues.write_text("partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [{name: a}]}]}]")
+    first = SCENARIO[: SCENARIO.index("  - {at: 2")]
+    scenario.write_text(first + "until: 3\n")
+    assert run_here("simulate", scenario)[0].startswith("2 placed, 1 pending")
+    assert run_here("simulate", scenario, "--config", queues)[0].startswith("3 placed, 0 pending")
+
+
+@pytest.mark.parametrize("option", [True, False])
+def test_mistakes_of_the_queue_file_of_a_scenario(run_here, scenario, tmp_path, option):
+    """They name the file in which they are: the queue file, or the scenario."""
+    queues = tmp_path / "queues.yaml"
+    queues.write_text("partitions: [{queues: [], colour: red}]")
+    if not option:
+        scenario.write_text('{name: small, config: "partitions: [{queues: [], colour: red}]", until: 1}')
+    _, errors = run_here("simulate", scenario, *(["--config", queues] if option else []), expect=1)
+    assert last_line(errors).startswith(f"Error: {queues if option else f'{scenario}: config'}:1:27: partitions[0].colour: ")
+
+
 @pytest.mark.parametrize("is_terminal", [False, True])
 def test_progress_bar_only_on_a_terminal(is_terminal):
     """Progress is drawn on standard error if that is a terminal, else there is none."""

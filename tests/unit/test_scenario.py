@@ -253,3 +253,46 @@ def test_run_seconds_is_for_asks_only(tmp_path):
                 HEADER + '{"at":1,"type":"NodeRequest","nodes":[{"nodeID":"n","action":"CREATE","runSeconds":1}]}',
             )
         )
+
+
+# ---- the queue file of a scenario
+
+QUEUES = "partitions:\n  - name: default\n"
+
+
+@pytest.mark.parametrize("name", ["queues.yaml", "queues.yml", "../scenarios/queues.yaml", "|\n  queues.yaml"])
+def test_a_queue_file_beside_the_scenario(tmp_path, name):
+    """A ``config`` of one line that ends like the name of a YAML file is a path, relative to the scenario."""
+    folder = tmp_path / "scenarios"
+    folder.mkdir()
+    for written in ("queues.yaml", "queues.yml"):
+        write(folder, written, QUEUES)
+    scenario = load(write(folder, "s.yaml", f"name: a\nuntil: 1\nconfig: {name}\n"))
+    assert scenario.config == QUEUES
+    assert Path(scenario.config_file).resolve().parent == folder.resolve()
+    dump_jsonl(scenario, tmp_path / "s.jsonl")
+    assert load(tmp_path / "s.jsonl") == Scenario("a", QUEUES, 1.0)
+
+
+@pytest.mark.parametrize("config", ["", "partitions: []", "partitions: []\n# as in queues.yaml\n", "# no\n# queues.yaml"])
+def test_any_other_config_is_the_text(tmp_path, config):
+    """Also if its last line ends like a path."""
+    scenario = load(write(tmp_path, "s.json", json.dumps({"name": "a", "until": 1, "config": config})))
+    assert (scenario.config, scenario.config_file) == (config, "")
+
+
+def test_another_queue_file(tmp_path):
+    """The caller may name a queue file, which counts instead of the scenario's, even if that one is missing."""
+    other = write(tmp_path, "other.yaml", QUEUES)
+    scenario = load(write(tmp_path, "s.yaml", "name: a\nuntil: 1\nconfig: none.yaml\n"), other)
+    assert (scenario.config, scenario.config_file) == (QUEUES, str(other))
+
+
+def test_a_queue_file_that_cannot_be_read(tmp_path):
+    """Missing: an OSError with its name. Not UTF-8: a mistake in that file."""
+    file = write(tmp_path, "s.yaml", "name: a\nuntil: 1\nconfig: queues.yaml\n")
+    with pytest.raises(FileNotFoundError, match=r"queues\.yaml"):
+        load(file)
+    (tmp_path / "queues.yaml").write_bytes(b"\xff")
+    with pytest.raises(ScenarioError, match=r"queues\.yaml:1:1: not UTF-8 text"):
+        load(file)

@@ -18,6 +18,7 @@ from ykactor.sim.summary import Summary, print_report
 from ykactor.surfaces.environment import reserves_nodes
 from ykactor.wire.decision_log import decision_log
 from ykactor.wire.queuefile.load import ConfigError
+from ykactor.wire.queuefile.load import load as load_config
 from ykactor.wire.scenario import Scenario, ScenarioError, load
 from ykactor.wire.scenario.units import unit_warnings
 
@@ -27,17 +28,24 @@ _OUTPUT = click.File("wb", lazy=False)
 
 @click.command()
 @click.argument("scenario", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--config",
+    metavar="QUEUES.yaml",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Use this queue file instead of the configuration of the scenario.",
+)
 @click.option("--decisions", type=_OUTPUT, help="Write the decision log to this file, as JSON Lines.")
 @click.option("--final", type=_OUTPUT, help="Write the final state to this file, as JSON.")
 @click.option("--oracle", is_flag=True, help="Use a direct loop instead of the actors; the decisions are the same.")
-def command(scenario: Path, decisions: BinaryIO | None, final: BinaryIO | None, oracle: bool) -> None:
+def command(scenario: Path, config: Path | None, decisions: BinaryIO | None, final: BinaryIO | None, oracle: bool) -> None:
     """Run the SCENARIO file on a virtual clock.
 
     The file is YAML, JSON or JSON Lines. Prints a summary: what was placed, what is pending and why, utilisation and waiting
     times. Messages of the scenario that were refused are printed on standard error.
     """
     try:
-        loaded = load(scenario)
+        loaded = load(scenario, config)
+        load_config(loaded.config, loaded.config_file or f"{scenario}: config")  # so that its mistakes name the file
         for warning in unit_warnings(scenario, loaded):
             click.echo(f"warning: {warning}", err=True)
         outcome = _run(loaded, oracle)

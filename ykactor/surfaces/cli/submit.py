@@ -72,7 +72,7 @@ def _replacement(scenario: Scenario, file: Path) -> str:
     if not scenario.config:
         raise click.ClickException(f"{file}: found an empty config, expected a queue configuration for --with-config")
     try:
-        config = load_config(scenario.config, f"{file}: config")
+        config = load_config(scenario.config, scenario.config_file or f"{file}: config")
     except ConfigError as error:
         raise click.ClickException(str(error)) from None
     partitions = ", ".join(f"{entry.name} ({plural(queues_count(entry.root), 'queue')})" for entry in config.partitions)

@@ -31,11 +31,13 @@ class ScenarioError(Exception):
         self.mistakes = mistakes
 
 
-def load(path: str | Path) -> Scenario:
+def load(path: str | Path, config_file: Path | None = None) -> Scenario:
     """Read a scenario.
 
+    Args:
+        config_file: the queue file to use instead of the scenario's ``config``.
     Raises:
-        ScenarioError with all mistakes; OSError when the file cannot be read.
+        ScenarioError with all mistakes; OSError when the file or the queue file cannot be read.
     """
     reader = _Reader(str(path))
     try:
@@ -47,7 +49,24 @@ def load(path: str | Path) -> Scenario:
     if reader.mistakes.found:
         mistakes = sorted(reader.mistakes.found, key=lambda mistake: (mistake.line, mistake.column))
         raise ScenarioError([structs.replace(mistake, code="") for mistake in mistakes])  # the codes are those of queue files
-    return Scenario(header.name, header.config, header.until, header.confirm_releases, messages)
+    if config_file is None and _is_file_name(header.config):
+        config_file = Path(path).parent / header.config.strip()
+    config = header.config if config_file is None else _config_text(config_file)
+    return Scenario(header.name, config, header.until, header.confirm_releases, messages, str(config_file or ""))
+
+
+def _is_file_name(config: str) -> bool:
+    """Whether ``config`` names a queue file, and is not the text of one: a single line that ends like such a name."""
+    name = config.strip()
+    return len(name.splitlines()) == 1 and name.endswith((".yaml", ".yml"))
+
+
+def _config_text(file: Path) -> str:
+    mistakes = Mistakes(str(file))
+    text = _decoded(file.read_bytes(), 1, mistakes)
+    if text is None:
+        raise ScenarioError(mistakes.found)
+    return text
 
 
 class Part(Struct):

@@ -38,6 +38,8 @@ class Scenario(msgspec.Struct, frozen=True):
     confirm_releases: bool = True
     #: In the order of their ``at``.
     messages: list[TimedRequest] = []
+    #: The queue file that ``config`` was read from; empty if the text is in the scenario.
+    config_file: str = ""
 
 
 class Header(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
@@ -50,7 +52,7 @@ class Header(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
 
 
 def dump_jsonl(scenario: Scenario, target: str | Path | BinaryIO) -> None:
-    """Write JSON Lines to a path or to an open binary file; ``load`` returns an equal scenario."""
+    """Write JSON Lines to a path or to an open binary file; ``load`` returns an equal scenario, with its ``config`` inside."""
     if isinstance(target, (str, Path)):
         with Path(target).open("wb") as file:
             dump_jsonl(scenario, file)
