@@ -176,6 +176,17 @@ async def test_simulate_names_what_was_refused(scenario):
     assert output
 
 
+def test_simulate_as_json(run_here, scenario):
+    """One document on standard output, with what the text says; a refused message is in it, and on standard error as well."""
+    output, errors = run_here("simulate", scenario, "-o", "json")
+    document = json.loads(output)
+    assert (document["name"], document["placed"], document["pending"], document["released"]) == ("small", 3, 0, 1)
+    assert document["waits"]["root.a"]["maxSeconds"] == 1.0
+    assert document["rejectedReasons"][0]["examples"] == [{"key": "lost", "owner": "nobody"}]
+    assert document["refused"] == ["at 2.0: type: a simulation cannot carry out ScheduleRequest"]
+    assert errors == f"refused: {document['refused'][0]}\n"
+
+
 def test_simulate_with_another_queue_file(run_here, scenario, tmp_path):
     """``--config`` replaces the configuration of the scenario, which here admits two tasks of three."""
     queues = tmp_path / "queues.yaml"

@@ -14,7 +14,8 @@ from rich.console import Console
 from rich.progress import Progress
 
 from ykactor.sim.simulator import Outcome, simulate, simulate_directly
-from ykactor.sim.summary import Summary, print_report
+from ykactor.sim.summary import Summary
+from ykactor.sim.summary_tables import print_report, wide_console
 from ykactor.surfaces.environment import reserves_nodes
 from ykactor.wire.decision_log import decision_log
 from ykactor.wire.queuefile.load import ConfigError
@@ -36,8 +37,18 @@ _OUTPUT = click.File("wb", lazy=False)
 )
 @click.option("--decisions", type=_OUTPUT, help="Write the decision log to this file, as JSON Lines.")
 @click.option("--final", type=_OUTPUT, help="Write the final state to this file, as JSON.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="The form of the summary; json is one document.",
+)
 @click.option("--oracle", is_flag=True, help="Use a direct loop instead of the actors; the decisions are the same.")
-def command(scenario: Path, config: Path | None, decisions: BinaryIO | None, final: BinaryIO | None, oracle: bool) -> None:
+def command(
+    scenario: Path, config: Path | None, decisions: BinaryIO | None, final: BinaryIO | None, output: str, oracle: bool
+) -> None:
     """Run the SCENARIO file on a virtual clock.
 
     The file is YAML, JSON or JSON Lines. Prints a summary: what was placed, what is pending and why, utilisation and waiting
@@ -57,7 +68,7 @@ def command(scenario: Path, config: Path | None, decisions: BinaryIO | None, fin
         decisions.write(decision_log(outcome.facts))
     if final is not None:
         final.write(msgspec.json.encode(outcome.final) + b"\n")
-    _print_summary(outcome)
+    _print_summary(loaded.name, outcome, as_json=output == "json")
 
 
 def _run(scenario: Scenario, oracle: bool) -> Outcome:
@@ -69,8 +80,13 @@ def _run(scenario: Scenario, oracle: bool) -> Outcome:
         return run(scenario, progress=lambda share: bar.update(task, completed=share))
 
 
-def _print_summary(outcome: Outcome) -> None:
+def _print_summary(name: str, outcome: Outcome, *, as_json: bool) -> None:
     summary = Summary()
     for fact in outcome.facts:
         summary.observe(fact)
-    print_report(summary.finish(outcome.end_ns, outcome.waiting), Console())
+    report = summary.finish(outcome.end_ns, outcome.waiting)
+    if as_json:
+        document = {"name": name, **msgspec.to_builtins(report), "refused": outcome.refused}
+        click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2))
+    else:
+        print_report(report, wide_console())

@@ -2,7 +2,7 @@
 
     bytes -> documents.py (values with places) -> load.py -> model.py (the scenario); mistakes.py finds every mistake of a value
 
-Start reading in ``load.py``. What a file may say is in ``README.md`` beside this file.
+Start reading in ``load.py``. What a file may say is in ``sim/README.md``.
 """
 
 from ykactor.wire.scenario.load import ScenarioError, load
