@@ -58,6 +58,16 @@ async def test_keeps_the_configuration(scenario, config):
         assert (await contents(daemon))[2] == ["root", "root.own"]
 
 
+async def test_warns_of_numbers_that_are_probably_cores(scenario):
+    """As ``simulate`` does, with line and column, before anything is sent."""
+    scenario.write_text(SCENARIO.replace('vcore: "4"', "vcore: 4").replace('vcore: "1"', "vcore: 9"))
+    _, errors = await run_command("submit", scenario, "--url", "ws://127.0.0.1:1", expect=1)
+    assert [line.split(": the number")[0] for line in errors.splitlines()[:2]] == [
+        f"warning: {scenario}:7:98: messages[0].nodes[0].schedulableResource.vcore",
+        f"warning: {scenario}:11:119: messages[2].allocations[0].resourcePerAlloc.vcore",
+    ]
+
+
 async def test_with_config(scenario, config):
     """``--with-config`` says what it replaces, and replaces it."""
     async with real_daemon("--config", config) as daemon:

@@ -19,6 +19,7 @@ from ykactor.wire.queuefile.load import ConfigError
 from ykactor.wire.queuefile.load import load as load_config
 from ykactor.wire.scenario import Scenario, ScenarioError, load
 from ykactor.wire.scenario.endings import Endings, ask_key
+from ykactor.wire.scenario.units import unit_warnings
 from ykactor.wire.si import messages as si
 
 #: Time limit for removing what the scenario has created.
@@ -51,6 +52,8 @@ def command(file: Path, url: str, speed: float, rm_id: str | None, with_config: 
         scenario = load(file)
     except ScenarioError as error:
         raise click.ClickException(str(error)) from None
+    for warning in unit_warnings(file, scenario):
+        click.echo(f"warning: {warning}", err=True)
     if with_config:
         click.echo(_replacement(scenario, file), err=True)
     play = _Play(scenario, speed, with_config)
