@@ -21,6 +21,7 @@ from ykactor.wire.decision_log import decision_log
 from ykactor.wire.queuefile.load import ConfigError
 from ykactor.wire.queuefile.load import load as load_config
 from ykactor.wire.scenario import Scenario, ScenarioError, load
+from ykactor.wire.scenario.schema import json_schema
 from ykactor.wire.scenario.units import unit_warnings
 
 #: Opened before the run, so that a long run does not fail at its end because the file cannot be written.
@@ -28,7 +29,7 @@ _OUTPUT = click.File("wb", lazy=False)
 
 
 @click.command()
-@click.argument("scenario", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("scenario", type=click.Path(exists=True, dir_okay=False, path_type=Path), required=False)
 @click.option(
     "--config",
     metavar="QUEUES.yaml",
@@ -46,14 +47,26 @@ _OUTPUT = click.File("wb", lazy=False)
     help="The form of the summary; json is one document.",
 )
 @click.option("--oracle", is_flag=True, help="Use a direct loop instead of the actors; the decisions are the same.")
+@click.option("--schema", is_flag=True, help="Print the JSON schema of scenario files, for editors, and run nothing.")
 def command(
-    scenario: Path, config: Path | None, decisions: BinaryIO | None, final: BinaryIO | None, output: str, oracle: bool
+    scenario: Path | None,
+    config: Path | None,
+    decisions: BinaryIO | None,
+    final: BinaryIO | None,
+    output: str,
+    oracle: bool,
+    schema: bool,
 ) -> None:
     """Run the SCENARIO file on a virtual clock.
 
     The file is YAML, JSON or JSON Lines. Prints a summary: what was placed, what is pending and why, utilisation and waiting
     times. Messages of the scenario that were refused are printed on standard error.
     """
+    if schema:
+        click.echo(schema_text(), nl=False)
+        return
+    if scenario is None:
+        raise click.UsageError("Missing argument 'SCENARIO'.")
     try:
         loaded = load(scenario, config)
         load_config(loaded.config, loaded.config_file or f"{scenario}: config")  # so that its mistakes name the file
@@ -69,6 +82,11 @@ def command(
     if final is not None:
         final.write(msgspec.json.encode(outcome.final) + b"\n")
     _print_summary(loaded.name, outcome, as_json=output == "json")
+
+
+def schema_text() -> str:
+    """The JSON schema, as in the file that is shipped with the samples."""
+    return msgspec.json.format(msgspec.json.encode(json_schema()), indent=2).decode() + "\n"
 
 
 def _run(scenario: Scenario, oracle: bool) -> Outcome:

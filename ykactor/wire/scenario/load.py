@@ -15,7 +15,7 @@ from ykactor.wire.queuefile.places import Key, join
 from ykactor.wire.queuefile.text import ConfigError, Mistake, Mistakes, summary
 from ykactor.wire.scenario.documents import Document, json_document, yaml_document
 from ykactor.wire.scenario.mistakes import Found, mistakes_in, shown
-from ykactor.wire.scenario.model import Header, RunTime, Scenario, Second, TimedRequest
+from ykactor.wire.scenario.model import Header, Moment, RunTime, Scenario, TimedRequest
 from ykactor.wire.si import messages as si
 
 
@@ -90,10 +90,6 @@ def messages_of(path: Path) -> Iterator[Part]:
     return (part for part in found if part)
 
 
-class _Moment(Struct):
-    at: Second
-
-
 class _Reader:
     """Converts the parts of one file and collects their mistakes."""
 
@@ -115,10 +111,10 @@ class _Reader:
                 message = f"found {shown(part.tree)}, expected a mapping with at, type and the request's fields"
                 part.note(self.mistakes, Found((), message))
                 continue
-            moment = self._converted(part, {key: part.tree[key] for key in ("at",) if key in part.tree}, _Moment)
+            moment = self._converted(part, {key: part.tree[key] for key in ("at",) if key in part.tree}, Moment)
             run_seconds = self._run_seconds(part, part.tree)
             request = self._converted(part, {key: value for key, value in part.tree.items() if key != "at"}, si.WorkRequest)
-            if isinstance(moment, _Moment):
+            if isinstance(moment, Moment):
                 if moment.at < not_before:
                     message = f"found {moment.at}, expected at least {not_before}, the at of the message before"
                     part.note(self.mistakes, Found(("at",), message))

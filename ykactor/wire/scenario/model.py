@@ -4,18 +4,27 @@ from pathlib import Path
 from typing import Annotated, BinaryIO
 
 import msgspec
+from msgspec import Meta
 
 from ykactor.wire.si import messages as si
 
 #: A virtual second; the maximum in nanoseconds fits in 64 bits.
-Second = Annotated[float, msgspec.Meta(ge=0, le=9e9)]
+SECONDS_MAX = 9e9
+Second = Annotated[float, Meta(ge=0, le=SECONDS_MAX)]
+
+
+class Moment(msgspec.Struct):
+    """What a message in a scenario has beside its fields in the protocol."""
+
+    at: Annotated[Second, Meta(description="The second at which it is sent; not before the message before.")]
 
 
 class RunTime(msgspec.Struct, rename="camel"):
-    """What an ask in a scenario may say beside its fields in the protocol."""
+    """What an ask in a scenario may have beside its fields in the protocol."""
 
-    #: How long it runs once it has started.
-    run_seconds: Annotated[float, msgspec.Meta(gt=0, le=9e9)]
+    run_seconds: Annotated[
+        float, Meta(gt=0, le=SECONDS_MAX, description="How long it runs: the allocation is released so long after it started.")
+    ]
 
 
 class TimedRequest(msgspec.Struct, frozen=True):
@@ -45,10 +54,15 @@ class Scenario(msgspec.Struct, frozen=True):
 class Header(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     """A scenario without its messages, as it is written."""
 
-    name: str
-    config: str
-    until: Second
-    confirm_releases: bool = True
+    name: Annotated[str, Meta(description="A name for messages.")]
+    config: Annotated[
+        str,
+        Meta(description="The text of the queue configuration, or the path of a .yaml or .yml file; empty is the built-in one."),
+    ]
+    until: Annotated[Second, Meta(description="The second of the last scheduling cycle.")]
+    confirm_releases: Annotated[
+        bool, Meta(description="Whether the simulator confirms the releases that the scheduler starts.")
+    ] = True
 
 
 def dump_jsonl(scenario: Scenario, target: str | Path | BinaryIO) -> None:
