@@ -92,6 +92,8 @@ EARLY = '{"at":0,"type":"NodeRequest"}\n'
         ("s.json", '{"name":"a","config":"",\n "until":1,"seed":3}', "2:12: seed: found a field that does not exist here"),
         ("s.json", '{"name":"\\ud83d\\ude00","config":"","until":"x"}', '1:1: until: found "x", expected float'),
         ("s.json", '{"name":"\\ud83d\\ude00","name":""}', "1:1: name: found this key twice, expected it once"),
+        ("s.jsonl", HEADER + '{"at":1,"type":"NodeRequest","nodes":3}\n', "2:38: nodes: found 3, expected a list"),
+        ("s.jsonl", HEADER + '{"at":1e999,"type":"NodeRequest"}\n', "2:34: not JSON: Number out of range"),
         ("s.jsonl", HEADER + EARLY + "{x\n", "3:2: not JSON: JSON is malformed: object keys must be strings"),
         ("s.jsonl", HEADER + '{"type":"NodeRequest"}\n', "2:1: at: found nothing, expected this required field"),
         ("s.jsonl", HEADER + '{"at":-1,"type":"NodeRequest"}\n', "2:7: at: found -1, expected float >= 0"),
@@ -169,7 +171,7 @@ def test_the_first_twenty_mistakes(tmp_path):
         load(file)
     first, second, *others = str(caught.value).splitlines()
     assert (first, second) == (
-        f"{file}:2:1: not JSON: Input data was truncated",
+        f"{file}:1:2: not JSON: Input data was truncated",
         f"{file}:2:30: x: found a field that does not exist here",
     )
     assert (len(others), others[-1]) == (19, "and 11 more")

@@ -19,8 +19,8 @@ _WORDS = {"true": True, "True": True, "TRUE": True, "false": False, "False": Fal
 #: Longer numbers stay text: Python converts at most 4300 digits.
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,99})")
 _FLOAT = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
-#: Where a decoder found that a text is not JSON; at the end if it does not say.
-_BYTE = re.compile(r" ?\(byte (\d+)\)")
+#: What a decoder adds to its reason: the byte at which the text is not JSON, or a path without names.
+_BYTE = re.compile(r" - at `.*| ?\(byte (\d+)\)")
 
 
 class Document:
@@ -129,5 +129,5 @@ def _scalar(node: Scalar) -> object:
 def _place_of_error(error: str, text: str, line: int) -> tuple[int, int]:
     """Line and column at which a decoder found an error."""
     data, match = text.encode(), _BYTE.search(error)
-    before = data[: int(match[1]) if match else len(data)].decode(errors="replace")
+    before = data[: int(match[1]) if match and match[1] else len(data)].decode(errors="replace")
     return line + before.count("\n"), len(before) - before.rfind("\n")

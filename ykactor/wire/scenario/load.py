@@ -149,7 +149,7 @@ def _parts(path: Path, mistakes: Mistakes) -> Iterator[Part | None]:
         with path.open("rb") as file:
             for number, line in enumerate(file, 1):
                 if not line.isspace():
-                    document = _json(line, number, mistakes)
+                    document = _json(line.rstrip(b"\r\n"), number, mistakes)
                     yield Part(document.tree, document) if document else None
         return
     data = path.read_bytes()

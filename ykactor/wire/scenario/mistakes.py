@@ -10,6 +10,8 @@ from ykactor.wire.queuefile.places import Key
 from ykactor.wire.si.codec import explain
 
 _MISSING = "found nothing, expected this required field"
+#: msgspec's words, where a file has others.
+_KINDS = {"array": "a list", "object": "a mapping"}
 
 
 class Found(Struct, frozen=True):
@@ -37,6 +39,7 @@ def mistakes_in(value: object, kind: Any, keys: tuple[Key, ...] = ()) -> Iterato
             yield Found((*keys, mistake.path), mistake.message)
         else:
             _, is_type, expected = mistake.message.partition(", expected ")
+            expected = _KINDS.get(expected, expected)
             yield Found(keys, f"found {shown(value)}, expected {expected}" if is_type else mistake.message)
 
 
