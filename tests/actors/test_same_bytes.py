@@ -8,6 +8,7 @@ import msgspec
 import pytest
 import trio
 import yaml
+from msgspec import structs
 from seeds import seeds
 
 from ykactor.actors.partition import CYCLE_BUDGET
@@ -51,6 +52,19 @@ def test_generated_workloads(number):
 def test_many_small_cycles(number):
     """A budget that is used up all the time: the order of cycles, timers and input holds as well."""
     assert_same_bytes(generate(100 + number, nodes=12, applications=10, asks=100, churn=1.0), Budget(2, 5))
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_tasks_that_end_by_themselves(number):
+    """Ends between the messages, together with preemption, timers, reloads and releases by the resource manager."""
+    rng = Random(number)
+    story = preempting(number, confirms=True)
+    messages = []
+    for timed in story.messages:
+        asks = getattr(timed.request, "allocations", [])
+        run_seconds = {index: rng.choice([0.5, 1, rng.uniform(0.1, 60)]) for index in range(len(asks)) if rng.random() < 0.8}
+        messages.append(scenario.TimedRequest(timed.at, timed.request, run_seconds))
+    assert_same_bytes(structs.replace(story, messages=messages))
 
 
 def preempting(number, *, confirms):

@@ -176,6 +176,38 @@ async def test_simulate_names_what_was_refused(scenario):
     assert output
 
 
+def test_simulate_as_json(run_here, scenario):
+    """One document on standard output, with what the text says; a refused message is in it, and on standard error as well."""
+    output, errors = run_here("simulate", scenario, "-o", "json")
+    document = json.loads(output)
+    assert (document["name"], document["placed"], document["pending"], document["released"]) == ("small", 3, 0, 1)
+    assert document["waits"]["root.a"]["maxSeconds"] == 1.0
+    assert document["rejectedReasons"][0]["examples"] == [{"key": "lost", "owner": "nobody"}]
+    assert document["refused"] == ["at 2.0: type: a simulation cannot carry out ScheduleRequest"]
+    assert errors == f"refused: {document['refused'][0]}\n"
+
+
+def test_simulate_with_another_queue_file(run_here, scenario, tmp_path):
+    """``--config`` replaces the configuration of the scenario, which here admits two tasks of three."""
+    queues = tmp_path / "queues.yaml"
+    queues.write_text("partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [{name: a}]}]}]")
+    first = SCENARIO[: SCENARIO.index("  - {at: 2")]
+    scenario.write_text(first + "until: 3\n")
+    assert run_here("simulate", scenario)[0].startswith("2 placed, 1 pending")
+    assert run_here("simulate", scenario, "--config", queues)[0].startswith("3 placed, 0 pending")
+
+
+@pytest.mark.parametrize("option", [True, False])
+def test_mistakes_of_the_queue_file_of_a_scenario(run_here, scenario, tmp_path, option):
+    """They name the file in which they are: the queue file, or the scenario."""
+    queues = tmp_path / "queues.yaml"
+    queues.write_text("partitions: [{queues: [], colour: red}]")
+    if not option:
+        scenario.write_text('{name: small, config: "partitions: [{queues: [], colour: red}]", until: 1}')
+    _, errors = run_here("simulate", scenario, *(["--config", queues] if option else []), expect=1)
+    assert last_line(errors).startswith(f"Error: {queues if option else f'{scenario}: config'}:1:27: partitions[0].colour: ")
+
+
 @pytest.mark.parametrize("is_terminal", [False, True])
 def test_progress_bar_only_on_a_terminal(is_terminal):
     """Progress is drawn on standard error if that is a terminal, else there is none."""
@@ -323,7 +355,7 @@ def last_line(errors):
         (["story", "t1", "--url", "ws://127.0.0.1:1"], 1, "ws://127.0.0.1:1: " + START),
         (["submit", "{tmp}/small.yaml", "--speed", "0"], 2, "0.0 is not in the range x>0"),
         (["simulate", "{tmp}/none.yaml"], 2, "none.yaml' does not exist"),
-        (["simulate", "{tmp}/empty.yaml"], 1, "empty.yaml: found nothing, expected a mapping"),
+        (["simulate", "{tmp}/empty.yaml"], 1, "empty.yaml:1:1: found nothing, expected a mapping"),
         (["simulate", "{tmp}/small.yaml", "--decisions", "{tmp}/none/out"], 2, "none/out': No such file or directory"),
         (["convert", "openb", "{tmp}/none.csv", "{tmp}/none.csv"], 2, "none.csv' does not exist"),
         (["convert", "openb", "{tmp}/small.yaml", "{tmp}/small.yaml"], 1, "small.yaml"),

@@ -1,5 +1,6 @@
 """The exit codes: one table in the README, the same for every command."""
 
+import json
 import re
 import signal
 import socket
@@ -65,7 +66,7 @@ def filled(arguments, tmp_path):
     (tmp_path / "file").write_text("")
     nodes, tasks = tmp_path / "nodes.csv", tmp_path / "tasks.csv"
     nodes.write_text("sn,cpu_milli,memory_mib,gpu\nn0,32000,1024,0\n")
-    tasks.write_text("name,cpu_milli,memory_mib,num_gpu,gpu_milli,qos,creation_time,deletion_time\n")
+    tasks.write_text("name,cpu_milli,memory_mib,num_gpu,gpu_milli,qos,creation_time,deletion_time,scheduled_time\n")
     places = {"missing": tmp_path / "none", "unwritable": tmp_path / "file" / "out", "nodes": nodes, "tasks": tasks}
     return [argument.format(**places) for argument in arguments]
 
@@ -138,6 +139,23 @@ async def running(*arguments):
                 yield process
             finally:
                 process.kill()
+
+
+@pytest.mark.parametrize("flags", [[], ["--oracle"]], ids=["actors", "oracle"])
+async def test_ctrl_c_while_simulating(tmp_path, flags):
+    """A long simulation ends without a word on Ctrl-C, with code 130 and without a summary."""
+    scenario = tmp_path / "long.jsonl"
+    header = {"name": "long", "config": "", "until": 1_000_000}
+    node = {"nodeID": "n1", "action": "CREATE", "schedulableResource": {"vcore": 4}}  # too little: a warning before the run
+    moments = [{"at": second, "type": "NodeRequest", "nodes": [] if second else [node]} for second in range(200_000)]
+    scenario.write_text("".join(json.dumps(line) + "\n" for line in (header, *moments)))
+    async with running("simulate", str(scenario), *flags) as process:
+        assert (await process.stderr.receive_some()).startswith(b"warning: ")
+        await trio.sleep(0.1)  # also right if the run is not under way yet
+        process.send_signal(signal.SIGINT)
+        assert await process.wait() == exit_codes.INTERRUPTED
+        assert await process.stdout.receive_some() == b""
+        assert await process.stderr.receive_some() == b""
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -58,6 +58,16 @@ async def test_keeps_the_configuration(scenario, config):
         assert (await contents(daemon))[2] == ["root", "root.own"]
 
 
+async def test_warns_of_numbers_that_are_probably_cores(scenario):
+    """As ``simulate`` does, with line and column, before anything is sent."""
+    scenario.write_text(SCENARIO.replace('vcore: "4"', "vcore: 4").replace('vcore: "1"', "vcore: 9"))
+    _, errors = await run_command("submit", scenario, "--url", "ws://127.0.0.1:1", expect=1)
+    assert [line.split(": the number")[0] for line in errors.splitlines()[:2]] == [
+        f"warning: {scenario}:7:98: messages[0].nodes[0].schedulableResource.vcore",
+        f"warning: {scenario}:11:119: messages[2].allocations[0].resourcePerAlloc.vcore",
+    ]
+
+
 async def test_with_config(scenario, config):
     """``--with-config`` says what it replaces, and replaces it."""
     async with real_daemon("--config", config) as daemon:
@@ -94,6 +104,30 @@ async def test_removes_what_it_created(scenario):
         await run_command("submit", scenario, "--url", daemon.url)
         async with connect(daemon.url, rm_id="rm-1") as rm:
             await rm.request(node())
+
+
+RUNS = """
+  - at: 0
+    type: AllocationRequest
+    allocations:
+      - {allocationKey: r1, applicationID: mine, resourcePerAlloc: {vcore: "3"}, runSeconds: 0.2}
+      - {allocationKey: r2, applicationID: mine, resourcePerAlloc: {vcore: "3"}, runSeconds: 0.2}
+      - {allocationKey: r3, applicationID: mine, resourcePerAlloc: {vcore: "3"}, runSeconds: 0.2}
+"""
+
+
+async def test_ends_what_says_how_long_it_runs(scenario):
+    """An ask with ``runSeconds`` is released that long after it started: the node has room for one of the three at a time."""
+    scenario.write_text(SCENARIO.replace("until: 1\n", "until: 1000000\n") + RUNS)
+    async with real_daemon() as daemon, submitting(scenario, daemon, "--speed", "1") as process:
+        printed = b""
+        while b"released r3 of mine: STOPPED_BY_RM" not in printed:
+            chunk = await process.stdout.receive_some()
+            assert chunk, await process.stderr.receive_some()
+            printed += chunk
+        process.send_signal(signal.SIGINT)
+        assert await process.wait() == 130
+        assert b"refused" not in printed
 
 
 @asynccontextmanager

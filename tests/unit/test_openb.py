@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 import yaml
 from click.testing import CliRunner
+from msgspec import structs
 
-from ykactor.sim.openb import TraceError, read_nodes, read_tasks
+from ykactor.core.messages.facts import Allocated
+from ykactor.sim.openb import TraceError, openb_scenario, read_nodes, read_tasks
+from ykactor.sim.simulator import simulate_directly
 from ykactor.surfaces.cli.convert import command
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\nn0,32000,1024,0,\nn1,96000,2048,8,G2\n"
@@ -44,29 +47,34 @@ def test_gpu_share(tmp_path: Path, num_gpu: int, gpu_milli: int, expected: int |
 
 
 def test_a_task_is_an_application_with_one_ask(tmp_path: Path) -> None:
-    """It arrives at its creation time in the leaf of its qos and is released at its deletion time."""
-    head, _, application, ask, release = convert(tmp_path, "t,1000,512,0,0,,Burstable,Pending,5,9,")
+    """It arrives at its creation time in the leaf of its qos."""
+    head, _, application, ask = convert(tmp_path, "t,1000,512,0,0,,Burstable,Pending,5,9,")
     assert application["at"] == ask["at"] == 5
     assert application["new"][0]["applicationID"] == "t"
     assert application["new"][0]["queueName"] == "root.burstable"
     assert ask["allocations"] == [
-        {"allocationKey": "t", "applicationID": "t", "resourcePerAlloc": {"vcore": 1000, "memory": 2**29}}
+        {"allocationKey": "t", "applicationID": "t", "resourcePerAlloc": {"vcore": 1000, "memory": 2**29}, "runSeconds": 4}
     ]
-    assert release == {
-        "at": 9,
-        "type": "AllocationRequest",
-        "releases": {"allocationsToRelease": [{"applicationID": "t", "allocationKey": "t", "terminationType": "STOPPED_BY_RM"}]},
-    }
     assert head["until"] > 9 + 30
 
 
-def test_order_within_a_second(tmp_path: Path) -> None:
-    """Releases make room before arrivals, but a task that lives for no second arrives before it is released."""
-    lines = convert(tmp_path, "old,1,1,0,0,,BE,Running,0,7,0", "brief,1,1,0,0,,BE,Pending,7,7,")
-    at_seven = [line for line in lines[2:] if line["at"] == 7]
-    released = [line["releases"]["allocationsToRelease"] for line in at_seven if "releases" in line]
-    assert [release["allocationKey"] for releases in released for release in releases] == ["old", "brief"]
-    assert ["releases" in line for line in at_seven] == [True, False, False, True]
+@pytest.mark.parametrize(
+    ("times", "run_s"), [("5,9,5", 4), ("5,9,7", 2), ("5,9,", 4), ("5,5,", 1), ("5,9,9", 1)], ids=lambda value: str(value)
+)
+def test_a_task_runs_as_long_as_in_the_trace(tmp_path: Path, times: str, run_s: int) -> None:
+    """From scheduled_time, or from creation_time if it was never placed, to deletion_time, but at least a second."""
+    *_, ask = convert(tmp_path, f"t,1000,512,0,0,,LS,Running,{times}")
+    assert [entry["runSeconds"] for entry in ask["allocations"]] == [run_s]
+
+
+def test_waiting_delays_the_end(tmp_path: Path) -> None:
+    """On a full cluster a task runs later than in the trace, and as long."""
+    rows = [f"t{number},96000,512,8,1000,,LS,Running,{number},{number + 100},{number}" for number in range(3)]
+    convert(tmp_path, *rows)
+    scenario = openb_scenario(read_nodes(tmp_path / "nodes.csv"), read_tasks(tmp_path / "tasks.csv"))
+    facts = simulate_directly(structs.replace(scenario, until=1000.0)).facts
+    starts = [fact.at_ns // 10**9 for fact in facts if isinstance(fact, Allocated)]
+    assert starts == [0, 100, 200]
 
 
 def test_guarantees_are_shares_of_the_cluster(tmp_path: Path) -> None:
@@ -91,6 +99,8 @@ def test_guarantees_are_shares_of_the_cluster(tmp_path: Path) -> None:
         ("t,1000,512,1,1200,,LS,Running,5,9,5", "tasks.csv:3: column gpu_milli: found '1200', expected 1 to 1000"),
         ("t,1000,512,0,0,,Gold,Running,5,9,5", "tasks.csv:3: column qos: found 'Gold', expected one of LS"),
         ("t,1000,512,0,0,,LS,Running,5,4,5", "tasks.csv:3: column deletion_time: found '4', expected at least"),
+        ("t,1000,512,0,0,,LS,Running,5,8,9", "tasks.csv:3: column deletion_time: found '8', expected at least"),
+        ("t,1000,512,0,0,,LS,Running,5,8,4", "tasks.csv:3: column scheduled_time: found '4', expected at least"),
         (
             "first,1000,512,0,0,,LS,Running,5,9,5",
             "tasks.csv:3: column name: found 'first', expected a name that did not",
@@ -128,7 +138,7 @@ def test_a_mistake_leaves_no_output(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not TRACE.is_dir(), reason="the openb trace is not here")
 def test_the_whole_trace() -> None:
-    """All 1,523 nodes and 8,152 tasks are converted, and each task is released once."""
+    """All 1,523 nodes and 8,152 tasks are converted, and each task has its time."""
     paths = [str(TRACE / "openb_node_list_all_node.csv"), str(TRACE / "openb_pod_list_default.csv")]
     result = CliRunner().invoke(command, ["openb", *paths])
     assert result.exit_code == 0
@@ -136,6 +146,6 @@ def test_the_whole_trace() -> None:
     assert len(lines[1]["nodes"]) == 1523
     assert sum(len(line.get("new", ())) for line in lines) == 8152
     assert sum(len(line.get("allocations", ())) for line in lines) == 8152
-    assert sum(len(line["releases"]["allocationsToRelease"]) for line in lines if "releases" in line) == 8152
+    assert all(ask["runSeconds"] >= 1 for line in lines for ask in line.get("allocations", ()))
     times = [line["at"] for line in lines[1:]]
     assert times == sorted(times)

@@ -1,18 +1,16 @@
 """The JSON schema of queue files, for editors, and the samples that it is shipped with."""
 
 import json
-import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+from jsonschemas import complaints, plain
 
 from ykactor.surfaces.cli.check_config import schema_text
 from ykactor.wire.queuefile import schema as queueschema
 from ykactor.wire.queuefile.places import Text
 from ykactor.wire.queuefile.schema import json_schema
-from ykactor.wire.queuefile.text import Mapping, Mistakes, Node, Scalar, Sequence, compose
+from ykactor.wire.queuefile.text import Mistakes, Scalar, compose
 
 CONFIG = Path(__file__).parents[2] / "config"
 SCHEMA = json_schema()
@@ -60,62 +58,9 @@ def test_samples_name_the_schema(path: Path) -> None:
     assert path.read_text().startswith("# yaml-language-server: $schema=queues.schema.json\n")
 
 
-# ---- as much of JSON schema as ours uses
-
-
-def plain(node: Node) -> Any:
-    """A node as an editor sees it: scalars by YAML 1.2."""
-    if isinstance(node, Mapping):
-        return {plain(key): plain(value) for key, value in node.entries()}
-    if isinstance(node, Sequence):
-        return [plain(item) for item in node.nodes]
-    if node.is_null:
-        return None
-    if node.plain and node.text in ("true", "false"):
-        return node.text == "true"
-    if node.plain and re.fullmatch(r"-?[0-9]+", node.text):
-        return int(node.text)
-    if node.plain and re.fullmatch(r"-?[0-9]*\.[0-9]+", node.text):
-        return float(node.text)
-    return node.text
-
-
-KINDS: dict[str, Any] = {
-    "object": dict, "array": list, "string": str, "integer": int, "number": (int, float), "boolean": bool, "null": type(None),
-}  # fmt: skip
-
-
-def complaints(value: Any, schema: dict[str, Any], path: str = "") -> Iterator[str]:
-    """The paths at which ``value`` does not match the schema."""
-    if "$ref" in schema:
-        yield from complaints(value, SCHEMA["$defs"][schema["$ref"].removeprefix("#/$defs/")], path)
-    if "anyOf" in schema and all(list(complaints(value, choice, path)) for choice in schema["anyOf"]):
-        yield path
-    kinds = schema.get("type", [])
-    kinds = [kinds] if isinstance(kinds, str) else kinds
-    matching = [
-        kind for kind in kinds if isinstance(value, KINDS[kind]) and not (kind in ("integer", "number") and value is True)
-    ]
-    if kinds and not matching:
-        yield path
-    if "enum" in schema and value not in schema["enum"]:
-        yield path
-    if isinstance(value, int | float) and value < schema.get("minimum", value):
-        yield path
-    if isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from complaints(item, schema.get("items", {}), f"{path}[{index}]")
-    if isinstance(value, dict):
-        yield from (f"{path}.{key}" for key in schema.get("required", []) if key not in value)
-        for key, item in value.items():
-            others = schema.get("additionalProperties", {})
-            inner = schema.get("properties", {}).get(key, others if isinstance(others, dict) else None)
-            yield from [f"{path}.{key}"] if inner is None else complaints(item, inner, f"{path}.{key}")
-
-
 def complaints_of(text: str) -> list[str]:
     node = compose(text, Mistakes("q.yaml"))
-    return list(complaints(plain(node or Scalar(1, 1, "", plain=True)), SCHEMA))
+    return list(complaints(plain(node or Scalar(1, 1, "", plain=True)), SCHEMA, SCHEMA))
 
 
 @pytest.mark.parametrize("path", sorted(CONFIG.glob("*.yaml")), ids=lambda path: path.name)

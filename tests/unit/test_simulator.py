@@ -202,3 +202,102 @@ def test_administrators_in_a_scenario() -> None:
     released = "g1 releasing TIMEOUT (releasing allocations on application termination)"
     assert heard(outcome.facts, 5) == [(5, "d moved to root.b"), (6, "g Failing"), (6, released), (6, "g Failed")]
     assert outcome.refused == ["at 7: failed to find application g", "at 7: failed to find partition tpu"]
+
+
+# ---- asks with runSeconds
+
+
+ONE = several(default=LEAVES)
+
+
+def run_for(seconds: float, *asks: si.AllocationRequest, at: float = 0) -> list[TimedRequest]:
+    return [TimedRequest(at, request, {0: seconds}) for request in asks]
+
+
+def timed(*messages: TimedRequest, until: float = 100, confirms: bool = True) -> Scenario:
+    opening = [TimedRequest(0, node("n1", "default")), TimedRequest(0, app("d", "default"))]
+    return Scenario("timed", ONE, until, confirms, [*opening, *messages])
+
+
+def tasks(outcome: Outcome) -> list[tuple[float, str]]:
+    return [(at, line.split(" (")[0]) for at, line in heard(outcome.facts, 0) if " on n" in line or "released" in line]
+
+
+def test_a_task_runs_as_long_as_it_says() -> None:
+    """It ends ``runSeconds`` after it started, however long it waited; what waits for its place gets it at that time."""
+    asks = [ask(f"d{number}", "d", "default") for number in range(1, 5)]
+    outcome = play(timed(*run_for(7.5, asks[0], at=1), *run_for(5, *asks[1:], at=1)))
+    assert tasks(outcome) == [
+        (1, "d1 on n1"),
+        (1, "d2 on n1"),
+        (6, "d2 released STOPPED_BY_RM"),
+        (6, "d3 on n1"),
+        (8.5, "d1 released STOPPED_BY_RM"),
+        (8.5, "d4 on n1"),
+        (11, "d3 released STOPPED_BY_RM"),
+        (13.5, "d4 released STOPPED_BY_RM"),
+    ]
+
+
+def test_what_ends_at_the_time_of_a_message_ends_before_it() -> None:
+    """So that a new ask finds room at once; also at ``until``."""
+    one, two, three = (ask(f"d{number}", "d", "default") for number in (1, 2, 3))
+    outcome = play(timed(*run_for(5, one, two), *run_for(5, three, at=5), until=10))
+    assert tasks(outcome)[2:] == [
+        (5, "d1 released STOPPED_BY_RM"),
+        (5, "d2 released STOPPED_BY_RM"),
+        (5, "d3 on n1"),
+        (10, "d3 released STOPPED_BY_RM"),
+    ]
+    assert outcome.end_ns == 10 * 10**9
+
+
+def test_a_task_that_a_timer_starts() -> None:
+    """A gang gives up its places after 20 s, between two messages: what starts then also ends before the next message."""
+    gang = si.AddApplicationRequest(
+        application_id="g",
+        queue_name="root.a",
+        ugi=si.UserGroupInformation(user="alice"),
+        execution_timeout_milli_seconds=20_000,
+        placeholder_ask={"vcore": 3000},
+    )
+    placeholders = [
+        si.Allocation(
+            allocation_key=f"p{number}",
+            application_id="g",
+            resource_per_alloc={"vcore": 1000},
+            placeholder=True,
+            task_group_name="all",
+        )
+        for number in range(3)
+    ]
+    messages = [
+        TimedRequest(0, si.ApplicationRequest(new=[gang])),
+        TimedRequest(0, si.AllocationRequest(allocations=placeholders)),
+        *run_for(2, ask("d1", "d", "default"), at=1),
+    ]
+    found = [entry for entry in tasks(play(timed(*messages))) if entry[1].startswith("d1")]
+    assert found == [(20, "d1 on n1"), (22, "d1 released STOPPED_BY_RM")]
+
+
+def test_a_task_that_ends_early_is_not_ended_again() -> None:
+    """Neither it nor a later ask with the same key, which may say nothing about its time."""
+    release = si.AllocationRelease(application_id="d", allocation_key="d1", termination_type="STOPPED_BY_RM")
+    ending = si.AllocationRequest(releases=si.AllocationReleasesRequest(allocations_to_release=[release]))
+    again = TimedRequest(3, ask("d1", "d", "default"))
+    outcome = play(timed(*run_for(5, ask("d1", "d", "default")), TimedRequest(2, ending), again))
+    assert tasks(outcome) == [(0, "d1 on n1"), (2, "d1 released STOPPED_BY_RM"), (3, "d1 on n1")]
+
+
+def test_a_partition_in_another_case() -> None:
+    """An ask may write the name of its partition as it likes."""
+    messages = [*run_for(5, ask("g1", "g", "GPU"))]
+    opening = [TimedRequest(at, request) for at, request in (*OPENING[:2], (0, app("g", "gpu", "root.b")))]
+    outcome = play(Scenario("case", TWO, 10, messages=[*opening, *messages]))
+    assert tasks(outcome) == [(0, "g1 on n1"), (5, "g1 released STOPPED_BY_RM")]
+
+
+def test_an_end_in_the_first_microsecond() -> None:
+    """A time below the resolution of the clock is one tick."""
+    outcome = play(timed(*run_for(1e-9, ask("d1", "d", "default"))))
+    assert tasks(outcome) == [(0, "d1 on n1"), (1e-6, "d1 released STOPPED_BY_RM")]

@@ -1,5 +1,11 @@
 """``sim/summary.py``: the books of a run."""
 
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
 from rich.console import Console
 
 from ykactor.core.messages.asks import AllocationSpec, Ask
@@ -16,7 +22,8 @@ from ykactor.core.messages.facts import (
     Released,
 )
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
-from ykactor.sim.summary import Reason, Summary, Utilisation, WaitTimes, print_report
+from ykactor.sim.summary import Example, Preemptions, Reason, Summary, SummaryReport, Utilisation, WaitTimes
+from ykactor.sim.summary_tables import print_report, wide_console
 
 S = 1_000_000_000
 QUEUE = QueuePath("root.a")
@@ -122,11 +129,11 @@ def test_pending_is_grouped_by_reason() -> None:
     """Most frequent reason first, with the first three asks as examples."""
     pending = [(AllocationKey(f"k{number}"), QUEUE, "quota" if number else "no node") for number in range(5)]
     report = summary_of().finish(S, pending)
-    examples = tuple((AllocationKey(f"k{number}"), QUEUE) for number in (1, 2, 3))
+    examples = tuple(Example(f"k{number}", QUEUE) for number in (1, 2, 3))
     assert report.pending == 5
     assert report.pending_reasons == (
         Reason("quota", 4, examples),
-        Reason("no node", 1, ((AllocationKey("k0"), QUEUE),)),
+        Reason("no node", 1, (Example("k0", QUEUE),)),
     )
 
 
@@ -141,3 +148,47 @@ def test_the_report_prints_reasons_as_they_are() -> None:
     assert "k[red] (root.a)" in text
     assert "0 placed, 1 pending" in text
     assert "Wait times" not in text
+
+
+def test_a_pipe_is_not_as_wide_as_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where no terminal is, no line is wrapped or cut, and none is filled with spaces."""
+    reason = "not enough " + "of what it wants " * 40
+    report = summary_of(node(0, 1000)).finish(S, [(AllocationKey("k" * 200), QUEUE, reason)])
+    print_report(report, wide_console())
+    printed = capsys.readouterr().out
+    assert reason.strip() in printed
+    assert "k" * 200 + " (root.a)" in printed
+    assert max(map(len, printed.splitlines())) < 1200
+
+
+# ---- as JSON
+
+#: The keys that programs read; they stay.
+KEYS = {
+    SummaryReport: "durationSeconds placed released cancelled rejected rejectedReasons pending pendingReasons preemptions "
+    "utilisation waits",
+    Reason: "reason count examples",
+    Example: "key owner",
+    Preemptions: "count evictions workLost inVain",
+    Utilisation: "used capacity endPercent averagePercent",
+    WaitTimes: "count meanSeconds p50Seconds p90Seconds maxSeconds",
+}
+
+
+def test_the_keys_of_the_summary() -> None:
+    """They are these, and all of them are in the page about scenarios."""
+    page = (Path(__file__).parents[2] / "ykactor" / "sim" / "README.md").read_text().partition("## The summary as JSON")[2]
+    for kind, keys in KEYS.items():
+        assert list(kind.__struct_encode_fields__) == keys.split()
+        assert {key for key in keys.split() if f"`{key}`" not in page} == set()
+
+
+def test_the_summary_as_json() -> None:
+    """Base units and seconds, null without capacity, reasons with their examples."""
+    facts = [waits(0, "k1"), placed(2, "k1")]
+    report = summary_of(*facts).finish(4 * S, [(AllocationKey("k2"), QUEUE, "no node")])
+    document: dict[str, Any] = json.loads(msgspec.json.encode(report))
+    assert document["durationSeconds"] == 4.0
+    assert document["utilisation"] == {"vcore": {"used": 1000, "capacity": 0, "endPercent": None, "averagePercent": None}}
+    assert document["waits"]["root.a"]["meanSeconds"] == 2.0
+    assert document["pendingReasons"] == [{"reason": "no node", "count": 1, "examples": [{"key": "k2", "owner": "root.a"}]}]

@@ -8,8 +8,9 @@ The input is two CSV files, the output a ``Scenario``. How the trace is read:
   scheduler may place a task that no device of the node has room for.
 - A task is an application with one ask. The trace has no jobs, and grouping tasks by a guess would add an order between
   them that was not recorded. The allocation key and the application ID are the task's name.
-- A task arrives at ``creation_time`` and is released at ``deletion_time``, whether it runs or is still pending.
-  ``scheduled_time`` and ``pod_phase`` are decisions of another scheduler and are not used.
+- A task arrives at ``creation_time``. Once placed it runs as long as it did in the trace, from ``scheduled_time`` to
+  ``deletion_time``, so that it ends later if it waits longer. A task without ``scheduled_time`` was never placed there: it runs
+  from ``creation_time`` to ``deletion_time``. The shortest run is 1 s, the resolution of the trace. ``pod_phase`` is not used.
 - ``model`` and ``gpu_spec`` (the GPU models that a task accepts) are not used either.
 - The quality of service selects the queue (``QUEUES``).
 """
@@ -30,6 +31,9 @@ _USER = si.UserGroupInformation(user="openb", groups=["openb"])
 _BYTES_PER_MIB = 2**20
 #: The run continues after the last task, because an application is Completed only 30 s later (AP-50).
 _EPILOGUE_S = 60
+_TASK_COLUMNS = (
+    "name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "qos", "creation_time", "deletion_time", "scheduled_time",
+)  # fmt: skip
 
 
 class QueueShare(Struct, frozen=True):
@@ -69,7 +73,7 @@ class TraceTask(Struct, frozen=True):
     resource: dict[str, int]
     qos: str
     creation_s: int
-    deletion_s: int
+    run_s: int
 
 
 # ---- rows
@@ -135,18 +139,21 @@ def read_tasks(path: Path) -> list[TraceTask]:
     Raises:
         TraceError: the first error in the file.
     """
-    columns = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "qos", "creation_time", "deletion_time")
-    return [_task(row) for row in _rows(path, columns)]
+    return [_task(row) for row in _rows(path, _TASK_COLUMNS)]
 
 
 def _task(row: _Row) -> TraceTask:
     if row.cells["qos"] not in QUEUES:
         row.refuse("qos", "one of " + ", ".join(QUEUES))
-    creation_s, deletion_s = row.count("creation_time"), row.count("deletion_time")
-    if deletion_s < creation_s:
-        row.refuse("deletion_time", f"at least the creation_time, {creation_s}")
+    creation_s = row.count("creation_time")
+    scheduled_s = row.count("scheduled_time") if row.cells["scheduled_time"] else creation_s
+    if scheduled_s < creation_s:
+        row.refuse("scheduled_time", f"at least the creation_time, {creation_s}")
+    deletion_s = row.count("deletion_time")
+    if deletion_s < scheduled_s:
+        row.refuse("deletion_time", f"at least the creation_time and the scheduled_time, {scheduled_s}")
     resource = _resource(row, _gpu_milli(row))
-    return TraceTask(row.text("name"), resource, row.cells["qos"], creation_s, deletion_s)
+    return TraceTask(row.text("name"), resource, row.cells["qos"], creation_s, max(1, deletion_s - scheduled_s))
 
 
 def _gpu_milli(row: _Row) -> int:
@@ -169,9 +176,9 @@ def _resource(row: _Row, gpu_milli: int) -> dict[str, int]:
 
 
 def openb_scenario(nodes: list[TraceNode], tasks: list[TraceTask]) -> Scenario:
-    """All nodes at second 0, then each task at its own time; within one second releases come before arrivals."""
+    """All nodes at second 0, then each task at its own time; the last moment is when all would have ended if none waited."""
     messages = [TimedRequest(at=0, request=_node_request(nodes)), *_task_messages(tasks)]
-    last_s = max((task.deletion_s for task in tasks), default=0)
+    last_s = max((task.creation_s + task.run_s for task in tasks), default=0)
     return Scenario(name="openb", config=_config(nodes), until=last_s + _EPILOGUE_S, messages=messages)
 
 
@@ -187,20 +194,12 @@ def _wire(resource: dict[str, int]) -> si.WireResource:
 
 def _task_messages(tasks: list[TraceTask]) -> Iterator[TimedRequest]:
     arriving: dict[int, list[TraceTask]] = {}
-    leaving: dict[int, list[TraceTask]] = {}
     for task in tasks:
         arriving.setdefault(task.creation_s, []).append(task)
-        leaving.setdefault(task.deletion_s, []).append(task)
-    for second in sorted(arriving.keys() | leaving.keys()):
-        arrivals, departures = arriving.get(second, []), leaving.get(second, [])
-        if earlier := [task for task in departures if task.creation_s < second]:
-            yield TimedRequest(at=second, request=_release(earlier))
-        if arrivals:
-            yield TimedRequest(at=second, request=_applications(arrivals))
-            yield TimedRequest(at=second, request=_asks(arrivals))
-        # Created and deleted in the same second: the release must follow the arrival.
-        if brief := [task for task in departures if task.creation_s == second]:
-            yield TimedRequest(at=second, request=_release(brief))
+    for second, arrivals in sorted(arriving.items()):
+        run_seconds = {index: float(task.run_s) for index, task in enumerate(arrivals)}
+        yield TimedRequest(at=second, request=_applications(arrivals))
+        yield TimedRequest(at=second, request=_asks(arrivals), run_seconds=run_seconds)
 
 
 def _applications(tasks: list[TraceTask]) -> si.ApplicationRequest:
@@ -218,17 +217,6 @@ def _asks(tasks: list[TraceTask]) -> si.AllocationRequest:
             si.Allocation(allocation_key=task.name, application_id=task.name, resource_per_alloc=_wire(task.resource))
             for task in tasks
         ]
-    )
-
-
-def _release(tasks: list[TraceTask]) -> si.AllocationRequest:
-    return si.AllocationRequest(
-        releases=si.AllocationReleasesRequest(
-            allocations_to_release=[
-                si.AllocationRelease(application_id=task.name, allocation_key=task.name, termination_type="STOPPED_BY_RM")
-                for task in tasks
-            ]
-        )
     )
 
 

@@ -11,7 +11,8 @@ from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.submissions import Administration, RefuseConfig, Submission
 from ykactor.core.values.ids import PartitionName
 from ykactor.wire import queuefile
-from ykactor.wire.scenario import Scenario
+from ykactor.wire.scenario import Scenario, TimedRequest
+from ykactor.wire.scenario.endings import Endings
 from ykactor.wire.si import messages as si
 from ykactor.wire.si import requests
 from ykactor.wire.si.codec import ProtocolError
@@ -43,11 +44,13 @@ class Instant(Struct):
         at_ns: Unix nanoseconds, a multiple of 1000.
         steps: in the order of the messages; consecutive work is one step.
         refused: the errors of messages without any effect.
+        sent: the messages.
     """
 
     at_ns: int
     steps: list[Step]
     refused: list[str]
+    sent: list[TimedRequest] = []
 
     def add(self, work: Work) -> None:
         """Append work, to the last step if that is work too."""
@@ -72,6 +75,7 @@ def instants(scenario: Scenario) -> Iterator[Instant]:
         if at_ns != instant.at_ns:
             yield instant
             instant = Instant(at_ns, [], [])
+        instant.sent.append(message)
         try:
             _add_step(instant, message.request)
         except ProtocolError as error:
@@ -80,6 +84,16 @@ def instants(scenario: Scenario) -> Iterator[Instant]:
     until_ns = to_ns(scenario.until)
     if until_ns > instant.at_ns:
         yield Instant(until_ns, [], [])
+
+
+def with_endings(scripted: Instant, endings: Endings) -> Instant:
+    """The next instant: ``scripted``, or an earlier one in which allocations end. What ends at its time ends before its steps."""
+    at_ns = endings.next_ns(scripted.at_ns)
+    instant = scripted if at_ns == scripted.at_ns else Instant(at_ns, [], [])
+    ending = endings.take(at_ns)
+    if ending is not None:
+        instant.steps.insert(0, requests.submissions(ending))
+    return instant
 
 
 def _add_step(instant: Instant, request: si.WorkRequest) -> None:

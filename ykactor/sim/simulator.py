@@ -20,7 +20,7 @@ from ykactor.actors.partition import CYCLE_BUDGET, PartitionActor
 from ykactor.actors.partitions import Partitions
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
 from ykactor.core.inspection.snapshot import final_state, waiting_asks
-from ykactor.core.messages.facts import ApplicationRejected, Fact
+from ykactor.core.messages.facts import Allocated, ApplicationRejected, Fact, Released
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.messages.submissions import RefuseConfig
 from ykactor.core.partition.partition import PartitionCore
@@ -28,9 +28,10 @@ from ykactor.core.planner.plan import Budget
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import AllocationKey, PartitionName, QueuePath
 from ykactor.sim.direct import DirectPartition, DirectPartitions
-from ykactor.sim.script import ANY_PARTITION, Instant, Request, Step, Work, addressed, instants, to_ns
+from ykactor.sim.script import ANY_PARTITION, Instant, Request, Step, Work, addressed, instants, to_ns, with_endings
 from ykactor.wire import queuefile
 from ykactor.wire.scenario import Scenario
+from ykactor.wire.scenario.endings import Endings, ask_key
 from ykactor.wire.si import requests
 from ykactor.wire.si.codec import ProtocolError
 
@@ -62,12 +63,29 @@ class _Record:
     def __init__(self) -> None:
         self.facts: dict[PartitionName, list[Fact]] = {}
         self.refused: list[str] = []
+        #: Of the allocations that say how long they run.
+        self.endings = Endings()
         self.turned_away: dict[str, dict[str, str]] = {}
         self.is_open = False
 
     def add(self, name: PartitionName, facts: list[Fact]) -> None:
-        if self.is_open:
-            self.facts.setdefault(name, []).extend(facts)
+        if not self.is_open:
+            return
+        self.facts.setdefault(name, []).extend(facts)
+        for fact in facts:
+            if isinstance(fact, Allocated | Released):
+                spec = fact.ask.spec
+                key = ask_key(name, spec.application_id, spec.allocation_key)
+                if isinstance(fact, Allocated):
+                    self.endings.on_started(key, fact.at_ns)
+                else:
+                    self.endings.on_ended(key)
+
+    def begin(self, instant: Instant) -> None:
+        """Record what is refused at once, and for how long the new asks run."""
+        self.refused += instant.refused
+        for message in instant.sent:
+            self.endings.expect(message)
 
     def refuse(self, at_ns: int, reason: str) -> None:
         """Record that an administrator's request was refused."""
@@ -115,10 +133,19 @@ async def simulate_here(scenario: Scenario, progress: Progress, budget: Budget, 
     config = queuefile.load(scenario.config, scenario.name)
     record = _Record()
     clock = Clock(0)
+    published = trio.lowlevel.ParkingLot()
 
     async def publish(command: FeedCommand) -> None:
         assert isinstance(command, Publication)
         record.add(command.partition, command.facts)
+        published.unpark_all()
+
+    async def next_instant(scripted: Instant) -> Instant:
+        """Returns at its time. What starts meanwhile, when a timer fires, may end before ``scripted``."""
+        while clock.now_ns() < (at_ns := record.endings.next_ns(scripted.at_ns)):
+            with trio.move_on_at(clock.to_trio(at_ns)):
+                await published.park()
+        return with_endings(scripted, record.endings)
 
     make = partial(PartitionActor, confirms=scenario.confirm_releases, wakes=False, reserves=reserves, budget=budget)
     partitions = Partitions(lambda config: make(config, clock, publish))
@@ -126,19 +153,25 @@ async def simulate_here(scenario: Scenario, progress: Progress, budget: Budget, 
     async with trio.open_nursery() as nursery:
         await partitions.start(nursery, config)
         record.is_open = True
-        for instant in instants(scenario):
-            end_ns = instant.at_ns
-            await trio.sleep_until(clock.to_trio(end_ns))
-            record.refused += instant.refused
-            await _settle(partitions, more_follows=True)  # timers that are due now fire first
-            for step in instant.steps:
-                await _carry_out(step, partitions, record, end_ns)
-            await _settle(partitions)
+        for scripted in instants(scenario):
+            instant = None
+            while instant is not scripted:
+                instant = await next_instant(scripted)
+                await _play(instant, partitions, record)
+            end_ns = scripted.at_ns
             progress(end_ns / max(1, to_ns(scenario.until)))
         actors = partitions.actors.values()
         outcome = record.outcome([(actor.core, actor.scheduler_core.state) for actor in actors], end_ns)
         nursery.cancel_scope.cancel()
     return outcome
+
+
+async def _play(instant: Instant, partitions: Partitions, record: _Record) -> None:
+    record.begin(instant)
+    await _settle(partitions, more_follows=True)  # timers that are due now fire first
+    for step in instant.steps:
+        await _carry_out(step, partitions, record, instant.at_ns)
+    await _settle(partitions)
 
 
 async def _carry_out(step: Step, partitions: Partitions, record: _Record, at_ns: int) -> None:
@@ -198,13 +231,27 @@ def simulate_directly(
     direct = DirectPartitions(make, queuefile.load(scenario.config, scenario.name))
     record.is_open = True
     end_ns = 0
-    for instant in instants(scenario):
-        end_ns = instant.at_ns
-        record.refused += instant.refused
-        play(instant, direct, record.admit, partial(record.refuse, end_ns))
+    for scripted in instants(scenario):
+        instant = None
+        while instant is not scripted:
+            _fire_timers(direct, record.endings, scripted.at_ns)
+            instant = with_endings(scripted, record.endings)
+            record.begin(instant)
+            play(instant, direct, record.admit, partial(record.refuse, instant.at_ns))
+        end_ns = scripted.at_ns
         progress(end_ns / max(1, to_ns(scenario.until)))
     partitions = direct.partitions.values()
     return record.outcome([(partition.core, partition.scheduler.state) for partition in partitions], end_ns)
+
+
+def _fire_timers(direct: DirectPartitions, endings: Endings, before_ns: int) -> None:
+    """Fire the timers before the next end of an allocation, and before ``before_ns``. What then starts may end earlier."""
+    while True:
+        due_ns = [due for partition in direct.partitions.values() if (due := partition.core.timers.next_ns()) is not None]
+        if min(due_ns, default=before_ns) >= endings.next_ns(before_ns):
+            return
+        for partition in direct.partitions.values():
+            partition.advance(min(due_ns))
 
 
 def _refusal(request: Request, direct: DirectPartitions, at_ns: int) -> str:

@@ -1,16 +1,14 @@
 """The summary of a run: counts, preemption, pending asks with reasons, utilisation by resource, wait times by queue.
 
-``Summary.observe`` takes every fact in order and costs O(1); ``finish`` returns the report, a plain struct that can be printed,
-compared or encoded.
+``Summary.observe`` takes every fact in order and costs O(1); ``finish`` returns the report, a plain struct that can be printed
+(``summary_tables.py``), compared, or encoded as JSON. The keys of the JSON are in ``README.md`` beside this file: programs read
+them, so they stay.
 """
 
 from array import array
 from collections.abc import Iterable
 
 from msgspec import Struct
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from ykactor.core.messages.facts import (
     Allocated,
@@ -33,12 +31,17 @@ from ykactor.core.values.resources import Resource, add_to
 
 _NS = 1_000_000_000
 _EXAMPLES_MAX = 3
-_BINARY_SUFFIXES = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 _AskKey = tuple[ApplicationID, AllocationKey]
 
 
-class WaitTimes(Struct, frozen=True):
+def _json_key(name: str) -> str:
+    """``mean_s`` -> ``meanSeconds``, ``in_vain`` -> ``inVain``."""
+    head, *tail = name.split("_")
+    return head + "".join("Seconds" if word == "s" else word.capitalize() for word in tail)
+
+
+class WaitTimes(Struct, frozen=True, rename=_json_key):
     """Seconds from the arrival of an ask to its allocation; percentiles are observed values (nearest rank)."""
 
     count: int
@@ -48,7 +51,7 @@ class WaitTimes(Struct, frozen=True):
     max_s: float
 
 
-class Utilisation(Struct, frozen=True):
+class Utilisation(Struct, frozen=True, rename=_json_key):
     """Use of one resource in base units and in percent of the capacity of all nodes.
 
     The average is weighted by time and capacity: used unit-seconds divided by offered unit-seconds. Percentages are None without
@@ -61,15 +64,22 @@ class Utilisation(Struct, frozen=True):
     average_percent: float | None
 
 
+class Example(Struct, frozen=True):
+    """An entry: a pending ask and its queue, a refused ask and its application, or a refused application and this word."""
+
+    key: str
+    owner: str
+
+
 class Reason(Struct, frozen=True):
-    """Pending or refused entries with the same reason; ``examples`` are (key, queue) if pending, (key, owner) if refused."""
+    """Pending or refused entries with the same reason, of which the first few are the examples."""
 
     reason: str
     count: int
-    examples: tuple[tuple[str, str], ...]
+    examples: tuple[Example, ...]
 
 
-class Preemptions(Struct, frozen=True):
+class Preemptions(Struct, frozen=True, rename=_json_key):
     """Counters of preemption.
 
     Attributes:
@@ -85,7 +95,7 @@ class Preemptions(Struct, frozen=True):
     in_vain: int
 
 
-class SummaryReport(Struct, frozen=True):
+class SummaryReport(Struct, frozen=True, rename=_json_key):
     """The summary of a run. Queues and resources are in alphabetical order, reasons in order of descending count."""
 
     duration_s: float
@@ -234,9 +244,9 @@ def _key(fact: AskAdded | AskRemoved | Allocated | Preempted | Released) -> _Ask
 
 
 def _grouped(entries: Iterable[tuple[str, str, str]]) -> tuple[Reason, ...]:
-    by_reason: dict[str, list[tuple[str, str]]] = {}
-    for key, whose, reason in entries:
-        by_reason.setdefault(reason, []).append((key, whose))
+    by_reason: dict[str, list[Example]] = {}
+    for key, owner, reason in entries:
+        by_reason.setdefault(reason, []).append(Example(key, owner))
     ranked = sorted(by_reason.items(), key=lambda entry: -len(entry[1]))
     return tuple(Reason(reason, len(found), tuple(found[:_EXAMPLES_MAX])) for reason, found in ranked)
 
@@ -264,82 +274,3 @@ def _wait_times(waits_ns: "array[int]") -> WaitTimes:
         return ordered[-(-percent * count // 100) - 1] / _NS
 
     return WaitTimes(count, sum(ordered) / count / _NS, nearest_rank_s(50), nearest_rank_s(90), ordered[-1] / _NS)
-
-
-# ---- printing
-
-
-def print_report(report: SummaryReport, console: Console) -> None:
-    """Print the report as tables, without empty ones."""
-    console.print(
-        f"[bold]{report.placed}[/] placed, [bold]{report.pending}[/] pending, [bold]{report.released}[/] released, "
-        f"{report.cancelled} cancelled, {report.rejected} rejected in {_seconds(report.duration_s)}",
-        highlight=False,
-    )
-    _print_preemptions(report.preemptions, console)
-    reasons = (_reasons_table("Pending", report.pending_reasons), _reasons_table("Rejected", report.rejected_reasons))
-    for table in (*reasons, _utilisation_table(report), _waits_table(report)):
-        if table.row_count:
-            console.print(table)
-
-
-def _print_preemptions(preemptions: Preemptions, console: Console) -> None:
-    """One line if anything was preempted; lost work in hours."""
-    if not preemptions.evictions:
-        return
-    lost = ", ".join(f"{name} {_quantity(name, amount // 3600)} h" for name, amount in sorted(preemptions.work_lost.items()))
-    console.print(
-        f"[bold]{preemptions.count}[/] preemptions released [bold]{preemptions.evictions}[/] allocations, "
-        f"{preemptions.in_vain} asks of them in vain; work lost: {lost or 'none'}",
-        highlight=False,
-    )
-
-
-def _reasons_table(title: str, reasons: tuple[Reason, ...]) -> Table:
-    table = Table("count", "reason", "for example", title=title, title_justify="left")
-    table.columns[0].justify = "right"
-    for group in reasons:
-        examples = ", ".join(f"{key} ({queue})" for key, queue in group.examples)
-        # Text, because reasons print resources as map[...], which rich would take for markup.
-        table.add_row(str(group.count), Text(group.reason), Text(examples))
-    return table
-
-
-def _utilisation_table(report: SummaryReport) -> Table:
-    table = Table("resource", "used", "capacity", "at the end", "average", title="Utilisation", title_justify="left")
-    for column in table.columns[1:]:
-        column.justify = "right"
-    for name, use in report.utilisation.items():
-        used, capacity = _quantity(name, use.used), _quantity(name, use.capacity)
-        table.add_row(name, used, capacity, _percent_text(use.end_percent), _percent_text(use.average_percent))
-    return table
-
-
-def _waits_table(report: SummaryReport) -> Table:
-    table = Table("queue", "placed", "mean", "p50", "p90", "max", title="Wait times", title_justify="left")
-    for column in table.columns[1:]:
-        column.justify = "right"
-    for queue, waits in report.waits.items():
-        spans = (waits.mean_s, waits.p50_s, waits.p90_s, waits.max_s)
-        table.add_row(queue, str(waits.count), *(_seconds(span) for span in spans))
-    return table
-
-
-def _seconds(span_s: float) -> str:
-    return f"{span_s:,.1f} s"
-
-
-def _percent_text(percent: float | None) -> str:
-    return "-" if percent is None else f"{percent:.1f} %"
-
-
-def _quantity(name: str, value: int) -> str:
-    """Cores for ``vcore``, binary suffixes for ``memory``, plain units for everything else."""
-    if name == "vcore":
-        return f"{value / 1000:,.1f}"
-    if name != "memory":
-        return f"{value:,}"
-    scaled, power = float(value), 0
-    while abs(scaled) >= 1024 and power < len(_BINARY_SUFFIXES) - 1:
-        scaled, power = scaled / 1024, power + 1
-    return f"{scaled:.1f}{_BINARY_SUFFIXES[power]}"

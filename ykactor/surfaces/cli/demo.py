@@ -10,11 +10,11 @@ from itertools import takewhile
 
 import click
 import trio
-from rich.console import Console
 
 from ykactor.actors.clock import Clock
 from ykactor.client import Disconnected, RequestRefused, ResourceManager, connect
-from ykactor.sim.summary import Summary, SummaryReport, print_report
+from ykactor.sim.summary import Summary, SummaryReport
+from ykactor.sim.summary_tables import print_report, wide_console
 from ykactor.surfaces.cli.follow import as_text, print_messages
 from ykactor.surfaces.cli.serve import DEFAULT_ADDRESS, Address, address_error, serve
 from ykactor.surfaces.environment import reserves_nodes
@@ -41,7 +41,7 @@ def command(address: tuple[str, int]) -> None:
     except* OSError as errors:
         raise address_error(address, _first_of(errors)) from None
     click.echo()
-    print_report(report, Console())
+    print_report(report, wide_console())
     if was_interrupted:
         raise KeyboardInterrupt
 

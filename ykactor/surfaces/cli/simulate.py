@@ -14,30 +14,62 @@ from rich.console import Console
 from rich.progress import Progress
 
 from ykactor.sim.simulator import Outcome, simulate, simulate_directly
-from ykactor.sim.summary import Summary, print_report
+from ykactor.sim.summary import Summary
+from ykactor.sim.summary_tables import print_report, wide_console
 from ykactor.surfaces.environment import reserves_nodes
 from ykactor.wire.decision_log import decision_log
 from ykactor.wire.queuefile.load import ConfigError
+from ykactor.wire.queuefile.load import load as load_config
 from ykactor.wire.scenario import Scenario, ScenarioError, load
-from ykactor.wire.scenario_units import unit_warnings
+from ykactor.wire.scenario.schema import json_schema
+from ykactor.wire.scenario.units import unit_warnings
 
 #: Opened before the run, so that a long run does not fail at its end because the file cannot be written.
 _OUTPUT = click.File("wb", lazy=False)
 
 
 @click.command()
-@click.argument("scenario", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("scenario", type=click.Path(exists=True, dir_okay=False, path_type=Path), required=False)
+@click.option(
+    "--config",
+    metavar="QUEUES.yaml",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Use this queue file instead of the configuration of the scenario.",
+)
 @click.option("--decisions", type=_OUTPUT, help="Write the decision log to this file, as JSON Lines.")
 @click.option("--final", type=_OUTPUT, help="Write the final state to this file, as JSON.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="The form of the summary; json is one document.",
+)
 @click.option("--oracle", is_flag=True, help="Use a direct loop instead of the actors; the decisions are the same.")
-def command(scenario: Path, decisions: BinaryIO | None, final: BinaryIO | None, oracle: bool) -> None:
+@click.option("--schema", is_flag=True, help="Print the JSON schema of scenario files, for editors, and run nothing.")
+def command(
+    scenario: Path | None,
+    config: Path | None,
+    decisions: BinaryIO | None,
+    final: BinaryIO | None,
+    output: str,
+    oracle: bool,
+    schema: bool,
+) -> None:
     """Run the SCENARIO file on a virtual clock.
 
     The file is YAML, JSON or JSON Lines. Prints a summary: what was placed, what is pending and why, utilisation and waiting
     times. Messages of the scenario that were refused are printed on standard error.
     """
+    if schema:
+        click.echo(schema_text(), nl=False)
+        return
+    if scenario is None:
+        raise click.UsageError("Missing argument 'SCENARIO'.")
     try:
-        loaded = load(scenario)
+        loaded = load(scenario, config)
+        load_config(loaded.config, loaded.config_file or f"{scenario}: config")  # so that its mistakes name the file
         for warning in unit_warnings(scenario, loaded):
             click.echo(f"warning: {warning}", err=True)
         outcome = _run(loaded, oracle)
@@ -49,7 +81,12 @@ def command(scenario: Path, decisions: BinaryIO | None, final: BinaryIO | None, 
         decisions.write(decision_log(outcome.facts))
     if final is not None:
         final.write(msgspec.json.encode(outcome.final) + b"\n")
-    _print_summary(outcome)
+    _print_summary(loaded.name, outcome, as_json=output == "json")
+
+
+def schema_text() -> str:
+    """The JSON schema, as in the file that is shipped with the samples."""
+    return msgspec.json.format(msgspec.json.encode(json_schema()), indent=2).decode() + "\n"
 
 
 def _run(scenario: Scenario, oracle: bool) -> Outcome:
@@ -61,8 +98,13 @@ def _run(scenario: Scenario, oracle: bool) -> Outcome:
         return run(scenario, progress=lambda share: bar.update(task, completed=share))
 
 
-def _print_summary(outcome: Outcome) -> None:
+def _print_summary(name: str, outcome: Outcome, *, as_json: bool) -> None:
     summary = Summary()
     for fact in outcome.facts:
         summary.observe(fact)
-    print_report(summary.finish(outcome.end_ns, outcome.waiting), Console())
+    report = summary.finish(outcome.end_ns, outcome.waiting)
+    if as_json:
+        document = {"name": name, **msgspec.to_builtins(report), "refused": outcome.refused}
+        click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2))
+    else:
+        print_report(report, wide_console())

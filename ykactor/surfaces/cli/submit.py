@@ -18,6 +18,8 @@ from ykactor.surfaces.cli.cleanup import Created
 from ykactor.wire.queuefile.load import ConfigError
 from ykactor.wire.queuefile.load import load as load_config
 from ykactor.wire.scenario import Scenario, ScenarioError, load
+from ykactor.wire.scenario.endings import Endings, ask_key
+from ykactor.wire.scenario.units import unit_warnings
 from ykactor.wire.si import messages as si
 
 #: Time limit for removing what the scenario has created.
@@ -41,14 +43,17 @@ HAND_OVER = "; ykactor deregister RM_ID ends this and drops what it has, --rm-id
 def command(file: Path, url: str, speed: float, rm_id: str | None, with_config: bool) -> None:
     """Send the scenario FILE to a daemon and print its responses.
 
-    The messages are sent SPEED times as fast as recorded. Each line begins with the time in the scenario, in seconds. At the
-    end, also on Ctrl-C, the applications and nodes of the scenario are removed, and another resource manager may register. With
-    the --rm-id of the resource manager that holds the daemon, its session is closed, and what it has there is kept.
+    The messages are sent SPEED times as fast as recorded, and allocations with runSeconds are released that long after they
+    started. Each line begins with the time in the scenario, in seconds. At the end, also on Ctrl-C, the applications and nodes
+    of the scenario are removed, and another resource manager may register. With the --rm-id of the resource manager that holds
+    the daemon, its session is closed, and what it has there is kept.
     """
     try:
         scenario = load(file)
     except ScenarioError as error:
         raise click.ClickException(str(error)) from None
+    for warning in unit_warnings(file, scenario):
+        click.echo(f"warning: {warning}", err=True)
     if with_config:
         click.echo(_replacement(scenario, file), err=True)
     play = _Play(scenario, speed, with_config)
@@ -70,7 +75,7 @@ def _replacement(scenario: Scenario, file: Path) -> str:
     if not scenario.config:
         raise click.ClickException(f"{file}: found an empty config, expected a queue configuration for --with-config")
     try:
-        config = load_config(scenario.config, f"{file}: config")
+        config = load_config(scenario.config, scenario.config_file or f"{file}: config")
     except ConfigError as error:
         raise click.ClickException(str(error)) from None
     partitions = ", ".join(f"{entry.name} ({plural(queues_count(entry.root), 'queue')})" for entry in config.partitions)
@@ -101,6 +106,9 @@ class _Play:
         self._sent_count = 0
         self._answered_count = 0
         self._unwanted_count = 0
+        self._endings = Endings()
+        #: Wakes the task that ends allocations: something has started.
+        self._started = trio.lowlevel.ParkingLot()
         #: Lines printed, by their first word.
         self._counts: Counter[str] = Counter()
 
@@ -161,6 +169,7 @@ class _Play:
         failure: Exception | None = None
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._send_all, rm)
+            nursery.start_soon(self._end_allocations, rm)
             try:
                 await self._print_responses(rm)
             except Disconnected as error:  # raised below, outside the exception group of the nursery
@@ -174,8 +183,19 @@ class _Play:
             for message in self._messages:
                 await trio.sleep_until(self._real_time(message.at))
                 self._created.note_request(message.request)
+                self._endings.expect(message)
                 await rm.send(structs.replace(message.request, id=str(self._sent_count)))
                 self._sent_count += 1
+
+    async def _end_allocations(self, rm: ResourceManager) -> None:
+        """Release each allocation with ``runSeconds`` at its time."""
+        until_ns = round(self._scenario.until * 1e9)
+        with suppress(Disconnected):
+            while self._now() * 1e9 < until_ns:
+                with trio.move_on_at(self._real_time(self._endings.next_ns(until_ns) / 1e9)):
+                    await self._started.park()
+                if request := self._endings.take(round(self._now() * 1e9)):
+                    await rm.send(request)
 
     async def _print_responses(self, rm: ResourceManager) -> None:
         while self._answered_count < len(self._messages):
@@ -185,13 +205,23 @@ class _Play:
                 self._print(response)
 
     def _print(self, response: si.Response) -> None:
-        at = (trio.current_time() - self._began_at) * self._speed
+        at = self._now()
         self._created.note_response(response)
+        if isinstance(response, si.AllocationResponse):
+            self._note_endings(response, at)
         if isinstance(response, si.Ack | si.ErrorResponse):
-            self._answered_count += 1
+            self._answered_count += bool(response.id)  # without an id: of a release that ends an allocation
         for line in self._lines(response):
             self._counts[line.partition(" ")[0]] += 1
             click.echo(f"{at:9.1f} {line}")
+
+    def _note_endings(self, response: si.AllocationResponse, at: float) -> None:
+        for release in response.released:
+            self._endings.on_ended(ask_key(release.partition_name, release.application_id, release.allocation_key))
+        for started in response.new:
+            key = ask_key(started.partition_name, started.application_id, started.allocation_key)
+            self._endings.on_started(key, round(at * 1e9))
+        self._started.unpark_all()
 
     def _lines(self, response: si.Response) -> Iterator[str]:
         match response:
@@ -219,9 +249,9 @@ class _Play:
                 for check in response.checks:
                     yield f"predicate check: may {check.predicate} run on {check.node_id}"
             case si.ErrorResponse():
-                request = self._messages[int(response.id)].request
+                request = type(self._messages[int(response.id)].request) if response.id else si.AllocationRequest
                 where = f"{response.path}: " if response.path else ""
-                yield f"refused {type(request).__name__}: {response.code}: {where}{response.message}"
+                yield f"refused {request.__name__}: {response.code}: {where}{response.message}"
 
     def summary(self) -> str:
         """The number of requests, and of decisions by kind."""
@@ -231,6 +261,10 @@ class _Play:
             f"{counts['allocated']} allocated, {counts['released']} released; "
             f"rejected: {counts['rejected']} asks, {self._unwanted_count} applications"
         )
+
+    def _now(self) -> float:
+        """The time in the scenario."""
+        return (trio.current_time() - self._began_at) * self._speed
 
     def _real_time(self, at: float) -> float:
         return self._began_at + at / self._speed

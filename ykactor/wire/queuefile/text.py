@@ -68,11 +68,16 @@ class ConfigError(Exception):
         self.warnings = warnings
 
     def summary(self) -> str:
-        """The first mistakes and the number of the others, for messages and logs (CF-52): 8 kB of text can hold 2,000."""
-        lines = [_shortened(str(mistake)) for mistake in self.mistakes[:SUMMARY_MAX]]
-        if len(self.mistakes) > SUMMARY_MAX:
-            lines.append(f"and {len(self.mistakes) - SUMMARY_MAX} more")
-        return "\n".join(lines)
+        """The first mistakes and the number of the others, for messages and logs (CF-52)."""
+        return summary(self.mistakes)
+
+
+def summary(mistakes: list[Mistake]) -> str:
+    """The first mistakes, one on each line, and the number of the others: 8 kB of text can hold 2,000."""
+    lines = [_shortened(str(mistake)) for mistake in mistakes[:SUMMARY_MAX]]
+    if len(mistakes) > SUMMARY_MAX:
+        lines.append(f"and {len(mistakes) - SUMMARY_MAX} more")
+    return "\n".join(lines)
 
 
 def _shortened(line: str) -> str:

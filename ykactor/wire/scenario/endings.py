@@ -1,0 +1,78 @@
+"""When allocations end whose asks have ``runSeconds``: that long after they started, whenever that was.
+
+A player of a scenario tells an ``Endings`` what it sends, and what starts and ends; it tells when to send which releases.
+"""
+
+import heapq
+
+from ykactor.wire.scenario.model import TimedRequest
+from ykactor.wire.si import messages as si
+
+#: The partition in lower case, application and key.
+AskKey = tuple[str, str, str]
+
+
+def ask_key(partition: str, application_id: str, allocation_key: str) -> AskKey:
+    """How an ``Endings`` names an ask; partitions are compared without case, and an empty name is ``default``."""
+    return partition.lower() or "default", application_id, allocation_key
+
+
+class Endings:
+    """Times are in nanoseconds of the scenario, in whole microseconds."""
+
+    def __init__(self) -> None:
+        self._run_ns: dict[AskKey, int] = {}
+        #: Of what runs now.
+        self._due_ns: dict[AskKey, int] = {}
+        #: Time, number of the start, key; also of allocations that have ended before their time.
+        self._heap: list[tuple[int, int, AskKey]] = []
+        self._starts_count = 0
+
+    def expect(self, message: TimedRequest) -> None:
+        """Remember how long the asks of this message run; to be called before it is sent."""
+        if not isinstance(message.request, si.AllocationRequest):
+            return
+        for index, ask in enumerate(message.request.allocations):
+            key = ask_key(ask.partition_name, ask.application_id, ask.allocation_key)
+            if index in message.run_seconds:
+                self._run_ns[key] = max(1, round(message.run_seconds[index] * 1e6)) * 1000
+            else:
+                self._run_ns.pop(key, None)
+
+    def on_started(self, key: AskKey, at_ns: int) -> None:
+        """An ask was placed, or an allocation was recovered."""
+        run_ns = self._run_ns.get(key)
+        if run_ns is not None:
+            self._due_ns[key] = at_ns + run_ns
+            self._starts_count += 1
+            heapq.heappush(self._heap, (at_ns + run_ns, self._starts_count, key))
+
+    def on_ended(self, key: AskKey) -> None:
+        """An allocation has ended for whatever reason."""
+        if self._due_ns.pop(key, None) is not None:
+            self._run_ns.pop(key, None)
+
+    def next_ns(self, limit_ns: int) -> int:
+        """When the next allocation ends, but at most ``limit_ns``."""
+        while self._heap and self._due_ns.get(self._heap[0][2]) != self._heap[0][0]:
+            heapq.heappop(self._heap)
+        return min(self._heap[0][0], limit_ns) if self._heap else limit_ns
+
+    def take(self, at_ns: int) -> si.AllocationRequest | None:
+        """The release of what ends up to ``at_ns``, in the order of its ends; None if that is nothing."""
+        releases = []
+        while self.next_ns(at_ns + 1) <= at_ns:
+            _, _, key = heapq.heappop(self._heap)
+            self.on_ended(key)
+            partition, application_id, allocation_key = key
+            releases.append(
+                si.AllocationRelease(
+                    partition_name=partition,
+                    application_id=application_id,
+                    allocation_key=allocation_key,
+                    termination_type="STOPPED_BY_RM",
+                )
+            )
+        if not releases:
+            return None
+        return si.AllocationRequest(releases=si.AllocationReleasesRequest(allocations_to_release=releases))

@@ -1,0 +1,80 @@
+"""A scenario, and how it is written to a file."""
+
+from pathlib import Path
+from typing import Annotated, BinaryIO
+
+import msgspec
+from msgspec import Meta
+
+from ykactor.wire.si import messages as si
+
+#: A virtual second; the maximum in nanoseconds fits in 64 bits.
+SECONDS_MAX = 9e9
+Second = Annotated[float, Meta(ge=0, le=SECONDS_MAX)]
+
+
+class Moment(msgspec.Struct):
+    """What a message in a scenario has beside its fields in the protocol."""
+
+    at: Annotated[Second, Meta(description="The second at which it is sent; not before the message before.")]
+
+
+class RunTime(msgspec.Struct, rename="camel"):
+    """What an ask in a scenario may have beside its fields in the protocol."""
+
+    run_seconds: Annotated[
+        float, Meta(gt=0, le=SECONDS_MAX, description="How long it runs: the allocation is released so long after it started.")
+    ]
+
+
+class TimedRequest(msgspec.Struct, frozen=True):
+    """A request and the virtual second at which it is sent."""
+
+    at: float
+    request: si.WorkRequest
+    #: ``runSeconds`` of the asks that have it, by their index in ``request.allocations``.
+    run_seconds: dict[int, float] = {}
+
+
+class Scenario(msgspec.Struct, frozen=True):
+    """A queue configuration, and the messages of a resource manager to the scheduler that runs it."""
+
+    name: str
+    config: str
+    #: The virtual second of the last scheduling cycle.
+    until: float
+    #: Whether the simulator confirms releases that the scheduler starts.
+    confirm_releases: bool = True
+    #: In the order of their ``at``.
+    messages: list[TimedRequest] = []
+    #: The queue file that ``config`` was read from; empty if the text is in the scenario.
+    config_file: str = ""
+
+
+class Header(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    """A scenario without its messages, as it is written."""
+
+    name: Annotated[str, Meta(description="A name for messages.")]
+    config: Annotated[
+        str,
+        Meta(description="The text of the queue configuration, or the path of a .yaml or .yml file; empty is the built-in one."),
+    ]
+    until: Annotated[Second, Meta(description="The second of the last scheduling cycle.")]
+    confirm_releases: Annotated[
+        bool, Meta(description="Whether the simulator confirms the releases that the scheduler starts.")
+    ] = True
+
+
+def dump_jsonl(scenario: Scenario, target: str | Path | BinaryIO) -> None:
+    """Write JSON Lines to a path or to an open binary file; ``load`` returns an equal scenario, with its ``config`` inside."""
+    if isinstance(target, (str, Path)):
+        with Path(target).open("wb") as file:
+            dump_jsonl(scenario, file)
+        return
+    encode = msgspec.json.Encoder().encode
+    target.write(encode(Header(scenario.name, scenario.config, scenario.until, scenario.confirm_releases)) + b"\n")
+    for message in scenario.messages:
+        request = msgspec.to_builtins(message.request)
+        for index, seconds in message.run_seconds.items():
+            request["allocations"][index]["runSeconds"] = seconds
+        target.write(encode({"at": message.at, **request}) + b"\n")
