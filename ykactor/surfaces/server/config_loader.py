@@ -16,7 +16,7 @@ from ykactor.wire.queuefile.frames import FrameReader, encode
 
 #: A text of up to this many characters is loaded in this process, in less than 10 ms. Starting a process takes 0.1 s.
 INLINE_MAX = 8_000
-#: The time limit of a load. The largest file that is read (``files.FILE_BYTES_MAX``) takes up to three minutes.
+#: The time limit of a load. The largest file that is read (``lengths.CONFIG_MAX``) takes up to three minutes.
 LOAD_S = 180.0
 
 

@@ -10,6 +10,7 @@ from trio_websocket import ConnectionClosed, WebSocketConnection
 from ykactor.surfaces.server.logs import log_event
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON, Encoding, ProtocolError
+from ykactor.wire.si.lengths import TEXT_MAX, shortened
 
 logger = logging.getLogger(__name__)
 
@@ -118,5 +119,10 @@ class Peer:
 
 
 def error_response(error: ProtocolError, request_id: str = "") -> si.ErrorResponse:
-    """The response to a wrong message."""
-    return si.ErrorResponse(code=error.code, message=error.message, path=error.path, id=error.request_id or request_id)
+    """The response to a wrong message. What it repeats of the message may be too long, and is cut."""
+    return si.ErrorResponse(
+        code=error.code,
+        message=shortened(error.message, 4 * TEXT_MAX),
+        path=shortened(error.path),
+        id=shortened(error.request_id or request_id),
+    )

@@ -47,7 +47,7 @@ class Limits(Struct, frozen=True):
     #: Followers at once, and sessions of resource managers: neither can take the other's places.
     feed_sessions_max: int = 1000
     rm_sessions_max: int = 16
-    #: Room for the largest configuration (``files.FILE_BYTES_MAX``) and its escapes.
+    #: Room for the largest configuration (``lengths.CONFIG_MAX``) and its escapes.
     message_bytes_max: int = 24 * 2**20
     #: Time limits for the HTTP upgrade, for the first message, for sending one message, and for the closing handshake.
     handshake_s: float = 10.0
