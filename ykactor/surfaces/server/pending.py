@@ -1,5 +1,6 @@
 """Requests of a resource manager that partitions have not finished."""
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
@@ -8,6 +9,9 @@ import trio
 from ykactor.core.values.ids import PartitionName
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import ProtocolError
+
+#: The bytes of the messages that the partitions have not finished; then the session reads no further request.
+BACKLOG_BYTES_MAX = 2**26
 
 
 class Pending:
@@ -31,6 +35,29 @@ class Pending:
     def _check(self) -> None:
         if not self._working:
             self.done.set()
+
+
+class Backlog:
+    """The requests of a session that partitions have not finished, bounded by the bytes of their messages.
+
+    Args:
+        bytes_max: ``add`` waits while they have more.
+    """
+
+    def __init__(self, bytes_max: int = BACKLOG_BYTES_MAX) -> None:
+        self._bytes_max = bytes_max
+        self._requests: deque[tuple[Pending, int]] = deque()
+        self._bytes = 0
+
+    async def add(self, request: Pending, size: int) -> None:
+        """Add a request whose message has ``size`` bytes, and wait until there is room for another one."""
+        self._requests.append((request, size))
+        self._bytes += size
+        while self._requests and (self._requests[0][0].done.is_set() or self._bytes > self._bytes_max):
+            oldest, oldest_size = self._requests[0]
+            await oldest.done.wait()
+            self._requests.popleft()
+            self._bytes -= oldest_size
 
 
 class Reply:

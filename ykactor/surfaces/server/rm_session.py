@@ -16,7 +16,7 @@ from ykactor.core.messages.submissions import Reset, SetPredicateService
 from ykactor.core.values.ids import PartitionName
 from ykactor.surfaces.server.config_updates import ConfigUpdates, reading_config
 from ykactor.surfaces.server.peer import Peer, error_response
-from ykactor.surfaces.server.pending import Pending, Reply, unavailable_when_closed
+from ykactor.surfaces.server.pending import Backlog, Pending, Reply, unavailable_when_closed
 from ykactor.wire.si import messages as si
 from ykactor.wire.si import requests
 from ykactor.wire.si.codec import ProtocolError
@@ -50,6 +50,7 @@ class ResourceManagerSession:
         self._patience = trio.CancelScope()
         #: What reads configurations, since the registration; cancelled by ``stop``, and when the registration ends.
         self._configs: ConfigUpdates | None = None
+        self._backlog = Backlog()
         #: Set when all accepted requests have their ``Ack``, or will not get one.
         self._acknowledged = trio.Event()
 
@@ -193,6 +194,7 @@ class ResourceManagerSession:
                 pending = await self._on_request(request)
             if request_id:
                 await acknowledge.send(pending)
+            await self._backlog.add(pending, len(message))
         except ProtocolError as error:
             reader.outbox.post(error_response(error, request_id))
 
