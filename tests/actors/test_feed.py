@@ -11,7 +11,7 @@ import trio.testing
 from ykactor.actors import feed as feed_module
 from ykactor.actors.commands import PartitionSnapshot, Publication, TakeSnapshot
 from ykactor.actors.event_filter import EventFilter
-from ykactor.actors.feed import FACTS_MAX, FeedActor, SnapshotError
+from ykactor.actors.feed import FACTS_MAX, RING_BYTES_MAX, FeedActor, SnapshotError
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.subscription import Batch, Missed, Reached, Subscription
 from ykactor.core.messages.facts import NodeRemoved
@@ -25,6 +25,8 @@ class Event(msgspec.Struct, frozen=True):
     event_change_detail: str = "NODE_DECOMISSION"
     partition: str = "default"
     queue_name: str = ""
+    message: str = ""
+    preemption: None = None
 
 
 def render(fact, partition, first_sequence):
@@ -215,6 +217,84 @@ async def test_lagging_subscriber_is_told_what_it_missed():
         await w.publish(*["n"] * 10)
         assert await subscription.next() == Missed(1, 6)
         assert numbers(await subscription.next()) == [7, 8, 9, 10]
+
+
+async def test_the_ring_is_bounded_by_bytes():
+    """300 events of 1 MB: no more than the bound is kept, encoded or not, and who has not read the others is told so (EV-64)."""
+    async with make_world() as w:
+        subscription = w.subscribe()
+        for number in range(300):
+            await w.publish(f"{number:03}" + "x" * 10**6)
+            assert kept_bytes(w.feed) <= RING_BYTES_MAX
+        assert (w.feed.sequence, w.feed.lowest) == (300, 234)
+        assert await subscription.next() == Missed(1, 233)
+        read = []
+        while read[-1:] != [300]:
+            told = await subscription.next()
+            read += [told] if isinstance(told, Missed) else numbers(told)
+            assert kept_bytes(w.feed) <= RING_BYTES_MAX
+            if isinstance(told, Batch):
+                assert len(told.events) <= 2
+        # The encoded forms take room too, so the oldest of the others are dropped while these are read.
+        missed = [told for told in read if isinstance(told, Missed)]
+        assert sorted([n for n in read if isinstance(n, int)] + [n for m in missed for n in range(m.first, m.last + 1)]) == list(
+            range(234, 301)
+        )
+
+
+def kept_bytes(feed):
+    """The bytes of the events in the ring and of their encoded forms, counted anew."""
+    columns = [size for column in feed._encoded.values() for size in map(len, filter(None, column))]
+    return sum(len(event.object_id) for event in feed._ring if event is not None) + sum(columns)
+
+
+async def test_an_event_above_the_bound_is_not_kept():
+    """The bound holds in any case; what follows is kept."""
+    async with make_world(bytes_max=1000) as w:
+        subscription = w.subscribe()
+        await w.publish("a", "x" * 1001)
+        assert await subscription.next() == Missed(1, 2)
+        await w.publish("b")
+        assert numbers(await subscription.next()) == [3]
+
+
+async def test_bytes_of_overwritten_events_are_free_again():
+    """Both bounds together: events of any size come and go, and the count of bytes is exact all the time."""
+    async with make_world(ring_max=7, bytes_max=3000) as w:
+        subscription = w.subscribe()
+        for number in range(200):
+            await w.publish(*["x" * (number * 37 % 400)] * (number % 5))
+            if number % 3:
+                subscription.next_nowait()
+            assert w.feed._bytes == kept_bytes(w.feed) <= 3000
+            assert w.feed.sequence - w.feed.lowest + 1 <= 7
+
+
+async def test_batches_are_bounded_by_bytes():
+    """A subscriber gets large events a few at a time, and forgets none."""
+    async with make_world() as w:
+        await w.publish(*["x" * 300_000] * 10)
+        subscription = w.subscribe()
+        assert [numbers(await subscription.next()) for _ in range(3)] == [[1, 2, 3, 4], [5, 6, 7, 8], [9, 10]]
+
+
+async def test_a_snapshot_that_holds_back_too_much_fails(monkeypatch):
+    """What partitions publish while another one is awaited is bounded; nothing of it is lost."""
+    monkeypatch.setattr(feed_module, "HELD_FACTS_MAX", 10)
+    async with make_world("default", "gpu") as w:
+
+        async def take():
+            with pytest.raises(SnapshotError, match="no answer from partition gpu"):
+                await w.feed.snapshot()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(take)
+            await trio.testing.wait_all_tasks_blocked()
+            await w.answer("default", {})
+            await w.publish(*["n"] * 10)
+            assert w.feed.sequence == 0
+            await w.publish("last")
+        assert w.feed.sequence == 11
 
 
 async def test_subscriber_that_never_reads_slows_nobody(seed):

@@ -5,7 +5,7 @@ import trio
 import trio.testing
 from msgspec import Struct
 
-from ykactor.actors.outbox import MessagesLostError, Outbox, OutboxRegistry, SessionReplacedError
+from ykactor.actors.outbox import KEPT_BYTES_MAX, MessagesLostError, Outbox, OutboxRegistry, SessionReplacedError
 
 
 class Note(Struct, frozen=True):
@@ -37,6 +37,29 @@ def test_only_kept_messages_can_be_read(after: int, expected: list[int] | None):
             box.after(after)
     else:
         assert [m.sequence for m in box.after(after)] == expected
+
+
+def test_messages_are_kept_up_to_their_bytes():
+    """300 messages of 1 MB: no more than the bound is kept, and a session that lacks an older one cannot resume (4002)."""
+    box: Outbox[Note] = Outbox("rm-1")
+    reader = box.attach(0)
+    for _ in range(300):
+        box.post(Note("x" * 10**6))
+        assert sum(len(message.text) for message in box._kept) <= KEPT_BYTES_MAX
+    assert [m.sequence for m in box.after(233)] == list(range(234, 301))
+    with pytest.raises(MessagesLostError):
+        box.attach(232)
+    assert reader.attached
+
+
+async def test_a_session_that_lacks_a_message_dropped_for_its_bytes_is_told():
+    """As when the count is exceeded."""
+    box: Outbox[Note] = Outbox("rm-1", bytes_max=1000)
+    reader = box.attach(0)
+    box.post(Note("x" * 600))
+    box.post(Note("x" * 600))
+    with pytest.raises(MessagesLostError):
+        await reader.take()
 
 
 def test_after_takes_the_oldest_first_and_no_more_than_asked():

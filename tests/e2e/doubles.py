@@ -1,5 +1,7 @@
 """A daemon whose partitions are doubles: real sockets, real feed and outbox, scripted facts."""
 
+from __future__ import annotations
+
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
@@ -79,6 +81,17 @@ class FakePartition:
                 done(self.name)
 
 
+class FakeConfig:
+    """A configuration that was read."""
+
+    def __init__(self, daemon: FakeDaemon, text: str) -> None:
+        self._daemon = daemon
+        self._text = text
+
+    async def apply(self, *, afresh: bool = False) -> str:
+        return await self._daemon.apply_config(self._text)
+
+
 class FakeDaemon:
     """Implements ``actors.gateway.Gateway`` over doubles."""
 
@@ -90,6 +103,8 @@ class FakeDaemon:
         self.partitions.update({name: double.inbox for name, double in self.doubles.items()})
         self.manual = manual
         self.configs: list[str] = []
+        #: Held while a configuration is read: who holds it delays all of them.
+        self.reading = trio.Lock()
         self.steps = 0
         self.url = ""
         #: Ends the server in good order.
@@ -105,12 +120,17 @@ class FakeDaemon:
     def queue_paths(self) -> list[str]:
         return ["root", "root.a", "root.p", "root.p.b"]
 
-    async def apply_config(self, text: str, if_checksum: str, *, afresh: bool = False) -> str:
+    @asynccontextmanager
+    async def reading_config(self, text: str, if_checksum: str = "") -> AsyncIterator[FakeConfig]:
         if "bad" in text:
             raise ProtocolError("BAD_CONFIG", "found bad, expected good", "config")
         if if_checksum not in ("", "sum"):
             raise ProtocolError("CHECKSUM_MISMATCH", f"found {if_checksum}, expected sum", "ifChecksum")
-        await self._reach_partitions()
+        async with self.reading:
+            yield FakeConfig(self, text)
+
+    async def apply_config(self, text: str) -> str:
+        await self.reach_partitions()
         self.configs.append(text)
         return "sum"
 
@@ -121,10 +141,10 @@ class FakeDaemon:
         return who
 
     async def run_steps(self, steps: int) -> None:
-        await self._reach_partitions()
+        await self.reach_partitions()
         self.steps += steps
 
-    async def _reach_partitions(self) -> None:
+    async def reach_partitions(self) -> None:
         for inbox in self.partitions.values():
             await inbox.put(Intake([]))
 

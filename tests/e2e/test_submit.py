@@ -80,6 +80,19 @@ async def test_with_config(scenario, config):
         assert "root.theirs" in (await contents(daemon))[2]
 
 
+async def test_waits_for_a_configuration(scenario):
+    """What follows an ``UpdateConfigurationRequest`` finds its queues, although the daemon reads it beside other requests."""
+    queues = ", ".join(f"{{name: q{number}, resources: {{max: {{vcore: 1}}}}}}" for number in range(300))
+    large = f"partitions: [{{name: default, queues: [{{name: root, submitacl: '*', queues: [{queues}]}}]}}]"
+    scenario.write_text(
+        SCENARIO + f'  - {{at: 1, type: UpdateConfigurationRequest, config: "{large}"}}\n'
+        "  - {at: 1, type: ApplicationRequest, new: [{applicationID: late, ugi: {user: alice}, queueName: root.q299}]}\n"
+    )
+    async with real_daemon() as daemon:
+        output, _ = await run_command("submit", scenario, "--url", daemon.url, "--with-config")
+        assert " application late accepted in root.q299\n" in output
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -14,8 +14,9 @@ import pytest
 import trio
 
 from ykactor.surfaces.server import watcher as watcher_module
-from ykactor.surfaces.server.files import FILE_BYTES_MAX, read_regular
+from ykactor.surfaces.server.files import read_regular
 from ykactor.surfaces.server.watcher import ConfigWatcher, TryAgainError, watch_config
+from ykactor.wire.si.lengths import CONFIG_MAX
 
 TIMEOUT_S = 180.0
 #: Longer than a change takes to be seen and settled (0.2 to 0.5 s): then "nothing came" means something.
@@ -221,7 +222,7 @@ async def test_what_is_no_regular_file_is_passed_over(path: Path, kind: str, cap
                 path.mkdir()
             case "huge":
                 with path.open("wb") as file:
-                    file.truncate(FILE_BYTES_MAX + 1)
+                    file.truncate(CONFIG_MAX + 1)
         watched.watcher.reload()
         assert await watched.is_quiet()
         assert [record.message for record in caplog.records if record.levelname == "WARNING"] == ["config_unreadable"]

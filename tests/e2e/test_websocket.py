@@ -202,10 +202,10 @@ async def test_bad_subscriptions_are_answered_and_the_session_goes_on():
             assert (await follower.ask({"type": "Subscribe", "from": "snapshot"}))["type"] == "Snapshot"
 
 
-@pytest.mark.parametrize("path", ["/v1/rm", "/v1/feed"])
-async def test_huge_message_closes_the_session(path):
-    """A message above the limit is not gathered in memory: the session ends with 1009."""
-    async with running_daemon(limits=Limits(message_bytes_max=10_000)) as daemon:
+@pytest.mark.parametrize(("path", "limit"), [("/v1/rm", "message_bytes_max"), ("/v1/feed", "subscription_bytes_max")])
+async def test_huge_message_closes_the_session(path, limit):
+    """A message above the limit, which is one of its own for followers, is not gathered in memory: the session ends with 1009."""
+    async with running_daemon(limits=Limits(**{limit: 10_000})) as daemon:
         async with client(daemon, path) as peer:
             await peer.send("x" * 1_000_000)
             assert (await peer.closed()).code == 1009

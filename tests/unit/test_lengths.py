@@ -1,13 +1,20 @@
 """Texts of entries that are too long (AP-138)."""
 
+from collections.abc import Iterator
+from typing import get_args
+
+import msgspec
 import pytest
+from msgspec import inspect
 
 from ykactor.core.messages import facts
 from ykactor.core.messages import submissions as messages
 from ykactor.core.values.ids import PartitionName
+from ykactor.surfaces.server.peer import error_response
 from ykactor.wire.si import messages as si
+from ykactor.wire.si.codec import JSON, MSGPACK, Encoding, ProtocolError
 from ykactor.wire.si.lengths import TEXT_MAX
-from ykactor.wire.si.requests import submissions, unknown_partition
+from ykactor.wire.si.requests import PartitionRequest, submissions, unknown_partition
 
 LONG = "x" * (TEXT_MAX + 1)
 FOUND = f"found {TEXT_MAX + 1} bytes, expected at most {TEXT_MAX}"
@@ -133,10 +140,47 @@ def test_limits_count_bytes() -> None:
     assert submission.rejected.allocation_key == longer + "..."
 
 
-def test_many_short_texts_are_no_mistake() -> None:
-    """AP-138 is about each text, not about their sum."""
-    tags = {f"key-{number}": "value" for number in range(10_000)}
-    assert isinstance(of(allocation(allocation_tags=tags))[1], messages.SubmitAllocation)
+def numbered(count: int) -> dict[str, str]:
+    return {f"key-{number}": "value" for number in range(count)}
+
+
+#: 3 bytes for the name of each group more than is allowed.
+SUM = {f"{number:03}": "x" * 4093 for number in range(64)} | {"": "y"}
+
+
+@pytest.mark.parametrize(
+    ("entry", "mistake"),
+    [
+        (allocation(allocation_tags=numbered(4097)), "allocations[0].allocationTags: found 4097 items, expected at most 4096"),
+        (application(tags=numbered(4097)), "new[0].tags: found 4097 items, expected at most 4096"),
+        (node(attributes=numbered(4097)), "nodes[0].attributes: found 4097 items, expected at most 4096"),
+        (
+            application(ugi=si.UserGroupInformation(groups=[""] * 4097)),
+            "new[0].ugi.groups: found 4097 items, expected at most 4096",
+        ),
+        (
+            allocation(allocation_tags=SUM),
+            "allocations[0].allocationTags: found 262145 bytes in all its texts, expected at most 262144",
+        ),
+        (
+            application(ugi=si.UserGroupInformation(groups=["x" * 4096] * 65)),
+            "new[0].ugi.groups: found 266240 bytes in all its texts, expected at most 262144",
+        ),
+    ],
+)
+def test_too_many_texts(entry: si.Allocation | si.AddApplicationRequest | si.NodeInfo, mistake: str) -> None:
+    """AP-138: the number of tags, attributes and groups, and the sum of their lengths, have limits; the entry is rejected."""
+    _, submission = of(entry)
+    assert isinstance(submission, messages.RefuseEntry)
+    assert submission.rejected.reason == mistake
+
+
+def test_just_enough_texts() -> None:
+    """AP-138: at the limits an entry is taken."""
+    assert isinstance(of(allocation(allocation_tags=numbered(4096)))[1], messages.SubmitAllocation)
+    just = dict(SUM)
+    del just[""]
+    assert isinstance(of(allocation(allocation_tags=just))[1], messages.SubmitAllocation)
 
 
 def test_other_entries_are_not_affected() -> None:
@@ -149,11 +193,143 @@ def test_other_entries_are_not_affected() -> None:
     assert isinstance(third, messages.SubmitAllocation)
 
 
-def test_releases_and_removals_have_no_limit() -> None:
-    """AP-132, AP-138: they name nothing that exists, and a release with a long message is a release."""
+def test_long_texts_of_other_entries_are_cut() -> None:
+    """AP-132, AP-138: they name nothing that exists; a release with a long message is a release, a long reason is one."""
     release = si.AllocationRelease(application_id=LONG, message=LONG, termination_type="STOPPED_BY_RM")
     request = si.AllocationRequest(releases=si.AllocationReleasesRequest(allocations_to_release=[release]))
     ((submission,),) = submissions(request).values()
     assert isinstance(submission, messages.ReleaseAllocations)
+    assert submission.application_id == CUT
     ((removal,),) = submissions(si.ApplicationRequest(remove=[si.RemoveApplicationRequest(application_id=LONG)])).values()
-    assert isinstance(removal, messages.RemoveApplication)
+    assert removal == messages.RemoveApplication(CUT)  # type: ignore[arg-type]
+    answers = [si.PredicateAnswer(predicate="p", node_id="n1", error=LONG)]
+    scopes = [si.PredicateScope(predicate=LONG)]
+    ((forget, answer),) = submissions(si.PredicatesResponse(answers=answers, forget=scopes)).values()
+    assert answer == messages.AnswerPredicate("p", "n1", True, CUT)  # type: ignore[arg-type]
+    assert forget == messages.ForgetPredicates(CUT, "")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("request_", "path", "mistake"),
+    [
+        (si.RegisterResourceManagerRequest(rm_id=LONG), "rmID", FOUND),
+        (si.RegisterResourceManagerRequest(rm_id="rm-1", build_info={"a": LONG}), "buildInfo.a", FOUND),
+        (si.NodeRequest(id=LONG), "id", FOUND),
+        (si.TerminateApplication(application_id=LONG), "applicationID", FOUND),
+        (si.TerminateApplication(application_id="a", ugi=si.UserGroupInformation(groups=[LONG])), "ugi.groups[0]", FOUND),
+        (
+            si.MoveApplication(application_id="a", queue_name="a" * 16385),
+            "queueName",
+            "found 16385 bytes, expected at most 16384",
+        ),
+        (si.PredicatesResponse(partition_name=LONG), "partitionName", FOUND),
+        (
+            si.UpdateConfigurationRequest(config="#" * (16 * 2**20 + 1)),
+            "config",
+            "found 16777217 bytes, expected at most 16777216",
+        ),
+        (si.NodeRequest(nodes=[node()] * 100_001), "nodes", "found 100001 items, expected at most 100000"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+@pytest.mark.parametrize("encoding", [JSON, MSGPACK], ids=["json", "msgpack"])
+def test_a_long_text_of_a_request(encoding: Encoding, request_: si.Request, path: str, mistake: str) -> None:
+    """AP-138: outside its entries a request is refused as a whole; the response is short."""
+    with pytest.raises(ProtocolError) as refused:
+        encoding.decode_request(encoding.encode(request_))
+    assert (refused.value.code, refused.value.path, refused.value.message) == ("OUT_OF_RANGE", path, mistake)
+    assert len(error_response(refused.value).id) <= TEXT_MAX + 3
+
+
+# ---- every text, list and mapping of every request, found by reflection
+
+KINDS = [*get_args(si.Request), si.Subscribe]
+#: More than any limit: characters of a text, and items.
+HUGE = 17 * 2**20
+MANY = 100_001
+#: Texts that have to be known words.
+WORDS = {"action": "CREATE", "terminationType": "STOPPED_BY_RM"}
+#: What may be left of a request that is taken, and what is in a response: a few texts of the largest size.
+BOUND = 100_000
+
+
+def smallest(kind: inspect.Type, name: str = "") -> object:
+    """A value of this type, as builtins; structs have all their texts."""
+    match kind:
+        case inspect.StructType(fields=fields, tag=tag):
+            filled = [field for field in fields if field.required or isinstance(field.type, inspect.StrType)]
+            values = {field.encode_name: smallest(field.type, field.encode_name) for field in filled}
+            return values | ({"type": tag} if tag else {})
+        case inspect.StrType():
+            return WORDS.get(name, "x")
+        case inspect.IntType():
+            return 1
+    raise AssertionError(f"{name}: a required field of a type that this test does not know: {kind}")
+
+
+def spoiled(kind: inspect.Type) -> Iterator[tuple[str, object]]:
+    """Values of this type with one text, list or mapping that is far too long, and the path of that."""
+    match kind:
+        case inspect.StructType(fields=fields):
+            for field in fields:
+                for path, value in spoiled(field.type):
+                    yield f".{field.encode_name}{path}", smallest(kind) | {field.encode_name: value}  # type: ignore[operator]
+        case inspect.ListType(item_type=item):
+            yield "", [smallest(item)] * MANY
+            for path, value in spoiled(item):
+                yield f"[0]{path}", [value]
+        case inspect.DictType(key_type=inspect.StrType(), value_type=of):
+            plain = smallest(of.types[0] if isinstance(of, inspect.UnionType) else of)
+            yield "", {str(number): plain for number in range(MANY)}
+            yield "", {"x" * HUGE: plain}
+            for path, value in spoiled(of):
+                yield f".key{path}", {"key": value}
+        case inspect.UnionType(types=types):
+            for one in types:
+                yield from spoiled(one)
+        case inspect.StrType():
+            yield "", "x" * HUGE
+        case inspect.IntType() | inspect.BoolType() | inspect.NoneType() | inspect.LiteralType() | inspect.UnsetType():
+            pass
+        case _:
+            raise AssertionError(f"a type that this test does not know: {kind}")
+
+
+def outcome(kind: type, message: object) -> object:
+    """What the daemon goes on with when it gets this message, or sends back."""
+    data = msgspec.msgpack.encode(message)
+    try:
+        if kind is si.Subscribe:
+            return MSGPACK.decode_subscribe(data)
+        request = MSGPACK.decode_request(data)
+        return submissions(request) if isinstance(request, PartitionRequest) else request
+    except ProtocolError as error:
+        return error_response(error)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_every_text_list_and_mapping_has_a_limit(kind: type) -> None:
+    """AP-138: whatever is too long, neither what goes on nor the response is long; a refusal names the field."""
+    for path, message in spoiled(inspect.type_info(kind)):
+        left = outcome(kind, message)
+        assert len(repr(left)) < BOUND, f"{kind.__name__}{path} has no limit"
+        if isinstance(left, si.ErrorResponse):
+            assert left.path == path.removeprefix(".")
+
+
+def test_reflection_finds_what_there_is() -> None:
+    """The test above is not empty: it looks at these fields, among others."""
+    found = {f"{kind.__name__}{path}" for kind in KINDS for path, _ in spoiled(inspect.type_info(kind))}
+    assert found >= {
+        "RegisterResourceManagerRequest.rmID",
+        "RegisterResourceManagerRequest.extraConfig.key",
+        "NodeRequest.nodes",
+        "NodeRequest.nodes[0].attributes",
+        "ApplicationRequest.new[0].ugi.groups",
+        "ApplicationRequest.new[0].ugi.groups[0]",
+        "AllocationRequest.allocations[0].resourcePerAlloc.key",
+        "AllocationRequest.releases.allocationsToRelease[0].message",
+        "PredicatesResponse.answers[0].error",
+        "MoveApplication.ugi.user",
+        "Subscribe.queues[0]",
+    }

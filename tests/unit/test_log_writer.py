@@ -45,6 +45,20 @@ def test_lines_are_written_in_order(pipe: tuple[int, int]) -> None:
     assert read_until(pipe[0], "999") == [f"{number}\n" for number in range(1000)]
 
 
+def test_lines_are_bounded_by_their_characters(pipe: tuple[int, int]) -> None:
+    """A few long lines count as much as many short ones; what is written makes room again."""
+    writer = LogWriter(pipe[1], characters_max=2**20 + 101)
+    configure("error", writer)
+    writer.write(HUGE)
+    while not writer._lines.empty():  # until the thread has it
+        threading.Event().wait(0.01)
+    for number in range(10):
+        writer.write(f"{number}" + "x" * 38 + "\n")
+    lines = read_until(pipe[0], "log_lines_lost")
+    assert [line[0] for line in lines[1:-1]] == ["0", "1"]
+    assert json.loads(lines[-1])["lines"] == 8
+
+
 def test_lines_that_find_no_place_are_counted(pipe: tuple[int, int]) -> None:
     """A writer that is stuck keeps as many lines as allowed; when it goes on, one line says how many were lost."""
     writer = LogWriter(pipe[1], lines_max=4)

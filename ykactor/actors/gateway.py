@@ -1,6 +1,7 @@
 """The interface of the daemon that sessions use."""
 
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
 from ykactor.actors.commands import PartitionCommand
@@ -10,6 +11,20 @@ from ykactor.actors.outbox import OutboxRegistry
 from ykactor.core.config.access import UserGroups
 from ykactor.core.messages.submissions import Submission
 from ykactor.core.values.ids import PartitionName
+
+
+class ReadConfig(Protocol):
+    """A configuration that was read and is not in force yet."""
+
+    async def apply(self, *, afresh: bool = False) -> str:
+        """Apply it, or change nothing. Returns the checksum of the configuration in force when all partitions have published.
+
+        Args:
+            afresh: remove all nodes and applications first, so that nothing that runs prevents the change (SC-141).
+
+        Raises:
+            wire.si.codec.ProtocolError: it cannot replace the configuration in force.
+        """
 
 
 class Gateway(Protocol):
@@ -37,16 +52,17 @@ class Gateway(Protocol):
     def now_ns(self) -> int:
         """The current Unix time of the daemon's clock."""
 
-    async def apply_config(self, text: str, if_checksum: str, *, afresh: bool = False) -> str:
-        """Apply a queue configuration. Returns its checksum when every partition has published the change.
+    def reading_config(self, text: str, if_checksum: str = "") -> AbstractAsyncContextManager[ReadConfig]:
+        """Read a queue configuration, which can take minutes; it can be applied within the block.
+
+        Until the end of the block other changes of the configuration wait.
 
         Args:
             text: the configuration; empty is the built-in default.
-            if_checksum: apply only if this is the checksum of the current configuration; empty applies in any case.
-            afresh: remove all nodes and applications first, so that nothing that runs prevents the change (SC-141).
+            if_checksum: only if this is the checksum of the current configuration; empty in any case.
 
         Raises:
-            wire.si.codec.ProtocolError: the text is invalid or the checksum differs; nothing has changed.
+            wire.si.codec.ProtocolError: the text is invalid or the checksum differs.
         """
 
     async def with_groups(self, partition: PartitionName, submissions: list[Submission]) -> list[Submission]:

@@ -20,7 +20,7 @@ FILTERED_BOOKMARK_S = 1.0
 
 
 class Batch(Struct, frozen=True):
-    """Encoded events that the subscriber wants, in order."""
+    """Encoded events that the subscriber wants, in order; up to 1 MiB and one event (``feed.TAKE_BYTES_MAX``)."""
 
     events: list[bytes]
 
@@ -88,13 +88,14 @@ class Subscription:
             return missed
         numbers = range(self._cursor + 1, min(self._feed.sequence, self._cursor + SCAN_MAX) + 1)
         wanted = self._wanted(numbers)
-        if len(wanted) == BATCH_MAX:
-            self._cursor = wanted[-1]
+        events = self._feed.encoded(wanted, self._encode) if wanted else []
+        if len(events) == BATCH_MAX or len(events) < len(wanted):
+            self._cursor = wanted[len(events) - 1]
         elif numbers:
             self._cursor = numbers[-1]
-        if wanted:
-            self._announced = wanted[-1]
-            return Batch(self._feed.encoded(wanted, self._encode))
+        if events:
+            self._announced = wanted[len(events) - 1]
+            return Batch(events)
         if trio.current_time() >= self._bookmark_at():
             self._announced = self._cursor
             return Reached(self._cursor)

@@ -18,7 +18,8 @@ from ykactor.wire.si.codec import Encoding
 class ResourceManager:
     """A registered session, opened by `connect`. Iterate over it to get the messages of the daemon.
 
-    Several tasks may use it at the same time.
+    Several tasks may use it at the same time. Messages that arrive while a `request` waits are kept until iteration takes them,
+    without a limit.
 
     Attributes
     ----------

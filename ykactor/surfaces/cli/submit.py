@@ -98,6 +98,8 @@ class _Play:
             if with_config or not isinstance(message.request, si.UpdateConfigurationRequest)
         ]
         self._created = Created()
+        #: By request id: set when a configuration is in force or refused.
+        self._awaited: dict[str, trio.Event] = {}
         #: Whether Ctrl-C has ended it.
         self.is_interrupted = False
         #: Around sending and printing, but not around the connection, which is still needed to clean up.
@@ -184,8 +186,14 @@ class _Play:
                 await trio.sleep_until(self._real_time(message.at))
                 self._created.note_request(message.request)
                 self._endings.expect(message)
-                await rm.send(structs.replace(message.request, id=str(self._sent_count)))
+                request_id = str(self._sent_count)
                 self._sent_count += 1
+                if not isinstance(message.request, si.UpdateConfigurationRequest):
+                    await rm.send(structs.replace(message.request, id=request_id))
+                    continue
+                is_answered = self._awaited[request_id] = trio.Event()
+                await rm.send(structs.replace(message.request, id=request_id))
+                await is_answered.wait()  # the daemon handles the next request although it is still reading the configuration
 
     async def _end_allocations(self, rm: ResourceManager) -> None:
         """Release each allocation with ``runSeconds`` at its time."""
@@ -211,6 +219,8 @@ class _Play:
             self._note_endings(response, at)
         if isinstance(response, si.Ack | si.ErrorResponse):
             self._answered_count += bool(response.id)  # without an id: of a release that ends an allocation
+            if response.id in self._awaited:
+                self._awaited[response.id].set()
         for line in self._lines(response):
             self._counts[line.partition(" ")[0]] += 1
             click.echo(f"{at:9.1f} {line}")

@@ -17,8 +17,8 @@ from ykactor.wire.queuefile.manifests import BINARY_KEY
 
 #: A text of up to this many characters is loaded in this process, in less than 10 ms. Starting a process takes 0.1 s.
 INLINE_MAX = 8_000
-#: The time limit of the process; far more than any text needs.
-PATIENCE_S = 60.0
+#: The time limit of a load. The largest file that is read (``lengths.CONFIG_MAX``) takes up to three minutes.
+LOAD_S = 180.0
 
 
 async def load_config(text: str, source: str) -> SchedulerConfig:
@@ -27,17 +27,17 @@ async def load_config(text: str, source: str) -> SchedulerConfig:
     Raises:
         ConfigError: the text is wrong.
         OSError, subprocess.CalledProcessError: the process could not be started, or failed.
-        trio.TooSlowError: the process did not end in time.
+        trio.TooSlowError: the load took longer than ``LOAD_S``.
         ValueError: the output of the process is wrong, for example because another version was installed meanwhile.
     """
     if len(text) <= INLINE_MAX and BINARY_KEY not in text:  # whose size is not known before
         return queuefile.load(text, source)
     command = [sys.executable, "-P", "-m", __name__, source]  # -P: import nothing from where the daemon was started
-    with trio.fail_after(PATIENCE_S):
+    with trio.fail_after(LOAD_S):
         process = await trio.run_process(command, stdin=text.encode(), capture_stdout=True, capture_stderr=True)
-    reader = FrameReader(process.stdout, text)
-    for _ in reader:
-        await trio.lowlevel.checkpoint()
+        reader = FrameReader(process.stdout, text)
+        for _ in reader:
+            await trio.lowlevel.checkpoint()
     return reader.config
 
 

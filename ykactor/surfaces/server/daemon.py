@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ from ykactor.core.turn.turn import Cycle
 from ykactor.core.values.ids import AllocationKey, PartitionName, QueuePath
 from ykactor.surfaces.server.groups import GroupResolver
 from ykactor.surfaces.server.logs import get_logger, log_event
-from ykactor.surfaces.server.reloading import Reloading, log_changes
+from ykactor.surfaces.server.reloading import ReadConfig, Reloading, log_changes
 from ykactor.surfaces.server.systemd import Notifier, feed_watchdog
 from ykactor.surfaces.server.watcher import ConfigWatcher, TryAgainError, watch_config
 from ykactor.surfaces.server.websocket import serve_websockets
@@ -111,9 +111,14 @@ class Daemon:
         """The configuration in force."""
         return self._reloading.config
 
-    async def apply_config(self, text: str, if_checksum: str, source: str = "config", *, afresh: bool = False) -> str:
-        """Put a configuration into force in all partitions, or change nothing (``Gateway.apply_config``)."""
-        return await self._reloading.apply(text, if_checksum, source, afresh=afresh)
+    def reading_config(self, text: str, if_checksum: str = "", source: str = "config") -> AbstractAsyncContextManager[ReadConfig]:
+        """Read a configuration, for the use within the block (``Gateway.reading_config``)."""
+        return self._reloading.reading(text, if_checksum, source)
+
+    async def apply_config(self, text: str, if_checksum: str, source: str = "config") -> str:
+        """Read a configuration and put it into force in all partitions, or change nothing; returns the checksum in force."""
+        async with self.reading_config(text, if_checksum, source) as config:
+            return await config.apply()
 
     async def _report_refused(self, reason: str) -> None:
         with suppress(trio.ClosedResourceError):  # the daemon stops, or this partition is being removed

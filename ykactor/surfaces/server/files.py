@@ -7,15 +7,14 @@ import stat
 from pathlib import Path
 from typing import IO
 
-#: A queue file of 10,000 queues with limits is about 3 MB.
-FILE_BYTES_MAX = 16 * 2**20
+from ykactor.wire.si.lengths import CONFIG_MAX
 
 
 class UnsuitableFileError(OSError):
     """The file is no regular file, or too large."""
 
 
-def read_regular(path: Path, bytes_max: int = FILE_BYTES_MAX) -> bytes:
+def read_regular(path: Path, bytes_max: int = CONFIG_MAX) -> bytes:
     """The content of a regular file.
 
     Opened without blocking, so that a FIFO without a writer keeps nobody; what is no regular file is not read at all, because

@@ -13,8 +13,9 @@ from ykactor.surfaces.server.logs import get_logger, log_event
 
 log = get_logger(__name__)
 
-#: Lines that wait to be written; further ones are lost. A line has some hundred bytes.
+#: Lines that wait to be written, and their characters; further ones are lost. A line has some hundred characters.
 LINES_MAX = 4096
+CHARACTERS_MAX = 2**24
 #: Lines that are written at once, so that a busy scheduler does not slow the log down to a line per switch of threads.
 BATCH_MAX = 256
 
@@ -26,11 +27,14 @@ class LogWriter:
     needs the lock of standard error to exit.
     """
 
-    def __init__(self, descriptor: int, lines_max: int = LINES_MAX) -> None:
+    def __init__(self, descriptor: int, lines_max: int = LINES_MAX, characters_max: int = CHARACTERS_MAX) -> None:
         self._descriptor = descriptor
         self._lines: queue.Queue[str | None] = queue.Queue(lines_max)
         self._few = lines_max // 2
-        # Two counts with one writer each, instead of one with a lock.
+        self._characters_max = characters_max
+        # Counts with one writer each, instead of some with a lock: of what was queued and written, and of what was lost.
+        self._characters_in = 0
+        self._characters_out = 0
         self._lost_in_queue = 0
         self._lost_in_thread = 0
         self._reported = 0
@@ -40,8 +44,12 @@ class LogWriter:
 
     def write(self, line: str, /) -> None:
         """Queue a line, or count it as lost. Never waits. Calls must not overlap, which the lock of a log handler ensures."""
+        if self._characters_in - self._characters_out + len(line) > self._characters_max:
+            self._lost_in_queue += 1
+            return
         try:
             self._lines.put_nowait(line)
+            self._characters_in += len(line)
         except queue.Full:
             self._lost_in_queue += 1
 
@@ -67,7 +75,9 @@ class LogWriter:
         while is_open:
             batch = self._take()
             is_open = batch[-1] is not None
-            self._write_all([line for line in batch if line is not None])
+            lines = [line for line in batch if line is not None]
+            self._write_all(lines)
+            self._characters_out += sum(map(len, lines))
             self._report_lost()
 
     def _take(self) -> list[str | None]:

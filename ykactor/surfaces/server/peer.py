@@ -10,6 +10,7 @@ from trio_websocket import ConnectionClosed, WebSocketConnection
 from ykactor.surfaces.server.logs import log_event
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON, Encoding, ProtocolError
+from ykactor.wire.si.lengths import TEXT_MAX, shortened
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +49,8 @@ class Peer:
         self._connection = connection
         self._first_message_s = first_message_s
         self._has_spoken = False
+        #: Since when a message is waited for; None while the session does something else.
+        self._receiving_since: float | None = None
         self._send_s = send_s
         self._close_s = close_s
 
@@ -56,6 +59,13 @@ class Peer:
 
         A connection without a first message is closed after ``first_message_s``, with the reason.
         """
+        self._receiving_since = trio.current_time()
+        try:
+            return await self._receive()
+        finally:
+            self._receiving_since = None
+
+    async def _receive(self) -> str | bytes:
         if self._has_spoken:
             return await self._connection.get_message()
         with trio.move_on_after(self._first_message_s):
@@ -66,13 +76,18 @@ class Peer:
         raise ConnectionClosed(None)
 
     async def keep_alive(self, ping_s: float) -> None:
-        """Send a ping every ``ping_s`` seconds, and end the connection when one is not answered in as much time."""
+        """Send a ping every ``ping_s`` seconds, and end the connection when one is not answered in as much time.
+
+        While the session takes no messages the answer may be behind them, and does not count as missing.
+        """
         with suppress(ConnectionClosed):
             while True:
                 await trio.sleep(ping_s)
+                began_s = trio.current_time()
                 with trio.move_on_after(ping_s) as deadline:
                     await self._connection.ping()
-                if deadline.cancelled_caught:
+                since_s = self._receiving_since
+                if deadline.cancelled_caught and since_s is not None and since_s <= began_s:
                     await self.drop(SILENT, f"no answer to a ping came within {ping_s:g} s")
                     return
 
@@ -104,5 +119,10 @@ class Peer:
 
 
 def error_response(error: ProtocolError, request_id: str = "") -> si.ErrorResponse:
-    """The response to a wrong message."""
-    return si.ErrorResponse(code=error.code, message=error.message, path=error.path, id=error.request_id or request_id)
+    """The response to a wrong message. What it repeats of the message may be too long, and is cut."""
+    return si.ErrorResponse(
+        code=error.code,
+        message=shortened(error.message, 4 * TEXT_MAX),
+        path=shortened(error.path),
+        id=shortened(error.request_id or request_id),
+    )

@@ -1,13 +1,15 @@
 """Changes of the configuration of a running daemon: from the watched file, on SIGHUP, or by a resource manager.
 
-A configuration is read, compared with the one in force, and applied in all partitions or in none (CF-58). Every attempt is
-logged; one that fails is also reported as an event.
+A configuration is read, compared with the one in force, and applied in all partitions or in none (CF-58). While a text is read,
+which can take minutes, only other changes of the configuration wait. Every attempt is logged; one that fails is also reported as
+an event.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from subprocess import CalledProcessError
 from typing import NamedTuple
 
@@ -17,7 +19,7 @@ from ykactor.actors.partitions import Partitions
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.messages.facts import ConfigurationChanged
 from ykactor.core.values.ids import PartitionName
-from ykactor.surfaces.server.config_loader import load_config
+from ykactor.surfaces.server import config_loader
 from ykactor.surfaces.server.logs import get_logger, log_event
 from ykactor.wire import queuefile
 from ykactor.wire.si.codec import ProtocolError
@@ -26,22 +28,23 @@ log = get_logger(__name__)
 
 #: The number of changes of one configuration that are logged one by one.
 CHANGES_LOGGED_MAX = 200
+#: A load that goes on is logged after this many seconds, and again at this interval.
+PROGRESS_FIRST_S = 2.0
+PROGRESS_S = 10.0
 _NOT_READ = "the process that reads the configuration failed"
 
 
-class _Change(NamedTuple):
-    """A requested change. ``reading`` is cancelled when its caller no longer waits; ``report`` takes its result."""
+class _Switch(NamedTuple):
+    """A change of the partitions to ``config``; ``report`` takes its result. ``afresh`` as in ``SwitchConfig``."""
 
-    text: str
-    if_checksum: str
+    config: SchedulerConfig
     source: str
     afresh: bool
-    reading: trio.CancelScope
     report: Callable[[str | Exception], None]
 
 
 class Reloading:
-    """Applies changes of the configuration, one after the other.
+    """Reads configurations and puts them into force, one after the other.
 
     Args:
         config: the first configuration.
@@ -56,65 +59,79 @@ class Reloading:
         self.config = config
         self._partitions = partitions
         self._refused = refused
+        #: Held while a configuration is read and applied, by one request after the other, so that the last one wins.
         self._turn = trio.Lock()
+        #: Held by the task that changes the partitions. It goes on if the request that started it is cancelled.
+        self._switching = trio.Lock()
         self._nursery: trio.Nursery
 
     def begin(self, nursery: trio.Nursery) -> None:
         """Run changes as tasks of this nursery, from now on."""
         self._nursery = nursery
 
-    async def apply(self, text: str, if_checksum: str, source: str, *, afresh: bool = False) -> str:
-        """Apply a configuration, or change nothing; returns the checksum of the configuration in force.
-
-        The change runs in its own task: if the caller is cancelled, reading stops, but a change under way is completed.
+    @asynccontextmanager
+    async def reading(self, text: str, if_checksum: str, source: str) -> AsyncIterator[ReadConfig]:
+        """Wait for earlier changes and read a configuration; within the block it can be applied.
 
         Args:
             source: the name of the file, or of the sender, for messages.
-            afresh: as in ``Gateway.apply_config``.
 
         Raises:
-            ProtocolError: the configuration is wrong, cannot replace the one in force, or ``if_checksum`` does not match.
-            trio.ClosedResourceError: the daemon stops.
+            ProtocolError: the configuration is wrong, or ``if_checksum`` does not match. A ``ProtocolError`` of the block is
+                logged and reported in the same way.
         """
-        reading = trio.CancelScope()
-        report, results = trio.open_memory_channel[str | Exception](1)
-        self._nursery.start_soon(self._change, _Change(text, if_checksum, source, afresh, reading, report.send_nowait))
         try:
-            result = await results.receive()
+            async with self._turn:
+                async with self._switching:
+                    self._check(if_checksum)
+                yield ReadConfig(await self._load(text, source), source, self._switch)
+        except ProtocolError as error:
+            log_event(log, logging.ERROR, "config_refused", source=source, code=error.code, reason=error.message)
+            await self._refused(error.message)
+            raise
+
+    def _check(self, if_checksum: str) -> None:
+        if if_checksum and if_checksum.upper() != self.config.checksum:
+            found = f"found {if_checksum}, the configuration in force has {self.config.checksum}"
+            raise ProtocolError("CHECKSUM_MISMATCH", found, "ifChecksum")
+
+    async def _load(self, text: str, source: str) -> SchedulerConfig:
+        progress = trio.CancelScope()
+        self._nursery.start_soon(_log_progress, progress, text, source)
+        try:
+            return await _load(text, source)
         finally:
-            reading.cancel()  # has an effect only if this call is cancelled
-        if isinstance(result, ProtocolError):
-            log_event(log, logging.ERROR, "config_refused", source=source, code=result.code, reason=result.message)
-            await self._refused(result.message)
+            progress.cancel()
+
+    async def _switch(self, config: SchedulerConfig, source: str, afresh: bool) -> str:
+        report, results = trio.open_memory_channel[str | Exception](1)
+        # ``start`` returns when the task holds the lock: until then it is cancelled with its caller, from then on it is not.
+        await self._nursery.start(self._run_switch, _Switch(config, source, afresh, report.send_nowait))
+        result = await results.receive()
         if isinstance(result, Exception):
             raise result
         return result
 
-    async def _change(self, change: _Change) -> None:
-        try:
-            change.report(await self._switch(change))
-        except (ProtocolError, trio.ClosedResourceError, trio.BrokenResourceError) as refusal:
-            change.report(refusal)
+    async def _run_switch(self, switch: _Switch, *, task_status: trio.TaskStatus[None]) -> None:
+        async with self._switching:
+            task_status.started()
+            try:
+                switch.report(await self._apply(switch))
+            except (ProtocolError, trio.ClosedResourceError, trio.BrokenResourceError) as refusal:
+                switch.report(refusal)
 
-    async def _switch(self, change: _Change) -> str:
-        async with self._turn:  # held while reading too, so that the last request wins
-            if change.if_checksum and change.if_checksum.upper() != self.config.checksum:
-                found = f"found {change.if_checksum}, the configuration in force has {self.config.checksum}"
-                raise ProtocolError("CHECKSUM_MISMATCH", found, "ifChecksum")
-            with change.reading:
-                config = await _load(change.text, change.source)
-            if change.reading.cancelled_caught:
-                raise ProtocolError("UNAVAILABLE", "the request was cancelled", "config")
-            if config.checksum == self.config.checksum:  # CF-53
-                log_event(log, logging.INFO, "config_unchanged", source=change.source, checksum=config.checksum)
-                return config.checksum
-            before = set(self._partitions.inboxes)
-            objection = await self._partitions.switch(config, afresh=change.afresh)
-            if objection:
-                raise ProtocolError("CONFIG_REFUSED", objection, "config")
-            self._log_applied(config, change.source, before)
-            self.config = config
+    async def _apply(self, switch: _Switch) -> str:
+        config = switch.config
+        if config.checksum == self.config.checksum:  # CF-53
+            log_event(log, logging.INFO, "config_unchanged", source=switch.source, checksum=config.checksum)
             return config.checksum
+        before = set(self._partitions.inboxes)
+        objection = await self._partitions.switch(config, afresh=switch.afresh)
+        if objection:
+            raise ProtocolError("CONFIG_REFUSED", objection, "config")
+        self._log_applied(config, switch.source, before)
+        self.config = config
+        return config.checksum
 
     def _log_applied(self, config: SchedulerConfig, source: str, before: set[PartitionName]) -> None:
         actors = self._partitions.actors
@@ -126,15 +143,53 @@ class Reloading:
             log_event(log, logging.WARNING, "config_warning", reason=warning)
 
 
+class ReadConfig(NamedTuple):
+    """A configuration that was read and is not in force yet (``Reloading.reading``)."""
+
+    config: SchedulerConfig
+    source: str
+    switch: Callable[[SchedulerConfig, str, bool], Awaitable[str]]
+
+    async def apply(self, *, afresh: bool = False) -> str:
+        """Apply the configuration, or change nothing; returns the checksum of the configuration in force.
+
+        A change under way is completed even if the caller is cancelled.
+
+        Args:
+            afresh: as in ``SwitchConfig``.
+
+        Raises:
+            ProtocolError: the configuration cannot replace the one in force.
+            trio.ClosedResourceError: the daemon stops.
+        """
+        return await self.switch(self.config, self.source, afresh)
+
+
+async def _log_progress(scope: trio.CancelScope, text: str, source: str) -> None:
+    with scope:
+        began_s = trio.current_time()
+        await trio.sleep(PROGRESS_FIRST_S)
+        while True:
+            elapsed_s = round(trio.current_time() - began_s)
+            log_event(log, logging.INFO, "config_loading", source=source, bytes=len(text.encode()), seconds=elapsed_s)
+            await trio.sleep(PROGRESS_S)
+
+
 async def _load(text: str, source: str) -> SchedulerConfig:
     try:
-        return await load_config(text, source)
+        return await config_loader.load_config(text, source)
     except queuefile.ConfigError as error:
         raise ProtocolError("CONFIG_REFUSED", error.summary(), "config") from None
     except CalledProcessError as error:
         last_line = (error.stderr or b"").decode(errors="replace").strip().rpartition("\n")[2]
         raise ProtocolError("UNAVAILABLE", f"{_NOT_READ}: {error} {last_line}".rstrip(), "config") from None
-    except (OSError, ValueError, trio.TooSlowError) as error:
+    except trio.TooSlowError:
+        # Not UNAVAILABLE, after which a file is read again: the same text would take as long again.
+        found = (
+            f"found {len(text.encode())} bytes, whose reading took longer than {config_loader.LOAD_S:g} s, expected at most that"
+        )
+        raise ProtocolError("CONFIG_REFUSED", found, "config") from None
+    except (OSError, ValueError) as error:
         raise ProtocolError("UNAVAILABLE", f"{_NOT_READ}: {error or type(error).__name__}", "config") from None
 
 

@@ -1,7 +1,6 @@
 """The session of a resource manager: registers it, passes its requests to partitions, and sends the messages of its outbox."""
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -10,12 +9,14 @@ from msgspec import UNSET, structs
 from trio_websocket import ConnectionClosed
 
 from ykactor.actors.commands import Administer, Intake, PartitionCommand, Publication
-from ykactor.actors.gateway import Gateway
+from ykactor.actors.gateway import Gateway, ReadConfig
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.outbox import MessagesLostError, Outbox, OutboxReader, SessionReplacedError
 from ykactor.core.messages.submissions import Reset, SetPredicateService
 from ykactor.core.values.ids import PartitionName
+from ykactor.surfaces.server.config_updates import ConfigUpdates, reading_config
 from ykactor.surfaces.server.peer import Peer, error_response
+from ykactor.surfaces.server.pending import Backlog, Pending, Reply, unavailable_when_closed
 from ykactor.wire.si import messages as si
 from ykactor.wire.si import requests
 from ykactor.wire.si.codec import ProtocolError
@@ -28,46 +29,11 @@ CLOSED_FELL_BEHIND = 4002
 UNACKNOWLEDGED_MAX = 1024
 
 
-class _Pending:
-    """A request whose ``Ack`` waits for partitions."""
-
-    def __init__(
-        self, request_id: str, partitions: Iterable[PartitionName], working: Iterable[PartitionName], checksum: str = ""
-    ) -> None:
-        self.ack = si.Ack(id=request_id, checksum=checksum)
-        #: The partitions whose facts must be published before the ``Ack``.
-        self.partitions = list(partitions)
-        self.done = trio.Event()
-        self._working = set(working)
-        self._check()
-
-    def on_done(self, partition: PartitionName) -> None:
-        """Called from the partition's task (``Intake.done``)."""
-        self._working.discard(partition)
-        self._check()
-
-    def _check(self) -> None:
-        if not self._working:
-            self.done.set()
-
-
-class _Reply:
-    """The reply of a partition to an administrator's request."""
-
-    def __init__(self) -> None:
-        self.given = trio.Event()
-        self.refusal = ""
-
-    def on_done(self, _: PartitionName, refusal: str) -> None:
-        """Called from the partition's task (``Administer.done``)."""
-        self.refusal = refusal
-        self.given.set()
-
-
 class ResourceManagerSession:
     """Registers a resource manager, takes its requests and sends the messages of its outbox.
 
-    A task of ``nursery`` sends acknowledgements. It outlives the session, so that a later session that resumes gets them.
+    Two tasks of ``nursery`` send acknowledgements and read configurations. They outlive the session, so that a later session
+    that resumes gets the acknowledgements.
     """
 
     def __init__(self, peer: Peer, gateway: Gateway, nursery: trio.Nursery) -> None:
@@ -82,6 +48,9 @@ class ResourceManagerSession:
         self._listening = trio.CancelScope()
         #: Around waiting for partitions to finish a request; cancelled by ``stop`` too.
         self._patience = trio.CancelScope()
+        #: What reads configurations, since the registration; cancelled by ``stop``, and when the registration ends.
+        self._configs: ConfigUpdates | None = None
+        self._backlog = Backlog()
         #: Set when all accepted requests have their ``Ack``, or will not get one.
         self._acknowledged = trio.Event()
 
@@ -89,6 +58,8 @@ class ResourceManagerSession:
         """Take no more requests; ``run`` sends the messages in the outbox and ends."""
         self._listening.cancel()
         self._patience.cancel()
+        if self._configs is not None:
+            self._configs.cancel()
 
     async def run(self) -> None:
         """Serve the peer until the connection ends, a newer session takes over, or ``stop`` is called."""
@@ -99,6 +70,8 @@ class ResourceManagerSession:
                 if self._reader is None or not self._reader.attached:
                     pass  # not registered, or a newer session took over: then the sending task closes with the reason
                 elif self._listening.cancel_called or not self._is_registered(self._reader):
+                    if self._configs is not None:
+                        self._configs.cancel()
                     await self._acknowledged.wait()
                     self._reader.finish()
                 else:
@@ -119,11 +92,13 @@ class ResourceManagerSession:
     async def _listen(self, sending: trio.Nursery) -> None:
         reader = self._reader = await self._register()
         sending.start_soon(self._send_messages, reader)
-        acknowledge, pending = trio.open_memory_channel[_Pending](UNACKNOWLEDGED_MAX)
+        acknowledge, pending = trio.open_memory_channel[Pending](UNACKNOWLEDGED_MAX)
+        configs = self._configs = ConfigUpdates(self._gateway, reader.outbox, acknowledge.clone())
         self._nursery.start_soon(self._send_acks, pending, reader.outbox)
-        with acknowledge:
+        self._nursery.start_soon(configs.run)
+        with acknowledge, closing(configs):
             while self._is_registered(reader):
-                await self._on_message(await self.peer.receive(), reader, acknowledge)
+                await self._on_message(await self.peer.receive(), reader, acknowledge, configs)
 
     def _is_registered(self, reader: OutboxReader[Any]) -> bool:
         """False when a newer session has taken over, or the resource manager has deregistered."""
@@ -141,21 +116,32 @@ class ResourceManagerSession:
                 if not isinstance(request, si.RegisterResourceManagerRequest):
                     found = type(request).__name__
                     raise ProtocolError("NOT_REGISTERED", f"found {found}, expected RegisterResourceManagerRequest", "type")
-                async with self._gateway.outboxes.turn:
-                    return await self._on_register(request)
+                return await self._on_register(request)
             except ProtocolError as error:
                 await self.peer.send(error_response(error, request_id))
 
     async def _on_register(self, request: si.RegisterResourceManagerRequest) -> OutboxReader[Any]:
-        outboxes = self._gateway.outboxes
-        current = outboxes.current
+        """Nobody waits while a configuration is read, so the registration is checked before and again after it."""
+        if not request.config:
+            async with self._gateway.outboxes.turn:
+                return await self._enter(request, None)
+        self._check_registration(request)
+        async with reading_config(self._gateway, request.config, "registration of RM failed") as config:  # SC-140
+            return await self._enter(request, config)
+
+    def _check_registration(self, request: si.RegisterResourceManagerRequest) -> int | None:
+        """The number of the message after which the session resumes; None for a fresh registration."""
+        current = self._gateway.outboxes.current
         if current is not None and current.rm_id != request.rm_id:  # SC-142
             message = f"found {request.rm_id}: {_holder(current, len(self._gateway.partitions))}"
             raise ProtocolError("ALREADY_REGISTERED", message, "rmID")
-        after = None if request.resume_from is UNSET else _resume_after(current, request.resume_from)
-        checksum = ""
-        if request.config:
-            checksum = await self._apply_config(request.config, "registration of RM failed", afresh=after is None)  # SC-140
+        return None if request.resume_from is UNSET else _resume_after(current, request.resume_from)
+
+    async def _enter(self, request: si.RegisterResourceManagerRequest, config: ReadConfig | None) -> OutboxReader[Any]:
+        outboxes = self._gateway.outboxes
+        after = self._check_registration(request)
+        current = outboxes.current
+        checksum = "" if config is None else await config.apply(afresh=after is None)
         if current is not None and after is not None:
             reader = current.attach(after)
             await self._set_predicate_service(request.answers_predicates)
@@ -178,7 +164,7 @@ class ResourceManagerSession:
     async def _reset_partitions(self, answers: bool) -> None:
         """Reset every partition, and wait until no older message can reach the new outbox."""
         partitions = dict(self._gateway.partitions)
-        pending = _Pending("", partitions, partitions)
+        pending = Pending("", partitions, partitions)
         for name, inbox in partitions.items():
             if not await self._put(name, inbox, Intake([Reset(), SetPredicateService(answers)], pending.on_done)):
                 pending.on_done(name)
@@ -189,7 +175,11 @@ class ResourceManagerSession:
     # ---- requests
 
     async def _on_message(
-        self, message: str | bytes, reader: OutboxReader[Any], acknowledge: trio.MemorySendChannel[_Pending]
+        self,
+        message: str | bytes,
+        reader: OutboxReader[Any],
+        acknowledge: trio.MemorySendChannel[Pending],
+        configs: ConfigUpdates,
     ) -> None:
         request_id = ""
         try:
@@ -198,13 +188,17 @@ class ResourceManagerSession:
             async with self._gateway.outboxes.turn:
                 if not reader.attached:
                     return
+                if isinstance(request, si.UpdateConfigurationRequest):
+                    configs.put(request)
+                    return
                 pending = await self._on_request(request)
             if request_id:
                 await acknowledge.send(pending)
+            await self._backlog.add(pending, len(message))
         except ProtocolError as error:
             reader.outbox.post(error_response(error, request_id))
 
-    async def _on_request(self, request: si.Request) -> _Pending:
+    async def _on_request(self, request: si.Request) -> Pending:
         match request:
             case si.RegisterResourceManagerRequest():
                 raise ProtocolError("ALREADY_REGISTERED", "this session is already registered: open another one to register anew")
@@ -213,23 +207,22 @@ class ResourceManagerSession:
                 self._gateway.outboxes.release()
             case si.TerminateApplication() | si.MoveApplication():
                 return await self._administer(request)
-            case si.UpdateConfigurationRequest():
-                checksum = await self._apply_config(request.config, "update of configuration failed", request.if_checksum)
-                return _Pending(request.id, self._gateway.partitions, (), checksum)
             case si.ScheduleRequest():
                 if not self._gateway.manual:
                     raise ProtocolError("NOT_MANUAL", "ScheduleRequest needs a daemon that was started with --manual")
                 if request.steps < 1:
                     raise ProtocolError("OUT_OF_RANGE", f"found {request.steps}, expected 1 or more", "steps")
-                with _unavailable_when_closed("the partitions do"):
+                with unavailable_when_closed("the partitions do"):
                     await self._gateway.run_steps(request.steps)
+            case si.UpdateConfigurationRequest():
+                raise AssertionError("ConfigUpdates carries it out")
             case _:
                 return await self._submit(request)
-        return _Pending(request.id, self._gateway.partitions, ())
+        return Pending(request.id, self._gateway.partitions, ())
 
-    async def _submit(self, request: requests.PartitionRequest) -> _Pending:
+    async def _submit(self, request: requests.PartitionRequest) -> Pending:
         work = requests.addressed(requests.submissions(request), self._gateway.partitions)
-        pending = _Pending(request.id, work, work)
+        pending = Pending(request.id, work, work)
         for name, submissions in work.items():
             inbox = self._gateway.partitions.get(name)
             if inbox is not None:
@@ -243,20 +236,20 @@ class ResourceManagerSession:
                 pending.on_done(name)
         return pending
 
-    async def _administer(self, request: si.TerminateApplication | si.MoveApplication) -> _Pending:
+    async def _administer(self, request: si.TerminateApplication | si.MoveApplication) -> Pending:
         """End or move an application; raises ProtocolError if the partition refuses."""
         named, wanted = requests.administration(request)
         name = requests.running(named, self._gateway.partitions)
         inbox = self._gateway.partitions[name]
         if wanted.who is not None:
             wanted = structs.replace(wanted, who=await self._gateway.with_own_groups(name, wanted.who))
-        reply = _Reply()
-        with _unavailable_when_closed(f"partition {name} does"):
+        reply = Reply()
+        with unavailable_when_closed(f"partition {name} does"):
             await inbox.put(Administer(wanted, reply.on_done))
         await reply.given.wait()
         if reply.refusal:
             raise ProtocolError("REFUSED", reply.refusal)
-        return _Pending(request.id, [name], ())
+        return Pending(request.id, [name], ())
 
     async def _put(self, name: PartitionName, inbox: Mailbox[PartitionCommand], intake: Intake) -> bool:
         """Submit to a partition; returns False if the partition has been removed meanwhile."""
@@ -267,13 +260,6 @@ class ResourceManagerSession:
                 raise ProtocolError("UNAVAILABLE", f"partition {name} does not run at the moment, try again later") from None
             return False
         return True
-
-    async def _apply_config(self, text: str, failure: str, if_checksum: str = "", *, afresh: bool = False) -> str:
-        try:
-            with _unavailable_when_closed("the partitions do"):
-                return await self._gateway.apply_config(text, if_checksum, afresh=afresh)
-        except ProtocolError as error:
-            raise ProtocolError(error.code, f"{failure}: {error.message}", error.path) from None
 
     # ---- messages to the resource manager
 
@@ -289,7 +275,7 @@ class ResourceManagerSession:
         except MessagesLostError as reason:
             await self.peer.drop(CLOSED_FELL_BEHIND, str(reason))
 
-    async def _send_acks(self, pending: trio.MemoryReceiveChannel[_Pending], outbox: Outbox[Any]) -> None:
+    async def _send_acks(self, pending: trio.MemoryReceiveChannel[Pending], outbox: Outbox[Any]) -> None:
         """Post an ``Ack`` for each request, in the order of the requests, after all their direct results."""
         async for request in pending:
             if not self._listening.cancel_called:
@@ -301,15 +287,6 @@ class ResourceManagerSession:
                 await self._gateway.feed.published(name)
             outbox.post(request.ack)
         self._acknowledged.set()
-
-
-@contextmanager
-def _unavailable_when_closed(who: str) -> Iterator[None]:
-    """Raise ProtocolError if the inbox of a partition is closed; ``who`` is the subject of the message, with do or does."""
-    try:
-        yield
-    except (trio.ClosedResourceError, trio.BrokenResourceError):
-        raise ProtocolError("UNAVAILABLE", f"{who} not run at the moment, try again later") from None
 
 
 def _holder(current: Outbox[Any], partitions_count: int) -> str:

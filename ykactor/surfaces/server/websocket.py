@@ -47,7 +47,10 @@ class Limits(Struct, frozen=True):
     #: Followers at once, and sessions of resource managers: neither can take the other's places.
     feed_sessions_max: int = 1000
     rm_sessions_max: int = 16
-    message_bytes_max: int = 16 * 2**20
+    #: Room for the largest configuration (``lengths.CONFIG_MAX``) and its escapes.
+    message_bytes_max: int = 24 * 2**20
+    #: The largest message of a follower: the lists of a subscription have up to 256 KiB each (AP-138).
+    subscription_bytes_max: int = 2 * 2**20
     #: Time limits for the HTTP upgrade, for the first message, for sending one message, and for the closing handshake.
     handshake_s: float = 10.0
     first_message_s: float = 30.0
@@ -184,6 +187,9 @@ class _Server:
                 return None
             encoding = next((ENCODINGS[name] for name in request.proposed_subprotocols if name in ENCODINGS), None)
             connection = await request.accept(subprotocol=encoding.name if encoding is not None else None)
+            if _path_of(request) == FEED_PATH:
+                # The library has no other way to choose the limit after the path is known.
+                connection._max_message_size = limits.subscription_bytes_max
             peer = Peer(
                 stream,
                 connection,

@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 import msgspec
 
+from ykactor.wire.si import lengths
 from ykactor.wire.si import messages as si
 
 #: The fields that hold a ``si.WireResource``, by their names on the wire.
@@ -63,11 +64,12 @@ class Encoding:
         self._feed = library.Decoder(si.FeedMessage)
 
     def decode_request(self, data: bytes | str) -> si.Request:
-        """A resource manager's request.
+        """A resource manager's request. Its entries may be too long (``requests.submissions``).
 
         Cost: 0.4 us for each ask of a large request; 2 us if the exact search for repeated keys is needed.
         """
         request: si.Request = self._decode(self._requests, data, si.Request)
+        _refuse_long(request, request.id)
         self._refuse_repeated_keys(data, request)
         return request
 
@@ -76,6 +78,7 @@ class Encoding:
         subscribe: si.Subscribe = self._decode(self._subscribes, data, si.Subscribe)
         if "type" not in self._library.decode(data):  # msgspec requires the tag only in unions
             raise ProtocolError("MISSING_FIELD", _MISSING, "type")
+        _refuse_long(subscribe)
         self._refuse_repeated_keys(data, subscribe)
         return subscribe
 
@@ -117,6 +120,12 @@ class Encoding:
         raw = data.encode() if isinstance(data, str) else data
         if b"\\" in raw or raw.count(b":") != self.encode(request).count(b":"):
             refuse_repeated_keys(raw)
+
+
+def _refuse_long(request: msgspec.Struct, request_id: str = "") -> None:
+    """Refuse a request with a text, list or mapping that is too long (AP-138), other than in its entries."""
+    if too_long := lengths.of_request(request):
+        raise ProtocolError("OUT_OF_RANGE", too_long.message, too_long.path, request_id)
 
 
 JSON = Encoding("ykactor.v1.json", msgspec.json)

@@ -1,45 +1,119 @@
-"""How long the texts of an entry may be (AP-138), so that what is kept and reported of an entry is bounded."""
+"""How long the texts, lists and mappings of a request may be (AP-138), so that what is kept and reported of it is bounded."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from functools import cache
+from typing import NamedTuple, TypeVar
 
 import msgspec
+from msgspec import structs
 
 #: Bytes in UTF-8 of an identifier, a name, a key or a value.
 TEXT_MAX = 4096
-#: The limits of fields that may be longer, by their paths. A path of queues has up to 128 levels of 64 characters each.
-_LONGER = {"queueName": 4 * TEXT_MAX}
+#: Bytes of a queue configuration, in a message or a file; one of 10,000 queues with limits has about 3 MB.
+CONFIG_MAX = 16 * 2**20
+#: The limits of fields that may be longer, by their names. A path of queues has up to 128 levels of 64 characters each.
+_LONGER = {"queueName": 4 * TEXT_MAX, "queues": 4 * TEXT_MAX, "config": CONFIG_MAX}
+#: Items of a list or mapping, such as tags or groups, and bytes of all its texts. ``of_entry`` relies on it that neither is lower
+#: than ``TEXT_MAX``.
+ITEMS_MAX = 4096
+ITEMS_BYTES_MAX = 2**18
+#: Entries of one list of a request.
+ENTRIES_MAX = 100_000
 
 _encode = msgspec.msgpack.Encoder().encode
 
+S = TypeVar("S", bound=msgspec.Struct)
 
-def objection(entry: msgspec.Struct) -> str:
-    """The path of a text in ``entry`` that is too long, with what was found and what was expected; "" if there is none.
 
-    Cost: 0.3 us for most entries, whose encoding as a whole is shorter than one text may be.
+class TooLong(NamedTuple):
+    """What is too long in a request or an entry: its path, and what was found and expected."""
+
+    path: str
+    message: str
+
+
+def of_request(request: msgspec.Struct) -> TooLong | None:
+    """What is too long in the request, or None; its entries are not looked at, only counted."""
+    return next(_in_struct(request, ""), None)
+
+
+def of_entry(entry: msgspec.Struct) -> TooLong | None:
+    """What is too long in an entry, or None.
+
+    Cost: 0.3 us for most entries, whose encoding as a whole is shorter than one text, list or mapping may be.
     """
     if len(_encode(entry)) <= TEXT_MAX:
-        return ""
-    return next(_too_long(msgspec.to_builtins(entry), ""), "")
+        return None
+    return next(_in_struct(entry, ""), None)
 
 
-def shortened(text: str) -> str:
+def cut(entry: S) -> S:
+    """``entry`` with ``shortened`` texts."""
+    fields = {name: getattr(entry, name) for name, _ in _fields(type(entry))}
+    return structs.replace(entry, **{name: shortened(value) for name, value in fields.items() if isinstance(value, str)})
+
+
+def shortened(text: str, limit: int = TEXT_MAX) -> str:
     """``text``, cut if it is too long. The result is then still too long to be equal to a legal text."""
-    return text if _size(text) <= TEXT_MAX else text[:TEXT_MAX] + "..."
+    return text if _size(text) <= limit else text[:limit] + "..."
 
 
-def _too_long(tree: object, path: str) -> Iterator[str]:
-    if isinstance(tree, str):
-        limit = _LONGER.get(path, TEXT_MAX)
-        if _size(tree) > limit:
-            yield f"{path}: found {_size(tree)} bytes, expected at most {limit}"
-    elif isinstance(tree, list):
-        for index, item in enumerate(tree):
-            yield from _too_long(item, f"{path}[{index}]")
-    elif isinstance(tree, dict):
-        for key, value in tree.items():
-            if _size(key) > TEXT_MAX:
-                yield f"{path}: found a key of {_size(key)} bytes, expected at most {TEXT_MAX}"
-            yield from _too_long(value, f"{path}.{key}" if path else key)
+def _in_struct(struct: msgspec.Struct, path: str) -> Iterator[TooLong]:
+    for name, wire_name in _fields(type(struct)):
+        value = getattr(struct, name)
+        below = f"{path}.{wire_name}" if path else wire_name
+        limit = _LONGER.get(wire_name, TEXT_MAX)
+        if isinstance(value, str):
+            yield from _in_text(value, below, limit)
+        elif isinstance(value, dict):
+            yield from _in_mapping(value, below)
+        elif isinstance(value, list):
+            yield from _in_list(value, below, limit)
+        elif isinstance(value, msgspec.Struct):
+            yield from _in_struct(value, below)
+
+
+def _in_text(text: str, path: str, limit: int) -> Iterator[TooLong]:
+    if _size(text) > limit:
+        yield TooLong(path, f"found {_size(text)} bytes, expected at most {limit}")
+
+
+def _in_mapping(mapping: dict[str, object], path: str) -> Iterator[TooLong]:
+    yield from _in_count(mapping, path, ITEMS_MAX)
+    for key, value in mapping.items():
+        if _size(key) > TEXT_MAX:
+            yield TooLong(path, f"found a key of {_size(key)} bytes, expected at most {TEXT_MAX}")
+        if isinstance(value, str):
+            yield from _in_text(value, f"{path}.{key}", TEXT_MAX)
+    yield from _in_sum([*mapping, *mapping.values()], path)
+
+
+def _in_list(items: list[object], path: str, limit: int) -> Iterator[TooLong]:
+    if items and isinstance(items[0], msgspec.Struct):
+        yield from _in_count(items, path, ENTRIES_MAX)
+        return
+    yield from _in_count(items, path, ITEMS_MAX)
+    for index, item in enumerate(items):
+        if isinstance(item, str):
+            yield from _in_text(item, f"{path}[{index}]", limit)
+    yield from _in_sum(items, path)
+
+
+def _in_count(items: Collection[object], path: str, limit: int) -> Iterator[TooLong]:
+    if len(items) > limit:
+        yield TooLong(path, f"found {len(items)} items, expected at most {limit}")
+
+
+def _in_sum(items: Collection[object], path: str) -> Iterator[TooLong]:
+    found = sum(_size(item) for item in items if isinstance(item, str))
+    if found > ITEMS_BYTES_MAX:
+        yield TooLong(path, f"found {found} bytes in all its texts, expected at most {ITEMS_BYTES_MAX}")
+
+
+@cache
+def _fields(kind: type[msgspec.Struct]) -> list[tuple[str, str]]:
+    """The names of the fields, in Python and on the wire."""
+    return [(field.name, field.encode_name) for field in structs.fields(kind)]
 
 
 def _size(text: str) -> int:

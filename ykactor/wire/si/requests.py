@@ -2,7 +2,7 @@
 
 ``submissions`` checks the whole request before it returns: either all of it is submitted, or a ``ProtocolError`` names the
 first mistake and nothing is. What only the core knows (an unknown node, an empty resource) is not checked here: the core
-refuses single entries. An entry with too long a text is refused alone too, but here, so that the text goes no further.
+refuses single entries. An entry with too long a text, list or mapping is refused alone too, but here, so that it goes no further.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -68,9 +68,12 @@ def submissions(request: PartitionRequest) -> dict[PartitionName, list[Submissio
                 partition, submission = convert(entry)
             except ProtocolError as mistake:
                 raise mistake.below(f"{field}[{index}]", request.id) from None
-            if isinstance(submission, _Limited) and (objection := lengths.objection(entry)):
-                partition = PartitionName(lengths.shortened(partition))
-                submission = _refused(submission, f"{field}[{index}].{objection}")
+            if too_long := lengths.of_entry(entry):
+                if isinstance(submission, _Refusable):
+                    partition = PartitionName(lengths.shortened(partition))
+                    submission = _refused(submission, f"{field}[{index}].{too_long.path}: {too_long.message}")
+                else:
+                    partition, submission = convert(lengths.cut(entry))
             routed.setdefault(partition, []).append(submission)
     return routed
 
@@ -136,11 +139,11 @@ def unknown_partition(submission: Submission, partition: PartitionName, at_ns: i
 
 _Routed = tuple[PartitionName, Submission]
 
-#: What is kept, so that its texts have limits. What only names things finds nothing by a text that is too long (AP-132).
-_Limited = SubmitAllocation | AddApplication | UpdateNode
+#: What has a response when it is refused. In other entries long texts are cut: they name nothing (AP-132), or are a reason.
+_Refusable = SubmitAllocation | AddApplication | UpdateNode
 
 
-def _refused(submission: _Limited, reason: str) -> RefuseEntry:
+def _refused(submission: _Refusable, reason: str) -> RefuseEntry:
     match submission:
         case SubmitAllocation(spec):
             key, application_id = map(lengths.shortened, (spec.allocation_key, spec.application_id))

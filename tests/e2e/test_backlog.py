@@ -1,0 +1,65 @@
+"""The requests of a session that partitions have not finished are bounded by bytes."""
+
+import trio
+import trio.testing
+from daemon import node
+from doubles import running_daemon
+from msgspec import structs
+
+from ykactor.client import connect
+from ykactor.surfaces.server.pending import Backlog, Pending
+from ykactor.wire.si import messages as si
+
+
+def pending(name: str) -> Pending:
+    """A request that a partition of this name has not finished."""
+    return Pending(name, [name], [name])  # type: ignore[list-item]
+
+
+async def test_a_backlog_waits_for_the_oldest() -> None:
+    """``add`` returns when what is not finished is within the bound, and forgets what is finished."""
+    backlog = Backlog(bytes_max=100)
+    first, second, third = pending("1"), pending("2"), pending("3")
+    await backlog.add(first, 60)
+    added = False
+
+    async def add() -> None:
+        nonlocal added
+        await backlog.add(second, 60)
+        added = True
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(add)
+        await trio.testing.wait_all_tasks_blocked()
+        assert not added
+        first.on_done("1")  # type: ignore[arg-type]
+        await trio.testing.wait_all_tasks_blocked()
+        assert added
+    second.on_done("2")  # type: ignore[arg-type]
+    await backlog.add(third, 60)
+    assert len(backlog._requests) == 1
+
+
+async def test_a_session_reads_no_more_than_its_partition_handles() -> None:
+    """While a partition stands still, a session takes requests of some 64 MiB; the others wait in the network."""
+    attributes = {f"{number:02}": "x" * 4000 for number in range(60)}
+    entry = structs.replace(node().nodes[0], attributes=attributes)
+    large = si.NodeRequest(id="large", nodes=[entry] * 16)  # 3.8 MB
+    async with running_daemon() as daemon, connect(daemon.url, rm_id="rm-1", encoding="msgpack") as rm:
+        (double,) = daemon.doubles.values()
+        double.resume = trio.Event()
+        async with trio.open_nursery() as nursery:
+
+            async def send() -> None:
+                for _ in range(30):
+                    await rm.send(large)
+
+            nursery.start_soon(send)
+            while double.inbox.statistics().current_buffer_used < 16:  # noqa: ASYNC110  # a mailbox sets no event
+                await trio.sleep(0.01)
+            await trio.sleep(1)  # what would be read beyond the bound is read now
+            assert double.inbox.statistics().current_buffer_used <= 18
+            double.resume.set()
+            acks = 0
+            while acks < 30:
+                acks += isinstance(await anext(rm), si.Ack)

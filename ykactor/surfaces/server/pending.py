@@ -1,0 +1,82 @@
+"""Requests of a resource manager that partitions have not finished."""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+import trio
+
+from ykactor.core.values.ids import PartitionName
+from ykactor.wire.si import messages as si
+from ykactor.wire.si.codec import ProtocolError
+
+#: The bytes of the messages that the partitions have not finished; then the session reads no further request.
+BACKLOG_BYTES_MAX = 2**26
+
+
+class Pending:
+    """A request whose ``Ack`` waits for partitions."""
+
+    def __init__(
+        self, request_id: str, partitions: Iterable[PartitionName], working: Iterable[PartitionName], checksum: str = ""
+    ) -> None:
+        self.ack = si.Ack(id=request_id, checksum=checksum)
+        #: The partitions whose facts must be published before the ``Ack``.
+        self.partitions = list(partitions)
+        self.done = trio.Event()
+        self._working = set(working)
+        self._check()
+
+    def on_done(self, partition: PartitionName) -> None:
+        """Called from the partition's task (``Intake.done``)."""
+        self._working.discard(partition)
+        self._check()
+
+    def _check(self) -> None:
+        if not self._working:
+            self.done.set()
+
+
+class Backlog:
+    """The requests of a session that partitions have not finished, bounded by the bytes of their messages.
+
+    Args:
+        bytes_max: ``add`` waits while they have more.
+    """
+
+    def __init__(self, bytes_max: int = BACKLOG_BYTES_MAX) -> None:
+        self._bytes_max = bytes_max
+        self._requests: deque[tuple[Pending, int]] = deque()
+        self._bytes = 0
+
+    async def add(self, request: Pending, size: int) -> None:
+        """Add a request whose message has ``size`` bytes, and wait until there is room for another one."""
+        self._requests.append((request, size))
+        self._bytes += size
+        while self._requests and (self._requests[0][0].done.is_set() or self._bytes > self._bytes_max):
+            oldest, oldest_size = self._requests[0]
+            await oldest.done.wait()
+            self._requests.popleft()
+            self._bytes -= oldest_size
+
+
+class Reply:
+    """The reply of a partition to an administrator's request."""
+
+    def __init__(self) -> None:
+        self.given = trio.Event()
+        self.refusal = ""
+
+    def on_done(self, _: PartitionName, refusal: str) -> None:
+        """Called from the partition's task (``Administer.done``)."""
+        self.refusal = refusal
+        self.given.set()
+
+
+@contextmanager
+def unavailable_when_closed(who: str) -> Iterator[None]:
+    """Raise ProtocolError if the inbox of a partition is closed; ``who`` is the subject of the message, with do or does."""
+    try:
+        yield
+    except (trio.ClosedResourceError, trio.BrokenResourceError):
+        raise ProtocolError("UNAVAILABLE", f"{who} not run at the moment, try again later") from None
