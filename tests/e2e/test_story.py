@@ -28,7 +28,7 @@ async def test_story_of_each_kind() -> None:
         details = [line.split()[4] for line in lines if not line.startswith("now")]
         assert details[:3] == ["APP_NEW", "QUEUE_APP", "APP_ACCEPTED"]
         assert lines[-2] == "now: application app-1 is Running in root.default"
-        reason = "not enough vcore in the cluster: wants 1000, has 0 of 2000"
+        reason = "wants 1, has 0 of 2 vcore in the cluster"
         assert lines[-1] == f"now: 1 ask pending (t3), each vcore 1: {reason}"
         about_t3 = await story("t3")
         assert about_t3[-1] == lines[-1]

@@ -5,6 +5,8 @@ from checked import LARGE, SMALL, World
 from histories import draw_history
 from seeds import seeds
 
+from ykactor.core.inspection.snapshot import waiting_asks
+from ykactor.core.messages.reasons import FITS
 from ykactor.core.planner.plan import Budget
 from ykactor.core.queueing.equivalence import AskQueue
 from ykactor.core.queueing.notified import HELD_BY_LIMIT, HELD_BY_QUEUE, OVER_LIMIT, OVER_QUOTA
@@ -25,7 +27,8 @@ def test_what_was_told_last_is_true(seed: int, budget: Budget) -> None:
         state = world.scheduler.state
         if not state.tree.root_max:
             continue  # nobody is tried (PR-26)
-        assert not state.pending_reasons
+        assert not state.pending_reasons.has_news()
+        assert [ask for ask in waiting_asks(state) if FITS in ask[2]] == []  # there is a reason that is true at present
         for application in state.applications.values():
             leaf = state.leaf_of(application)
             for queue in application.queues.values():

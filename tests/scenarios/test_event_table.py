@@ -150,7 +150,7 @@ CONTENTION = (
 )  # fmt: skip
 preempts = played(CONTENDED, *CONTENTION)
 PREEMPTS = (
-    "Request 'u1' preempts t2 of app-1 in root.a on node n1: its queue is 2 vcore below its guarantee (law 4); "
+    "Request 'u1' preempts t2 of app-1 in root.a on node n1: its queue is 0.002 vcore below its guarantee (law 4); "
     "work lost in unit-seconds map[vcore:6]; used parts of guarantees root.b 0.00 to 1.00"
 )
 

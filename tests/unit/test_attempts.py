@@ -53,7 +53,7 @@ def test_an_entry_of_the_ledger() -> None:
     world.wait(40)
     (entry,) = entries(world)
     assert (entry.ask.spec.allocation_key, entry.queue, entry.node_id) == ("p1", "root.prod", "n2")
-    assert entry.why == "its queue is 40 vcore below its guarantee (law 4)"
+    assert entry.why == "its queue is 0.04 vcore below its guarantee (law 4)"
     assert entry.victims == (("root.test", "test", "u0"),)
     assert (entry.shares_before, entry.shares_after) == ({"root.prod": 0.0}, {"root.prod": 0.5})
     assert entry.rejected == (("n1", "at least 2 would have to go"),)
@@ -68,13 +68,13 @@ def test_the_event_of_an_entry() -> None:
     assert (record.type, record.event_change_type, record.event_change_detail) == ("REQUEST", "NONE", "DETAILS_NONE")
     assert (record.object_id, record.reference_id, record.queue_name) == ("p1", "prod", "root.prod")
     assert record.message == (
-        "Request 'p1' preempts u0 of test in root.test on node n2: its queue is 40 vcore below its guarantee (law 4); "
+        "Request 'p1' preempts u0 of test in root.test on node n2: its queue is 0.04 vcore below its guarantee (law 4); "
         "work lost in unit-seconds map[vcore:800]; used parts of guarantees root.prod 0.00 to 0.50; "
         "not n1: at least 2 would have to go"
     )
     assert record.preemption == si.Preemption(
         node_id="n2",
-        why="its queue is 40 vcore below its guarantee (law 4)",
+        why="its queue is 0.04 vcore below its guarantee (law 4)",
         victims=[si.PreemptionVictim(queue_name="root.test", application_id="test", allocation_key="u0")],
         shares_before={"root.prod": 0.0},
         shares_after={"root.prod": 0.5},
@@ -126,7 +126,7 @@ def test_why_one_waits_that_may_preempt() -> None:
     assert (group["lastAttempt"], group["nextAttempt"]) == (None, 40 * NS)
     world.wait(41)
     group = waiting(world)
-    assert group["reason"] == "not enough vcore in the cluster: wants 20, has 0 of 40; Preemption does not help"
+    assert group["reason"] == "wants 0.02, has 0 of 0.04 vcore in the cluster; Preemption does not help"
     assert (group["lastAttempt"], group["nextAttempt"]) == (41 * NS, 56 * NS)
     (line,) = [line for line in present("p1", world.state()) if "pending" in line]
     tried = "tried to preempt at 1970-01-01T00:00:41.000Z, may preempt from 1970-01-01T00:00:56.000Z on"
@@ -140,7 +140,7 @@ def test_why_one_waits_that_has_preempted() -> None:
     world.given(wants("p1", vcore=20))
     world.wait(31)
     names = "t4 of test, t3 of test, t2 of test"
-    kept = "node n1 is reserved; "
+    kept = "node n1 is reserved for it; "
     assert world.why("p1") == f"{kept}0 of 5 victims have been released, waiting for {names} and 2 more"
     world.given(*(release(f"t{n}", "test", "PREEMPTED_BY_SCHEDULER") for n in range(2, 5)))
     assert world.why("p1") == f"{kept}3 of 5 victims have been released, waiting for t1 of test, t0 of test"

@@ -173,7 +173,7 @@ def test_the_entry_in_the_ledger() -> None:
     """PE-95: the decision says which law allows it, what it does to guarantees, and what work is lost."""
     world = begun()
     (entry,) = [fact for fact in world.facts if isinstance(fact, Preempted)]
-    assert (entry.why, entry.node_id) == ("its queue is 10 vcore below its guarantee (law 4)", "n1")
+    assert (entry.why, entry.node_id) == ("its queue is 0.01 vcore below its guarantee (law 4)", "n1")
     assert (entry.shares_before, entry.shares_after) == ({"root.a": 0.0}, {"root.a": 0.2})
     assert entry.work_lost == {"vcore": 60}
 
@@ -238,7 +238,7 @@ def test_a_reserved_ask_goes_on_trying() -> None:
     world.expect("w reserves n1")
     world.run(31.1)
     assert [line.split(" (")[0] for line in world.heard()] == [f"t releasing {PREEMPTED}", "w leaves n1", "w reserves n2"]
-    assert world.why("w") == "node n2 is reserved; 0 of 1 victims have been released, waiting for t of app-b"
+    assert world.why("w") == "node n2 is reserved for it; 0 of 1 victims have been released, waiting for t of app-b"
 
 
 def test_each_on_its_own_node() -> None:

@@ -410,7 +410,7 @@ def test_nothing_else_begins_it() -> None:
     world = full()
     world.given(configure(text(leaf(95))))
     world.given(ask("more", "app-1", vcore=1))
-    assert world.why("more") == "not enough vcore in queue root.a: wants 1, has 0 of 95"
+    assert world.why("more") == "wants 0.001, has 0 of 0.095 vcore in queue root.a"
     world.wait(10)
     assert gone(world) == []  # nothing is as small as 5
     world.given(ask("t0", "app-1", vcore=9, on="n1"))

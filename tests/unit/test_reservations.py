@@ -51,7 +51,7 @@ def test_t2_the_node_that_lacks_least() -> None:
     expect(world)
     world.wait(2)
     expect(world, "big reserves n2")
-    assert world.why("big") == "node n2 is reserved until it has room"
+    assert world.why("big") == "node n2 is reserved for it; wants 0.008, has 0.007 of 0.01 vcore there"
     assert world.node("n2")["reservations"] == ["big"]
 
 
@@ -282,7 +282,7 @@ def test_accepted_application_with_a_reservation_holds_a_slot() -> None:
     world.given(app("app-2", "root.b"))
     world.send(ask("one", "app-2", vcore=1, memory=1))
     expect(world)
-    assert world.why("one") == "queue root.b runs its maximum of 1 applications"
+    assert world.why("one") == "queue root.b runs 1 of at most 1 application"
 
 
 # ---- asks that require their node
