@@ -165,8 +165,7 @@ def waits_for_placeholder(group: str, predicate: str) -> str:
 
 def below_guarantee(path: QueuePath | None, missing: Resource) -> str:
     """The queue of an ask (None), or one above it, is below its guarantee: what allows the ask to preempt (law 4)."""
-    amounts = (f"{_shown(quantity, size)} {unit}" for name, quantity in missing.items() for size, unit in [_unit(name, quantity)])
-    return f"{'its queue' if path is None else f'queue {path}'} is {', '.join(amounts)} below its guarantee (law 4)"
+    return f"{'its queue' if path is None else f'queue {path}'} is {amounts(missing)} below its guarantee (law 4)"
 
 
 def would_close_cycle(name: str, victim: QueuePath, preemptor: QueuePath) -> str:
@@ -190,6 +189,12 @@ def some(names: Sequence[str]) -> str:
 
 def _listed(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def amounts(resource: Resource) -> str:
+    """``1.5 GiB memory, 0.5 vcore``: what an ask wants, in the units of these sentences."""
+    units = ((quantity, *_unit(name, quantity)) for name, quantity in sorted(resource.items()))
+    return ", ".join(f"{_shown(quantity, size, rounds_up=True)} {unit}" for quantity, size, unit in units) or "nothing"
 
 
 def _unit(name: str, quantity: int) -> tuple[int, str]:

@@ -13,6 +13,7 @@ import click
 import trio
 
 from ykactor.client import Disconnected, RequestRefused, follow
+from ykactor.core.messages.reasons import amounts
 from ykactor.surfaces.cli.follow import as_text, quantity_text, time_text
 from ykactor.wire.si import messages as si
 
@@ -113,14 +114,14 @@ def _application(key: str, applications: dict[str, Any]) -> Iterator[str]:
             if key == name or key in group["allocationKeys"]:
                 examples = ", ".join(group["allocationKeys"])
                 why = _reason(group)
-                yield f"now: {_asks(group)} pending ({examples}), each {_text(group['resource'])}: {why}"
+                yield f"now: {_asks(group)} pending ({examples}), each {amounts(group['resource'])}: {why}"
 
 
 def _pending_in(path: str, applications: dict[str, Any]) -> Iterator[str]:
     for name, application in applications.items():
         if application["queueName"] == path or application["queueName"].startswith(f"{path}."):
             for group in application.get("pending", ()):
-                yield f"now: {_asks(group)} of {name} pending, each {_text(group['resource'])}: {_reason(group)}"
+                yield f"now: {_asks(group)} of {name} pending, each {amounts(group['resource'])}: {_reason(group)}"
 
 
 def _user_or_group(key: str, partition: dict[str, Any]) -> Iterator[str]:
