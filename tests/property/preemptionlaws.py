@@ -1,4 +1,4 @@
-"""Preemption read literally: what the seven laws say of a preemption, and who would have to go (PE-91).
+"""Preemption read literally: what the seven laws say of a preemption, and which tasks would be preempted (PE-91).
 
 Nothing here is the product's but the owners' own records (leaves, nodes, configuration) and the facts that were told. All amounts
 are sums made anew for each question.

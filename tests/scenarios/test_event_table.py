@@ -151,7 +151,7 @@ CONTENTION = (
 preempts = played(CONTENDED, *CONTENTION)
 PREEMPTS = (
     "Request 'u1' preempts t2 of app-1 in root.a on node n1: its queue is 0.002 vcore below its guarantee (law 4); "
-    "work lost in unit-seconds map[vcore:6]; used parts of guarantees root.b 0.00 to 1.00"
+    "work lost (resources times seconds) 0.006 vcore; used parts of guarantees root.b 0.00 to 1.00"
 )
 
 

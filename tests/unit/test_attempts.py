@@ -56,7 +56,7 @@ def test_an_entry_of_the_ledger() -> None:
     assert entry.why == "its queue is 0.04 vcore below its guarantee (law 4)"
     assert entry.victims == (("root.test", "test", "u0"),)
     assert (entry.shares_before, entry.shares_after) == ({"root.prod": 0.0}, {"root.prod": 0.5})
-    assert entry.rejected == (("n1", "at least 2 would have to go"),)
+    assert entry.rejected == (("n1", "at least 2 tasks would be preempted"),)
     assert entry.work_lost == {"vcore": 20 * 40}
 
 
@@ -69,8 +69,8 @@ def test_the_event_of_an_entry() -> None:
     assert (record.object_id, record.reference_id, record.queue_name) == ("p1", "prod", "root.prod")
     assert record.message == (
         "Request 'p1' preempts u0 of test in root.test on node n2: its queue is 0.04 vcore below its guarantee (law 4); "
-        "work lost in unit-seconds map[vcore:800]; used parts of guarantees root.prod 0.00 to 0.50; "
-        "not n1: at least 2 would have to go"
+        "work lost (resources times seconds) 0.8 vcore; used parts of guarantees root.prod 0.00 to 0.50; "
+        "not n1: at least 2 tasks would be preempted"
     )
     assert record.preemption == si.Preemption(
         node_id="n2",
@@ -78,7 +78,7 @@ def test_the_event_of_an_entry() -> None:
         victims=[si.PreemptionVictim(queue_name="root.test", application_id="test", allocation_key="u0")],
         shares_before={"root.prod": 0.0},
         shares_after={"root.prod": 0.5},
-        rejected=[si.Alternative(node_id="n1", reason="at least 2 would have to go")],
+        rejected=[si.Alternative(node_id="n1", reason="at least 2 tasks would be preempted")],
         work_lost={"vcore": 800},
     )
     for encoding in (codec.JSON, codec.MSGPACK):

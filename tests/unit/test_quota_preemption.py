@@ -175,7 +175,7 @@ def test_order(first: Ask, second: Ask) -> None:
     assert keys(candidates([second, first], {"mem": 5, "cpu": 5}, LIMIT)) == keys([first, second])
 
 
-def test_who_could_go() -> None:
+def test_who_may_be_preempted() -> None:
     """PE-85: only tasks that use something of what is to be given."""
     tasks = [task("a", mem=1), task("b", cpu=1), task("c", mem=0, cpu=1), task("d", disk=1)]
     assert keys(candidates(tasks, {"mem": 5}, LIMIT)) == ["a"]
