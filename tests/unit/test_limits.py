@@ -19,7 +19,7 @@ def asks(application_id: str, *keys: str, **resource: int) -> list[object]:
 
 def held(world: World) -> dict[str, dict[str, int]]:
     """What every tracker that somebody holds has in use."""
-    trackers = world.direct.scheduler.state.trackers.held.values()
+    trackers = world.direct.scheduler.state.trackers.in_use.values()
     return {f"{tracker.whose} in {tracker.path}": tracker.allocated for tracker in trackers}
 
 
@@ -390,6 +390,6 @@ def test_equal_people_hold_equal_trackers() -> None:
     ]  # fmt: skip
     assert trackers.track(path_up, bob, choice) == first
     trackers.untrack(first)
-    assert len(trackers.held) == 3
+    assert len(trackers.in_use) == 3
     trackers.untrack(first)
-    assert trackers.held == {}
+    assert trackers.in_use == {}

@@ -96,7 +96,7 @@ def partition_state(partition: PartitionCore, state: SchedulerState) -> dict[str
     texts = PendingTexts(state)
     for waiting in state.applications.values():
         shown["applications"][waiting.application_id] |= _application_state(state, waiting, texts)
-    limits = [_limit_state(tracker) for _, tracker in sorted(state.trackers.held.items())]
+    limits = [_limit_state(tracker) for _, tracker in sorted(state.trackers.in_use.items())]
     predicates, preemption = _predicates_state(state.nodes.predicates), _preemption_state(state)
     return {"name": partition.name, **shown, "limits": limits, "predicates": predicates, "preemption": preemption}
 
