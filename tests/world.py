@@ -302,7 +302,7 @@ class World:
         self.direct.advance(self.now_ns)
         refusal = self.direct.administer(self.now_ns, request)
         self._check(self.direct.core, self.direct.scheduler)
-        self.direct.settle(self.now_ns)
+        self.direct.schedule(self.now_ns)
         return refusal
 
     def given(self, *submissions: Submission, at: float | None = None) -> None:

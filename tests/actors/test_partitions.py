@@ -281,7 +281,7 @@ async def test_the_plain_loop_does_the_same(seed, autojump_clock):
                 partition.advance(at_s * S_NS)
             objection = direct.switch(at_s * S_NS, config)
             for partition in direct.partitions.values():
-                partition.settle(at_s * S_NS)
+                partition.schedule(at_s * S_NS)
             assert await setup.partitions.switch(config) == objection
             assert bool(objection) is (at_s == 20)
             await setup.settle()

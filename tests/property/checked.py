@@ -98,7 +98,7 @@ class World(DirectPartition):
             alarm_ns = wakeups.next_ns(self.scheduler.state, self.cycled_ns)
             assert alarm_ns is not None, f"no alarm for {expected}"
             assert alarm_ns <= self.now_ns, f"alarm at {alarm_ns} for {expected}"
-        self.settle(self.now_ns)
+        self.schedule(self.now_ns)
 
     def play(self, batches: Iterable[Batch]) -> bytes:
         """The decision log of these batches and what was before."""
@@ -213,4 +213,4 @@ class NaiveWorld(World):
         """There are no orders or books that could be wrong."""
 
     def stop(self) -> None:
-        self.settle(self.now_ns)
+        self.schedule(self.now_ns)
