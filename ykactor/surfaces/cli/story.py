@@ -35,7 +35,9 @@ def command(key: str, url: str) -> None:
     for line in lines:
         click.echo(line)
     if not lines:
-        raise click.ClickException(f"the daemon knows nothing about {key}: it has no event about it, and it is not in the state")
+        raise click.ClickException(
+            f"the daemon knows no application, ask, node, queue, user or group {key}, and has no event about it"
+        )
 
 
 async def _collect(key: str, url: str) -> list[str]:
