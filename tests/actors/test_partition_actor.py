@@ -178,7 +178,7 @@ async def test_due_timers_come_before_input_of_the_same_moment(seed, autojump_cl
 
 
 async def test_idle_partition_does_nothing(seed, autojump_clock):
-    """Without input and timers no cycle runs and nothing is told, for a virtual day, although asks wait."""
+    """Without input and timers no cycle runs and nothing is reported, for a virtual day, although asks are pending."""
     async with stage() as s:
         await s.send(node("n1", vcore=4000), app("app-1"), *asks(6))
         await s.until(301)
@@ -325,7 +325,7 @@ async def test_ten_thousand_nodes_start_and_stop():
 
 @pytest.mark.parametrize("handler", ["on_register", "on_place_batch"])
 async def test_broken_node_takes_its_partition_down(seed, autojump_clock, monkeypatch, handler):
-    """A core that raises is our mistake: it comes out of ``run``, and nobody goes on as if nothing had happened."""
+    """A core that raises is our mistake: it comes out of ``run``, and no task continues as if nothing had happened."""
 
     def broken(*_):
         raise RuntimeError("this node is broken")

@@ -43,7 +43,7 @@ async def until_reason(daemon, key, words):
 
 @pytest.mark.parametrize("encoding", ["json", "msgpack"])
 async def test_asked_and_answered(encoding):
-    """The question names the class, an ask of it and the nodes in order; the ask runs where it may; refusals are told."""
+    """The question names the class, an ask of it and the nodes in order; the ask runs where it may; refusals are reported."""
     async with (
         real_daemon() as daemon,
         connect(daemon.url, rm_id="rm-1", encoding=encoding, answers_predicates=True) as rm,

@@ -63,7 +63,7 @@ class World(DirectPartition):
         self.scheduler.planner.preemptor.attempt_on_node = lambda *_: None  # type: ignore[method-assign]
 
     def check(self) -> None:
-        """The invariants, if anything was told since the last time: what a silent step breaks is still broken at the next one."""
+        """The invariants, if there are new facts: what a silent step breaks is still broken at the next one."""
         if len(self.facts) > self.checked_count:
             self.checked_count = len(self.facts)
             found = violations(self.core, self.scheduler, strict_max=self.strict_max)

@@ -115,7 +115,7 @@ def checked(core, scheduler):
 
 
 def played(seed, budget=LARGE):
-    """A partition after a history, with what it told."""
+    """A partition after a history, with what it reported."""
     law = Law()
     direct = DirectPartition(load(TEXT), budget, law.see, checked)
     for at_s, said in Talk(seed).history():

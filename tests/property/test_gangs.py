@@ -58,7 +58,7 @@ class Watch:
     def __init__(self) -> None:
         #: Placeholders that wait or run.
         self.open: dict[str, dict[str, Ask]] = {}
-        #: By placeholder that is about to go, the real ask that is to take its place.
+        #: By placeholder that is being released, the real ask that is to take its place.
         self.promised: dict[str, dict[str, str]] = {}
         #: The placeholder that has just gone, and who was to take its place.
         self.gone: tuple[Ask, str | None] | None = None

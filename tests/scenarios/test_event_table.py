@@ -77,7 +77,7 @@ def of_request(key: str, message: str, resource: dict[str, int], application: st
 
 
 def records(world: World, start: int = 0) -> list[Record]:
-    """Everything that was told since the ``start``-th fact, in order."""
+    """All records since the ``start``-th fact, in order."""
     return [
         (
             record.type,

@@ -1,4 +1,4 @@
-"""The books of preemption, and what is told of them (PE-95)."""
+"""Preemption attempts, and what is reported of them (PE-95)."""
 
 from io import StringIO
 from typing import Any
@@ -22,7 +22,7 @@ NS = 10**9
 
 
 def wants(key: str, application_id: str = "prod", **resource: int) -> Submission:
-    """An ask that may have others go for it."""
+    """An ask that may preempt."""
     return SubmitAllocation(AllocationSpec(key, application_id, resource, allow_preempt_other=True))  # type: ignore[arg-type]
 
 
@@ -149,7 +149,7 @@ def test_why_one_waits_that_has_preempted() -> None:
 
 @pytest.mark.parametrize(("confirms", "in_vain"), [(True, 0), (False, 1)])
 def test_summary_of_a_run(confirms: bool, in_vain: int) -> None:
-    """A simulation tells how often others had to go, who did not run after all, and what was lost, in hours."""
+    """The summary counts preemptions, those after which the ask did not run, and the lost work, in hours."""
     world = starving(confirms=confirms)
     world.wait(3600)
     summary = Summary()

@@ -276,7 +276,7 @@ def test_the_last_of_one_message_wins() -> None:
 
 
 def test_quotas_over_a_template() -> None:
-    """Tags come after the template, for what they mention (PL-49); only what comes of it is told."""
+    """Tags come after the template, for what they mention (PL-49); only the result is reported."""
     world = make_world(tree(placementrules=CREATE, childtemplate=template(applications=4, max={"vcore": 2})))
     world.given(app("app-1", namespace__resourcequota=quota(memory=5)))
     assert (world.queue("root.a")["max"], world.queue("root.a")["maxApplications"]) == ({"memory": 5}, 4)

@@ -292,12 +292,12 @@ def full(queues: str = text(leaf()), **options: Any) -> World:
 
 
 def gone(world: World) -> list[str]:
-    """Who was told to go since the last time."""
+    """The victims since the last call."""
     return [line.split()[0] for line in world.heard() if "releasing" in line]
 
 
 def test_a_lowered_max_is_enforced_after_a_while() -> None:
-    """PE-88, PE-89: the newest go, each is told why, and the queue tells what came of it."""
+    """PE-88, PE-89: the newest are preempted, each has an event with the reason, and the queue one with the result."""
     world = full()
     world.given(configure(text(leaf(75))), at=5)
     world.wait(14.999)
@@ -442,7 +442,7 @@ def family_text(limit: int, child: int = 1000) -> str:
 
 
 def test_a_parent_gives_back_from_all_its_leaves() -> None:
-    """PE-84; what becomes due below it is looked at when what it asks for has been told (PE-96)."""
+    """PE-84; queues below it that become due are looked at when its victims have been reported (PE-96)."""
     world = make_world(family_text(1000), [node("n1", vcore=1000)])
     world.given(app("app-1", "root.p.one"), *(ask(f"a{number}", "app-1", vcore=10) for number in range(6)))
     world.given(app("app-2", "root.p.two"), *(ask(f"b{number}", "app-2", vcore=10) for number in range(3)))

@@ -209,7 +209,7 @@ def test_t6_an_ask_that_requires_the_node() -> None:
 def test_t15_drained() -> None:
     """A node that becomes unschedulable stays reserved only for asks that require it (SC-61)."""
     world = reserved()
-    world.given(app("app-2"), ask("pinned", "app-2", vcore=8, requires="n1", priority=-1))  # nobody goes for it
+    world.given(app("app-2"), ask("pinned", "app-2", vcore=8, requires="n1", priority=-1))  # nothing is preempted for it
     world.send(node("n2", "DRAIN_NODE"))
     expect(world, "big leaves n2")
     world.send(node("n1", "DRAIN_NODE"))
@@ -328,7 +328,7 @@ def test_several_reserve_one_node() -> None:
     world = make_world(LEAF, [node("n1", vcore=10)])
     world.given(app("filler"), ask("f1", "filler", vcore=8, on="n1"), ask("f2", "filler", vcore=1, on="n1"))
     world.given(app("app-1"), app("app-2"))
-    keys: dict[str, Any] = {"requires": "n1", "priority": -1}  # nobody goes for them
+    keys: dict[str, Any] = {"requires": "n1", "priority": -1}  # nothing is preempted for them
     world.send(ask("large", "app-1", vcore=7, **keys), ask("small", "app-2", vcore=1, **keys))
     expect(world, "large reserves n1", "small reserves n1", "small on n1", "small leaves n1")
     world.send(release("f1", "filler"))
