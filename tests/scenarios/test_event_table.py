@@ -354,7 +354,7 @@ ROWS: dict[tuple[str, str], list[Case]] = {
     ("REQUEST", "the resource manager refuses all nodes with room"): [
         (refused, [of_request("t1", "Unschedulable request 't1': no gpu (1x); ", ONE)])
     ],
-    ("REQUEST", "nobody can be preempted on the required node"): [
+    ("REQUEST", "no task can be preempted on the required node"): [
         (no_victim, [of_request("t1", "Unschedulable request 't1' with required node 'n1', no preemption victim found", FOUR)])
     ],
     ("REQUEST", "others are preempted for the ask"): [(preempts, [of_request("u1", PREEMPTS, TWO, "app-2")])],

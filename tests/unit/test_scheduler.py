@@ -84,7 +84,7 @@ def test_a_refusal_is_taken_back() -> None:
     assert world.queue("root.a") | {"allocated": {"vcore": 3}, "pending": {"vcore": 3}} == world.queue("root.a")
     again = cycle(world)
     assert (placed(again), again.at_rest) == ([], True)
-    assert world.why("t0") == "wants 0.003, has 0.001 of 0.004 vcore on the freest node that it can use, n2"
+    assert world.why("t0") == "wants 0.003, has 0.002 of 0.002 vcore on the freest node, n1"
 
 
 def test_a_refused_batch_may_still_fit() -> None:

@@ -18,13 +18,13 @@ from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.quota.headroom import Amounts, Shortage, queue_shortage
 from ykactor.core.quota.limits import Tracker
 from ykactor.core.state.state import SchedulerState
-from ykactor.core.values.selector import selects
+from ykactor.core.values.selector import Selector, selects
 
 
 class PendingTexts:
     """The reasons of one partition's pending asks, for one look: nothing may change meanwhile.
 
-    Cost: O(nodes) for each shape.
+    Cost: O(nodes) for each selector, and for each shape that no node can take although it has enough of each type.
     """
 
     def __init__(self, state: SchedulerState) -> None:
@@ -32,6 +32,8 @@ class PendingTexts:
         self._all_nodes = [node for _, node in sorted(state.nodes.nodes.items())]
         self._blocks: dict[Shape, str] = {}
         self._by_shape: dict[Shape, str] = {}
+        self._selected: dict[Selector, list[IndexedNode]] = {}
+        self._freest: dict[tuple[Selector, str], IndexedNode] = {}
 
     def of(self, application: PendingApplication, queue: AskQueue) -> str:
         """Why the asks of one queue of an application are pending, of those without a node."""
@@ -99,6 +101,8 @@ class PendingTexts:
             nodes, what = [node for node in nodes if node.node_id == required], f"its required node {required}"
             if not nodes:
                 return reasons.unknown_node(required)
+        elif any(node.schedulable and node.could_fit(needs, selector) for node in nodes):  # usually the first
+            return ""
         if not nodes:
             return reasons.NO_NODE
         if selector:
@@ -109,10 +113,11 @@ class PendingTexts:
         large = [node for node in nodes if node.could_fit(needs, ())]
         if not large:
             return _too_small(needs, nodes, what)
-        if required is None and not any(node.schedulable for node in large):
-            is_all = not any(node.schedulable for node in self._all_nodes)
-            return reasons.ALL_DRAINED if is_all else reasons.large_are_drained([node.node_id for node in large])
-        return ""
+        if required is not None:
+            return ""
+        if not any(node.schedulable for node in self._all_nodes):
+            return reasons.ALL_DRAINED
+        return reasons.large_are_drained([node.node_id for node in large])
 
     def _on_nodes(self, shape: Shape) -> str:
         """Why no node has room at present; quotas have room, and nodes that are large enough are there."""
@@ -125,15 +130,36 @@ class PendingTexts:
         needs, required, selector, _ = shape
         if required is not None:
             return self._missing_on(self._state.nodes.nodes[required], shape, f"on its required node {required}")
-        usable = [node for node in self._all_nodes if node.schedulable and node.could_fit(needs, selector)]
-        with_room = [node for node in usable if node.fits(needs, selector)]
-        reserved = [node.node_id for node in with_room or usable if node.reserved]
+        shortage = self._too_full(needs, selector)
+        with_room = [] if shortage else [node for node in self._usable(selector) if node.fits(needs, ())]
         if not with_room:
-            which = "the freest node" if len(usable) == len(self._all_nodes) else "the freest node that it can use"
-            return _joined(_too_full(needs, usable, which), reasons.also_reserved(reserved) if reserved else "")
-        if len(reserved) == len(with_room):
-            return reasons.all_reserved(reserved)
+            names = [name for name, wanted in needs if wanted > 0]
+            reserved = [node.node_id for node in self._usable(selector) if node.reserved and node.could_fit(needs, ())]
+            return _joined(shortage or reasons.not_together(names), reasons.also_reserved(reserved) if reserved else "")
+        if all(node.reserved for node in with_room):
+            return reasons.all_reserved([node.node_id for node in with_room])
         return self._predicates(shape, (node for node in self._state.nodes.in_order() if node.fits(needs, selector)))
+
+    def _usable(self, selector: Selector) -> list[IndexedNode]:
+        """The nodes that are not drained and have the attributes that are selected."""
+        found = self._selected.get(selector)
+        if found is None:
+            nodes = (node for node in self._all_nodes if node.schedulable)
+            found = self._selected[selector] = [node for node in nodes if not selector or selects(selector, node.attributes)]
+        return found
+
+    def _too_full(self, needs: Amounts, selector: Selector) -> str:
+        """Which type no usable node has enough of; "" if of each type some node has."""
+        for name, wanted in needs:
+            freest = self._freest.get((selector, name))
+            if freest is None:
+                nodes = self._usable(selector)
+                freest = self._freest[selector, name] = max(nodes, key=lambda node: node.available.get(name, 0))
+            if wanted > max(0, freest.available.get(name, 0)):
+                is_any = len(self._usable(selector)) == len(self._all_nodes)
+                which = "the freest node" if is_any else "the freest node that it can use"
+                return _on(freest, name, wanted, f"on {which}, {freest.node_id}")
+        return ""
 
     def _missing_on(self, node: IndexedNode, shape: Shape, where: str) -> str:
         for name, wanted in shape[0]:
@@ -183,15 +209,6 @@ def _too_small(needs: Amounts, nodes: list[IndexedNode], what: str) -> str:
         if wanted > largest:
             return reasons.never_fits(name, wanted, largest, what)
     return reasons.never_fits_together([name for name, wanted in needs if wanted > 0])
-
-
-def _too_full(needs: Amounts, nodes: list[IndexedNode], which: str) -> str:
-    """Why none of the nodes, which are large enough, has room at present."""
-    for name, wanted in needs:
-        freest = max(nodes, key=lambda node: node.available.get(name, 0))
-        if wanted > freest.available.get(name, 0):
-            return _on(freest, name, wanted, f"on {which}, {freest.node_id}")
-    return reasons.not_together([name for name, wanted in needs if wanted > 0])
 
 
 def _on(node: IndexedNode, name: str, wanted: int, where: str) -> str:
