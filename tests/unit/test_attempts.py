@@ -159,5 +159,5 @@ def test_summary_of_a_run(confirms: bool, in_vain: int) -> None:
     assert report.preemptions == Preemptions(1, 1, {"vcore": 20 * 3600}, in_vain)
     console = Console(record=True, width=200, file=StringIO())
     print_report(report, console)
-    text = f"1 preemptions released 1 allocations, {in_vain} asks of them in vain; work lost: vcore 0.0 h"
+    text = f"preemptions: 1, released allocations: 1, asks that preempted and did not run: {in_vain}, work lost: vcore 0.0 h"
     assert text in console.export_text()
