@@ -34,7 +34,7 @@ def read_regular(path: Path, bytes_max: int = CONFIG_MAX) -> bytes:
         os.close(descriptor)
 
 
-def read_stream(stream: IO[bytes], name: str, bytes_max: int = FILE_BYTES_MAX) -> bytes:
+def read_stream(stream: IO[bytes], name: str, bytes_max: int = CONFIG_MAX) -> bytes:
     """The rest of a stream, for example of a pipe to a command.
 
     Raises:
