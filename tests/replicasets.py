@@ -39,7 +39,7 @@ class ReplicaSets:
         self._heard = len(world.facts)
         self._owed: list[tuple[int, list[Submission]]] = []
         self._copies: dict[str, int] = {}
-        #: The keys that were told to go, in order, with the second.
+        #: The keys of the victims, in order, with the second.
         self.evicted: list[tuple[float, str]] = []
         self.preemptions: list[Preempted] = []
 
@@ -52,7 +52,7 @@ class ReplicaSets:
         self._play(until_ns)
 
     def keys(self) -> list[str]:
-        """What was told to go, in order."""
+        """The victims, in order."""
         return [key for _, key in self.evicted]
 
     def _next_ns(self) -> int | None:

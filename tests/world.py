@@ -181,7 +181,7 @@ def terminate(application_id: str, who: UserGroups | None = None) -> Administrat
 
 
 def move(application_id: str, queue_name: str, who: UserGroups | None = None) -> Administration:
-    """The application is to go on in another leaf."""
+    """The application is to be moved to another leaf."""
     return MoveApplication(application_id, queue_name, who)  # type: ignore[arg-type]
 
 
@@ -240,7 +240,7 @@ def spoken(decision: fact.Fact) -> str | None:
             return f"{decision.ask.spec.allocation_key} reserves {decision.node_id}"
         case fact.Unreserved():
             return f"{decision.ask.spec.allocation_key} leaves {decision.node_id}"
-        case fact.Released() if not decision.message:  # told when it was started
+        case fact.Released() if not decision.message:  # reported when it was started
             return None
         case fact.Released():
             return f"{decision.ask.spec.allocation_key} released {decision.termination_type} ({decision.message})"
@@ -302,11 +302,11 @@ class World:
         self.direct.advance(self.now_ns)
         refusal = self.direct.administer(self.now_ns, request)
         self._check(self.direct.core, self.direct.scheduler)
-        self.direct.settle(self.now_ns)
+        self.direct.schedule(self.now_ns)
         return refusal
 
     def given(self, *submissions: Submission, at: float | None = None) -> None:
-        """As ``send``, but what came of it is not to be told."""
+        """As ``send``, but its results are not to be reported."""
         self.send(*submissions, at=at)
         self.heard()
 
@@ -340,7 +340,7 @@ class World:
         assert heard == list(lines)
 
     def remarks(self) -> list[str]:
-        """Everything that owners of asks were told in a sentence."""
+        """All messages of conditions of asks."""
         return [decision.message for decision in self.facts if isinstance(decision, fact.AskCondition)]
 
     def placed(self) -> list[str]:

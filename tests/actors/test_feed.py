@@ -211,7 +211,7 @@ async def test_overwritten_event_is_encoded_anew():
 
 
 async def test_lagging_subscriber_is_told_what_it_missed():
-    """When the ring has moved past a cursor the subscriber is told which events are gone, and goes on behind them (EV-64)."""
+    """When the ring has moved past a cursor the subscriber learns which events are gone, and continues behind them (EV-64)."""
     async with make_world(ring_max=4) as w:
         subscription = w.subscribe()
         await w.publish(*["n"] * 10)

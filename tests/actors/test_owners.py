@@ -10,7 +10,7 @@ from ykactor.core.objects.commands import Close
 
 
 class Owner:
-    """A core that answers ``(its name, command)`` and remembers what it was told."""
+    """A core that answers ``(its name, command)`` and remembers the commands."""
 
     def __init__(self, path):
         self.path = path

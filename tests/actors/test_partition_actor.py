@@ -9,7 +9,7 @@ import trio.testing
 from world import PLENTY, RELEASED, S_NS, answer, app, ask, configure, load, make_world, node, queue, release, spoken, tree
 
 from ykactor.actors.clock import Clock
-from ykactor.actors.commands import Intake, PartitionSnapshot, Publication, Quiesce, RunSteps, TakeSnapshot
+from ykactor.actors.commands import Intake, PartitionSnapshot, Publication, Quiesce, RunCycles, TakeSnapshot
 from ykactor.actors.mailbox import MailboxOverflow
 from ykactor.actors.partition import INBOX_MAX, PartitionActor
 from ykactor.core.messages.facts import Allocated, PredicatesAsked
@@ -47,7 +47,7 @@ class Stage:
         await self.command(Quiesce)
 
     async def steps(self, count):
-        await self.command(lambda done: RunSteps(count, done))
+        await self.command(lambda done: RunCycles(count, done))
 
     async def until(self, at_s):
         """Let the clock run up to a virtual second, its own timers included."""
@@ -178,7 +178,7 @@ async def test_due_timers_come_before_input_of_the_same_moment(seed, autojump_cl
 
 
 async def test_idle_partition_does_nothing(seed, autojump_clock):
-    """Without input and timers no cycle runs and nothing is told, for a virtual day, although asks wait."""
+    """Without input and timers no cycle runs and nothing is reported, for a virtual day, although asks are pending."""
     async with stage() as s:
         await s.send(node("n1", vcore=4000), app("app-1"), *asks(6))
         await s.until(301)
@@ -238,7 +238,7 @@ async def test_input_is_taken_between_cycles(seed, autojump_clock):
 
 
 async def test_manual_mode_decides_only_when_told(seed, autojump_clock):
-    """``RunSteps`` runs passes of at most one decision each; input is taken and timers fire all the same."""
+    """``RunCycles`` runs passes of at most one decision each; input is taken and timers fire all the same."""
     async with stage(manual=True) as s:
         await s.send(node("n1", vcore=4000), app("app-1"), *asks(6))
         assert s.placed() == []
@@ -325,7 +325,7 @@ async def test_ten_thousand_nodes_start_and_stop():
 
 @pytest.mark.parametrize("handler", ["on_register", "on_place_batch"])
 async def test_broken_node_takes_its_partition_down(seed, autojump_clock, monkeypatch, handler):
-    """A core that raises is our mistake: it comes out of ``run``, and nobody goes on as if nothing had happened."""
+    """A core that raises is our mistake: it comes out of ``run``, and no task continues as if nothing had happened."""
 
     def broken(*_):
         raise RuntimeError("this node is broken")

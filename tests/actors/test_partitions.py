@@ -34,7 +34,7 @@ class Realm:
         self.told = []
         self.clock = Clock(0)
         self.partitions = Partitions(self._make)
-        #: Where what was told goes on to.
+        #: Where publications are forwarded to.
         self.publish = None
         #: Partitions for whose publications the feed has no room until the event is set.
         self.full = {}
@@ -119,7 +119,7 @@ TWO = {"default": LEAVES, "gpu": LEAVES}
 @pytest.mark.parametrize("names", [("default", "gpu"), ("default", "gpu", "arm")])
 @pytest.mark.parametrize("stubborn", [0, -1])
 async def test_one_objection_and_nobody_changes(seed, autojump_clock, names, stubborn):
-    """CF-58, CF-61: queues, settings and what waits are the very same; nothing is told; nobody is added or removed."""
+    """CF-58, CF-61: queues, settings and pending asks stay the same; nothing is reported; no partition is added or removed."""
     async with realm(**dict.fromkeys(names, LEAVES)) as setup:
         await busy(setup)
         await setup.send(names[stubborn], app("mine", "root.a"))
@@ -281,7 +281,7 @@ async def test_the_plain_loop_does_the_same(seed, autojump_clock):
                 partition.advance(at_s * S_NS)
             objection = direct.switch(at_s * S_NS, config)
             for partition in direct.partitions.values():
-                partition.settle(at_s * S_NS)
+                partition.schedule(at_s * S_NS)
             assert await setup.partitions.switch(config) == objection
             assert bool(objection) is (at_s == 20)
             await setup.settle()
@@ -294,7 +294,7 @@ async def test_the_plain_loop_does_the_same(seed, autojump_clock):
 
 @pytest.mark.parametrize("closed", ["default", "gpu", "arm"])
 async def test_a_closed_partition_leaves_nobody_waiting(seed, autojump_clock, closed):
-    """Whoever is closed before the question: nobody changes, the others go on, and whoever asked is told."""
+    """A partition that is closed before the question: none changes, the others continue, and the requester gets the reason."""
     async with realm(**THREE) as setup:
         await busy(setup)
         setup[closed].inbox.close()

@@ -97,7 +97,7 @@ def impatient(text):
 @pytest.mark.parametrize("number", [0, 3, 4, 6, 8])
 @pytest.mark.parametrize("confirms", [True, False])
 def test_preemption(number, confirms):
-    """Asks of queues below their guarantees have others go for them, and so have those that require their node."""
+    """Asks of queues below their guarantees preempt, and so do those that require their node."""
     story = preempting(number, confirms=confirms)
     assert b"PREEMPTED_BY_SCHEDULER" in decision_log(simulate_directly(story).facts)
     assert_same_bytes(story)
@@ -105,7 +105,7 @@ def test_preemption(number, confirms):
 
 @pytest.mark.parametrize("number", [0, 3, 4, 6, 7, 8])
 def test_preemption_by_the_step(number):
-    """What goes for an ask is confirmed before anything else is decided, so the budget of a cycle changes nothing."""
+    """The release of a victim is confirmed before anything else is decided, so the budget of a cycle changes nothing."""
     story = preempting(number, confirms=True)
     logs = [decision_log(simulate_directly(story, budget=Budget(most, 10**6)).facts) for most in (1, 7, 256)]
     assert logs[0] == logs[1] == logs[2]

@@ -1,4 +1,4 @@
-"""A preparation of several tasks: nobody goes on before the outcome, and the outcome is one for all."""
+"""A preparation of several tasks: none continues before the outcome, and the outcome is one for all."""
 
 import pytest
 import trio
@@ -34,7 +34,7 @@ async def test_participants_wait_for_the_decision_and_hear_the_same(seed, autoju
 
 
 async def test_the_outcome_waits_for_every_preparation(seed, autojump_clock):
-    """An objection is no reason to stop asking: all objections are told, one per line."""
+    """An objection is no reason to stop asking: all objections are reported, one per line."""
     preparation = Preparing(3)
     heard = []
 

@@ -172,7 +172,7 @@ def asks(*keys: str, of: str = "app-1", **resource: int | str) -> si.AllocationR
 
 
 async def next_allocated(messages: Any, count: int = 1) -> list[tuple[str, str]]:
-    """(allocation key, node) of the next ``count`` placements that a resource manager is told."""
+    """(allocation key, node) of the next ``count`` placements that a resource manager receives."""
     placed: list[tuple[str, str]] = []
     while len(placed) < count:
         response = await messages.__anext__()

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 
 import trio
 
-from ykactor.actors.commands import Administer, Intake, PartitionCommand, PartitionSnapshot, Publication, RunSteps, TakeSnapshot
+from ykactor.actors.commands import Administer, Intake, PartitionCommand, PartitionSnapshot, Publication, RunCycles, TakeSnapshot
 from ykactor.actors.feed import FeedActor
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.outbox import OutboxRegistry
@@ -77,7 +77,7 @@ class FakePartition:
                 await self._feed.inbox.put(PartitionSnapshot(self.name, snapshot_id, state))
             case Administer(_, done):
                 done(self.name, "no such thing")
-            case RunSteps(_, done) if done is not None:
+            case RunCycles(_, done) if done is not None:
                 done(self.name)
 
 

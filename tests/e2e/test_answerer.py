@@ -6,7 +6,7 @@ import trio
 from daemon import application, asks, next_allocated, next_event, node, real_daemon, run_command
 
 from ykactor.client import connect, follow
-from ykactor.core.nodes.predicate_client import NOBODY, WAITS
+from ykactor.core.messages.reasons import NO_PREDICATE_SERVICE, PREDICATE_UNKNOWN
 from ykactor.wire.si import messages as si
 
 
@@ -43,7 +43,7 @@ async def until_reason(daemon, key, words):
 
 @pytest.mark.parametrize("encoding", ["json", "msgpack"])
 async def test_asked_and_answered(encoding):
-    """The question names the class, an ask of it and the nodes in order; the ask runs where it may; refusals are told."""
+    """The question names the class, an ask of it and the nodes in order; the ask runs where it may; refusals are reported."""
     async with (
         real_daemon() as daemon,
         connect(daemon.url, rm_id="rm-1", encoding=encoding, answers_predicates=True) as rm,
@@ -83,10 +83,10 @@ async def test_slow_and_dead_answerers_stall_nobody():
         for number in range(3):
             await rm.request(asks(f"free-{number}"))
             assert [key for key, _ in await next_allocated(rm)] == [f"free-{number}"]
-        assert await reason(daemon, "slow") == await reason(daemon, "dead") == WAITS
+        assert await reason(daemon, "slow") == await reason(daemon, "dead") == PREDICATE_UNKNOWN
         await rm.answer(asked, lambda check: "")
         assert [key for key, _ in await next_allocated(rm)] == ["slow"]
-        assert await reason(daemon, "dead") == WAITS
+        assert await reason(daemon, "dead") == PREDICATE_UNKNOWN
 
 
 async def test_nobody_answers():
@@ -95,12 +95,12 @@ async def test_nobody_answers():
         async with connect(daemon.url, rm_id="rm-1") as rm:
             await prepare(rm)
             await rm.request(classed("t1", "gpu"))
-            assert NOBODY in await reason(daemon, "t1")
+            assert NO_PREDICATE_SERVICE in await reason(daemon, "t1")
             sequence = rm.sequence
         async with connect(daemon.url, rm_id="rm-1", resume_from=sequence, answers_predicates=True) as rm:
             await next_question(rm)
-            assert await reason(daemon, "t1") == WAITS
-        await until_reason(daemon, "t1", NOBODY)
+            assert await reason(daemon, "t1") == PREDICATE_UNKNOWN
+        await until_reason(daemon, "t1", NO_PREDICATE_SERVICE)
         async with connect(daemon.url, rm_id="rm-1", resume_from=rm.sequence, answers_predicates=True) as rm:
             await rm.answer(await next_question(rm), lambda check: "")
             assert await next_allocated(rm) == [("t1", "n1")]

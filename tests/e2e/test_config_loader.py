@@ -125,7 +125,7 @@ async def test_every_mistake_arrives(processes: list[object], text: str) -> None
 
 
 async def test_warnings_of_a_good_text_arrive() -> None:
-    """A value that is replaced by its default is told with its place."""
+    """A value that is replaced by its default is reported with its place."""
     text = padded(tree(queue("a", p={"priority.offset": "x"})))
     assert (await load_config(text, "q.yaml")).warnings == queuefile.load(text, "q.yaml").warnings != ()
 
@@ -302,7 +302,7 @@ async def test_a_partition_that_breaks_while_it_changes() -> None:
 
 
 async def test_changes_come_one_after_the_other() -> None:
-    """Two at the same time, one of them large: each is whole, and what runs in the end is what is told to run."""
+    """Two at the same time, one of them large: each is whole, and the configuration that runs in the end is the reported one."""
     large = padded(several(default=[queue("a"), queue("b")], gpu=[queue("g")]))
     small = several(default=[queue("a"), queue("c")], arm=[queue("g")])
     for texts in ((large, small), (small, large)):

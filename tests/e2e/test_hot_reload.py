@@ -65,7 +65,7 @@ async def test_sighup_reads_the_file_again(queue_file):
 
 
 async def test_sighup_without_a_file_is_survived():
-    """The built-in default has nothing to read again; the operator is told."""
+    """The built-in default has nothing to read again; the log says so."""
     async with real_daemon() as daemon:
         daemon.process.send_signal(signal.SIGHUP)
         await daemon.wait_logged("reload_ignored")

@@ -102,7 +102,7 @@ async def test_a_fresh_registration():
 
 
 async def test_a_resumed_session():
-    """Nothing is forgotten: the release that was lost with the session is told again, and the handshake ends as if nothing had
+    """Nothing is forgotten: the release that was lost with the session is sent again, and the handshake ends as if nothing had
     happened; a confirmation that comes twice counts once."""
     async with real_daemon() as daemon:
         async with connect(daemon.url, rm_id="rm-1", config=CONFIG) as rm:

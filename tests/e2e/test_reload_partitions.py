@@ -68,7 +68,7 @@ def asks(partition, of, *keys):
 
 
 async def heard_until_ack(rm, request):
-    """What the resource manager is told up to the ``Ack`` of a request."""
+    """What the resource manager receives up to the ``Ack`` of a request."""
     await rm.send(request)
     heard = []
     async for message in rm:
@@ -90,7 +90,7 @@ async def snapshot(daemon):
 
 
 async def test_a_partition_comes_and_goes(queue_file):
-    """CF-56: usable when the ``Ack`` is there; when it goes the resource manager and followers are told, and it is unknown."""
+    """CF-56: usable when the ``Ack`` is there; at its end the resource manager and followers learn it, and it is unknown."""
     async with (
         real_daemon("--config", queue_file) as daemon,
         follow(daemon.url) as events,
@@ -158,7 +158,7 @@ async def test_only_if_this_runs(queue_file):
         assert await snapshot(daemon) == before
         first = await rm.request(update(TWO, checksum(ONE)))
         assert first.checksum == checksum(TWO)
-        again = await rm.request(update(TWO, first.checksum))  # CF-53: nothing to do, and told all the same
+        again = await rm.request(update(TWO, first.checksum))  # CF-53: nothing to do, and acknowledged all the same
         assert again.checksum == first.checksum
         assert (await rm.request(update(ONE, again.checksum))).checksum == checksum(ONE)
         assert (await rm.request(node("default"))).checksum == ""

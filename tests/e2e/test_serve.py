@@ -346,7 +346,7 @@ async def test_manual_mode_places_one_ask_for_each_step():
 
 
 async def test_only_the_manual_mode_takes_steps():
-    """SC-1: a daemon that schedules by itself refuses to be told when."""
+    """SC-1: a daemon that schedules by itself refuses a ScheduleRequest."""
     async with real_daemon() as daemon, connect(daemon.url, rm_id="rm-1") as rm:
         with pytest.raises(RequestRefused) as refused:
             await rm.request(si.ScheduleRequest(steps=1))

@@ -28,8 +28,8 @@ async def test_story_of_each_kind() -> None:
         details = [line.split()[4] for line in lines if not line.startswith("now")]
         assert details[:3] == ["APP_NEW", "QUEUE_APP", "APP_ACCEPTED"]
         assert lines[-2] == "now: application app-1 is Running in root.default"
-        reason = "not enough vcore in the cluster: wants 1000, has 0 of 2000"
-        assert lines[-1] == f"now: 1 ask pending (t3), each vcore 1: {reason}"
+        reason = "wants 1, has 0 of 2 vcore in the cluster"
+        assert lines[-1] == f"now: 1 ask pending (t3), each 1 vcore: {reason}"
         about_t3 = await story("t3")
         assert about_t3[-1] == lines[-1]
         assert about_t3[-2].endswith("does not fit in queue 'root.default' (requested map[vcore:1000], available map[vcore:0])")
@@ -41,7 +41,7 @@ async def test_story_of_each_kind() -> None:
         assert "now: queue root.default Active, uses vcore 2, headroom vcore 0" in await story("root.default")
         output, errors = await run_command("story", "nobody", "--url", daemon.url, expect=1)
         assert output == ""
-        assert "the daemon knows nothing about nobody" in errors
+        assert "the daemon knows no application, ask, node, queue, user or group nobody" in errors
 
 
 def test_what_an_event_is_about() -> None:
@@ -91,5 +91,5 @@ def test_the_root(key: str) -> None:
         applications={"app-1": {"state": "Accepted", "queueName": "root.a", "pending": pending}},
         queues={"root": {"state": "Active", "allocated": {}, "headroom": None}},
     )
-    lines = ["now: queue root Active, uses nothing, headroom unlimited", "now: 2 asks of app-1 pending, each vcore 500m: why"]
+    lines = ["now: queue root Active, uses nothing, headroom unlimited", "now: 2 asks of app-1 pending, each 0.5 vcore: why"]
     assert list(present(key, found)) == (lines if key else [])

@@ -1,4 +1,4 @@
-"""``ykactor submit`` and what was in the daemon before: it changes only what it is told to, and removes what it created."""
+"""``ykactor submit`` and what was in the daemon before: it changes only what its options say, and removes what it created."""
 
 import signal
 import subprocess

@@ -813,7 +813,7 @@ async def test_followers_cannot_take_the_places_of_resource_managers():
 
 @pytest.mark.parametrize("path", ["/v1/rm", "/v1/feed"])
 async def test_a_session_that_says_nothing_is_closed(path):
-    """A finished handshake without a first message is told why it is closed, and its place is free again."""
+    """A session without a first message is closed with the reason, and its place is free again."""
     async with running_daemon(limits=Limits(first_message_s=0.2)) as daemon:
         async with client(daemon, path) as silent:
             reason = await silent.closed()

@@ -63,7 +63,7 @@ class World(DirectPartition):
         self.scheduler.planner.preemptor.attempt_on_node = lambda *_: None  # type: ignore[method-assign]
 
     def check(self) -> None:
-        """The invariants, if anything was told since the last time: what a silent step breaks is still broken at the next one."""
+        """The invariants, if there are new facts: what a silent step breaks is still broken at the next one."""
         if len(self.facts) > self.checked_count:
             self.checked_count = len(self.facts)
             found = violations(self.core, self.scheduler, strict_max=self.strict_max)
@@ -98,7 +98,7 @@ class World(DirectPartition):
             alarm_ns = wakeups.next_ns(self.scheduler.state, self.cycled_ns)
             assert alarm_ns is not None, f"no alarm for {expected}"
             assert alarm_ns <= self.now_ns, f"alarm at {alarm_ns} for {expected}"
-        self.settle(self.now_ns)
+        self.schedule(self.now_ns)
 
     def play(self, batches: Iterable[Batch]) -> bytes:
         """The decision log of these batches and what was before."""
@@ -213,4 +213,4 @@ class NaiveWorld(World):
         """There are no orders or books that could be wrong."""
 
     def stop(self) -> None:
-        self.settle(self.now_ns)
+        self.schedule(self.now_ns)

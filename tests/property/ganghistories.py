@@ -48,7 +48,7 @@ class ResourceManager:
         self.rng = random.Random(seed)
         self.text = draw_text(self.rng)
         self.now_ns = 0
-        #: Releases that it has been told of, with the answer that is expected.
+        #: Releases that it has received, with the answer that is expected.
         self.told: list[tuple[str, str, str]] = []
         self._keys: list[tuple[str, str]] = []
         self._number = 0

@@ -1,7 +1,7 @@
 """Reservations for the reference (SC-149, SC-151): which node is kept for which ask, and when that ends by itself.
 
 Decisions come from the cycles, which the reference has checked. Everything else that ends a reservation follows here from the
-facts (SC-151); the partition must have told the same.
+facts (SC-151); the partition must have reported the same.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Keeping:
         #: Since when an ask has waited (AP-56).
         self.since: dict[Name, int] = {}
         self.kept: dict[Name, Reserved] = {}
-        #: The same as the partition has told it.
+        #: The same as the partition has reported it.
         self.told: dict[Name, NodeID] = {}
         #: States of applications, and who holds an accepted slot: since it reserved (SC-24) or has a placeholder, until it
         #: starts or leaves (QU-54).
@@ -173,7 +173,7 @@ class Keeping:
             self.slots.add(application_id)
 
     def check(self) -> None:
-        """SC-151: whatever ends a reservation has been told, and nothing else."""
+        """SC-151: the end of each reservation has been reported, and nothing else."""
         kept = {name: entry.node_id for name, entry in self.kept.items()}
         assert self.told == kept, f"told to be reserved {self.told}, expected {kept}"
 

@@ -1,6 +1,6 @@
-"""Preemption read literally: what the seven laws say of a preemption, and who would have to go (PE-91).
+"""Preemption read literally: what the seven laws say of a preemption, and which tasks would be preempted (PE-91).
 
-Nothing here is the product's but the owners' own records (leaves, nodes, configuration) and the facts that were told. All amounts
+Nothing here is the product's but the owners' own records (leaves, nodes, configuration) and the facts. All amounts
 are sums made anew for each question.
 """
 
@@ -35,7 +35,7 @@ PREEMPTED = "PREEMPTED_BY_SCHEDULER"
 
 
 class Contest(Struct):
-    """An ask that others were told to go for, and how that ended ("" is not yet)."""
+    """An ask that has preempted, and how that ended ("" is not yet)."""
 
     fact: Preempted
     waits_for: set[AskID]
@@ -373,7 +373,7 @@ def check(state: State, fact: Preempted) -> None:
     assert victims
     assert {victim.node_id for victim in victims} == {fact.node_id}, "same node (PE-43)"
     assert ask_id(fact.ask) not in state.contests, "one attempt at a time (PE-12)"
-    assert all(victim.id not in state.leaving for victim in victims), "nobody goes twice (PE-30)"
+    assert all(victim.id not in state.leaving for victim in victims), "no task is preempted twice (PE-30)"
     assert all(victim.ask.spec.application_id != asker.ask.spec.application_id for victim in victims), "law 3"
     assert not any(requires(victim.ask) for victim in victims), "SC-79"
     if requires(asker.ask):
@@ -409,7 +409,7 @@ def check(state: State, fact: Preempted) -> None:
 
 
 def _check_enough(needs: Resource, victims: list[Task]) -> None:
-    assert needs, "nobody goes for room that is there (PE-39)"
+    assert needs, "nothing is preempted for room that is there (PE-39)"
     assert not _left(needs, victims), "the ask fits when they have gone (PE-40)"
     for victim in victims:
-        assert _left(needs, [other for other in victims if other is not victim]), "nobody goes in vain (PE-42)"
+        assert _left(needs, [other for other in victims if other is not victim]), "no victim is superfluous (PE-42)"

@@ -34,8 +34,8 @@ class Administered(World):
             for _ in range(rng.choice((0, 0, 1, 2))):
                 self.ask_for(batch.at_ns, draw_request(rng, list(self.core.registry.queues)))
                 if rng.random() < 0.5:
-                    self.settle(batch.at_ns)
-            self.settle(batch.at_ns)
+                    self.schedule(batch.at_ns)
+            self.schedule(batch.at_ns)
         return self.facts
 
     def ask_for(self, now_ns: int, request: Administration) -> None:

@@ -115,7 +115,7 @@ def checked(core, scheduler):
 
 
 def played(seed, budget=LARGE):
-    """A partition after a history, with what it told."""
+    """A partition after a history, with what it reported."""
     law = Law()
     direct = DirectPartition(load(TEXT), budget, law.see, checked)
     for at_s, said in Talk(seed).history():
@@ -139,7 +139,7 @@ def look_anew(direct, law, now_ns):
     """Nothing changes; that an ask which requires its node still cannot run there may be reported once more (EV-16)."""
     before = len(law.facts)
     direct.scheduler.state.capacity_grew()
-    direct.settle(now_ns)
+    direct.schedule(now_ns)
     assert [fact for fact in law.facts[before:] if not isinstance(fact, AskCondition)] == []
 
 

@@ -31,7 +31,7 @@ def everything(world: World) -> dict[str, object]:
         "applications": dict(registry.applications),
         "accounts": {path: (id(account), account.config) for path, account in state.tree.nodes.items()},
         "trackers": {
-            key: (id(entry), entry.holders_count, list(entry.applications)) for key, entry in state.trackers.held.items()
+            key: (id(entry), entry.application_count, list(entry.applications)) for key, entry in state.trackers.in_use.items()
         },
         "cleaning": world.core.timers.cleaning_ns,
     }
@@ -132,5 +132,5 @@ def assert_is_the_tree_of(world: World, root: QueueConfig) -> None:
             assert set(queue.children) == {QueuePath(child.path) for child in wanted.children}
         found = (account.allocated, account.pending, account.running, account.priority)
         assert found == ({}, {}, {}, None)
-    assert not state.trackers.held
+    assert not state.trackers.in_use
     assert not running(world)

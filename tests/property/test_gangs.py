@@ -58,7 +58,7 @@ class Watch:
     def __init__(self) -> None:
         #: Placeholders that wait or run.
         self.open: dict[str, dict[str, Ask]] = {}
-        #: By placeholder that is about to go, the real ask that is to take its place.
+        #: By placeholder that is being released, the real ask that is to take its place.
         self.promised: dict[str, dict[str, str]] = {}
         #: The placeholder that has just gone, and who was to take its place.
         self.gone: tuple[Ask, str | None] | None = None
@@ -219,7 +219,7 @@ def assert_empty(session: Session) -> None:
     assert registry.applications == {}
     assert state.applications == {}
     assert state.pairs.by_leaf == {}
-    assert state.trackers.held == {}
+    assert state.trackers.in_use == {}
     for node_core in registry.nodes.values():
         assert not any(node_core.allocated.values())
     for account in state.tree.nodes.values():
@@ -232,7 +232,7 @@ def assert_empty(session: Session) -> None:
 def test_never_above_what_is_allowed(seed: int) -> None:
     """Who asks for nothing that limits do not hold for never gets more than they allow: quotas, users, nodes."""
     session = Session(2000 + seed, is_modest=True).play()
-    for tracker in session.partition.scheduler.state.trackers.held.values():
+    for tracker in session.partition.scheduler.state.trackers.in_use.values():
         assert fits(tracker.limit or {}, tracker.allocated) or tracker.limit is None
 
 

@@ -80,7 +80,7 @@ def _draw_queue(rng: Random, types: tuple[str, ...], scale: int, name: str, *chi
 
 
 class Checked(World):
-    """Looks at the invariants if anything was told since the last time: what a silent step breaks is still broken afterwards."""
+    """Looks at the invariants if there are new facts: what a silent step breaks is still broken afterwards."""
 
     checked_count = 0
 
@@ -168,7 +168,7 @@ class Cluster:
 
 
 def missed(state: State) -> list[str]:
-    """Asks that could have others go for them, and do not."""
+    """Asks that could preempt, and do not."""
     return [
         task.ask.spec.allocation_key
         for identity, task in state.waiting.items()
@@ -209,7 +209,7 @@ def test_it_ends(seed: int) -> None:
 
 
 def reversals(cluster: Cluster) -> list[Preempted]:
-    """Preemptions for a queue from which the victims' queues had others go since anybody asked for something new."""
+    """Preemptions for a queue whose tasks the victims' queues have preempted since the last external change."""
     pairs: set[tuple[str, str]] = set()
     found = []
     for contest in cluster.watch.all_contests:

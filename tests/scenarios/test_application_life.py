@@ -153,7 +153,7 @@ def test_allocations_without_asks_keep_it_running() -> None:
     ids=["New", "pending ask only", "with allocation", "Completing"],
 )
 def test_removal(story: list[object], told: list[str]) -> None:
-    """What is told (AP-81), that nothing is left (AP-80), that its id is free and that it is not kept (AP-82)."""
+    """What is reported (AP-81), that nothing is left (AP-80), that its id is free and that it is not kept (AP-82)."""
     world = room()
     for submission in [app("app-1"), *story]:
         world.given(submission)  # type: ignore[arg-type]
@@ -247,7 +247,7 @@ def test_resized_allocation() -> None:
 
 
 def test_recovered_above_max() -> None:
-    """Accepted above the queue's max and told in ``new``; no headroom for others until usage is below (QU-41, AP-109)."""
+    """Accepted above the queue's max and sent in ``new``; no headroom for others until usage is below (QU-41, AP-109)."""
     world = room(max={"vcore": 2})
     world.send(app("app-1"), ask("r1", "app-1", on="n1", vcore=3))
     world.expect(*STARTED, "r1 on n1")

@@ -5,7 +5,7 @@ from world import World, app, ask, make_world, node, queue, release, remove, tre
 
 
 class Told:
-    """A world, and what is told of it step by step in a short form."""
+    """A world, and its records step by step in a short form."""
 
     def __init__(self, world: World) -> None:
         self.world = world

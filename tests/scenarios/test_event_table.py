@@ -77,7 +77,7 @@ def of_request(key: str, message: str, resource: dict[str, int], application: st
 
 
 def records(world: World, start: int = 0) -> list[Record]:
-    """Everything that was told since the ``start``-th fact, in order."""
+    """All records since the ``start``-th fact, in order."""
     return [
         (
             record.type,
@@ -150,8 +150,8 @@ CONTENTION = (
 )  # fmt: skip
 preempts = played(CONTENDED, *CONTENTION)
 PREEMPTS = (
-    "Request 'u1' preempts t2 of app-1 in root.a on node n1: its queue is 2 vcore below its guarantee (law 4); "
-    "work lost in unit-seconds map[vcore:6]; used parts of guarantees root.b 0.00 to 1.00"
+    "Request 'u1' preempts t2 of app-1 in root.a on node n1: its queue is 0.002 vcore below its guarantee (law 4); "
+    "work lost (resources times seconds) 0.006 vcore; used parts of guarantees root.b 0.00 to 1.00"
 )
 
 
@@ -354,7 +354,7 @@ ROWS: dict[tuple[str, str], list[Case]] = {
     ("REQUEST", "the resource manager refuses all nodes with room"): [
         (refused, [of_request("t1", "Unschedulable request 't1': no gpu (1x); ", ONE)])
     ],
-    ("REQUEST", "nobody can be preempted on the required node"): [
+    ("REQUEST", "no task can be preempted on the required node"): [
         (no_victim, [of_request("t1", "Unschedulable request 't1' with required node 'n1', no preemption victim found", FOUR)])
     ],
     ("REQUEST", "others are preempted for the ask"): [(preempts, [of_request("u1", PREEMPTS, TWO, "app-2")])],

@@ -151,7 +151,7 @@ def test_forced_applications() -> None:
 
 
 def test_forced_without_a_user() -> None:
-    """Nobody needs to be known (QU-91); a gang may go there, too, and the queue goes when it is empty."""
+    """The user need not be known (QU-91); a gang may be placed there, too, and the queue is removed when it is empty."""
     world = room()
     placeholders = {"vcore": 1}
     world.send(app("gang", "x", user="", placeholders=placeholders, application__create__force="true"), holder("p1", on="n1"))

@@ -113,7 +113,7 @@ def test_all_of_nothing() -> None:
 
 
 def test_a_lost_node_ends_the_handshake() -> None:
-    """What was told to end and went with its node is over (SC-113, AP-47)."""
+    """A release that was requested is over when the node leaves (SC-113, AP-47)."""
     world = plain(timeout_ms=10_000)
     world.wait(10)
     world.heard()
@@ -150,7 +150,7 @@ def test_asks_of_a_failing_application() -> None:
 
 @pytest.mark.parametrize("style", ["Soft", "Hard"])
 def test_removal_of_a_gang_that_has_timed_out(style: str) -> None:
-    """In Resuming and Failing nothing is said of its state (AP-81); what ran is told once, and its id is free (AP-82)."""
+    """In Resuming and Failing nothing is said of its state (AP-81); what ran is reported once, and its id is free (AP-82)."""
     world = room(2, confirms=False)
     world.given(gang(style=style, timeout_s=60), *three())
     world.wait(60)
@@ -237,7 +237,7 @@ def test_a_gang_has_no_execution_timeout() -> None:
 
 
 def test_execution_timeout_in_the_middle_of_a_replacement() -> None:
-    """Placeholders of an application that announced none: what takes a place too late has to go at once (GA-47)."""
+    """Placeholders of an application that announced none: a task that takes a place too late is released at once (GA-47)."""
     world = room(confirms=False)
     world.given(app("one", "root.g", timeout_ms=60_000), ask("t1", "one", vcore=1), holder("p1", "one"), real("t2", "one"))
     world.wait(60)

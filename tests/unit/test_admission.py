@@ -113,4 +113,4 @@ def test_its_new_queue_becomes_managed_behind_it() -> None:
         configure(tree(queue("p", queue("a", max={"vcore": 2})))), app("app-2", "root.p.a"), ask("t2", "app-2", vcore=2),
     )  # fmt: skip
     assert world.placed() == ["t1"]
-    assert world.why("t2") == "not enough vcore in queue root.p.a: wants 2, has 1 of 2"
+    assert world.why("t2") == "wants 0.002, has 0.001 of 0.002 vcore in queue root.p.a"

@@ -1,4 +1,4 @@
-"""The books of preemption, and what is told of them (PE-95)."""
+"""Preemption attempts, and what is reported of them (PE-95)."""
 
 from io import StringIO
 from typing import Any
@@ -22,7 +22,7 @@ NS = 10**9
 
 
 def wants(key: str, application_id: str = "prod", **resource: int) -> Submission:
-    """An ask that may have others go for it."""
+    """An ask that may preempt."""
     return SubmitAllocation(AllocationSpec(key, application_id, resource, allow_preempt_other=True))  # type: ignore[arg-type]
 
 
@@ -53,10 +53,10 @@ def test_an_entry_of_the_ledger() -> None:
     world.wait(40)
     (entry,) = entries(world)
     assert (entry.ask.spec.allocation_key, entry.queue, entry.node_id) == ("p1", "root.prod", "n2")
-    assert entry.why == "its queue is 40 vcore below its guarantee (law 4)"
+    assert entry.why == "its queue is 0.04 vcore below its guarantee (law 4)"
     assert entry.victims == (("root.test", "test", "u0"),)
     assert (entry.shares_before, entry.shares_after) == ({"root.prod": 0.0}, {"root.prod": 0.5})
-    assert entry.rejected == (("n1", "at least 2 would have to go"),)
+    assert entry.rejected == (("n1", "at least 2 tasks would be preempted"),)
     assert entry.work_lost == {"vcore": 20 * 40}
 
 
@@ -68,17 +68,17 @@ def test_the_event_of_an_entry() -> None:
     assert (record.type, record.event_change_type, record.event_change_detail) == ("REQUEST", "NONE", "DETAILS_NONE")
     assert (record.object_id, record.reference_id, record.queue_name) == ("p1", "prod", "root.prod")
     assert record.message == (
-        "Request 'p1' preempts u0 of test in root.test on node n2: its queue is 40 vcore below its guarantee (law 4); "
-        "work lost in unit-seconds map[vcore:800]; used parts of guarantees root.prod 0.00 to 0.50; "
-        "not n1: at least 2 would have to go"
+        "Request 'p1' preempts u0 of test in root.test on node n2: its queue is 0.04 vcore below its guarantee (law 4); "
+        "work lost (resources times seconds) 0.8 vcore; used parts of guarantees root.prod 0.00 to 0.50; "
+        "not n1: at least 2 tasks would be preempted"
     )
     assert record.preemption == si.Preemption(
         node_id="n2",
-        why="its queue is 40 vcore below its guarantee (law 4)",
+        why="its queue is 0.04 vcore below its guarantee (law 4)",
         victims=[si.PreemptionVictim(queue_name="root.test", application_id="test", allocation_key="u0")],
         shares_before={"root.prod": 0.0},
         shares_after={"root.prod": 0.5},
-        rejected=[si.Alternative(node_id="n1", reason="at least 2 would have to go")],
+        rejected=[si.Alternative(node_id="n1", reason="at least 2 tasks would be preempted")],
         work_lost={"vcore": 800},
     )
     for encoding in (codec.JSON, codec.MSGPACK):
@@ -126,7 +126,7 @@ def test_why_one_waits_that_may_preempt() -> None:
     assert (group["lastAttempt"], group["nextAttempt"]) == (None, 40 * NS)
     world.wait(41)
     group = waiting(world)
-    assert group["reason"] == "not enough vcore in the cluster: wants 20, has 0 of 40; Preemption does not help"
+    assert group["reason"] == "wants 0.02, has 0 of 0.04 vcore in the cluster; Preemption does not help"
     assert (group["lastAttempt"], group["nextAttempt"]) == (41 * NS, 56 * NS)
     (line,) = [line for line in present("p1", world.state()) if "pending" in line]
     tried = "tried to preempt at 1970-01-01T00:00:41.000Z, may preempt from 1970-01-01T00:00:56.000Z on"
@@ -140,7 +140,7 @@ def test_why_one_waits_that_has_preempted() -> None:
     world.given(wants("p1", vcore=20))
     world.wait(31)
     names = "t4 of test, t3 of test, t2 of test"
-    kept = "node n1 is reserved; "
+    kept = "node n1 is reserved for it; "
     assert world.why("p1") == f"{kept}0 of 5 victims have been released, waiting for {names} and 2 more"
     world.given(*(release(f"t{n}", "test", "PREEMPTED_BY_SCHEDULER") for n in range(2, 5)))
     assert world.why("p1") == f"{kept}3 of 5 victims have been released, waiting for t1 of test, t0 of test"
@@ -149,7 +149,7 @@ def test_why_one_waits_that_has_preempted() -> None:
 
 @pytest.mark.parametrize(("confirms", "in_vain"), [(True, 0), (False, 1)])
 def test_summary_of_a_run(confirms: bool, in_vain: int) -> None:
-    """A simulation tells how often others had to go, who did not run after all, and what was lost, in hours."""
+    """The summary counts preemptions, those after which the ask did not run, and the lost work, in hours."""
     world = starving(confirms=confirms)
     world.wait(3600)
     summary = Summary()
@@ -159,5 +159,5 @@ def test_summary_of_a_run(confirms: bool, in_vain: int) -> None:
     assert report.preemptions == Preemptions(1, 1, {"vcore": 20 * 3600}, in_vain)
     console = Console(record=True, width=200, file=StringIO())
     print_report(report, console)
-    text = f"1 preemptions released 1 allocations, {in_vain} asks of them in vain; work lost: vcore 0.0 h"
+    text = f"preemptions: 1, released allocations: 1, asks that preempted and did not run: {in_vain}, work lost: vcore 0.0 h"
     assert text in console.export_text()

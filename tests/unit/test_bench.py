@@ -57,7 +57,7 @@ def report() -> Report:
 
 @pytest.mark.parametrize(("is_hopeless", "decisions"), [(False, 4), (True, 2)])
 async def test_preemption(is_hopeless: bool, decisions: int) -> None:
-    """Every search for victims is timed: one for each ask, or one for each queue where nobody may go."""
+    """Every search for victims is timed: one for each ask, or one for each queue in which no task may be preempted."""
     samples = await preempt(structs.replace(STARVING, is_hopeless=is_hopeless))
     assert len(samples["decision_ms"]) + len(samples["first_ms"]) == decisions
     assert samples.keys() - {"decision_ms", "first_ms"} == {"step_max_ms", "others_per_second", "ratio"}

@@ -6,8 +6,8 @@ import pytest
 from click.testing import CliRunner
 
 from ykactor.surfaces.cli.check_config import command
-from ykactor.surfaces.server.files import FILE_BYTES_MAX
 from ykactor.wire.queuefile.load import load
+from ykactor.wire.si.lengths import CONFIG_MAX
 
 CONFIG = Path(__file__).parents[2] / "config"
 TEXT = "partitions:\n  - queues:\n      - name: a\n"
@@ -123,7 +123,7 @@ def test_too_large() -> None:
     """Of a file without end only so much is read."""
     code, out, err = check("/dev/zero")
     assert (code, out) == (2, "")
-    assert err == f"Error: /dev/zero: found more than {FILE_BYTES_MAX} bytes, expected at most that\n"
+    assert err == f"Error: /dev/zero: found more than {CONFIG_MAX} bytes, expected at most that\n"
 
 
 def test_no_text(tmp_path: Path) -> None:

@@ -223,7 +223,7 @@ def test_back_while_applications_run() -> None:
     world.given(configure(tree(queue("p", queue("a", max={"vcore": 2})), queue("c"))))
     world.send(app("app-2", "root.p.a"), ask("t2", "app-2", vcore=1), ask("t3", "app-1", vcore=1))
     assert world.placed() == ["t3"]
-    assert world.why("t2") == "not enough vcore in queue root.p.a: wants 1, has 0 of 2"
+    assert world.why("t2") == "wants 0.001, has 0 of 0.002 vcore in queue root.p.a"
     world.given(remove("app-1"), remove("app-2"))
     world.wait(100)
     assert paths(world) == ["root", "root.p", "root.p.a", "root.c"]
@@ -258,7 +258,7 @@ def test_a_drained_parent_comes_back_as_a_leaf() -> None:
     assert [(fact.queue, fact.is_leaf) for fact in world.facts if isinstance(fact, QueueTypeChanged)] == [("root.p", True)]
     world.send(app("app-3", "root.p"), ask("t2", "app-3", vcore=2), ask("t3", "app-3", vcore=1))
     assert world.placed() == ["t2"]
-    assert world.why("t3") == "not enough vcore in queue root.p: wants 1, has 0 of 2"
+    assert world.why("t3") == "wants 0.001, has 0 of 0.002 vcore in queue root.p"
 
 
 def test_a_parent_with_dynamic_children_waits_for_them() -> None:

@@ -16,7 +16,7 @@ PROD, TEST = QueuePath("root.prod"), QueuePath("root.test")
 
 
 def wants(key: str, application_id: str, **resource: int) -> Submission:
-    """An ask that may have others go for it."""
+    """An ask that may preempt."""
     return SubmitAllocation(AllocationSpec(key, application_id, resource, allow_preempt_other=True))  # type: ignore[arg-type]
 
 
@@ -64,7 +64,7 @@ def test_memory_is_bounded() -> None:
 
 
 def test_the_book_refuses_with_a_reason() -> None:
-    """If it ever came to it, nobody is told to go; the refusal is told, counted, and why the ask waits; it tries again."""
+    """Before a cycle nothing is preempted; the refusal is reported, counted, and the reason of the ask; it tries again."""
     world = starving()
     loops_of(world).note(PROD, TEST, ["vcore"])
     world.wait(31)
@@ -105,7 +105,7 @@ def test_invariants_see_a_circle() -> None:
     ids=["a node comes", "a node is drained", "an application comes", "one goes", "a task ends", "a task is resized"],
 )
 def test_changes_from_outside_begin_anew(outside: Submission) -> None:
-    """After these nobody remembers who took what; what is confirmed as told and asked for again is not such a change."""
+    """These make the guard forget what was taken; a victim that is confirmed and submitted again is no such change."""
     world = starving()
     world.wait(31)  # the simulated resource manager confirms at once
     world.given(ask("t9", "test", vcore=10))

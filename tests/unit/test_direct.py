@@ -15,7 +15,7 @@ from ykactor.sim.direct import DirectPartition, carry_out
 
 
 class Echo:
-    """An owner that answers what it is told."""
+    """An owner that replies with the command."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -89,7 +89,7 @@ def test_steps_are_seen(placements_max: int) -> None:
 
 
 def test_configuration_is_the_first_input() -> None:
-    """The queues come with the first ApplyConfig, which is told like any other."""
+    """The queues come with the first ApplyConfig, which is reported like any other."""
     world = make_world(tree(queue("a")))
     assert list(world.final()["queues"]) == ["root", "root.a"]
     assert type(world.facts[-1]).__name__ == "ConfigurationChanged"

@@ -127,8 +127,8 @@ def test_a_template_is_in_force() -> None:
         app("app-1"), app("app-2"), *(ask(key, "app-1", vcore=1) for key in ("t1", "t2", "t3")), ask("t4", "app-2", vcore=1)
     )
     assert world.queue("root.a")["allocated"] == {"vcore": 2}
-    assert world.why("t3") == "not enough vcore in queue root.a: wants 1, has 0 of 2"
-    assert world.why("t4") == "queue root.a runs its maximum of 1 applications"
+    assert world.why("t3") == "wants 0.001, has 0 of 0.002 vcore in queue root.a"
+    assert world.why("t4") == "queue root.a runs 1 of at most 1 application"
 
 
 def test_zeros_of_a_template() -> None:
@@ -253,7 +253,7 @@ def test_later_applications_overwrite() -> None:
     """Tags are applied each time an application is added, and take effect at once (QU-100, AP-17)."""
     world = make_world(tree(placementrules=CREATE), [node("n1", vcore=9)])
     world.given(app("app-1", namespace__resourcequota=quota(vcore=1)), ask("t1", "app-1", vcore=1), ask("t2", "app-1", vcore=2))
-    assert world.why("t2") == "not enough vcore in queue root.a: wants 2, has 0 of 1"
+    assert world.why("t2") == "wants 0.002, has 0 of 0.001 vcore in queue root.a"
     before = len(world.facts)
     world.send(app("app-2", namespace__resourcequota=quota(vcore=3)))
     world.expect("app-2 New", "app-1 Running", "t2 on n1")
@@ -276,7 +276,7 @@ def test_the_last_of_one_message_wins() -> None:
 
 
 def test_quotas_over_a_template() -> None:
-    """Tags come after the template, for what they mention (PL-49); only what comes of it is told."""
+    """Tags come after the template, for what they mention (PL-49); only the result is reported."""
     world = make_world(tree(placementrules=CREATE, childtemplate=template(applications=4, max={"vcore": 2})))
     world.given(app("app-1", namespace__resourcequota=quota(memory=5)))
     assert (world.queue("root.a")["max"], world.queue("root.a")["maxApplications"]) == ({"memory": 5}, 4)

@@ -191,7 +191,7 @@ def test_slots_of_waiting_gangs() -> None:
     text = tree(queue("g", maxapplications=1), maxapplications=2)
     world = make_world(text, [node("n1", vcore=10)])
     world.given(gang(9), *three(), app("other", "root.g"), ask("t1", "other", vcore=1))
-    assert world.why("t1") == "queue root.g runs its maximum of 1 applications"
+    assert world.why("t1") == "queue root.g runs 1 of at most 1 application"
     world.send(configure(tree(queue("g", maxapplications=2), maxapplications=2)))
     assert world.placed() == ["t1"]
 
@@ -202,7 +202,7 @@ def test_slots_of_removed_gangs() -> None:
         tree(queue("g", maxapplications=1), queue("h", maxapplications=1), maxapplications=1), [node("n1", vcore=10)]
     )
     world.given(gang(9), *three(), app("other", "root.h"), ask("t1", "other", vcore=1))
-    assert world.why("t1") == "queue root runs its maximum of 1 applications"
+    assert world.why("t1") == "queue root runs 1 of at most 1 application"
     world.send(remove("gang"))
     assert world.placed() == ["t1"]
     assert world.queue("root.g")["allocated"] == {}
@@ -248,7 +248,7 @@ def test_a_placeholder_shrunk_while_it_is_replaced() -> None:
     world.expect("gang Running", "big on n1")
     world.send(release("p1", "gang", "PLACEHOLDER_REPLACED"))
     world.expect()
-    assert world.why("t1").startswith("not enough vcore")
+    assert world.why("t1") == "wants 0.002, has 0.001 of 0.002 vcore in the cluster"
     world.send(release("big", "gang"))
     assert world.placed() == ["t1"]
 
@@ -405,7 +405,7 @@ def test_placeholders_stand_in_line() -> None:
     world = room(10, max={"vcore": 4}, limits=[limit("alice", vcore=3)])
     world.send(gang(4), ask("t1", "gang", vcore=1), holder("p1", vcore=2), ask("t2", "gang", priority=1, vcore=1), holder("p2"))
     world.expect("gang New", "gang Accepted", "gang Starting", "t2 on n1", "gang Running", "t1 on n1", "p2 on n1")
-    assert world.why("p1").startswith("not enough vcore in the limit of user alice")
+    assert world.why("p1") == "wants 0.002, has 0 of 0.003 vcore in the limit of user alice in queue root.g"
     assert world.queue("root.g")["allocated"] == world.node("n1")["allocated"] == {"vcore": 3}  # GA-11
 
 
@@ -417,7 +417,7 @@ def test_a_recovered_placeholder_holds_a_slot() -> None:
     replaced = "p1 releasing PLACEHOLDER_REPLACED (replacing allocationKey: t1)"
     world.expect("gang New", "gang Accepted", "p1 on n1", replaced, "t1 on n1", "p2 on n1")
     world.given(release("t0", "other"), app("third", "root.g"), ask("t3", "third", vcore=1))
-    assert world.why("t3") == "queue root.g runs its maximum of 1 applications"
+    assert world.why("t3") == "queue root.g runs 1 of at most 1 application"
 
 
 def test_row_1_of_a_pass_with_nothing_to_replace() -> None:

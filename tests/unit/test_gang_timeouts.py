@@ -27,7 +27,7 @@ def test_the_last_placeholder_of_a_completing_gang() -> None:
 
 
 def test_real_work_while_completing() -> None:
-    """A new ask brings a completing gang back, also when its placeholders have been told to go (AP-50, AP-34)."""
+    """A new ask brings a completing gang back, also when its placeholders are being released (AP-50, AP-34)."""
     world = room(confirms=False)
     world.given(gang(2), holder("p1"), holder("p2"), real("t1"))
     world.given(release("p1", "gang", "PLACEHOLDER_REPLACED"))
@@ -152,7 +152,7 @@ def test_placeholders_after_a_soft_timeout() -> None:
 
 @pytest.mark.parametrize("style", ["Soft", "Hard"])
 def test_placeholders_that_come_too_late(style: str) -> None:
-    """A gang that has timed out uses none: the resource manager is told of it, and then that it has to go (GA-80)."""
+    """A gang that has timed out uses none: the resource manager gets its placement, and then its release (GA-80)."""
     world = make_world(tree(queue("g")), [node("n1", vcore=2)], confirms=False)
     world.given(gang(style=style, timeout_s=60), *three())
     world.wait(60)
@@ -192,7 +192,7 @@ def test_what_waited_for_placeholders_that_never_came() -> None:
 
 
 def test_a_placeholder_too_late_for_a_completing_gang() -> None:
-    """All have been told to go because nothing is left to do: what is reported afterwards has to go as well (AP-50)."""
+    """All are being released because nothing is left to do: what is reported afterwards is released as well (AP-50)."""
     world = room(confirms=False)
     world.given(gang(2), holder("p1"), holder("p2"), real("t1"))
     world.given(release("p1", "gang", "PLACEHOLDER_REPLACED"), release("t1", "gang"))

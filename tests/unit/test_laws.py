@@ -35,14 +35,14 @@ def cluster(text: str, nodes: list[Submission], *runs: tuple[str, str, str, dict
 
 
 def gone(world: World, *submissions: Submission) -> list[str]:
-    """Who goes for these asks, which come at second 1, up to their first attempt."""
+    """The victims of these asks, which come at second 1, up to their first attempt."""
     world.given(*submissions, at=1)
     world.run(11)
     return victims(world)
 
 
 def victims(world: World) -> list[str]:
-    """Who was told to go so far."""
+    """The victims so far."""
     return [key for fact in world.facts if isinstance(fact, Preempted) for _, _, key in fact.victims]
 
 

@@ -24,16 +24,16 @@ def queues(root_max: Resource | None, limits: Limits) -> QueueTree:
     list(queue_tree.configure((config, not config.is_parent) for config in configs))
     queue_tree.set_root_max(root_max)
     for path, (_, allocated) in limits.items():
-        Ledger().use(account(queue_tree, path), allocated)
+        Ledger().use(node_of(queue_tree, path), allocated)
     return queue_tree
 
 
-def account(queue_tree: QueueTree, path: str) -> QueueNode:
+def node_of(queue_tree: QueueTree, path: str) -> QueueNode:
     return queue_tree.nodes[QueuePath(path)]
 
 
 def fits(queue_tree: QueueTree, path: str, **wanted: int) -> bool:
-    return queue_shortage(account(queue_tree, path).path_up, tuple(sorted(wanted.items()))) is None
+    return queue_shortage(node_of(queue_tree, path).path_up, tuple(sorted(wanted.items()))) is None
 
 
 # ---- commit and headroom
@@ -111,7 +111,7 @@ def test_shortage_names_the_queue_and_the_type() -> None:
     """The first queue from the leaf upwards that is short, for the answer to "why does it wait"."""
     queue_tree = queues({"a": 10, "b": 10}, {"root.p": ({"a": 5}, {}), "root.p.q": ({"b": 5}, {})})
     for wanted, path, name in [({"b": 6}, "root.p.q", "b"), ({"a": 6}, "root.p", "a"), ({"c": 1}, "root", "c")]:
-        shortage = queue_shortage(account(queue_tree, "root.p.q").path_up, tuple(wanted.items()))
+        shortage = queue_shortage(node_of(queue_tree, "root.p.q").path_up, tuple(wanted.items()))
         assert shortage is not None
         assert (shortage[0].path, shortage[1]) == (path, name)
 
@@ -131,7 +131,7 @@ def test_every_level_limits(level: str) -> None:
     world.given(app("app-1", "root.p.q"))
     world.send(ask("t3", "app-1", priority=9, vcore=3), *(ask(f"t{n}", "app-1", vcore=1) for n in range(3)))
     assert world.placed() == ["t0", "t1"]
-    assert world.why("t3") == f"not enough vcore in queue {level}: wants 3, has 0 of 2"
+    assert world.why("t3") == f"wants 0.003, has 0 of 0.002 vcore in queue {level}"
     assert world.queue(level)["allocated"] == {"vcore": 2}
 
 
@@ -157,13 +157,13 @@ def test_the_first_type_by_name_is_told() -> None:
     """Types are looked at in the order of their names, however an ask lists them (QU-3)."""
     world = make_world(tree(queue("a", max={"gpu": 1, "memory": 1, "vcore": 1})), [node("n1", gpu=9, memory=9, vcore=9)])
     world.given(app("app-1"), ask("t1", "app-1", vcore=2, memory=2, gpu=2))
-    assert world.why("t1") == "not enough gpu in queue root.a: wants 2, has 1 of 1"
+    assert world.why("t1") == "wants 2, has 1 of 1 gpu in queue root.a"
 
 
 def test_charge_and_refund() -> None:
     """A charge turns pending into usage on every level at once, a refund is its mirror; what ends is subtracted (QU-42)."""
     queue_tree = queues({"a": 9}, {"root.p": (None, {}), "root.p.q": (None, {})})
-    leaf, ledger = account(queue_tree, "root.p.q"), Ledger()
+    leaf, ledger = node_of(queue_tree, "root.p.q"), Ledger()
     ledger.change_pending(leaf, {"a": 5})
     ledger.charge(leaf, {"a": 2})
     assert [(queue.allocated, queue.pending) for queue in leaf.path_up] == [({"a": 2}, {"a": 3})] * 3
@@ -293,7 +293,7 @@ def test_every_level_counts_applications(limits: tuple[int, int, int], second: s
     world.send(ask("t1", "app-1", vcore=1), ask("t2", "app-2", vcore=1), ask("t3", "app-1", vcore=1))
     assert world.placed() == ["t1", "t3"]
     assert world.state_of("app-2") == "Accepted"
-    assert world.why("t2") == f"queue {full} runs its maximum of 1 applications"
+    assert world.why("t2") == f"queue {full} runs 1 of at most 1 application"
     world.send(release(None, "app-1"))
     assert world.placed() == ["t2"]
 
@@ -356,7 +356,7 @@ def test_slots_are_counted_by_application() -> None:
     queue_tree = QueueTree()
     configs = [QueueConfig(QueuePath("root"), True), QueueConfig(QueuePath("root.q"), False, max_applications=1)]
     list(queue_tree.configure((config, not config.is_parent) for config in configs))
-    ledger, leaf, one, other = Ledger(), account(queue_tree, "root.q"), ApplicationID("app-1"), ApplicationID("app-2")
+    ledger, leaf, one, other = Ledger(), node_of(queue_tree, "root.q"), ApplicationID("app-1"), ApplicationID("app-2")
     assert full_queue(leaf.path_up, one) is None
     ledger.take_slot(leaf, one)
     ledger.take_slot(leaf, one)

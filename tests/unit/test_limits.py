@@ -19,7 +19,7 @@ def asks(application_id: str, *keys: str, **resource: int) -> list[object]:
 
 def held(world: World) -> dict[str, dict[str, int]]:
     """What every tracker that somebody holds has in use."""
-    trackers = world.direct.scheduler.state.trackers.held.values()
+    trackers = world.direct.scheduler.state.trackers.in_use.values()
     return {f"{tracker.whose} in {tracker.path}": tracker.allocated for tracker in trackers}
 
 
@@ -70,8 +70,8 @@ def test_star_at_other_levels() -> None:
     world = make_world(tree(queue("a", limits=[limit("bob", vcore=2, memory=1)]), queue("b"), limits=[limit("*", vcore=3)]), BIG)
     world.given(app("one", user="bob"), app("two", "root.b", user="bob"))
     world.given(*asks("one", "t1", "t2", "t3"), *asks("two", "t4", "t5"))
-    assert world.why("t3") == "not enough vcore in the limit of user bob in queue root.a: wants 1, has 0 of 2"
-    assert world.why("t5") == "not enough vcore in the limit of user bob in queue root: wants 1, has 0 of 3"
+    assert world.why("t3") == "wants 0.001, has 0 of 0.002 vcore in the limit of user bob in queue root.a"
+    assert world.why("t5") == "wants 0.001, has 0 of 0.003 vcore in the limit of user bob in queue root"
 
 
 def test_star_of_groups_is_one_budget() -> None:
@@ -81,7 +81,7 @@ def test_star_of_groups_is_one_budget() -> None:
     world.given(app("ops", user="bob", groups=("ops",)), app("qa", user="eve", groups=("qa",)), app("dev", groups=("dev",)))
     world.send(*asks("ops", "o1"), *asks("qa", "q1", "q2"), *asks("dev", "d1", "d2", "d3", "d4"))
     assert world.placed() == ["o1", "q1", "d1", "d2", "d3"]
-    assert world.why("q2") == "not enough vcore in the limit of group * in queue root.a: wants 1, has 0 of 2"
+    assert world.why("q2") == "wants 0.001, has 0 of 0.002 vcore in the limit of group * in queue root.a"
 
 
 @pytest.mark.parametrize(("user", "group"), [(1, 2), (2, 1)])
@@ -99,8 +99,8 @@ def test_a_new_limit_sees_what_runs() -> None:
     world.given(app("one", user="bob"), app("two", "root.b", user="bob"), *asks("one", "t1", "t2"), *asks("two", "t3"))
     world.given(configure(tree(queue("a"), queue("b"), limits=[limit("bob", vcore=4, applications=2)])))
     world.given(app("three", user="bob"), *asks("two", "t4", "t5"), *asks("three", "t6"))
-    assert world.why("t5") == "not enough vcore in the limit of user bob in queue root: wants 1, has 0 of 4"
-    assert world.why("t6") == "user bob runs in queue root its maximum of 2 applications"
+    assert world.why("t5") == "wants 0.001, has 0 of 0.004 vcore in the limit of user bob in queue root"
+    assert world.why("t6") == "user bob in queue root runs 2 of at most 2 applications"
 
 
 def test_partitions_share_nothing() -> None:
@@ -170,7 +170,7 @@ def test_a_group_counts_at_every_queue_that_limits_it() -> None:
     world.given(app("one", groups=("dev",)), app("two", "root.b", groups=("dev",)))
     world.given(*asks("one", "t1", "t2"), *asks("two", "t3", "t4"), *asks("one", "t5"))
     assert held(world) == {"group dev in root": {"vcore": 4}, "group dev in root.a": {"vcore": 2}}
-    assert world.why("t5") == "not enough vcore in the limit of group dev in queue root: wants 1, has 0 of 4"
+    assert world.why("t5") == "wants 0.001, has 0 of 0.004 vcore in the limit of group dev in queue root"
 
 
 # ---- checks
@@ -182,8 +182,8 @@ def test_headroom_is_the_smallest_on_the_path() -> None:
     world.given(app("one", user="bob"), app("two", "root.b", user="bob"))
     world.given(ask("t1", "one", memory=4), ask("t2", "two", memory=3))
     world.given(ask("t3", "one", memory=2), ask("t4", "two", memory=4))
-    assert world.why("t3") == "not enough memory in the limit of user bob in queue root.a: wants 2, has 1 of 5"
-    assert world.why("t4") == "not enough memory in the limit of user bob in queue root: wants 4, has 3 of 10"
+    assert world.why("t3") == "wants 2, has 1 of 5 B memory in the limit of user bob in queue root.a"
+    assert world.why("t4") == "wants 4, has 3 of 10 B memory in the limit of user bob in queue root"
     world.send(ask("t5", "two", memory=3))
     assert world.placed() == ["t5"]
 
@@ -208,7 +208,7 @@ def test_people_come_before_queues() -> None:
     """User and group are asked before the queue (QU-39)."""
     world = make_world(tree(queue("a", max={"vcore": 1}, limits=[limit("bob", vcore=1)])), BIG)
     world.given(app("app-1", user="bob"), ask("t1", "app-1", vcore=2))
-    assert world.why("t1") == "not enough vcore in the limit of user bob in queue root.a: wants 2, has 1 of 1"
+    assert world.why("t1") == "wants 0.002, has 0.001 of 0.001 vcore in the limit of user bob in queue root.a"
 
 
 def test_who_is_over_the_limit_does_not_hold_up_others() -> None:
@@ -237,7 +237,7 @@ def test_both_must_allow_one_more_application() -> None:
     world = make_world(tree(queue("a", limits=[limit("bob", applications=2), limit(groups=("dev",), applications=1)])), BIG)
     world.given(app("one", user="eve", groups=("dev",)), app("two", user="bob", groups=("dev",)))
     world.given(app("three", user="bob", groups=("qa",)), *asks("one", "t1"), *asks("two", "t2"), *asks("three", "t3"))
-    assert world.why("t2") == "group dev runs in queue root.a its maximum of 1 applications"
+    assert world.why("t2") == "group dev in queue root.a runs 1 of at most 1 application"
     assert world.state_of("three") == "Starting"
 
 
@@ -249,7 +249,7 @@ def test_applications_past_accepted_are_not_held() -> None:
     world.given(configure(tree(queue("a", limits=[limit("bob", applications=1)]))))
     world.send(*asks("one", "t4"), *asks("two", "t5"))
     assert world.placed() == ["t4", "t5"]
-    assert world.why("t3") == "user bob runs in queue root.a its maximum of 1 applications"
+    assert world.why("t3") == "user bob in queue root.a runs 2 of at most 1 application"
 
 
 def test_what_waits_does_not_count() -> None:
@@ -338,7 +338,7 @@ def test_lowered_limits_stop_nothing() -> None:
     world.given(app("app-1", user="bob"), *asks("app-1", "t1", "t2", "t3"))
     world.given(configure(tree(queue("a", limits=[limit("bob", vcore=2)]))))
     world.given(*asks("app-1", "t4"))
-    assert world.why("t4") == "not enough vcore in the limit of user bob in queue root.a: wants 1, has 0 of 2"
+    assert world.why("t4") == "wants 0.001, has 0 of 0.002 vcore in the limit of user bob in queue root.a"
     world.send(release("t1"))
     assert world.placed() == []
     world.send(release("t2"))
@@ -390,6 +390,6 @@ def test_equal_people_hold_equal_trackers() -> None:
     ]  # fmt: skip
     assert trackers.track(path_up, bob, choice) == first
     trackers.untrack(first)
-    assert len(trackers.held) == 3
+    assert len(trackers.in_use) == 3
     trackers.untrack(first)
-    assert trackers.held == {}
+    assert trackers.in_use == {}

@@ -159,7 +159,7 @@ def test_foreign_task_makes_others_wait() -> None:
     world = make_world(tree(queue("a")), [node("n1", vcore=10)])
     world.send(foreign("f1", "n1", vcore=6), app("app-1"), ask("t1", "app-1", vcore=5))
     world.expect("app-1 New", "app-1 Accepted")
-    assert world.why("t1") == "no schedulable node has room that is not reserved for another ask"
+    assert world.why("t1") == "wants 0.005, has 0.004 of 0.01 vcore on the freest node, n1"
     assert world.queue("root")["allocated"] == {}
     world.send(release("f1", ""))
     world.expect("app-1 Starting", "t1 on n1")
@@ -197,7 +197,7 @@ def test_type_that_no_node_has() -> None:
     world = make_world(tree(queue("a")), [node("n1", vcore=10)])
     world.send(app("app-1"), ask("t1", "app-1", gpu=1))
     world.expect("app-1 New", "app-1 Accepted")
-    assert world.why("t1") == "not enough gpu in the cluster: wants 1, has 0 of 0"
+    assert world.why("t1") == "wants 1, has 0 of 0 gpu in the cluster; can never fit: the largest node has no gpu, it wants 1"
     world.send(node("n2", gpu=1))
     world.expect("n2 accepted", "app-1 Starting", "t1 on n2")
 

@@ -67,7 +67,7 @@ def test_unknown_node_is_ignored(action: str) -> None:
     ids=["update", "same capacity", "without capacity", "drain", "flag as it is", "decommission"],
 )
 def test_known_node(submission: Submission, facts: list[type]) -> None:
-    """What each action is told by; none gives an answer (SC-103, SC-111, SC-152)."""
+    """The facts by which each action is reported; none gives an answer (SC-103, SC-111, SC-152)."""
     world = room()
     count = len(world.facts)
     world.send(submission)

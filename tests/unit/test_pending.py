@@ -161,7 +161,7 @@ def test_required_node_is_the_only_candidate() -> None:
     """Pending while the node is unknown, then placed there, cordoned or not; never elsewhere (SC-70 to SC-72)."""
     world = make_world(tree(queue("a")), [node("n1", vcore=10)])
     world.given(app("app-1"), ask("pinned", "app-1", requires="n2", vcore=1), ask("free", "app-1", vcore=1))
-    assert world.why("pinned") == "required node n2 is not registered"
+    assert world.why("pinned") == "its required node n2 is not registered"
     world.send(node("n2", "CREATE_DRAIN", vcore=1))
     world.expect("n2 accepted", "app-1 Running", "pinned on n2")
 

@@ -141,7 +141,7 @@ def test_the_task_loses_its_node(world):
 
 
 def test_the_task_is_no_victim_meanwhile(world):
-    """PE-31: what waits for its placeholder to end does not go for others."""
+    """PE-31: a real task that waits for the end of its placeholder is no victim."""
     world.send(app("system", "root.g"), ask("d", "system", requires="n2", vcore=10, priority=9))
     assert [line for line in world.heard() if "releasing" in line] == []
     assert world.remarks() == ["Unschedulable request 'd' with required node 'n2', no preemption victim found"]

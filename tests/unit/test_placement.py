@@ -36,7 +36,7 @@ def acl(text: str) -> AccessList:
 
 
 def registry(*queues: str, rules: tuple[PlacementRule, ...] = (), **acls: str) -> Registry:
-    """Root and ``queues``: parents end in ``/``, ``!`` says draining. ACLs by last name, everybody's on root if not told."""
+    """Root and ``queues``: parents end in ``/``, ``!`` says draining. ACLs by last name, everybody's on root if none is given."""
     acls.setdefault("root", "*")
     told = [line.rstrip("!") for line in ("root/", *queues)]
     draining = {line.rstrip("/!") for line in queues if line.endswith("!")}

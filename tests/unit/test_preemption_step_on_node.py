@@ -1,4 +1,4 @@
-"""Others go for an ask that requires their node (PE-60): a node of 10, and an ask of 5 with priority 10."""
+"""Tasks are preempted for an ask that requires their node (PE-60): a node of 10, and an ask of 5 with priority 10."""
 
 from typing import Any
 
@@ -56,7 +56,7 @@ def test_d2_free_space_counts() -> None:
 
 
 def test_d3_nobody() -> None:
-    """PE-63: none, the owner is told, no more often than every 15 s; the node stays reserved."""
+    """PE-63: no victim; an event says so, no more often than every 15 s; the node stays reserved."""
     world = full(task("t", 6, priority=11))
     assert gone(world) == []
     assert world.node("n1")["reservations"] == ["d"]
@@ -68,7 +68,7 @@ def test_d3_nobody() -> None:
 
 
 def test_everybody_is_told() -> None:
-    """PE-63: of several asks for which nobody may go each owner hears it."""
+    """PE-63: of several asks for which nothing may be preempted each has an event."""
     world = full(task("t", 6, priority=11), ask("u", "app-1", on="n2", vcore=96, priority=11))
     world.given(app("other", "root.sys"))
     world.given(daemon("d"), ask("e", "other", requires="n2", vcore=5), at=5)
@@ -149,7 +149,7 @@ def test_cordoned_node() -> None:
 
 
 def test_capacity_too_small() -> None:
-    """SC-149: nobody goes for an ask that the node could never hold."""
+    """SC-149: nothing is preempted for an ask that is too large for the node."""
     assert gone(full(*(task(f"t{n}") for n in range(5))), daemon(vcore=11)) == []
 
 
@@ -160,7 +160,7 @@ def test_a_limit_of_its_queue() -> None:
 
 
 def test_two_on_one_node() -> None:
-    """SC-77, PE-65: each has others go for it, none of them twice."""
+    """SC-77, PE-65: each preempts, and no task is preempted twice."""
     world = full(*(task(f"t{n}") for n in range(5)), confirms=True)
     assert gone(world, daemon("d1", 4), daemon("d2", 4)) == ["t1", "t2", "t3", "t4"]
     assert world.waiting() == []
@@ -178,7 +178,7 @@ def test_the_node_is_lost() -> None:
 
 
 def test_victims_in_vain() -> None:
-    """PE-55, PE-64: somebody else's task grows into the room; 15 s later others go."""
+    """PE-55, PE-64: another task grows into the room; 15 s later others are preempted."""
     world = full(*(task(f"t{n}") for n in range(5)))
     assert gone(world) == ["t2", "t3", "t4"]
     world.given(ask("t0", "app-1", vcore=8))

@@ -26,8 +26,8 @@ def config(path: str, limit: Resource | None, delay_s: int = 0, guaranteed: Reso
     return QueueConfig(QueuePath(path), False, properties, max=limit, guaranteed=guaranteed)
 
 
-def accounts(**queues: dict[str, Any]) -> dict[str, QueueNode]:
-    """Accounts by name, parents first; ``__`` in a name is a dot. Each says what it uses, its max, and what it is guaranteed."""
+def queue_nodes(**queues: dict[str, Any]) -> dict[str, QueueNode]:
+    """Queues by name, parents first; ``__`` in a name is a dot. Each says what it uses, its max, and what it is guaranteed."""
     tree = QueueTree()
     paths = {name: QueuePath(name.replace("__", ".")) for name in queues}
     parents = {path.rpartition(".")[0] for path in paths.values()}
@@ -42,9 +42,9 @@ def accounts(**queues: dict[str, Any]) -> dict[str, QueueNode]:
 
 def children(found: dict[str, QueueNode]) -> dict[QueueNode, list[QueueNode]]:
     below: dict[QueueNode, list[QueueNode]] = {}
-    for account in found.values():
-        if account.parent is not None:
-            below.setdefault(account.parent, []).append(account)
+    for tree_node in found.values():
+        if tree_node.parent is not None:
+            below.setdefault(tree_node.parent, []).append(tree_node)
     return below
 
 
@@ -80,16 +80,18 @@ def keys(tasks: list[Ask]) -> list[str]:
 )
 def test_how_much(guaranteed: Resource, limit: Resource | None, used: Resource, expected: Resource) -> None:
     """The table of PE-83."""
-    nodes_by_name = accounts(root={}, root__p={"guaranteed": guaranteed, "used": used}, root__p__a={"max": limit, "used": used})
+    nodes_by_name = queue_nodes(
+        root={}, root__p={"guaranteed": guaranteed, "used": used}, root__p__a={"max": limit, "used": used}
+    )
     assert preemptable(nodes_by_name["root__p__a"]) == expected
 
 
 def test_what_goes_already_is_not_to_be_given_again() -> None:
     """PE-83: use' = allocated - preempting; nor is it there to be spared from a guarantee."""
     used = {"used": {"mem": 1500}, "preempting": {"mem": 200}}
-    nodes_by_name = accounts(root={}, root__p=used, root__p__a={"max": {"mem": 1000}, **used})
+    nodes_by_name = queue_nodes(root={}, root__p=used, root__p__a={"max": {"mem": 1000}, **used})
     assert preemptable(nodes_by_name["root__p__a"]) == {"mem": 300}
-    nodes_by_name = accounts(root={}, root__p={"guaranteed": {"mem": 1200}, **used}, root__p__a={"max": {"mem": 1000}, **used})
+    nodes_by_name = queue_nodes(root={}, root__p={"guaranteed": {"mem": 1200}, **used}, root__p__a={"max": {"mem": 1000}, **used})
     assert preemptable(nodes_by_name["root__p__a"]) == {"mem": 100}
 
 
@@ -100,7 +102,7 @@ TEN = {"guaranteed": {"mem": 10}}
 
 def family() -> dict[str, QueueNode]:
     """Two inner queues with leaves, some of them guaranteed something, one empty leaf and one at its guarantee."""
-    return accounts(
+    return queue_nodes(
         root={"used": {"mem": 140}},
         root__leaf1={"used": {"mem": 50}, **TEN},
         root__leaf1__leaf11={"used": {"mem": 30}, **TEN},
@@ -131,7 +133,7 @@ def test_who_gives_what(amount: int, expected: tuple[int, ...]) -> None:
 
 def test_each_type_has_its_own_parts() -> None:
     """PE-84: a type of which a leaf has nothing to give stays with 0, so that nothing of it goes there."""
-    nodes_by_name = accounts(
+    nodes_by_name = queue_nodes(
         root={},
         root__a={"used": {"mem": 30, "cpu": 1}, "guaranteed": {"cpu": 1}},
         root__b={"used": {"mem": 10, "cpu": 4}},
@@ -175,7 +177,7 @@ def test_order(first: Ask, second: Ask) -> None:
     assert keys(candidates([second, first], {"mem": 5, "cpu": 5}, LIMIT)) == keys([first, second])
 
 
-def test_who_could_go() -> None:
+def test_who_may_be_preempted() -> None:
     """PE-85: only tasks that use something of what is to be given."""
     tasks = [task("a", mem=1), task("b", cpu=1), task("c", mem=0, cpu=1), task("d", disk=1)]
     assert keys(candidates(tasks, {"mem": 5}, LIMIT)) == ["a"]
@@ -188,7 +190,7 @@ def test_who_could_go() -> None:
 )
 def test_walk(amount: int, sizes: tuple[int, ...], taken: list[int]) -> None:
     """The table of PE-87: smaller first, never more than is to be given, passed over what is too large."""
-    nodes_by_name = accounts(root={}, root__a={"used": {"mem": 1000}, "max": LIMIT})
+    nodes_by_name = queue_nodes(root={}, root__a={"used": {"mem": 1000}, "max": LIMIT})
     leaf, part = nodes_by_name["root__a"], {"mem": amount}
     tasks = candidates([task(f"t{size}", mem=size, cpu=99) for size in sizes], part, LIMIT)
     chosen = choose(leaf, tasks, part, VictimSet(leaf, (), is_own=False))
@@ -197,7 +199,7 @@ def test_walk(amount: int, sizes: tuple[int, ...], taken: list[int]) -> None:
 
 def test_nothing_guaranteed_is_taken() -> None:
     """Law 2: also of types that are not to be given, and of queues between."""
-    nodes_by_name = accounts(
+    nodes_by_name = queue_nodes(
         root={},
         root__p={"used": {"mem": 30, "cpu": 3}, "guaranteed": {"cpu": 1}},
         root__p__a={"used": {"mem": 30, "cpu": 3}, "guaranteed": {"mem": 15}},
@@ -246,18 +248,20 @@ A = QueuePath("root.a")
 )
 def test_start(start: int | None, old: tuple[Any, int], new: tuple[Any, int], expected: int | None) -> None:
     """CF-81: a queue that uses 10 mem at second 100."""
-    account = QueueNode(config(A, *new), True, None, Effort())
-    account.allocated = {"mem": 10}
-    found = next_start(None if start is None else start * S_NS, config(A, *old), account, 100 * S_NS)
+    leaf = QueueNode(config(A, *new), True, None, Effort())
+    leaf.allocated = {"mem": 10}
+    found = next_start(None if start is None else start * S_NS, config(A, *old), leaf, 100 * S_NS)
     assert found == (None if expected is None else expected * S_NS)
 
 
 def test_parents_first() -> None:
     """PE-96: in name order from root, nobody below a queue that gives back in this pass; who came down is forgotten."""
     over: dict[str, Any] = {"used": {"mem": 10}, "max": {"mem": 5}}
-    nodes_by_name = accounts(root={}, root__b=over, root__b__x=over, root__a={}, root__a__y=over, root__a__x={"max": {"mem": 5}})
+    nodes_by_name = queue_nodes(
+        root={}, root__b=over, root__b__x=over, root__a={}, root__a__y=over, root__a__x={"max": {"mem": 5}}
+    )
     clocks = QuotaClocks()
-    clocks.starts = {account: 5 for name, account in nodes_by_name.items() if "__" in name}
+    clocks.starts = {node: 5 for name, node in nodes_by_name.items() if "__" in name}
     clocks.starts[nodes_by_name["root__a__y"]] = 6
     assert clocks.next_ns() == 5
     assert clocks.due(4) == []
@@ -288,12 +292,12 @@ def full(queues: str = text(leaf()), **options: Any) -> World:
 
 
 def gone(world: World) -> list[str]:
-    """Who was told to go since the last time."""
+    """The victims since the last call."""
     return [line.split()[0] for line in world.heard() if "releasing" in line]
 
 
 def test_a_lowered_max_is_enforced_after_a_while() -> None:
-    """PE-88, PE-89: the newest go, each is told why, and the queue tells what came of it."""
+    """PE-88, PE-89: the newest are preempted, each has an event with the reason, and the queue one with the result."""
     world = full()
     world.given(configure(text(leaf(75))), at=5)
     world.wait(14.999)
@@ -410,7 +414,7 @@ def test_nothing_else_begins_it() -> None:
     world = full()
     world.given(configure(text(leaf(95))))
     world.given(ask("more", "app-1", vcore=1))
-    assert world.why("more") == "not enough vcore in queue root.a: wants 1, has 0 of 95"
+    assert world.why("more") == "wants 0.001, has 0 of 0.095 vcore in queue root.a"
     world.wait(10)
     assert gone(world) == []  # nothing is as small as 5
     world.given(ask("t0", "app-1", vcore=9, on="n1"))
@@ -438,7 +442,7 @@ def family_text(limit: int, child: int = 1000) -> str:
 
 
 def test_a_parent_gives_back_from_all_its_leaves() -> None:
-    """PE-84; what becomes due below it is looked at when what it asks for has been told (PE-96)."""
+    """PE-84; queues below it that become due are looked at when its victims have been reported (PE-96)."""
     world = make_world(family_text(1000), [node("n1", vcore=1000)])
     world.given(app("app-1", "root.p.one"), *(ask(f"a{number}", "app-1", vcore=10) for number in range(6)))
     world.given(app("app-2", "root.p.two"), *(ask(f"b{number}", "app-2", vcore=10) for number in range(3)))

@@ -15,7 +15,7 @@ def queues(world: World) -> dict[str, str]:
 
 
 def changes(world: World, before: int) -> list[str]:
-    """What the feed is told about queues since there were this many facts."""
+    """What was reported about queues since there were this many facts."""
     told = []
     for fact in world.facts[before:]:
         match fact:
@@ -36,7 +36,7 @@ def test_walk() -> None:
 
 
 def test_the_same_again() -> None:
-    """Nothing changes and nothing is told but that it was accepted."""
+    """Nothing changes, and only the acceptance is reported."""
     world = make_world(THREE, [node("n1", vcore=9)])
     world.given(app("app-1", "root.p.a"), ask("t1", "app-1", vcore=1), ask("t2", "app-1", vcore=9))
     before, state = len(world.facts), world.state()
@@ -47,7 +47,7 @@ def test_the_same_again() -> None:
 
 
 def test_limits_change_at_once() -> None:
-    """New limits are told, queue by queue; usage above a lowered max is left to shrink (CF-75)."""
+    """New limits are reported, queue by queue; usage above a lowered max is left to shrink (CF-75)."""
     world = make_world(tree(queue("a", max={"vcore": 5}), queue("b", guaranteed={"vcore": 1})), [node("n1", vcore=9)])
     world.given(app("app-1"), ask("t1", "app-1", vcore=3), ask("t2", "app-1", vcore=2), ask("t3", "app-1", vcore=1))
     before = len(world.facts)
@@ -173,7 +173,7 @@ def test_parent_without_children_becomes_a_leaf() -> None:
 
 
 def test_type_changes_tell_states_and_limits_too() -> None:
-    """A queue that changes its type is told about like any other: Active again, and its new limits."""
+    """A queue that changes its type is reported like any other: Active again, and its new limits."""
     world = make_world(tree(queue("p", queue("a")), queue("c")), [node("n1", vcore=9)])
     world.given(app("app-1", "root.p.a"), configure(tree(queue("c"))), at=100)
     before = len(world.facts)

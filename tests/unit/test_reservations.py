@@ -51,7 +51,7 @@ def test_t2_the_node_that_lacks_least() -> None:
     expect(world)
     world.wait(2)
     expect(world, "big reserves n2")
-    assert world.why("big") == "node n2 is reserved until it has room"
+    assert world.why("big") == "node n2 is reserved for it; wants 0.008, has 0.007 of 0.01 vcore there"
     assert world.node("n2")["reservations"] == ["big"]
 
 
@@ -209,7 +209,7 @@ def test_t6_an_ask_that_requires_the_node() -> None:
 def test_t15_drained() -> None:
     """A node that becomes unschedulable stays reserved only for asks that require it (SC-61)."""
     world = reserved()
-    world.given(app("app-2"), ask("pinned", "app-2", vcore=8, requires="n1", priority=-1))  # nobody goes for it
+    world.given(app("app-2"), ask("pinned", "app-2", vcore=8, requires="n1", priority=-1))  # nothing is preempted for it
     world.send(node("n2", "DRAIN_NODE"))
     expect(world, "big leaves n2")
     world.send(node("n1", "DRAIN_NODE"))
@@ -282,7 +282,7 @@ def test_accepted_application_with_a_reservation_holds_a_slot() -> None:
     world.given(app("app-2", "root.b"))
     world.send(ask("one", "app-2", vcore=1, memory=1))
     expect(world)
-    assert world.why("one") == "queue root.b runs its maximum of 1 applications"
+    assert world.why("one") == "queue root.b runs 1 of at most 1 application"
 
 
 # ---- asks that require their node
@@ -328,7 +328,7 @@ def test_several_reserve_one_node() -> None:
     world = make_world(LEAF, [node("n1", vcore=10)])
     world.given(app("filler"), ask("f1", "filler", vcore=8, on="n1"), ask("f2", "filler", vcore=1, on="n1"))
     world.given(app("app-1"), app("app-2"))
-    keys: dict[str, Any] = {"requires": "n1", "priority": -1}  # nobody goes for them
+    keys: dict[str, Any] = {"requires": "n1", "priority": -1}  # nothing is preempted for them
     world.send(ask("large", "app-1", vcore=7, **keys), ask("small", "app-2", vcore=1, **keys))
     expect(world, "large reserves n1", "small reserves n1", "small on n1", "small leaves n1")
     world.send(release("f1", "filler"))

@@ -84,7 +84,7 @@ def test_a_refusal_is_taken_back() -> None:
     assert world.queue("root.a") | {"allocated": {"vcore": 3}, "pending": {"vcore": 3}} == world.queue("root.a")
     again = cycle(world)
     assert (placed(again), again.at_rest) == ([], True)
-    assert world.why("t0") == "no schedulable node has room that is not reserved for another ask"
+    assert world.why("t0") == "wants 0.003, has 0.002 of 0.002 vcore on the freest node, n1"
 
 
 def test_a_refused_batch_may_still_fit() -> None:
@@ -122,7 +122,7 @@ def test_a_refusal_leaves_the_slot_that_was_held(in_one_plan: bool) -> None:
     core(world, "n2").handle(SetCapacity(0, {"vcore": 3}))
     assert placed(cycle(world)) == (["p1 on n1"] if in_one_plan else [])
     assert [placed(cycle(world)) for _ in range(2)] == [[], []]
-    assert world.why("t1") == "queue root.a runs its maximum of 1 applications"
+    assert world.why("t1") == "queue root.a runs 1 of at most 1 application"
 
 
 def test_refused_without_a_reason_is_our_mistake() -> None:

@@ -1,4 +1,4 @@
-"""A scenario as what partitions are told, instant by instant."""
+"""A scenario as the input of partitions, instant by instant."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -70,7 +70,7 @@ def test_an_empty_node_request_is_a_moment() -> None:
 
 
 def test_a_refused_message_is_told_and_skipped() -> None:
-    """Nothing of it takes effect, the next ones do; the place of the mistake is told."""
+    """Nothing of it takes effect, the next ones do; the place of the mistake is reported."""
     bad = node("n1")
     bad["nodes"].append({"nodeID": "", "action": "CREATE"})
     (instant, _) = played([(0, bad), (0, node("n2"))])
@@ -86,7 +86,7 @@ def test_requests_that_are_no_work() -> None:
 
 
 def test_a_configuration_is_a_step_of_its_own() -> None:
-    """What comes before it is told before it; a wrong one is only told, to whoever is first (CF-52)."""
+    """What comes before it is reported before it; a wrong one is only reported, by the first partition (CF-52)."""
     update = {"type": "UpdateConfigurationRequest", "config": TEXT}
     (instant, _) = played([(0, node("n1")), (0, node("n2")), (0, update), (0, node("n3"))])
     before, config, after = instant.steps

@@ -99,7 +99,7 @@ def test_only_selected_nodes_are_used() -> None:
     placed = [line for line in world.heard() if " on " in line]
     assert placed[:3] == ["t1 on n2", "t2 on n2", "t4 on n3"]
     assert placed[3] in ("t5 on n1", "t5 on n3")
-    assert world.why("t3") == "no schedulable node that it selects has room that is not reserved for another ask"
+    assert world.why("t3") == "wants 0.001, has 0 of 0.002 vcore on the freest node that it can use, n2"
     world.send(labelled("n4", zone="b"))
     assert world.placed() == ["t3"]
 
@@ -163,3 +163,11 @@ def test_reading_is_linear(hostile: Callable[[int], str]) -> None:
         return min(timeit.repeat(read, number=1, repeat=5))
 
     assert seconds(16_000) < 30 * seconds(2_000)
+
+
+def test_why_no_selected_node_is_used() -> None:
+    """Other nodes are no help, however large."""
+    world = room(labelled("n1", zone="a"), node("n2", vcore=9))
+    world.send(wants("t1", "zone=b"), wants("t2", "zone=a", vcore=3))
+    assert world.why("t1") == "no node has the attributes that it selects"
+    assert world.why("t2") == "can never fit: the largest node that it selects has 0.002 vcore, it wants 0.003"

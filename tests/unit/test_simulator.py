@@ -79,7 +79,7 @@ def test_partitions_share_nothing() -> None:
 
 
 def test_a_reload_that_one_partition_refuses() -> None:
-    """CF-58: in the other one nothing changes either, although it could follow; it is told once."""
+    """CF-58: in the other one nothing changes either, although it could follow; it is reported once."""
     text = several(default=SPLIT, gpu=SPLIT, fresh=LEAVES)
     outcome = play(story(*OPENING, (5, config(text)), (5, ask("g2", "g", "gpu")), (6, node("n9", "fresh"))))
     reason = "queue root.a cannot become a parent: it is a leaf with 1 applications; wait for them to end or move them"
@@ -178,7 +178,7 @@ def test_a_name_in_another_case_is_the_same_partition() -> None:
 
 
 def test_the_first_partition_goes() -> None:
-    """What is for no partition in particular is told by the one that is first now."""
+    """What is for no partition in particular is reported by the first one."""
     outcome = play(story(*OPENING, (5, config(several(gpu=LEAVES))), (6, config("partitions: 3")), (7, ask("g2", "g", "gpu"))))
     assert [(at, line.split(":")[0]) for at, line in heard(outcome.facts, 6)] == [
         (6, "configuration rejected"),
@@ -189,7 +189,7 @@ def test_the_first_partition_goes() -> None:
 
 
 def test_administrators_in_a_scenario() -> None:
-    """Applications are moved and ended at their instants, alike in the oracle and in the actors; refusals are told."""
+    """Applications are moved and ended at their instants, alike in the oracle and in the actors; refusals are reported."""
     outcome = play(
         story(
             *OPENING,

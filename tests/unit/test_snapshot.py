@@ -70,7 +70,7 @@ def test_what_a_follower_sees() -> None:
     assert (state["nodes"]["n1"]["capacity"], state["nodes"]["n1"]["available"]) == ({"vcore": 8}, {"vcore": 5})
     assert state["applications"]["app-1"]["pending"] == [
         {
-            "reason": "not enough vcore in queue root.a: wants 2, has 1 of 4",
+            "reason": "wants 0.002, has 0.001 of 0.004 vcore in queue root.a",
             "count": 5,
             "resource": {"vcore": 2},
             "allocationKeys": ["w0", "w1", "w2"],
@@ -127,7 +127,7 @@ def test_limits_of_users_and_groups() -> None:
             "applications": ["app-1"],
         }
     ]
-    assert world.why("t2") == "not enough vcore in the limit of user bob in queue root.a: wants 2, has 1 of 3"
+    assert world.why("t2") == "wants 0.002, has 0.001 of 0.003 vcore in the limit of user bob in queue root.a"
 
 
 def test_waiting_asks() -> None:
@@ -136,6 +136,6 @@ def test_waiting_asks() -> None:
     world.given(app("app-1"), ask("t1", "app-1", vcore=1), ask("t2", "app-1", vcore=2), app("app-2", "root.b"))
     world.given(ask("t3", "app-2", requires="n9", vcore=1))
     assert waiting_asks(world.direct.scheduler.state) == [
-        ("t2", "root.a", "not enough vcore in the cluster: wants 2, has 1 of 2"),
-        ("t3", "root.b", "required node n9 is not registered"),
+        ("t2", "root.a", "wants 0.002, has 0.001 of 0.002 vcore in the cluster"),
+        ("t3", "root.b", "its required node n9 is not registered"),
     ]

@@ -58,10 +58,10 @@ class Administer(Struct, frozen=True):
     more_follows: bool = False
 
 
-class RunSteps(Struct, frozen=True):
-    """Run ``steps`` cycles of at most one decision each (``serve --manual``); ``done`` as in ``Intake``."""
+class RunCycles(Struct, frozen=True):
+    """Run ``count`` cycles of at most one decision each (``serve --manual``); ``done`` as in ``Intake``."""
 
-    steps: int
+    count: int
     done: Callable[[PartitionName], None] | None = None
 
 
@@ -81,7 +81,7 @@ class Quiesce(Struct, frozen=True):
     more_follows: bool = False
 
 
-PartitionCommand = Intake | SwitchConfig | Administer | RunSteps | TakeSnapshot | Quiesce
+PartitionCommand = Intake | SwitchConfig | Administer | RunCycles | TakeSnapshot | Quiesce
 
 
 class Publication(Struct, frozen=True):

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from ykactor.actors.commands import Administer, Intake, PartitionSnapshot, Publication, RunSteps, SwitchConfig, TakeSnapshot
+from ykactor.actors.commands import Administer, Intake, PartitionSnapshot, Publication, RunCycles, SwitchConfig, TakeSnapshot
 from ykactor.actors.subscription import Batch, Missed, Reached
 from ykactor.core.objects import commands
 from ykactor.core.planner.plan import Plan
@@ -68,7 +68,7 @@ class Edge(Struct, frozen=True):
 
 _R, _K = Role, Kind
 
-_FROM_SESSION = (Intake, RunSteps, SwitchConfig, Administer)
+_FROM_SESSION = (Intake, RunCycles, SwitchConfig, Administer)
 #: Commands of a partition to its queues and nodes.
 _TO_QUEUE = (
     commands.SubmitBatch,

@@ -25,7 +25,7 @@ from ykactor.actors.commands import (
     PartitionSnapshot,
     Publication,
     Quiesce,
-    RunSteps,
+    RunCycles,
     SwitchConfig,
     TakeSnapshot,
 )
@@ -69,7 +69,7 @@ class PartitionActor:
     Args:
         config: the first configuration; applied by ``run`` before anything else.
         publish: sends a publication or snapshot to the feed; may wait for room there.
-        manual: run cycles only on request (``RunSteps``).
+        manual: run cycles only on request (``RunCycles``).
         confirms: confirm the releases that the scheduler starts before the next decision (simulation).
         wakes: also run a cycle when time alone makes a decision possible; in a simulation the script sets the times.
         reserves: whether asks reserve nodes (``surfaces.environment``).
@@ -240,8 +240,8 @@ class PartitionActor:
             case TakeSnapshot(snapshot_id):
                 shown = partition_state(self.core, self.scheduler_core.state)
                 await self._publish(PartitionSnapshot(self.core.name, snapshot_id, shown))
-            case RunSteps(steps, done):
-                for _ in range(steps):
+            case RunCycles(count, done):
+                for _ in range(count):
                     await self._cycle(STEP_BUDGET)
                     if self._at_rest:
                         break

@@ -77,20 +77,20 @@ class DirectPartition:
         """Fire due timers, handle the submissions, and schedule until nothing more can be decided."""
         self.advance(now_ns)
         self.ingest(now_ns, submissions)
-        self.settle(now_ns)
+        self.schedule(now_ns)
 
     def advance(self, now_ns: int) -> None:
         """Fire every timer up to ``now_ns`` at its own time, each followed by scheduling."""
         while (due_ns := self.core.timers.next_ns()) is not None and due_ns <= now_ns:
             self.run_turn(due_ns, self.core.fire(due_ns))
-            self.settle(due_ns)
+            self.schedule(due_ns)
 
     def wake_at(self, now_ns: int) -> None:
         """Fire all that is due at once, as a process does that was suspended until now."""
         due_ns = self.core.timers.next_ns()
         if due_ns is not None and due_ns <= now_ns:
             self.run_turn(now_ns, self.core.fire(now_ns))
-        self.settle(now_ns)
+        self.schedule(now_ns)
 
     def ingest(self, now_ns: int, submissions: Iterable[Submission]) -> None:
         """Handle the submissions without scheduling."""
@@ -101,7 +101,7 @@ class DirectPartition:
         objections = partial(moving.objection, self.scheduler.state)
         return refusal_in(self.run_turn(now_ns, self.core.administer(now_ns, request, objections)).observed)
 
-    def settle(self, now_ns: int) -> None:
+    def schedule(self, now_ns: int) -> None:
         """Schedule until nothing more can be decided."""
         while True:
             cycle, has_confirmed = self.cycle(now_ns)

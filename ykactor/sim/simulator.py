@@ -290,4 +290,4 @@ def play(
         for name, submissions in admit(step, list(direct.partitions), at_ns).items():
             direct.partitions[name].ingest(at_ns, submissions)
     for partition in direct.partitions.values():
-        partition.settle(at_ns)
+        partition.schedule(at_ns)

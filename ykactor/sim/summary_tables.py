@@ -37,8 +37,8 @@ def _print_preemptions(preemptions: Preemptions, console: Console) -> None:
         return
     lost = ", ".join(f"{name} {_quantity(name, amount // 3600)} h" for name, amount in sorted(preemptions.work_lost.items()))
     console.print(
-        f"[bold]{preemptions.count}[/] preemptions released [bold]{preemptions.evictions}[/] allocations, "
-        f"{preemptions.in_vain} asks of them in vain; work lost: {lost or 'none'}",
+        f"preemptions: [bold]{preemptions.count}[/], released allocations: [bold]{preemptions.evictions}[/], "
+        f"asks that preempted and did not run: {preemptions.in_vain}, work lost: {lost or 'none'}",
         highlight=False,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ykactor.core.inspection.checks import differs, leaves_of, total_of
-from ykactor.core.inspection.nodes import may_still_preempt
+from ykactor.core.inspection.nodes import allows_preemption
 from ykactor.core.messages.asks import Ask, order_of, shape_of
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.objects.application import Application
@@ -79,7 +79,7 @@ def _application(application: Application, waiting: PendingApplication, preempti
                 yield f"{where}: ask {key} in ask_class is not the ask that waits"
     held = waiting.gang.held.items() if waiting.gang is not None else []
     aside = [key for key in waiting.reserving if waiting.asks[key][1] is None]
-    settled = [key for key, ask in waiting.reserving.items() if not may_still_preempt(ask) or key in preempting]
+    settled = [key for key, ask in waiting.reserving.items() if not allows_preemption(ask) or key in preempting]
     yield from differs(where, "the asks with a node that stand in no ask_class", sorted(aside), sorted(settled))
     somewhere = queued + len(held) + len(aside)
     yield from differs(where, "the number of asks that wait somewhere", somewhere, len(application.asks))

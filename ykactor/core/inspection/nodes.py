@@ -63,7 +63,7 @@ def reservations(state: SchedulerState) -> Iterator[str]:
         where = f"reservation of {ask_id(reservation.ask)}"
         if state.nodes.nodes.get(node.node_id) is not node or not node.could_fit(needs, ()):
             yield f"{where}: on node {node.node_id}, which is gone or too small"
-        keeps_node = reservation.is_pinned() or may_still_preempt(reservation.ask)  # even on a drained node (SC-61)
+        keeps_node = reservation.is_pinned() or allows_preemption(reservation.ask)  # even on a drained node (SC-61)
         if not (keeps_node or node.schedulable):
             yield f"{where}: on node {node.node_id}, which is not schedulable"
         yield from differs(where, "the shape", reservation.shape, shape_of(reservation.ask.spec))
@@ -75,6 +75,6 @@ def reservations(state: SchedulerState) -> Iterator[str]:
             yield f"indexed node {node_id}: is reserved for several asks, expected one"
 
 
-def may_still_preempt(ask: Ask) -> bool:
-    """Whether an ask with a reservation may still preempt, if it has no attempt yet (PE-70)."""
+def allows_preemption(ask: Ask) -> bool:
+    """Whether an ask with a reservation tries to preempt unless it has an attempt (PE-70)."""
     return ask.spec.allow_preempt_other and shape_of(ask.spec)[1] is None

@@ -6,15 +6,15 @@ Read between two cycles only. Quantities are base units; zero quantities are lef
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import groupby, islice
+from itertools import groupby
 from typing import Any
 
+from ykactor.core.inspection.pending import PendingTexts
 from ykactor.core.messages.asks import PREDICATE_TAG, Ask, ask_id, shape_of
+from ykactor.core.messages.reasons import NAMES_MAX
 from ykactor.core.nodes.predicates import Predicates
 from ykactor.core.nodes.reservations import Reservation
 from ykactor.core.partition.partition import PartitionCore
-from ykactor.core.planner.explain import explain
-from ykactor.core.preemption.attempts import PreemptionAttempt
 from ykactor.core.queueing.equivalence import HAS_NODE, AskQueue
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.priorities import PRIORITY_MIN
@@ -24,9 +24,6 @@ from ykactor.core.quota.limits import Tracker
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import AllocationKey, QueuePath
 from ykactor.core.values.resources import Resource, min_union, pruned, saturated
-
-#: Pending asks that a snapshot names for each reason and application.
-_EXAMPLES_MAX = 3
 
 
 def _shown(resource: Resource) -> Resource:
@@ -96,14 +93,15 @@ def partition_state(partition: PartitionCore, state: SchedulerState) -> dict[str
             "available": saturated(node.available),
             "reservations": [reservation.ask.spec.allocation_key for reservation in state.reservations.on(node_id)],
         }
+    texts = PendingTexts(state)
     for waiting in state.applications.values():
-        shown["applications"][waiting.application_id] |= _application_state(state, waiting)
-    limits = [_limit_state(tracker) for _, tracker in sorted(state.trackers.held.items())]
+        shown["applications"][waiting.application_id] |= _application_state(state, waiting, texts)
+    limits = [_limit_state(tracker) for _, tracker in sorted(state.trackers.in_use.items())]
     predicates, preemption = _predicates_state(state.nodes.predicates), _preemption_state(state)
     return {"name": partition.name, **shown, "limits": limits, "predicates": predicates, "preemption": preemption}
 
 
-def _application_state(state: SchedulerState, waiting: PendingApplication) -> dict[str, Any]:
+def _application_state(state: SchedulerState, waiting: PendingApplication, texts: PendingTexts) -> dict[str, Any]:
     """Of a live application; ``priority`` is that of its most important pending ask, the lowest int32 when nothing is pending."""
     highest = waiting.priorities.highest
     return {
@@ -112,7 +110,7 @@ def _application_state(state: SchedulerState, waiting: PendingApplication) -> di
         "submissionTime": waiting.submission_ns,
         "priority": PRIORITY_MIN if highest is None else highest,
         "allocated": _shown(waiting.allocated),
-        "pending": _pending(state, waiting),
+        "pending": _pending(state, waiting, texts),
     }
 
 
@@ -153,21 +151,22 @@ def _limit_state(tracker: Tracker) -> dict[str, Any]:
     }
 
 
-def _pending(state: SchedulerState, waiting: PendingApplication) -> list[dict[str, Any]]:
+def _pending(state: SchedulerState, waiting: PendingApplication, texts: PendingTexts) -> list[dict[str, Any]]:
     pending: list[dict[str, Any]] = [
         {
-            "reason": explain(waiting, queue, state.preemptions),
+            "reason": texts.of(waiting, queue),
             "count": len(queue),
             "resource": dict(queue.needs),
-            **_examples(queue.items(_EXAMPLES_MAX)),
+            **_examples(queue.items(NAMES_MAX)),
             **(_attempts(state, queue.first()) if _is_short(queue) else {}),
         }
         for queue in waiting.queues.values()
         if queue.key[1] != HAS_NODE
     ]
-    held = [_same_reason(_held_reason(*group), list(asks)) for group, asks in groupby(_held_asks(waiting), _group_of)]
+    groups = [list(asks) for _, asks in groupby(_held_asks(waiting), _group_of)]
+    held = [_same_reason(texts.of_held(asks[0]), asks) for asks in groups]
     reserved = [
-        _same_reason(_reserved_reason(state, reservation), [reservation.ask]) | _attempts(state, reservation.ask)
+        _same_reason(texts.of_reserved(reservation), [reservation.ask]) | _attempts(state, reservation.ask)
         for reservation in _reservations(state, waiting)
     ]
     return pending + held + reserved
@@ -186,30 +185,11 @@ def _reservations(state: SchedulerState, waiting: PendingApplication) -> list[Re
     return [state.reservations.of(ask) for ask in waiting.reserving.values()]
 
 
-def _reserved_reason(state: SchedulerState, reservation: Reservation) -> str:
-    attempt = state.preemptions.by_ask.get(ask_id(reservation.ask))
-    if attempt is not None:
-        return f"node {reservation.node.node_id} is reserved; {_progress(attempt)}"
-    last = state.preemptions.last_attempt(reservation.ask)
-    failure = f"; {last.why}" if last is not None and last.why else ""
-    return f"node {reservation.node.node_id} is reserved until it has room{failure}"
-
-
-def _progress(attempt: PreemptionAttempt) -> str:
-    left = len(attempt.waits_for)
-    gone = f"{attempt.victims_count - left} of {attempt.victims_count} victims have been released"
-    if not left:
-        return gone
-    names = [f"{key} of {application_id}" for application_id, key in islice(attempt.waits_for, _EXAMPLES_MAX)]
-    more = f" and {left - len(names)} more" if left > len(names) else ""
-    return f"{gone}, waiting for {', '.join(names)}{more}"
-
-
 def _is_short(queue: AskQueue) -> bool:
     """Whether the asks wait for resources, not for their turn, a running slot or a limit of a user or group (PE-73)."""
-    if queue.ask_class is None or isinstance(queue.ask_class.reason, str):
+    if queue.ask_class is None or queue.ask_class.shortage is None:
         return queue.ask_class is not None
-    short, name = queue.ask_class.reason
+    short, name = queue.ask_class.shortage
     return bool(name) and not isinstance(short, Tracker)
 
 
@@ -229,7 +209,7 @@ def _same_reason(reason: str, asks: list[Ask]) -> dict[str, Any]:
         "reason": reason,
         "count": len(asks),
         "resource": dict(asks[0].spec.resource),
-        **_examples(asks[:_EXAMPLES_MAX]),
+        **_examples(asks[:NAMES_MAX]),
     }
 
 
@@ -242,28 +222,24 @@ def _examples(asks: Iterable[Ask]) -> dict[str, Any]:
     }
 
 
-def _held_reason(group: str, predicate: str) -> str:
-    where = f" on a node where the resource manager lets class {predicate} run" if predicate else ""
-    return f"waits for a placeholder of task group {group}{where}"
-
-
 def waiting_asks(state: SchedulerState) -> list[tuple[AllocationKey, QueuePath, str]]:
     """(allocation key, queue, reason) of every pending ask."""
+    texts = PendingTexts(state)
     in_classes = [
         (ask.spec.allocation_key, waiting.leaf.path, reason)
         for waiting in state.applications.values()
         for queue in waiting.queues.values()
         if queue.key[1] != HAS_NODE
-        for reason in [explain(waiting, queue, state.preemptions)]
+        for reason in [texts.of(waiting, queue)]
         for ask in queue.items()
     ]
     held = [
-        (ask.spec.allocation_key, waiting.leaf.path, _held_reason(*_group_of(ask)))
+        (ask.spec.allocation_key, waiting.leaf.path, texts.of_held(ask))
         for waiting in state.applications.values()
         for ask in _held_asks(waiting)
     ]
     reserved = [
-        (reservation.ask.spec.allocation_key, state.leaf_of(reservation.application).path, _reserved_reason(state, reservation))
+        (reservation.ask.spec.allocation_key, state.leaf_of(reservation.application).path, texts.of_reserved(reservation))
         for reservation in state.reservations.by_ask.values()
     ]
     return in_classes + held + reserved

@@ -94,9 +94,9 @@ def _compare(
 
 def trackers(registry: Registry, state: SchedulerState) -> Iterator[str]:
     """Every application has the trackers of the limits on its path, and each tracker has the usage of its applications."""
-    used: dict[Tracker, list[Resource]] = {tracker: [] for tracker in state.trackers.held.values()}
+    used: dict[Tracker, list[Resource]] = {tracker: [] for tracker in state.trackers.in_use.values()}
     counted: dict[Tracker, set[ApplicationID]] = {tracker: set() for tracker in used}
-    holders: Counter[Tracker] = Counter()
+    counts: Counter[Tracker] = Counter()
     for waiting in state.applications.values():
         queue = state.leaf_of(waiting)
         application = registry.leaf(queue.path).applications[waiting.application_id]
@@ -109,7 +109,7 @@ def trackers(registry: Registry, state: SchedulerState) -> Iterator[str]:
         if application.allocations and not waiting.counted_as_running:
             yield f"{where}: does not count although something of it runs"
         for tracker in waiting.trackers:
-            holders[tracker] += 1
+            counts[tracker] += 1
             used[tracker] += [ask.spec.resource for ask, _ in application.allocations.values()]
             if waiting.counted_as_running:
                 counted[tracker].add(waiting.application_id)
@@ -117,7 +117,7 @@ def trackers(registry: Registry, state: SchedulerState) -> Iterator[str]:
         where = f"limit of {tracker.whose} in {tracker.path}"
         yield from differs(where, "allocated", pruned(tracker.allocated), total_of(resources))
         yield from differs(where, "the set of applications", set(tracker.applications), counted[tracker])
-        yield from differs(where, "the number of applications", tracker.holders_count, holders[tracker])
+        yield from differs(where, "the number of applications", tracker.application_count, counts[tracker])
 
 
 def _tracker_names(leaf: QueueNode, waiting: PendingApplication) -> Iterator[tuple[QueuePath, Principal]]:

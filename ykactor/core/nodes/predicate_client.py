@@ -12,6 +12,7 @@ from itertools import chain, islice
 
 from ykactor.core.messages.asks import PREDICATE_TAG, Ask, AskID, Shape, ask_id
 from ykactor.core.messages.facts import AskCondition, Fact, PredicatesAsked
+from ykactor.core.messages.reasons import NO_PREDICATE_SERVICE, unschedulable
 from ykactor.core.nodes.index import NodeIndex
 from ykactor.core.values.ids import NodeID, QueuePath
 from ykactor.core.values.times import S_NS
@@ -19,9 +20,6 @@ from ykactor.core.values.times import S_NS
 #: The shortest time between two reports that no node accepts an ask (SC-45), and the most asks reported in this time.
 CONDITION_NS = 15 * S_NS
 CONDITIONS_MAX = 10_000
-
-WAITS = "waits for the resource manager to say where it may run"
-NOBODY = "no resource manager is connected that says whether it may run"
 
 
 class PredicateClient:
@@ -61,22 +59,19 @@ class PredicateClient:
         question = ask.spec.tags.get(PREDICATE_TAG, ""), allocate
         self._ask(now_ns, question, ask, [*nodes, *self._predicates.to_ask_again(now_ns, question)])
 
-    def refusal(self, now_ns: int, ask: Ask, queue: QueuePath, shape: Shape) -> str:
-        """Why an ask with a predicate class has no node although some have room for it; "" if none has.
+    def report_refusals(self, now_ns: int, ask: Ask, queue: QueuePath, shape: Shape) -> None:
+        """Report that all nodes with room refuse an ask, and ask again about nodes that were not answered in time.
 
-        The reason is also reported, and nodes that were not answered in time are asked about again.
+        Nothing is reported if no node has room, or if the ask has no predicate class.
         """
         if not shape[3]:
-            return ""
+            return
         question = shape[3], True
         refusals = self._predicates.refusals(question)
-        reasons = Counter(refusals.get(node.node_id, NOBODY) for node in self._nodes.candidates(shape))
+        counts = Counter(refusals.get(node.node_id, NO_PREDICATE_SERVICE) for node in self._nodes.candidates(shape))
         self._ask(now_ns, question, ask, self._predicates.to_ask_again(now_ns, question))
-        if not reasons:
-            return ""
-        summary = "; ".join(f"{reason} ({count}x)" for reason, count in sorted(reasons.items()))
-        self._report_condition(now_ns, ask, queue, f"Unschedulable request '{ask.spec.allocation_key}': {summary}; ")
-        return f"no node that has room for it may run it: {summary}"
+        if counts:
+            self._report_condition(now_ns, ask, queue, unschedulable(ask.spec.allocation_key, counts))
 
     def _ask(self, now_ns: int, question: tuple[str, bool], ask: Ask, nodes: Iterable[NodeID]) -> None:
         room = self._predicates.room(question)

@@ -98,7 +98,7 @@ class PlaceholderStep:
         shape = shape_of(ask.spec)
         node = self._find(shape)
         if node is None:
-            self._predicate_client.refusal(plan.now_ns, ask, leaf.path, shape)
+            self._predicate_client.report_refusals(plan.now_ns, ask, leaf.path, shape)
             return False
         if self._predicate_client.may_run(ask, node.node_id, allocate=True) is None:
             self._predicate_client.about_first(plan.now_ns, ask, shape, node.node_id)

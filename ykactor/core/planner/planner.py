@@ -11,7 +11,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from ykactor.core.nodes.indexed_node import IndexedNode
-from ykactor.core.nodes.predicate_client import WAITS, PredicateClient
+from ykactor.core.nodes.predicate_client import PredicateClient
 from ykactor.core.planner.orders import placement
 from ykactor.core.planner.placeholder_step import PlaceholderStep
 from ykactor.core.planner.plan import TRY_WORK, Budget, Plan, PlanEnds
@@ -71,7 +71,7 @@ class Planner:
             self._walk(plan)
         if plan.at_rest:
             plan.report(*state.pending_reasons.report(plan.now_ns))
-            plan.at_rest = not state.pending_reasons
+            plan.at_rest = not state.pending_reasons.has_news()
         plan.at_rest = plan.at_rest and not self._unschedulable.put_off
 
     def _walk(self, plan: Plan) -> None:
@@ -122,9 +122,8 @@ class Planner:
             if self._backs_off(plan, leaf, application):
                 continue
             queue, ask_class = self._next_asks(application)
-            short = application.slot_shortage() or application.shortage(queue.shape)
+            short = ask_class.shortage = application.slot_shortage() or application.shortage(queue.shape)
             if short is not None:
-                ask_class.reason = short
                 if queue.key[1] == RESERVES or not short[1] or isinstance(short[0], Tracker):  # PE-73
                     state.park(leaf, ask_class)
                 elif self._unschedulable.run(plan, application, queue, is_without_node=False):
@@ -134,7 +133,7 @@ class Planner:
                     return True
                 state.park(leaf, ask_class)
             elif queue.key[1] == HAS_NODE or (node := state.nodes.first_fit(queue.shape)) is None:
-                ask_class.reason = self._refusal(plan, leaf, queue) or _no_node(queue)
+                self._report_refusals(plan, leaf, queue)
                 if self._unschedulable.run(plan, application, queue, is_without_node=True):
                     return True
                 self._backs_off(plan, leaf, application)
@@ -172,24 +171,20 @@ class Planner:
 
     # ---- predicates
 
-    def _refusal(self, plan: Plan, leaf: QueueNode, queue: AskQueue) -> str:
-        """Why predicates keep asks pending although nodes have room for them, or ""."""
-        refusal = self._predicate_client.refusal(plan.now_ns, queue.first(), leaf.path, queue.shape)
+    def _report_refusals(self, plan: Plan, leaf: QueueNode, queue: AskQueue) -> None:
+        self._predicate_client.report_refusals(plan.now_ns, queue.first(), leaf.path, queue.shape)
         plan.report(*self._predicate_client.take())
-        return refusal
 
     def _is_held_up(self, plan: Plan, leaf: QueueNode, queue: AskQueue, node: IndexedNode) -> bool:
         """Whether a predicate refuses the node for the asks, or is not known yet; in this case it is requested."""
         may_run = self._predicate_client.may_run(queue.first(), node.node_id, allocate=True)
         if may_run:
             return False
-        assert queue.ask_class is not None
         if may_run is None:
             self._predicate_client.about_first(plan.now_ns, queue.first(), queue.shape, node.node_id)
             plan.report(*self._predicate_client.take())
-            queue.ask_class.reason = WAITS
         else:
-            queue.ask_class.reason = self._refusal(plan, leaf, queue)
+            self._report_refusals(plan, leaf, queue)
         return True
 
     # ---- asks that require their node
@@ -197,14 +192,10 @@ class Planner:
     def _try_required(self, plan: Plan, leaf: QueueNode, application: PendingApplication, queue: AskQueue) -> bool:
         """Place an ask that requires its node, or reserve the node at once; False if neither is possible (SC-70 to SC-76)."""
         assert queue.required_node is not None
-        assert queue.ask_class is not None
         state = self._state
         node = state.nodes.nodes.get(queue.required_node)
         if node is None or not node.could_fit(queue.needs, queue.selector):  # SC-71: also preempting would not help
-            missing = "is not registered" if node is None else "is too small for it, or is not what it selects"
-            queue.ask_class.reason = f"required node {queue.required_node} {missing}"
             return False
-        queue.ask_class.reason = f"required node {queue.required_node} has no room for it"
         has_room = node.fits(queue.needs, queue.selector)
         is_refused = self._predicate_client.may_run(queue.first(), node.node_id, allocate=True) is False
         if (has_room or is_refused) and self._is_held_up(plan, leaf, queue, node):  # a reservation would not help
@@ -219,7 +210,3 @@ class Planner:
             plan.report(*state.pending_reasons.fits(plan.now_ns, leaf, application, queue.first()))
             plan.report(state.reserve(plan.now_ns, application, queue.first(), node))  # SC-76
         return True
-
-
-def _no_node(queue: AskQueue) -> str:
-    return f"no schedulable node {'that it selects ' if queue.selector else ''}has room that is not reserved for another ask"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ykactor.core.messages import reasons
 from ykactor.core.messages.asks import Ask, Shape, ask_id, shape_of
 from ykactor.core.messages.facts import AskCondition, Fact, Preempted, PreemptionRefused
 from ykactor.core.messages.planned import Eviction
@@ -14,7 +15,7 @@ from ykactor.core.nodes.indexed_node import IndexedNode
 from ykactor.core.nodes.reservations import RESERVATION_MAX_NS, Reservation
 from ykactor.core.planner.orders import EvictionOrder
 from ykactor.core.planner.plan import Plan
-from ykactor.core.preemption.laws import Needs, Trigger, fence_root, shares, trigger
+from ykactor.core.preemption.laws import Needs, fence_root, shares, trigger
 from ykactor.core.preemption.victims import (
     REJECTED_MAX,
     NodeTasks,
@@ -39,9 +40,6 @@ from ykactor.core.values.times import S_NS
 LOOK_WORK = 10
 #: Failed searches that are remembered.
 HOPELESS_MAX = 10_000
-
-NOT_BELOW_GUARANTEE = "Preemption queue guarantees check failed"
-NO_HELP = "Preemption does not help"
 
 
 class Preemptor:
@@ -71,22 +69,23 @@ class Preemptor:
         needs = tuple((name, wanted) for name, wanted in shape[0] if wanted > 0)
         allowed = trigger(leaf, needs)
         if allowed is None:
-            self._hopeless[known] = NOT_BELOW_GUARANTEE
-            return NOT_BELOW_GUARANTEE
+            self._hopeless[known] = reasons.NOT_BELOW_GUARANTEE
+            return reasons.NOT_BELOW_GUARANTEE
         nodes = list(self._nodes(plan, ask, shape))  # takes several plans if many nodes have changed
         plan.search(LOOK_WORK * len(nodes))
         tasks = state.tasks
         search = Search(ask, leaf, needs, allowed, fence_root(leaf, needs), tasks.queue_of_victim, tasks.queue_of)
         found = search.run(nodes)
         if found is None:
-            self._hopeless[known] = NO_HELP
-            return NO_HELP
+            self._hopeless[known] = reasons.NO_VICTIMS
+            return reasons.NO_VICTIMS
         objection = self._note_exchange(leaf, found.victims, list(allowed.remaining))
         if objection:
             self._hopeless[known] = objection
             self._refuse(plan, leaf, ask, objection)
         else:
-            self._carry_out(plan, application, ask, found, _why(allowed), needs, search)
+            why = reasons.below_guarantee(None if allowed.is_own else allowed.queue.path, allowed.remaining)
+            self._carry_out(plan, application, ask, found, why, needs, search)
         return None
 
     def _note_exchange(self, leaf: QueueNode, victims: list[Victim], lacking: list[str]) -> str:
@@ -128,7 +127,7 @@ class Preemptor:
             self._report_condition(plan, leaf, ask, node.node_id)
             return
         victims = [victim for victim in found if victim.task in chosen]
-        plan.report(self._entry(plan.now_ns, leaf, ask, node.node_id, "it requires this node", victims, wanted, []))
+        plan.report(self._entry(plan.now_ns, leaf, ask, node.node_id, reasons.REQUIRES_NODE, victims, wanted, []))
         self._state.preemptions.begin(leaf, application, ask, {})
         self._state.preemptions.cycle_guard.reset()
         _evict(plan, leaf, ask, victims, f"preempting allocations to free up resources to run daemon set ask: {_key(ask)}")
@@ -138,9 +137,8 @@ class Preemptor:
         preemptions = self._state.preemptions
         if preemptions.next_attempt_ns(ask) > plan.now_ns:
             return
-        preemptions.note_attempt(plan.now_ns, ask, "nobody on its node may go for it, or too few")
-        message = f"Unschedulable request '{_key(ask)}' with required node '{node_id}', no preemption victim found"
-        plan.report(AskCondition(plan.now_ns, ask, leaf.path, message))
+        preemptions.note_attempt(plan.now_ns, ask, reasons.NO_VICTIMS_ON_NODE)
+        plan.report(AskCondition(plan.now_ns, ask, leaf.path, reasons.no_victim_on(_key(ask), node_id)))
 
     def _nodes(self, plan: Plan, ask: Ask, shape: Shape) -> Iterator[tuple[IndexedNode, NodeTasks]]:
         """The nodes that could be reserved for the ask (PE-38, PE-52)."""
@@ -247,9 +245,3 @@ def _outranks(ask: Ask, task: Ask) -> bool:
 def _used(task: Ask, names: list[str]) -> list[str]:
     """Those of the resource types that a task uses."""
     return [name for name in names if task.spec.resource.get(name, 0) > 0]
-
-
-def _why(allowed: Trigger) -> str:
-    missing = ", ".join(f"{amount} {name}" for name, amount in allowed.remaining.items())
-    below = "its queue" if allowed.is_own else f"queue {allowed.queue.path}"
-    return f"{below} is {missing} below its guarantee (law 4)"

@@ -21,8 +21,9 @@ from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.stamp import Stamp
 from ykactor.core.values.times import MS_NS, NEVER
 
-#: Attempts to preempt for asks of one leaf in one pass; the other asks wait for a later pass (PE-10).
+#: Attempts to preempt for asks of one leaf in one pass (PE-10).
 ATTEMPTS_MAX = 10
+#: When the asks beyond that may try, after the pass.
 PASS_NS = 100 * MS_NS
 
 

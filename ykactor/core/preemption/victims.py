@@ -214,7 +214,7 @@ class Search:
         #: (queue, priority) -> whether tasks of this priority in the queue may be victims.
         self._allowed: dict[tuple[QueueUsage, int], bool] = {}
         #: Whether a task of a kind could be the only victim.
-        self._could_go: dict[TaskKind, bool] = {}
+        self._could_be_victim: dict[TaskKind, bool] = {}
         #: Nodes that were not chosen, each with the reason; the best first.
         self.rejected: list[tuple[NodeID, str]] = []
 
@@ -250,18 +250,18 @@ class Search:
             self._reject(node_id if found is None else found.node.node_id, found, best)
         if best is not None:
             others = heapq.nsmallest(REJECTED_MAX - len(self.rejected), promising)
-            self.rejected += [(node_id, f"at least {least} would have to go") for least, _, node_id, *_ in others]
+            self.rejected += [(node_id, f"at least {_tasks(least)} would be preempted") for least, _, node_id, *_ in others]
         return best
 
     def _reject(self, node_id: NodeID, found: Solution | None, best: Solution | None) -> None:
         if best is not None and best.node.node_id == node_id:
             return
         if found is None:
-            self.rejected.append((node_id, "nobody there may go, or too few"))
+            self.rejected.append((node_id, "too little can be preempted there"))
             return
-        is_last_resort, has_owner, count, *_ = found.rank()
-        unwilling = ", among them such as should be spared" if is_last_resort or has_owner else ""
-        self.rejected.insert(0, (node_id, f"{count} would have to go{unwilling}"))
+        is_last_resort, has_originator, count, *_ = found.rank()
+        spared = ", also such as are spared where possible" if is_last_resort or has_originator else ""
+        self.rejected.insert(0, (node_id, f"{_tasks(count)} would be preempted{spared}"))
 
     def _needs_on(self, node: IndexedNode) -> tuple[Resource, bool]:
         """What must be freed on the node (PE-39), and whether the node has room for the ask already."""
@@ -274,15 +274,15 @@ class Search:
 
     def _has_candidate(self, tasks: NodeTasks) -> bool:
         """Whether any task on the node could be preempted; usually found in the cache."""
-        could_go = self._could_go
+        could_be_victim = self._could_be_victim
         for kind in tasks.kinds:
-            found = could_go.get(kind)
+            found = could_be_victim.get(kind)
             if found is None:
                 spec = kind.example.spec
                 leaf = self._queue_of(kind.example)
                 exchange = VictimSet(self._leaf, self._needs, is_own=self._is_own)
                 found = self._may_come_from(leaf, spec.priority) and exchange.can_take(leaf, spec.resource)
-                could_go[kind] = found
+                could_be_victim[kind] = found
             if found:
                 return True
         return False
@@ -316,6 +316,10 @@ class Search:
         common = next(queue for queue in leaf.path_up if queue in self._ancestors)
         own = effective_priority(self._ask.spec.priority, self._leaf, common)
         return effective_priority(priority, leaf, common) <= own
+
+
+def _tasks(count: int) -> str:
+    return "1 task" if count == 1 else f"{count} tasks"
 
 
 def _least(needs: Resource, largest: Resource) -> int:

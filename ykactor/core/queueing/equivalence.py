@@ -94,8 +94,8 @@ class EquivalenceClass(Generic[M]):
         "number",
         "oldest_ns",
         "parked",
-        "reason",
         "representative",
+        "shortage",
         "sort_key",
         "stuck",
     )
@@ -110,8 +110,8 @@ class EquivalenceClass(Generic[M]):
         self.representative: M | None = None
         self.oldest_ns = NEVER
         self.answer: int | None = None
-        #: Why the class was last parked: a sentence, or the queue or tracker that is short, and the type ("" is a running slot).
-        self.reason: str | Shortage = "no node offers anything yet, or it has not been considered"
+        #: The queue or tracker that was short when the class was last tried; None if only a node was missing, or before that.
+        self.shortage: Shortage | None = None
 
     def __len__(self) -> int:
         return len(self._order)

@@ -56,10 +56,10 @@ class Tracker:
         limit, max_applications: as configured; None or 0 is "not limited".
         allocated: base units, of all applications that have this tracker.
         applications: those that count as running: from their first allocation until nothing is pending or allocated (QU-74).
-        holders_count: the number of applications that have this tracker; at 0 it is forgotten (QU-78).
+        application_count: the number of applications that have this tracker; at 0 it is forgotten (QU-78).
     """
 
-    __slots__ = ("allocated", "applications", "holders_count", "limit", "max_applications", "path", "whose")
+    __slots__ = ("allocated", "application_count", "applications", "limit", "max_applications", "path", "whose")
 
     def __init__(self, path: QueuePath, whose: Principal, limit: Limit) -> None:
         self.path = path
@@ -68,7 +68,7 @@ class Tracker:
         self.max_applications = limit.max_applications
         self.allocated: Resource = {}
         self.applications: dict[ApplicationID, None] = {}
-        self.holders_count = 0
+        self.application_count = 0
 
     def shortage(self, items: tuple[tuple[str, int], ...]) -> str | None:
         """The first type of an ask that does not fit; None when all do."""
@@ -103,7 +103,7 @@ class Trackers:
     """The trackers of one partition that applications have (QU-66)."""
 
     def __init__(self) -> None:
-        self.held: dict[tuple[QueuePath, Principal], Tracker] = {}
+        self.in_use: dict[tuple[QueuePath, Principal], Tracker] = {}
 
     def track(self, path_up: Iterable[QueueLimits], who: UserGroups, choice: GroupChoice | None) -> TrackerTuple:
         """Count an application in its trackers, and return them; equal for applications of one leaf with equal user and choice.
@@ -113,8 +113,8 @@ class Trackers:
         """
         trackers = self.find(path_up, who, choice)
         for tracker in trackers:
-            self.held[tracker.path, tracker.whose] = tracker
-            tracker.holders_count += 1
+            self.in_use[tracker.path, tracker.whose] = tracker
+            tracker.application_count += 1
         return trackers
 
     def find(self, path_up: Iterable[QueueLimits], who: UserGroups, choice: GroupChoice | None) -> TrackerTuple:
@@ -129,22 +129,22 @@ class Trackers:
         return tuple(trackers)
 
     def _find(self, path: QueuePath, whose: Principal, limit: Limit) -> Tracker:
-        return self.held.get((path, whose)) or Tracker(path, whose, limit)
+        return self.in_use.get((path, whose)) or Tracker(path, whose, limit)
 
     def first_sights(self, path_up: Iterable[QueueLimits], user: str) -> list[QueuePath]:
         """The queues in which ``user``, who has no tracker there yet, begins to count against the limit of ``*``."""
         return [
             limits.path
             for limits in path_up
-            if user not in limits.users and _OTHERS in limits.users and (limits.path, _user(user)) not in self.held
+            if user not in limits.users and _OTHERS in limits.users and (limits.path, _user(user)) not in self.in_use
         ]
 
     def untrack(self, trackers: TrackerTuple) -> None:
         """An application no longer counts in these trackers."""
         for tracker in trackers:
-            tracker.holders_count -= 1
-            if not tracker.holders_count:
-                del self.held[tracker.path, tracker.whose]
+            tracker.application_count -= 1
+            if not tracker.application_count:
+                del self.in_use[tracker.path, tracker.whose]
 
 
 def choose_group(path_up: Iterable[QueueLimits], who: UserGroups) -> GroupChoice | None:
@@ -177,7 +177,7 @@ def in_force(every: Iterable[QueueLimits], trackers: Trackers) -> dict[tuple[Que
         named = {_user(user): limit for user, limit in limits.users.items() if user != _OTHERS}
         for whose, limit in (named | {_group(group): limit for group, limit in limits.groups.items()}).items():
             terms[limits.path, whose] = limit.max_resources, limit.max_applications
-    return {key: (tracker.limit, tracker.max_applications) for key, tracker in trackers.held.items()} | terms
+    return {key: (tracker.limit, tracker.max_applications) for key, tracker in trackers.in_use.items()} | terms
 
 
 def charge(trackers: TrackerTuple, resource: Resource) -> None:

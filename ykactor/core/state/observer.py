@@ -84,7 +84,7 @@ class Observer:
         for number, application in enumerate(work.applications, 1):
             if not application.enrolled:
                 work.consequences += enrolment.enrol(state, at_ns, application)
-            state.replace(application)
+            state.update_position(application)
             if application.queues:
                 state.pending_reasons.note(state.leaf_of(application), application)
             if number % YIELD_EVERY == 0:

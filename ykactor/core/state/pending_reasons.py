@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from itertools import islice
 
+from ykactor.core.messages import reasons
 from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.facts import AskCondition, Fact, RunnableChanged
 from ykactor.core.messages.kinds import Gate
@@ -21,7 +22,6 @@ from ykactor.core.queueing.sibling_order import Effort
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.quota import headroom
 from ykactor.core.quota.limits import Tracker
-from ykactor.core.values.resources import Resource, text
 
 #: The most facts that one plan reports (about 3 us each, with their events).
 CONDITIONS_MAX = 256
@@ -53,8 +53,8 @@ class PendingReasons:
         self._cleanup_size = _CLEANUP_SIZE
         self._usage_grew = False
 
-    def __bool__(self) -> bool:
-        """Whether there may be something to report."""
+    def has_news(self) -> bool:
+        """Whether there may be something to report. Begins a new moment if usage has grown (see ``_now``)."""
         return bool(self._news) or self._next_class() is not None
 
     # ---- what has to be checked
@@ -128,14 +128,14 @@ class PendingReasons:
         leaf, _ = self._watched[ask_class]
         if ask_class and ask_class.parked:
             application = ask_class.head()
-            ask_class.reason = application.slot_shortage() or application.shortage(ask_class.key[0][0]) or ask_class.reason
+            ask_class.shortage = application.slot_shortage() or application.shortage(ask_class.key[0][0]) or ask_class.shortage
             self._note_answer(leaf, ask_class)
         self._watch(leaf, ask_class)
 
     def _answer(self, leaf: QueueNode, ask_class: AskClass) -> int:
-        if isinstance(ask_class.reason, str):
+        if ask_class.shortage is None:
             return 0
-        short, name = ask_class.reason
+        short, name = ask_class.shortage
         if name:
             return OVER_LIMIT if isinstance(short, Tracker) else OVER_QUOTA
         application = ask_class.head()
@@ -161,7 +161,7 @@ class PendingReasons:
     def report(self, now_ns: int) -> list[Fact]:
         """Report what has changed for pending asks and applications; to be called when nothing can be placed.
 
-        Returns: about ``CONDITIONS_MAX`` facts at most; there may be more while the object is true.
+        Returns: about ``CONDITIONS_MAX`` facts at most; there may be more while ``has_news``.
         """
         for _ in range(LOOKS_MAX):
             ask_class = self._next_class()
@@ -230,20 +230,15 @@ def _conditions(
     now_ns: int, leaf: QueueNode, application: PendingApplication, queue: AskQueue, before: int, after: int, asks: Iterable[Ask]
 ) -> list[Fact]:
     """What to report of these asks of ``queue``: ``before`` was reported last; limits of users and groups first (QU-39)."""
-    endings = []
+    endings, wanted = [], dict(queue.needs)
     if (before ^ after) & OVER_LIMIT:
-        fits, over = "fits in the available user quota", "exceeds the available user quota"
-        endings.append(f"{over} {_amounts(queue, headroom.left_to_user(application.trackers))}" if after & OVER_LIMIT else fits)
+        free = headroom.left_to_user(application.trackers)
+        endings.append(reasons.over_limit(wanted, free) if after & OVER_LIMIT else reasons.WITHIN_LIMIT)
     if (before ^ after) & OVER_QUOTA:
-        fits, over = f"has become schedulable in queue '{leaf.path}'", f"does not fit in queue '{leaf.path}'"
-        room = headroom.left_to_queue(leaf.path_up, is_pinned=queue.required_node is not None)
-        endings.append(f"{over} {_amounts(queue, room)}" if after & OVER_QUOTA else fits)
+        free = headroom.left_to_queue(leaf.path_up, is_pinned=queue.required_node is not None)
+        endings.append(reasons.over_quota(leaf.path, wanted, free) if after & OVER_QUOTA else reasons.within_quota(leaf.path))
     return [
-        AskCondition(now_ns, ask, leaf.path, f"Request '{ask.spec.allocation_key}' {ending}")
+        AskCondition(now_ns, ask, leaf.path, reasons.of_request(ask.spec.allocation_key, ending))
         for ask in asks
         for ending in endings
     ]
-
-
-def _amounts(queue: AskQueue, room: Resource | None) -> str:
-    return f"(requested {text(dict(queue.needs))}, available {text(room)})"

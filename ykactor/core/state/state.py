@@ -103,7 +103,7 @@ class SchedulerState:
 
     # ---- orders
 
-    def replace(self, application: PendingApplication) -> bool:
+    def update_position(self, application: PendingApplication) -> bool:
         """Bring the position of an application in its leaf up to date. Returns whether its priority changed."""
         leaf = self.tree.leaf_of(application)
         if application.gang is not None:
@@ -121,7 +121,7 @@ class SchedulerState:
     def requeue(self, application: PendingApplication) -> None:
         """Bring the positions of an application and of all queues above it up to date at once: the planner reads them next."""
         leaf = self.tree.leaf_of(application)
-        if self.replace(application):
+        if self.update_position(application):
             self.tree.refresh_priority(leaf)
         self.tree.update_places(leaf)
 

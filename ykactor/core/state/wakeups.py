@@ -78,4 +78,4 @@ def _fits_nowhere(application: PendingApplication, ask: Ask) -> bool | None:
     is_behind = ask_class.stuck and queue.sort_key is not None and order_of(ask) < queue.sort_key
     if not (ask_class.parked or is_behind):
         return None
-    return queue.required_node is None and isinstance(ask_class.reason, str)
+    return queue.required_node is None and ask_class.shortage is None

@@ -57,8 +57,12 @@ def _kubernetes_name(_ctx: click.Context, _param: click.Parameter, name: str) ->
 
 @command.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
-@click.option("--name", default="yunikorn-configs", show_default=True, callback=_kubernetes_name)
-@click.option("--namespace", default="yunikorn", show_default=True, callback=_kubernetes_name)
+@click.option(
+    "--name", default="yunikorn-configs", show_default=True, callback=_kubernetes_name, help="The name of the ConfigMap."
+)
+@click.option(
+    "--namespace", default="yunikorn", show_default=True, callback=_kubernetes_name, help="The namespace of the ConfigMap."
+)
 def configmap(file: str, name: str, namespace: str) -> None:
     """Print a ConfigMap with the queue file FILE; - is standard input.
 

@@ -1,4 +1,4 @@
-"""``ykactor deregister``: frees a daemon from the resource manager that holds it."""
+"""``ykactor deregister``: deregisters a resource manager, so that another one may register."""
 
 import click
 import trio
@@ -11,9 +11,9 @@ from ykactor.wire.si import messages as si
 @click.argument("rm_id", metavar="RM_ID")
 @click.option("--url", default="ws://127.0.0.1:9081", show_default=True, help="The address of the daemon.")
 def command(rm_id: str, url: str) -> None:
-    """Let another resource manager register instead of RM_ID, which holds the daemon.
+    """Deregister the resource manager RM_ID, so that another one may register.
 
-    The session of RM_ID is closed, if it has one. All its nodes and applications are dropped.
+    The daemon drops all nodes and applications of RM_ID, and closes its session if it has one.
     """
     try:
         trio.run(_deregister, rm_id, url)

@@ -31,7 +31,14 @@ _BINARY_UNITS = sorted(
 @click.option("--queue", "queues", multiple=True, help="Only events of this queue and of all queues below it. Repeatable.")
 @click.option("--app", "applications", multiple=True, help="Only events of this application. Repeatable.")
 @click.option("--kind", "kinds", multiple=True, help="Only events of this type (APP) or detail (APP_RUNNING). Repeatable.")
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="text: a line with columns for each event; json: the messages as the daemon sends them, one on each line.",
+)
 def command(
     url: str,
     from_: str,
@@ -40,10 +47,11 @@ def command(
     kinds: tuple[str, ...],
     output: str,
 ) -> None:
-    """Print the events of the daemon at URL until interrupted.
+    """Print the events of the daemon at URL (default ws://127.0.0.1:9081) until Ctrl-C.
 
-    Columns: time, sequence number, type, change, detail, object, reference, resource, message. Standard error says what
-    is followed. A lost connection is opened again; a line on standard error says so, and whether events may be missing.
+    Columns: time, sequence number, type, change, detail, object, reference, resource, message. The object is what the event is
+    about; the reference is the other object involved, for example the application of an ask. If the connection is lost, the
+    command reconnects. A line on standard error says to which daemon it is connected, and whether events may be missing.
     """
     subscribe = si.Subscribe(
         from_=int(from_) if from_.isdecimal() else from_,

@@ -63,7 +63,7 @@ def _one_file(_ctx: click.Context, _param: click.Parameter, files: tuple[str, ..
     multiple=True,
     callback=_one_file,
     help="The queue file, ConfigMap or Helm values, read again when it changes; - is standard input, which is read once. "
-    "Default: a queue for each namespace.",
+    "Default: a built-in one with a queue for each namespace.",
 )
 @click.option(
     "--state-dir",
@@ -78,8 +78,14 @@ def _one_file(_ctx: click.Context, _param: click.Parameter, files: tuple[str, ..
     show_default=True,
     help="Where resource managers and followers connect; ignored if systemd passes a socket named ws.",
 )
-@click.option("--manual", is_flag=True, help="Schedule only on a ScheduleRequest.")
-@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True)
+@click.option("--manual", is_flag=True, help="Schedule only when the resource manager sends a ScheduleRequest.")
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    show_default=True,
+    help="The least severe lines that are written to the log, which goes to standard error.",
+)
 def command(config_file: str | None, state_dir: Path | None, address: tuple[str, int], manual: bool, log_level: str) -> None:
     """Run the scheduler until SIGTERM or Ctrl-C. SIGHUP reads the queue file again."""
     config = load("") if config_file is None else _first_config(config_file)

@@ -13,6 +13,7 @@ import click
 import trio
 
 from ykactor.client import Disconnected, RequestRefused, follow
+from ykactor.core.messages.reasons import amounts
 from ykactor.surfaces.cli.follow import as_text, quantity_text, time_text
 from ykactor.wire.si import messages as si
 
@@ -34,7 +35,9 @@ def command(key: str, url: str) -> None:
     for line in lines:
         click.echo(line)
     if not lines:
-        raise click.ClickException(f"the daemon knows nothing about {key}: it has no event about it, and it is not in the state")
+        raise click.ClickException(
+            f"the daemon knows no application, ask, node, queue, user or group {key}, and has no event about it"
+        )
 
 
 async def _collect(key: str, url: str) -> list[str]:
@@ -113,14 +116,14 @@ def _application(key: str, applications: dict[str, Any]) -> Iterator[str]:
             if key == name or key in group["allocationKeys"]:
                 examples = ", ".join(group["allocationKeys"])
                 why = _reason(group)
-                yield f"now: {_asks(group)} pending ({examples}), each {_text(group['resource'])}: {why}"
+                yield f"now: {_asks(group)} pending ({examples}), each {amounts(group['resource'])}: {why}"
 
 
 def _pending_in(path: str, applications: dict[str, Any]) -> Iterator[str]:
     for name, application in applications.items():
         if application["queueName"] == path or application["queueName"].startswith(f"{path}."):
             for group in application.get("pending", ()):
-                yield f"now: {_asks(group)} of {name} pending, each {_text(group['resource'])}: {_reason(group)}"
+                yield f"now: {_asks(group)} of {name} pending, each {amounts(group['resource'])}: {_reason(group)}"
 
 
 def _user_or_group(key: str, partition: dict[str, Any]) -> Iterator[str]:

@@ -25,7 +25,7 @@ from ykactor.wire.si import messages as si
 #: Time limit for removing what the scenario has created.
 CLEAN_UP_S = 30.0
 #: What else to do when another resource manager holds the daemon.
-HAND_OVER = "; ykactor deregister RM_ID ends this and drops what it has, --rm-id RM_ID adds the scenario to what it has"
+HAND_OVER = "; ykactor deregister RM_ID ends this and drops its nodes and applications, --rm-id RM_ID adds the scenario to them"
 
 
 @click.command()
@@ -45,8 +45,8 @@ def command(file: Path, url: str, speed: float, rm_id: str | None, with_config: 
 
     The messages are sent SPEED times as fast as recorded, and allocations with runSeconds are released that long after they
     started. Each line begins with the time in the scenario, in seconds. At the end, also on Ctrl-C, the applications and nodes
-    of the scenario are removed, and another resource manager may register. With the --rm-id of the resource manager that holds
-    the daemon, its session is closed, and what it has there is kept.
+    of the scenario are removed, and another resource manager may register. If --rm-id names the resource manager that is
+    registered, its session is closed, and its nodes and applications are kept.
     """
     try:
         scenario = load(file)

@@ -18,7 +18,7 @@ import trio
 from msgspec import Struct, structs
 
 from ykactor.actors.clock import Clock
-from ykactor.actors.commands import Intake, RunSteps
+from ykactor.actors.commands import Intake, RunCycles
 from ykactor.actors.feed import FeedActor
 from ykactor.actors.memory import settle_memory
 from ykactor.actors.outbox import OutboxRegistry
@@ -160,7 +160,7 @@ class Daemon:
         """Manual mode: run cycles of at most one decision each (``Gateway.run_steps``)."""
         for actor in list(self._partitions.actors.values()):  # a copy, because a reload may change them meanwhile
             done = trio.Event()
-            await actor.inbox.put(RunSteps(steps, _setter(done)))
+            await actor.inbox.put(RunCycles(steps, _setter(done)))
             await done.wait()
 
     async def _submit(self, work: dict[PartitionName, list[Submission]]) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ykactor.core.messages.facts import Preempted
-from ykactor.core.values.resources import saturated, text
+from ykactor.core.messages.reasons import amounts
+from ykactor.core.values.resources import saturated
 from ykactor.wire.si import messages as si
 
 #: Victims that the sentence names; the entry has all.
@@ -34,7 +35,7 @@ def preemption_text(fact: Preempted) -> str:
     shares = ", ".join(f"{path} {share:.2f} to {fact.shares_after[path]:.2f}" for path, share in fact.shares_before.items())
     parts = [
         f"Request '{fact.ask.spec.allocation_key}' preempts {who} on node {fact.node_id}: {fact.why}",
-        f"work lost in unit-seconds {text(fact.work_lost)}",
+        f"work lost (resources times seconds) {amounts(fact.work_lost)}",
         f"used parts of guarantees {shares}" if shares else "",
         *(f"not {node_id}: {reason}" for node_id, reason in fact.rejected),
     ]

@@ -1,0 +1,213 @@
+"""The sentences that say why asks and applications are pending: for the feed, snapshots, ``story`` and summaries.
+
+This is their only place. Functions get present numbers in base units; ``inspection.pending`` chooses the sentence for an ask. No
+decision depends on a sentence: causes are kept as values where they are found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
+from ykactor.core.values.resources import Resource, text
+
+#: Nodes, tasks and asks that a sentence names.
+NAMES_MAX = 3
+#: Sizes in which memory is shown.
+_MEMORY_UNITS = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
+
+BACKOFF = "its application is in back-off, because too many of its asks fit on no node (application.unschedasks.backoff)"
+FAILING = "its application is Failing: it ends when the resource manager has confirmed its releases"
+OTHER_STARTS_FIRST = "another application of the queue starts first (application.sort.policy: stateaware)"
+FITS = "it fits, and is tried in the next cycle"
+
+PREDICATE_UNKNOWN = "waits for the resource manager to say where it may run"
+NO_PREDICATE_SERVICE = "no resource manager is connected that says whether it may run"
+
+NOT_BELOW_GUARANTEE = "Preemption queue guarantees check failed"
+NO_VICTIMS = "Preemption does not help"
+NO_VICTIMS_ON_NODE = "too little can be preempted for it on its node"
+REQUIRES_NODE = "it requires this node"
+
+
+# ---- quotas and limits
+
+
+def quota(name: str, wanted: int, used: int, limit: int, where: str) -> str:
+    """``wants 2, has 1 of 4 vcore in queue root.a``: a queue, the cluster, a node or a limit has too little left of a type."""
+    size, unit = _unit(name, wanted or used)
+    if not wanted:  # an ask that lists the type does not fit in what is above its max, however little it wants (QU-40)
+        return f"{_shown(used, size)} of {_shown(limit, size)} {unit} are in use {where}"
+    needed, free = _shown(wanted, size, rounds_up=True), _shown(max(0, limit - used), size)
+    return f"wants {needed}, has {free} of {_shown(limit, size)} {unit} {where}"
+
+
+def of_limit(whose: object, path: QueuePath) -> str:
+    """The limit of a user or group, as the place of ``quota``."""
+    return f"in the limit of {whose} in queue {path}"
+
+
+def running(whose: str, count: int, most: int) -> str:
+    """A queue, or a user or group in a queue, has no slot for one more running application."""
+    return f"{whose} runs {count} of at most {most} application{'' if most == 1 else 's'}"
+
+
+WITHIN_LIMIT = "fits in the available user quota"
+
+
+def over_limit(wanted: Resource, free: Resource | None) -> str:
+    """What a limit has to do with an ask, for its owner (EV-71); goes into ``of_request``."""
+    return f"exceeds the available user quota {_requested(wanted, free)}"
+
+
+def over_quota(path: QueuePath, wanted: Resource, free: Resource | None) -> str:
+    """The same of a queue that has no room."""
+    return f"does not fit in queue '{path}' {_requested(wanted, free)}"
+
+
+def within_quota(path: QueuePath) -> str:
+    """The same of a queue that has room again."""
+    return f"has become schedulable in queue '{path}'"
+
+
+def of_request(key: AllocationKey, ending: str) -> str:
+    """An event for the owner of an ask (EV-71)."""
+    return f"Request '{key}' {ending}"
+
+
+def _requested(wanted: Resource, free: Resource | None) -> str:
+    return f"(requested {text(wanted)}, available {text(free)})"
+
+
+# ---- nodes
+
+NO_NODE = "there is no node"
+NONE_SELECTED = "no node has the attributes that it selects"
+ALL_DRAINED = "every node is drained"
+NODE_DRAINED = "the node is drained"
+
+
+def not_selected(node_id: NodeID) -> str:
+    """The node that an ask requires has not the attributes that it selects."""
+    return f"its required node {node_id} does not have the attributes that it selects"
+
+
+def never_fits(name: str, wanted: int, largest: int, node: str) -> str:
+    """No node, even if empty, has enough of a type; ``node`` names the largest one."""
+    size, unit = _unit(name, wanted)
+    most = _shown(largest, size) if largest > 0 else "no"
+    return f"can never fit: {node} has {most} {unit}, it wants {_shown(wanted, size, rounds_up=True)}"
+
+
+def never_fits_together(names: Sequence[str]) -> str:
+    """No node, even if empty, has enough of all types, although of each type some node has."""
+    return f"can never fit: no node is large enough in {_listed(names)} at the same time"
+
+
+def large_are_drained(nodes: Sequence[NodeID]) -> str:
+    """All nodes on which the ask could run if they were empty are drained."""
+    return f"every node that is large enough is drained: {some(nodes)}"
+
+
+def all_reserved(nodes: Sequence[NodeID]) -> str:
+    """All nodes with room are reserved for other asks."""
+    return f"the nodes with room are reserved for others: {some(nodes)}"
+
+
+def also_reserved(nodes: Sequence[NodeID]) -> str:
+    """These nodes are large enough, but reserved for other asks."""
+    return f"reserved for others: {some(nodes)}"
+
+
+def not_together(names: Sequence[str]) -> str:
+    """Of each type some node has enough free, but no node of all."""
+    return f"no node has enough free {_listed(names)} at the same time"
+
+
+def unknown_node(node_id: NodeID) -> str:
+    """The node that an ask requires is not there."""
+    return f"its required node {node_id} is not registered"
+
+
+def refused(refusals: Mapping[str, int]) -> str:
+    """Predicates refuse all nodes with room: each reason with the number of nodes."""
+    return f"no node that has room for it may run it: {_counted(refusals)}"
+
+
+def unschedulable(key: AllocationKey, refusals: Mapping[str, int]) -> str:
+    """An event for the owner of an ask (EV-16)."""
+    return f"Unschedulable request '{key}': {_counted(refusals)}; "
+
+
+def _counted(refusals: Mapping[str, int]) -> str:
+    return "; ".join(f"{reason} ({count}x)" for reason, count in sorted(refusals.items()))
+
+
+# ---- reservations, gangs and preemption
+
+
+def reserved(node_id: NodeID) -> str:
+    """The ask has a reservation."""
+    return f"node {node_id} is reserved for it"
+
+
+def waits_for_victims(released: int, count: int, others: Sequence[tuple[ApplicationID, AllocationKey]]) -> str:
+    """The ask preempts: ``released`` of ``count`` victims have been released, ``others`` have not."""
+    progress = f"{released} of {count} victims have been released"
+    return f"{progress}, waiting for {some([f'{key} of {owner}' for owner, key in others])}" if others else progress
+
+
+def waits_for_placeholder(group: str, predicate: str) -> str:
+    """A real ask of a gang waits for its turn to replace a placeholder."""
+    where = f" on a node where the resource manager lets class {predicate} run" if predicate else ""
+    return f"waits for a placeholder of task group {group}{where}"
+
+
+def below_guarantee(path: QueuePath | None, missing: Resource) -> str:
+    """The queue of an ask (None), or one above it, is below its guarantee: what allows the ask to preempt (law 4)."""
+    return f"{'its queue' if path is None else f'queue {path}'} is {amounts(missing)} below its guarantee (law 4)"
+
+
+def would_close_cycle(name: str, victim: QueuePath, preemptor: QueuePath) -> str:
+    """Preemption was refused: it would take a type back from a queue."""
+    return f"preempting would take {name} back from {victim}, for which {preemptor} was preempted: a preemption cycle"
+
+
+def no_victim_on(key: AllocationKey, node_id: NodeID) -> str:
+    """An event for the owner of an ask that requires its node (EV-71, PE-63)."""
+    return f"Unschedulable request '{key}' with required node '{node_id}', no preemption victim found"
+
+
+# ---- numbers and lists
+
+
+def some(names: Sequence[str]) -> str:
+    """At most three of these names, and how many more there are."""
+    more = f" and {len(names) - NAMES_MAX} more" if len(names) > NAMES_MAX else ""
+    return f"{', '.join(names[:NAMES_MAX])}{more}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def amounts(resource: Resource) -> str:
+    """``1.5 GiB memory, 0.5 vcore``: what an ask wants, in the units of these sentences."""
+    units = ((quantity, *_unit(name, quantity)) for name, quantity in sorted(resource.items()))
+    return ", ".join(f"{_shown(quantity, size, rounds_up=True)} {unit}" for quantity, size, unit in units) or "nothing"
+
+
+def _unit(name: str, quantity: int) -> tuple[int, str]:
+    """The unit in which amounts of a type are shown if ``quantity`` is the one to be seen: its size and its name."""
+    if name == "vcore":
+        return 1000, name
+    if name != "memory":
+        return 1, name
+    unit, size = next((known for known in _MEMORY_UNITS if quantity >= known[1]), ("B", 1))
+    return size, f"{unit} memory"
+
+
+def _shown(quantity: int, size: int, *, rounds_up: bool = False) -> str:
+    """A quantity in units of ``size``, to thousandths. What is wanted is rounded up, so that every shortage can be seen."""
+    whole, part = divmod(-(-quantity * 1000 // size) if rounds_up else quantity * 1000 // size, 1000)
+    return f"{whole}.{part:03}".rstrip("0") if part else str(whole)
