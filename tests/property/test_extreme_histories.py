@@ -126,7 +126,7 @@ class ExtremeWorld(World):
         queues = list(self.core.registry.queues)
         for _ in range(self.rng.choice((0, 0, 1, 3))):
             self.administer(at_ns, draw_request(self.rng, queues))
-            self.settle(at_ns)
+            self.schedule(at_ns)
         owed = self.owed()
         if owed and self.rng.random() < 0.5:
             refusal = self.administer(at_ns, MoveApplication(self.rng.choice(owed)[0], self.rng.choice(queues), None))
