@@ -225,7 +225,7 @@ class Daemon:
         return sum(actor.cycles for actor in self._partitions.actors.values())
 
     def _is_idle(self) -> bool:
-        return not any(actor.busy or actor.inbox.statistics().current_buffer_used for actor in self._partitions.actors.values())
+        return not any(actor.busy or actor.inbox.messages_waiting() for actor in self._partitions.actors.values())
 
     def _status(self) -> str:
         registries = [self.registry(name) for name in self.partitions]
