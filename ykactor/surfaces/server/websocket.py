@@ -18,11 +18,11 @@ from trio_websocket import ConnectionClosed, WebSocketRequest, wrap_server_strea
 from wsproto.utilities import LocalProtocolError
 
 from ykactor.actors.gateway import Gateway
-from ykactor.surfaces.server.feed_session import FeedSession
+from ykactor.surfaces.server.feed_session import FeedSession, event_formats
 from ykactor.surfaces.server.logs import log_event
 from ykactor.surfaces.server.peer import Peer
 from ykactor.surfaces.server.rm_session import ResourceManagerSession
-from ykactor.surfaces.server.streams import EndNoticedStream
+from ykactor.surfaces.server.streams import EndNoticedStream, FrameStream
 from ykactor.wire.si.codec import ENCODINGS, JSON
 
 logger = logging.getLogger(__name__)
@@ -97,6 +97,7 @@ class _Server:
         #: Sessions by path.
         self._sessions = {RM_PATH: 0, FEED_PATH: 0}
         self._is_stopping = False
+        self._formats = event_formats()
         #: Identifies this run of the daemon to followers. It is random, and affects nothing else.
         self._instance = secrets.token_hex(8)
         #: The functions that end the handshakes and sessions under way.
@@ -170,10 +171,11 @@ class _Server:
     async def _shake_hands(self, nursery: trio.Nursery, stream: trio.SocketStream) -> Session | None:
         limits = self._limits
         # With a plain HTTP request the library would wait for ever, hence the deadline.
+        frames = FrameStream(stream)
         with trio.move_on_after(limits.handshake_s) as deadline, self._ended_by_stop(deadline.cancel):
             request = await wrap_server_stream(
                 nursery,
-                EndNoticedStream(stream, deadline.cancel),
+                EndNoticedStream(frames, deadline.cancel),
                 max_message_size=limits.message_bytes_max,
                 receive_buffer_size=2**16,
             )
@@ -185,7 +187,7 @@ class _Server:
             encoding = next((ENCODINGS[name] for name in request.proposed_subprotocols if name in ENCODINGS), None)
             connection = await request.accept(subprotocol=encoding.name if encoding is not None else None)
             peer = Peer(
-                stream,
+                frames,
                 connection,
                 encoding or JSON,
                 path=_path_of(request),
@@ -195,7 +197,7 @@ class _Server:
             )
             if _path_of(request) == RM_PATH:
                 return ResourceManagerSession(peer, self._gateway, self._nursery)
-            return FeedSession(peer, self._gateway, self._instance)
+            return FeedSession(peer, self._gateway, self._instance, self._formats)
         return None
 
     def _refusal(self, request: WebSocketRequest) -> tuple[int, str] | None:
