@@ -21,6 +21,8 @@ _SUBSCRIBE = b'{"type":"Subscribe","from":0}'
 _FIELD = b'"sequence":'
 _NO_MASK = bytes(4)
 _READ_MAX = 2**20
+#: So that the buffers of all followers fit into the memory of one machine for sockets.
+_BUFFER_BYTES = 2**18
 _PING, _PONG = 0x89, 0x8A
 
 
@@ -41,6 +43,7 @@ class Reader:
         self.gaps = 0
         self.messages = 0
         self.sock = socket.create_connection(("127.0.0.1", port))
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
         self.sock.sendall(_HANDSHAKE)
         self._unread = bytearray()
         while b"\r\n\r\n" not in self._unread:

@@ -108,3 +108,21 @@ def test_files_are_freed_with_their_last_frame(monkeypatch):
     assert [frames.read()[-3:] for frames in kept] == [b"%03d" % number for number in range(40)]
     del kept
     assert len(os.listdir("/dev/fd")) <= before + 1
+
+
+async def test_the_kernel_keeps_little_for_a_peer_that_does_not_read():
+    """The send buffer does not grow: hundreds of slow peers must not use up the memory for the sockets of all."""
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as there:
+        accepted, _ = server.accept()
+        stream = FrameStream(trio.SocketStream(trio.socket.from_stdlib_socket(accepted)))
+        stream.limit_buffer()
+        there.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        stream.write(FrameStore().put(bytes(2**24), is_text=False))
+        for _ in range(20):  # a buffer that grows does so while the other end takes something
+            assert not stream.flush()
+            await trio.sleep(0.01)
+        await stream.aclose()
+        taken = 0
+        while data := await trio.to_thread.run_sync(there.recv, 2**20):
+            taken += len(data)
+    assert taken < 1.5 * 2**20

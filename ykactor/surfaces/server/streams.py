@@ -44,6 +44,11 @@ class EndNoticedStream(trio.abc.Stream):
         await self._stream.aclose()
 
 
+#: The send buffer of a socket that gets frames; the kernel doubles it. Left to itself it gives 4 MiB to a follower that reads
+#: slowly, and with hundreds of them runs out of memory for sockets: then it drops packets of all connections.
+_SEND_BUFFER_BYTES = 256 * 2**10
+
+
 class FrameStream(trio.abc.Stream):
     """A socket to which frames can be written beside the websocket library, without waiting.
 
@@ -56,6 +61,10 @@ class FrameStream(trio.abc.Stream):
         self._sending = trio.Lock()
         #: What the socket has not taken yet; nothing else may be sent before it.
         self._unsent: deque[Frames] = deque()
+
+    def limit_buffer(self) -> None:
+        """Limit the memory that the kernel uses for what the peer has not read."""
+        self._stream.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
 
     def write(self, frames: Frames) -> None:
         """Write frames behind everything before; ``flush`` sends them."""
