@@ -44,9 +44,8 @@ class EndNoticedStream(trio.abc.Stream):
         await self._stream.aclose()
 
 
-#: The send buffer of a socket that gets frames; the kernel doubles it. Left to itself it would give 4 MiB to a peer that reads
-#: slowly, and with hundreds of them run out of memory for sockets: then it drops packets of all connections. Trio has the kernel
-#: take only 16 KiB more than it can send at once; whole blocks of frames cost less.
+#: The send buffer of a socket that gets frames; the kernel doubles it. Left to itself it gives 4 MiB to a follower that reads
+#: slowly, and with hundreds of them runs out of memory for sockets: then it drops packets of all connections.
 _SEND_BUFFER_BYTES = 256 * 2**10
 
 
@@ -63,10 +62,9 @@ class FrameStream(trio.abc.Stream):
         #: What the socket has not taken yet; nothing else may be sent before it.
         self._unsent: deque[Frames] = deque()
 
-    def prepare(self) -> None:
-        """Have the kernel take large blocks, up to a fixed amount that the peer has not read."""
+    def limit_buffer(self) -> None:
+        """Limit the memory that the kernel uses for what the peer has not read."""
         self._stream.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
-        self._stream.setsockopt(trio.socket.IPPROTO_TCP, trio.socket.TCP_NOTSENT_LOWAT, 2 * _SEND_BUFFER_BYTES)
 
     def write(self, frames: Frames) -> None:
         """Write frames behind everything before; ``flush`` sends them."""

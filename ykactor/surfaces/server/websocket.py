@@ -197,7 +197,7 @@ class _Server:
             )
             if _path_of(request) == RM_PATH:
                 return ResourceManagerSession(peer, self._gateway, self._nursery)
-            frames.prepare()
+            frames.limit_buffer()
             return FeedSession(peer, self._gateway, self._instance, self._formats)
         return None
 
