@@ -80,7 +80,7 @@ class Daemon:
         self.outboxes: OutboxRegistry[Any] = OutboxRegistry()
         self._partitions = Partitions(self._make_partition)
         self.partitions = self._partitions.inboxes
-        self.feed = FeedActor(events, self.partitions, self._deliver)
+        self.feed = FeedActor(events, self.partitions, self._deliver, is_idle=self._is_idle)
         self._settings = settings
         self._clock = clock
         self._observe = observe

@@ -18,11 +18,11 @@ from trio_websocket import ConnectionClosed, WebSocketRequest, wrap_server_strea
 from wsproto.utilities import LocalProtocolError
 
 from ykactor.actors.gateway import Gateway
-from ykactor.surfaces.server.feed_session import FeedSession
+from ykactor.surfaces.server.feed_session import FeedSession, event_formats
 from ykactor.surfaces.server.logs import log_event
 from ykactor.surfaces.server.peer import Peer
 from ykactor.surfaces.server.rm_session import ResourceManagerSession
-from ykactor.surfaces.server.streams import EndNoticedStream
+from ykactor.surfaces.server.streams import EndNoticedStream, FrameStream
 from ykactor.wire.si.codec import ENCODINGS, JSON
 
 logger = logging.getLogger(__name__)
@@ -100,6 +100,7 @@ class _Server:
         #: Sessions by path.
         self._sessions = {RM_PATH: 0, FEED_PATH: 0}
         self._is_stopping = False
+        self._formats = event_formats()
         #: Identifies this run of the daemon to followers. It is random, and affects nothing else.
         self._instance = secrets.token_hex(8)
         #: The functions that end the handshakes and sessions under way.
@@ -173,10 +174,11 @@ class _Server:
     async def _shake_hands(self, nursery: trio.Nursery, stream: trio.SocketStream) -> Session | None:
         limits = self._limits
         # With a plain HTTP request the library would wait for ever, hence the deadline.
+        frames = FrameStream(stream)
         with trio.move_on_after(limits.handshake_s) as deadline, self._ended_by_stop(deadline.cancel):
             request = await wrap_server_stream(
                 nursery,
-                EndNoticedStream(stream, deadline.cancel),
+                EndNoticedStream(frames, deadline.cancel),
                 max_message_size=limits.message_bytes_max,
                 receive_buffer_size=2**16,
             )
@@ -191,7 +193,7 @@ class _Server:
                 # The library has no other way to choose the limit after the path is known.
                 connection._max_message_size = limits.subscription_bytes_max
             peer = Peer(
-                stream,
+                frames,
                 connection,
                 encoding or JSON,
                 path=_path_of(request),
@@ -201,7 +203,8 @@ class _Server:
             )
             if _path_of(request) == RM_PATH:
                 return ResourceManagerSession(peer, self._gateway, self._nursery)
-            return FeedSession(peer, self._gateway, self._instance)
+            frames.limit_buffer()
+            return FeedSession(peer, self._gateway, self._instance, self._formats)
         return None
 
     def _refusal(self, request: WebSocketRequest) -> tuple[int, str] | None:
