@@ -8,11 +8,12 @@ from functools import partial
 import trio
 from msgspec import Struct
 
-from bench import measures
+from bench import measures, shapes
 from bench.followers import Followed, follow
 from bench.measures import Samples
 from bench.preempting import Starving, preempt
 from bench.reloads import reload_queues
+from bench.shapes import Shape, Waiting
 from bench.workloads import FullCluster, ManyQueues, Workload
 
 #: The shape of YuniKorn's own benchmark: two leaves, two applications, 10,000 asks in all.
@@ -24,6 +25,18 @@ _QUEUES = ManyQueues(parents=50, leaves_each=99)
 _STARVING = Starving(nodes=5_000, queues=100, asks_each=10, others=20_000)
 _HOPELESS = Starving(nodes=5_000, queues=100, asks_each=10, others=20_000, is_hopeless=True)
 _FOLLOWED = Followed(counts=(1, 100, 1_000), nodes=1_000, fast=16_000, paced=4_000)
+
+#: Each asks much of one index.
+_SHAPES = {
+    "hostnames": shapes.hostnames(),
+    "zones": shapes.zones(),
+    "leaves-5000": shapes.leaves(parents=50, each=100, asks=20_000, applications=5_000),
+    "leaves-10000": shapes.leaves(parents=100, each=100, asks=20_000, applications=10_000),
+    "tree-10x10": shapes.leaves(parents=10, each=10, asks=50_000, applications=1_000),
+    "apps-50000": shapes.many_applications(),
+    "recovery": shapes.recovery(),
+}
+_WAITING_SIZES = {"waiting-1000-sizes": 1_000, "waiting-20000-sizes": 20_000}
 
 
 class Case(Struct, frozen=True):
@@ -41,7 +54,7 @@ class Case(Struct, frozen=True):
     measure: Callable[[], Awaitable[Samples]]
 
 
-def _case(group: str, workload: Workload | FullCluster, measure: Callable[..., Awaitable[Samples]]) -> Case:
+def _case(group: str, workload: Workload | FullCluster | Shape | Waiting, measure: Callable[..., Awaitable[Samples]]) -> Case:
     return Case(group, workload.nodes, workload.asks, partial(measure, workload))
 
 
@@ -58,6 +71,12 @@ CASES: dict[str, Case] = {
     "no-victims": Case("latency", _HOPELESS.nodes, _HOPELESS.asks, partial(preempt, _HOPELESS)),
     "followers": Case("followers", _FOLLOWED.nodes, _FOLLOWED.asks, partial(follow, _FOLLOWED)),
     "idle": _case("latency", Workload(1_000, 2, 2, 0), measures.idle),
+    **{name: _case("shapes", shape, shapes.cost) for name, shape in _SHAPES.items()},
+    **{
+        name: _case("shapes", Waiting(nodes=5_000, asks=20_000, sizes=sizes), shapes.release_and_submit)
+        for name, sizes in _WAITING_SIZES.items()
+    },
+    "waiting-100000": _case("shapes", Waiting(nodes=5_000, asks=100_000, sizes=5), shapes.first_pass),
 }
 GROUPS = ("throughput", "latency", "followers")
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from time import process_time
 
+import trio
 from msgspec import Struct
 
 from bench.harness import Rig, running
@@ -25,7 +26,6 @@ class Shape(Struct, frozen=True):
         config: the queue file.
         setup: what is there before.
         requests: what is sent while the time is taken.
-        releases: allocations that end for each of the requests, if their room is needed.
     """
 
     nodes: int
@@ -131,3 +131,93 @@ def many_applications(applications: int = 50_000, leaves: int = 10, nodes: int =
         lambda: [_nodes(nodes, lambda _: {}), new_applications(_applications(applications, leaves))],
         lambda: list(in_requests(_ask(i, i, _size(0)) for i in range(applications))),
     )
+
+
+def recovery(nodes: int = 10_000, each: int = 10) -> Shape:
+    """A resource manager that comes back: its running allocations with their nodes."""
+    count = nodes * each
+    return Shape(
+        nodes,
+        count,
+        lambda: queue_file(100),
+        lambda: [_nodes(nodes, lambda _: {}), new_applications(_applications(1_000, 100))],
+        lambda: list(in_requests(_recovered(i, f"n{i % nodes:05}") for i in range(count))),
+    )
+
+
+def _recovered(number: int, node_id: str) -> si.Allocation:
+    return si.Allocation(
+        allocation_key=f"a{number}", application_id=f"app-{number % 1_000}", resource_per_alloc=_size(0), node_id=node_id
+    )
+
+
+class Waiting(Struct, frozen=True):
+    """Full nodes, and pending asks of many sizes that fit nowhere.
+
+    Attributes:
+        sizes: number of different sizes among the pending asks.
+        pairs: releases of one task, each with one new ask, while the time is taken.
+    """
+
+    nodes: int
+    asks: int
+    sizes: int
+    pairs: int = 30
+
+    def setup(self) -> list[PartitionRequest]:
+        """Two tasks on each node, of a size that nearly all pending asks need one of."""
+        running = (
+            si.Allocation(
+                allocation_key=f"r{i}", application_id="runs", resource_per_alloc={"vcore": 25_000, "memory": 100 * GIB}
+            )
+            for i in range(2 * self.nodes)
+        )
+        return [
+            _nodes(self.nodes, lambda _: {}),
+            new_applications([("runs", "root.q0"), *_applications(20, 2)]),
+            *in_requests(running),
+        ]
+
+    def pending(self) -> list[PartitionRequest]:
+        """The asks that wait."""
+        return list(in_requests(self.ask(i) for i in range(self.asks)))
+
+    def ask(self, number: int) -> si.Allocation:
+        """One of them."""
+        return _ask(number, number % 20, {"vcore": 20_000 + number % self.sizes, "memory": 50 * GIB})
+
+
+async def first_pass(waiting: Waiting) -> Samples:
+    """CPU until nothing more is decided about new asks that fit nowhere, and then when they may reserve nodes."""
+    requests = waiting.pending()
+    async with running(queue_file(2), waiting.setup()) as rig:
+        with watched() as stopwatch:
+            began_s = process_time()
+            for request in requests:
+                await rig.submit(request)
+            await rig.settle()
+            first_s = process_time() - began_s
+            began_s = process_time()
+            await trio.sleep(3)  # they may reserve after 2 s
+            await rig.settle()
+            second_s = process_time() - began_s
+    return {"first_s": [first_s], "reserve_s": [second_s], "max_ms": [max(stopwatch.turns_ms)]}
+
+
+async def release_and_submit(waiting: Waiting) -> Samples:
+    """CPU of a release and a new ask while many wait."""
+    async with running(queue_file(2), [*waiting.setup(), *waiting.pending()]) as rig:
+        await trio.sleep(3)
+        await rig.settle()
+        with watched() as stopwatch:
+            began_s = process_time()
+            for number in range(waiting.pairs):
+                release = si.AllocationRelease(
+                    application_id="runs", allocation_key=f"r{number}", termination_type="STOPPED_BY_RM"
+                )
+                releases = si.AllocationReleasesRequest(allocations_to_release=[release])
+                asks = [waiting.ask(waiting.asks + number)]
+                await rig.submit(si.AllocationRequest(allocations=asks, releases=releases))
+                await rig.settle()
+            pair_s = (process_time() - began_s) / waiting.pairs
+    return {"pair_ms": [pair_s * 1e3], "max_ms": [max(stopwatch.turns_ms)]}

@@ -13,7 +13,7 @@ from msgspec import structs
 from rich.console import Console
 
 from bench import __main__ as program
-from bench import cases, measures, runs
+from bench import cases, measures, runs, shapes
 from bench.cases import CASES, Measured
 from bench.followers import Followed, follow
 from bench.measures import Samples
@@ -54,6 +54,38 @@ def report() -> Report:
 
 
 # ---- the measurements
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        shapes.hostnames(nodes=20, asks=50),
+        shapes.zones(nodes=20, asks=50, count=4),
+        shapes.leaves(parents=3, each=3, asks=50, applications=9, nodes=20),
+        shapes.many_applications(applications=50, leaves=5, nodes=20),
+        shapes.recovery(nodes=20, each=3),
+    ],
+    ids=["hostnames", "zones", "leaves", "applications", "recovery"],
+)
+async def test_shapes(shape: shapes.Shape) -> None:
+    """All asks are placed; the cost is that of one placement."""
+    samples = await shapes.cost(shape)
+    assert samples.keys() == {"cpu_us", "max_ms"}
+    assert samples["cpu_us"][0] > 0
+
+
+async def test_waiting() -> None:
+    """Asks that wait until they may reserve: the cost of the first pass, of reserving, and of a release with a new ask."""
+    waiting = shapes.Waiting(nodes=5, asks=100, sizes=10, pairs=3)
+    found: list[Samples] = []
+
+    async def measure(take: Callable[[shapes.Waiting], Awaitable[Samples]]) -> None:
+        found.append(await take(waiting))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(measure, shapes.first_pass)
+        nursery.start_soon(measure, shapes.release_and_submit)
+    assert {name for samples in found for name in samples} == {"first_s", "reserve_s", "pair_ms", "max_ms"}
 
 
 @pytest.mark.parametrize(("is_hopeless", "decisions"), [(False, 4), (True, 2)])

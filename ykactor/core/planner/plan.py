@@ -8,8 +8,8 @@ from ykactor.core.messages.facts import Fact
 from ykactor.core.planner.orders import Order
 from ykactor.core.state.state import SchedulerState
 
-#: Work units of trying one candidate; 1 unit is a look at a node (about 4 us against 0.2 us).
-TRY_WORK = 20
+#: Work units of trying one candidate; 1 unit is a look at a node (about 10 us against 0.2 us).
+TRY_WORK = 50
 
 
 class Budget(Struct, frozen=True):
