@@ -1,7 +1,7 @@
 """The measurements. Each runs in its own process and returns samples of its figures; a figure's name ends with its unit."""
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from time import perf_counter, process_time, thread_time
 from typing import Any
@@ -118,42 +118,51 @@ async def loop_lag(workload: Workload) -> Samples:
     }
 
 
-class Stopwatch(trio.abc.Instrument):
-    """Times each iteration of the event loop between two checks of the sockets, and each step of a task.
+class TurnWatch(trio.abc.Instrument):
+    """Times each iteration of the event loop between two checks of the sockets, in CPU time of the thread."""
 
-    Args:
-        now_s: the clock; ``thread_time`` leaves out what other processes take.
-    """
-
-    def __init__(self, now_s: Callable[[], float] = perf_counter) -> None:
+    def __init__(self) -> None:
         self.turns_ms: list[float] = []
-        self.step_max_ms = 0.0
-        self._now_s = now_s
-        self._turn_began_s = self._step_began_s = now_s()
+        self._began_s = thread_time()
 
     def after_io_wait(self, timeout: float) -> None:
-        self._turn_began_s = self._now_s()
+        self._began_s = thread_time()
 
     def before_io_wait(self, timeout: float) -> None:
-        self.turns_ms.append((self._now_s() - self._turn_began_s) * 1e3)
+        self.turns_ms.append((thread_time() - self._began_s) * 1e3)
+
+
+class Stopwatch(trio.abc.Instrument):
+    """Times each iteration of the event loop between two checks of the sockets, and each step of a task."""
+
+    def __init__(self) -> None:
+        self.turns_ms: list[float] = []
+        self.step_max_ms = 0.0
+        self._turn_began_s = self._step_began_s = perf_counter()
+
+    def after_io_wait(self, timeout: float) -> None:
+        self._turn_began_s = perf_counter()
+
+    def before_io_wait(self, timeout: float) -> None:
+        self.turns_ms.append((perf_counter() - self._turn_began_s) * 1e3)
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
-        self._step_began_s = self._now_s()
+        self._step_began_s = perf_counter()
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
-        self.step_max_ms = max(self.step_max_ms, (self._now_s() - self._step_began_s) * 1e3)
+        self.step_max_ms = max(self.step_max_ms, (perf_counter() - self._step_began_s) * 1e3)
 
 
 @contextmanager
-def watched() -> Iterator[Stopwatch]:
+def watched() -> Iterator[TurnWatch]:
     """Times the event loop, with the memory of what was set up out of the way of the garbage collector."""
     settle_memory()
-    stopwatch = Stopwatch(thread_time)
-    trio.lowlevel.add_instrument(stopwatch)
+    watch = TurnWatch()
+    trio.lowlevel.add_instrument(watch)
     try:
-        yield stopwatch
+        yield watch
     finally:
-        trio.lowlevel.remove_instrument(stopwatch)
+        trio.lowlevel.remove_instrument(watch)
 
 
 @contextmanager

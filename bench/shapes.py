@@ -7,7 +7,7 @@ import trio
 from msgspec import Struct
 
 from bench.harness import Rig, running
-from bench.measures import Samples, Stopwatch, watched
+from bench.measures import Samples, TurnWatch, watched
 from bench.workloads import GIB, HEAD, NODE, in_requests, new_applications, queue_file
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.requests import PartitionRequest
@@ -39,13 +39,13 @@ async def cost(shape: Shape) -> Samples:
     """CPU of a placement, and the longest time for which the event loop does not check its sockets."""
     requests = shape.requests()
     async with running(shape.config(), shape.setup()) as rig:
-        with watched() as stopwatch:
+        with watched() as watch:
             began_s = process_time()
             for request in requests:
                 await rig.submit(request)
             await _until_placed(rig, shape.asks)
             cpu_s = process_time() - began_s
-    return _samples(cpu_s / shape.asks, stopwatch)
+    return _samples(cpu_s / shape.asks, watch)
 
 
 async def _until_placed(rig: Rig, asks: int) -> None:
@@ -53,8 +53,8 @@ async def _until_placed(rig: Rig, asks: int) -> None:
     await rig.responses.until_allocations(asks)
 
 
-def _samples(cpu_s: float, stopwatch: Stopwatch) -> Samples:
-    return {"cpu_us": [cpu_s * 1e6], "max_ms": [max(stopwatch.turns_ms)]}
+def _samples(cpu_s: float, watch: TurnWatch) -> Samples:
+    return {"cpu_us": [cpu_s * 1e6], "max_ms": [max(watch.turns_ms)]}
 
 
 def _nodes(count: int, attributes: Callable[[int], dict[str, str]]) -> si.NodeRequest:
@@ -191,7 +191,7 @@ async def first_pass(waiting: Waiting) -> Samples:
     """CPU until nothing more is decided about new asks that fit nowhere, and then when they may reserve nodes."""
     requests = waiting.pending()
     async with running(queue_file(2), waiting.setup()) as rig:
-        with watched() as stopwatch:
+        with watched() as watch:
             began_s = process_time()
             for request in requests:
                 await rig.submit(request)
@@ -201,7 +201,7 @@ async def first_pass(waiting: Waiting) -> Samples:
             await trio.sleep(3)  # they may reserve after 2 s
             await rig.settle()
             second_s = process_time() - began_s
-    return {"first_s": [first_s], "reserve_s": [second_s], "max_ms": [max(stopwatch.turns_ms)]}
+    return {"first_s": [first_s], "reserve_s": [second_s], "max_ms": [max(watch.turns_ms)]}
 
 
 async def release_and_submit(waiting: Waiting) -> Samples:
@@ -209,7 +209,7 @@ async def release_and_submit(waiting: Waiting) -> Samples:
     async with running(queue_file(2), [*waiting.setup(), *waiting.pending()]) as rig:
         await trio.sleep(3)
         await rig.settle()
-        with watched() as stopwatch:
+        with watched() as watch:
             began_s = process_time()
             for number in range(waiting.pairs):
                 release = si.AllocationRelease(
@@ -220,4 +220,4 @@ async def release_and_submit(waiting: Waiting) -> Samples:
                 await rig.submit(si.AllocationRequest(allocations=asks, releases=releases))
                 await rig.settle()
             pair_s = (process_time() - began_s) / waiting.pairs
-    return {"pair_ms": [pair_s * 1e3], "max_ms": [max(stopwatch.turns_ms)]}
+    return {"pair_ms": [pair_s * 1e3], "max_ms": [max(watch.turns_ms)]}
