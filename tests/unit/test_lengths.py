@@ -193,20 +193,36 @@ def test_other_entries_are_not_affected() -> None:
     assert isinstance(third, messages.SubmitAllocation)
 
 
-def test_long_texts_of_other_entries_are_cut() -> None:
-    """AP-132, AP-138: they name nothing that exists; a release with a long message is a release, a long reason is one."""
-    release = si.AllocationRelease(application_id=LONG, message=LONG, termination_type="STOPPED_BY_RM")
-    request = si.AllocationRequest(releases=si.AllocationReleasesRequest(allocations_to_release=[release]))
-    ((submission,),) = submissions(request).values()
-    assert isinstance(submission, messages.ReleaseAllocations)
-    assert submission.application_id == CUT
-    ((removal,),) = submissions(si.ApplicationRequest(remove=[si.RemoveApplicationRequest(application_id=LONG)])).values()
-    assert removal == messages.RemoveApplication(CUT)  # type: ignore[arg-type]
+def releases(**fields: str) -> si.AllocationRequest:
+    """A request with one release."""
+    release = si.AllocationRelease(**{"application_id": "app-1", "termination_type": "STOPPED_BY_RM", **fields})
+    return si.AllocationRequest(releases=si.AllocationReleasesRequest(allocations_to_release=[release]))
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        releases(application_id=LONG),
+        releases(allocation_key=LONG),
+        releases(partition_name=LONG),
+        si.ApplicationRequest(remove=[si.RemoveApplicationRequest(application_id=LONG)]),
+        si.PredicatesResponse(answers=[si.PredicateAnswer(predicate="p", node_id=LONG)]),
+        si.PredicatesResponse(forget=[si.PredicateScope(predicate=LONG)]),
+    ],
+    ids=lambda request: type(request).__name__,
+)
+def test_what_names_nothing_is_ignored(request_: PartitionRequest) -> None:
+    """AP-132, AP-138: nothing has so long a name. Cut, two names could become one."""
+    assert submissions(request_) == {}
+
+
+def test_free_texts_may_be_long() -> None:
+    """AP-138: a release with a long message is a release; of a long reason the beginning is kept."""
+    ((release,),) = submissions(releases(message=LONG)).values()
+    assert release == messages.ReleaseAllocations("app-1", None, "STOPPED_BY_RM")  # type: ignore[arg-type]
     answers = [si.PredicateAnswer(predicate="p", node_id="n1", error=LONG)]
-    scopes = [si.PredicateScope(predicate=LONG)]
-    ((forget, answer),) = submissions(si.PredicatesResponse(answers=answers, forget=scopes)).values()
+    ((answer,),) = submissions(si.PredicatesResponse(answers=answers)).values()
     assert answer == messages.AnswerPredicate("p", "n1", True, CUT)  # type: ignore[arg-type]
-    assert forget == messages.ForgetPredicates(CUT, "")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
