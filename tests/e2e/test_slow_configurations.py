@@ -137,6 +137,52 @@ async def test_a_fresh_registration_drops_the_configuration_of_the_one_before(lo
             with pytest.raises(RequestRefused):
                 await rm.request(update("partitions: 3"))  # behind the others
             assert leaves(daemon) == ["root.a"]
+        assert loader.begun == [SECOND, "partitions: 3"]
+
+
+async def test_configurations_keep_their_order_over_sessions(loader: SlowLoader) -> None:
+    """The last one wins, also if it is of a session that resumes, and earlier ones wait."""
+    async with daemon_here() as (_, url):
+        async with connect(url, rm_id="rm-1") as rm:
+            await rm.send(update(SECOND))
+            await loader.wait_begun()
+            await rm.send(update(SECOND))
+            await rm.request(node())
+        async with connect(url, rm_id="rm-1", resume_from="now") as rm:
+            await rm.send(update(THIRD, "last"))
+            await rm.request(node("n2"))
+            loader.go.set()
+            async for response in rm:
+                if isinstance(response, si.Ack):
+                    break
+            assert response.id == "last"
+    assert loader.begun == [SECOND, SECOND, THIRD]
+
+
+async def test_few_may_wait_over_sessions(loader: SlowLoader) -> None:
+    """Who comes again and again cannot fill the memory with what waits."""
+    async with daemon_here() as (_, url):
+        async with connect(url, rm_id="rm-1") as rm:
+            await rm.send(update(SECOND))
+            await loader.wait_begun()
+            for _ in range(WAITING_MAX):
+                await rm.send(update(SECOND))
+            await rm.request(node())
+        async with connect(url, rm_id="rm-1", resume_from="now") as rm:
+            with pytest.raises(RequestRefused) as refused:
+                await rm.request(update(FIRST))
+            assert refused.value.code == "UNAVAILABLE"
+
+
+async def test_an_error_of_the_loader_ends_nothing(loader: SlowLoader, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The request is refused, the session and the daemon go on, and so do later configurations."""
+    async with daemon_here() as (_, url), connect(url, rm_id="rm-1") as rm:
+        loader.go.set()
+        with monkeypatch.context() as broken:
+            broken.setattr(queuefile, "load", None)
+            with pytest.raises(RequestRefused, match="an error of the daemon"):
+                await rm.request(update(SECOND))
+        await rm.request(update(SECOND))
 
 
 async def test_a_deregistration_waits_for_no_configuration(loader: SlowLoader) -> None:
