@@ -333,6 +333,35 @@ def test_every_text_list_and_mapping_has_a_limit(kind: type) -> None:
             assert left.path == path.removeprefix(".")
 
 
+def integers(kind: inspect.Type) -> Iterator[tuple[str, object, inspect.IntType]]:
+    """Values of this type with an integer of a hundred digits, the path of that, and its type."""
+    match kind:
+        case inspect.StructType(fields=fields):
+            for field in fields:
+                for path, value, found in integers(field.type):
+                    yield f".{field.encode_name}{path}", smallest(kind) | {field.encode_name: value}, found  # type: ignore[operator]
+        case inspect.ListType(item_type=item):
+            yield from ((f"[0]{path}", [value], found) for path, value, found in integers(item))
+        case inspect.DictType(value_type=of):
+            yield from ((f".key{path}", {"key": value}, found) for path, value, found in integers(of))
+        case inspect.UnionType(types=types):
+            for one in types:
+                yield from integers(one)
+        case inspect.IntType():
+            yield "", 10**99, kind
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_every_integer_has_a_limit(kind: type) -> None:
+    """JSON has integers of any length. One that fits in no other encoding is refused, and does not end the session."""
+    for path, message, found in integers(inspect.type_info(kind)):
+        assert found.le is not None, f"{kind.__name__}{path} has no limit"
+        data = msgspec.json.encode(message)
+        with pytest.raises(ProtocolError) as refused:
+            JSON.decode_subscribe(data) if kind is si.Subscribe else JSON.decode_request(data)
+        assert refused.value.path == path.removeprefix(".")
+
+
 def test_reflection_finds_what_there_is() -> None:
     """The test above is not empty: it looks at these fields, among others."""
     found = {f"{kind.__name__}{path}" for kind in KINDS for path, _ in spoiled(inspect.type_info(kind))}
