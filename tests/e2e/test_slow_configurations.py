@@ -225,6 +225,25 @@ async def test_whoever_registers_first_has_the_daemon(loader: SlowLoader) -> Non
             assert len(daemon.registry(next(iter(daemon.partitions))).nodes) == 1
 
 
+async def test_who_is_gone_does_not_delay_a_second_attempt(loader: SlowLoader) -> None:
+    """The configuration of a registration is not read any further when the connection has ended, nor one that waits."""
+    async with daemon_here() as (_, url):
+
+        def register(text: str) -> str:
+            return JSON.encode(si.RegisterResourceManagerRequest(rm_id="rm-1", config=text)).decode()
+
+        async with open_connection(url, "/v1/rm") as first, open_connection(url, "/v1/rm") as second:
+            await first.send_message(register(FIRST))
+            await loader.wait_begun()
+            await second.send_message(register(SECOND))
+        async with open_connection(url, "/v1/rm") as third:
+            await third.send_message(register(THIRD))
+            await loader.wait_begun(2)
+            assert loader.begun == [FIRST, THIRD]
+            loader.go.set()
+            assert isinstance(JSON.decode_response(await third.get_message()), si.RegisterResourceManagerResponse)
+
+
 async def test_configurations_keep_their_order_and_few_may_wait(loader: SlowLoader) -> None:
     """The last one wins; one too many is refused without effect on the others."""
     async with daemon_here() as (daemon, url), connect(url, rm_id="rm-1") as rm:

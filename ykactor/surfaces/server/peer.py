@@ -1,13 +1,15 @@
 """The peer of a session: sends and receives whole messages over a websocket connection."""
 
 import logging
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import trio
 from msgspec import Struct
 from trio_websocket import ConnectionClosed, WebSocketConnection
 
 from ykactor.surfaces.server.logs import log_event
+from ykactor.surfaces.server.streams import EndNoticedStream
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON, Encoding, ProtocolError
 from ykactor.wire.si.lengths import TEXT_MAX, shortened
@@ -34,7 +36,7 @@ class Peer:
 
     def __init__(
         self,
-        stream: trio.abc.Stream,
+        stream: EndNoticedStream,
         connection: WebSocketConnection,
         encoding: Encoding,
         *,
@@ -74,6 +76,17 @@ class Peer:
             return message
         await self.drop(SILENT, f"no message came within {self._first_message_s:g} s")
         raise ConnectionClosed(None)
+
+    @contextmanager
+    def connected(self) -> Iterator[None]:
+        """Raises ``ConnectionClosed`` when the connection ends within this block, which waits for something else."""
+        with trio.CancelScope() as scope:
+            self._stream.on_end = scope.cancel
+            if self._stream.has_ended:
+                scope.cancel()
+            yield
+        if scope.cancelled_caught:
+            raise ConnectionClosed(None)
 
     async def keep_alive(self, ping_s: float) -> None:
         """Send a ping every ``ping_s`` seconds, and end the connection when one is not answered in as much time.

@@ -1,7 +1,7 @@
 """The session of a resource manager: registers it, passes its requests to partitions, and sends the messages of its outbox."""
 
 import logging
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -121,7 +121,10 @@ class ResourceManagerSession:
             async with self._gateway.outboxes.turn:
                 return await self._enter(request, None)
         self._check_registration(request)
-        async with reading_config(self._gateway, request.config, "registration of RM failed") as config:  # SC-140
+        async with AsyncExitStack() as stack:
+            reading = reading_config(self._gateway, request.config, "registration of RM failed")  # SC-140
+            with self.peer.connected():  # who is gone must not delay a second attempt
+                config = await stack.enter_async_context(reading)
             return await self._enter(request, config)
 
     def _check_registration(self, request: si.RegisterResourceManagerRequest) -> int | None:

@@ -178,9 +178,10 @@ class _Server:
         limits = self._limits
         # With a plain HTTP request the library would wait for ever, hence the deadline.
         with trio.move_on_after(limits.handshake_s) as deadline, self._ended_by_stop(deadline.cancel):
+            noticed = EndNoticedStream(stream, deadline.cancel)
             request = await wrap_server_stream(
                 nursery,
-                EndNoticedStream(stream, deadline.cancel),
+                noticed,
                 max_message_size=limits.message_bytes_max,
                 receive_buffer_size=2**16,
             )
@@ -195,7 +196,7 @@ class _Server:
                 # The library has no other way to choose the limit after the path is known.
                 connection._max_message_size = limits.subscription_bytes_max
             peer = Peer(
-                stream,
+                noticed,
                 connection,
                 encoding or JSON,
                 path=_path_of(request),
