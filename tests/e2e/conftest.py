@@ -21,3 +21,11 @@ def scenario(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     path = tmp_path / "small.yaml"
     path.write_text(request.module.SCENARIO)
     return path
+
+
+@pytest.fixture
+def queue_file(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """A file with the text ``FIRST`` of the test's module."""
+    path = tmp_path / "queues.yaml"
+    path.write_text(request.module.FIRST)
+    return path
