@@ -11,6 +11,7 @@ from ykactor.core.messages import facts
 from ykactor.core.messages import submissions as messages
 from ykactor.core.values.ids import PartitionName
 from ykactor.surfaces.server.peer import error_response
+from ykactor.wire.queuefile.text import SUMMARY_MAX, Mistake, summary
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON, MSGPACK, Encoding, ProtocolError
 from ykactor.wire.si.lengths import TEXT_MAX
@@ -255,6 +256,13 @@ def test_a_long_text_of_a_request(encoding: Encoding, request_: si.Request, path
         encoding.decode_request(encoding.encode(request_))
     assert (refused.value.code, refused.value.path, refused.value.message) == ("OUT_OF_RANGE", path, mistake)
     assert len(error_response(refused.value).id) <= TEXT_MAX + 3
+
+
+def test_the_mistakes_of_a_configuration_have_room_in_a_response() -> None:
+    """CF-52: the first ones, however long their lines, and how many more there are."""
+    mistakes = [Mistake(LONG, 1, 1, LONG, LONG)] * (SUMMARY_MAX + 7)
+    response = error_response(ProtocolError("CONFIG_REFUSED", f"update of configuration failed: {summary(mistakes)}"))
+    assert response.message.endswith("\nand 7 more")
 
 
 # ---- every text, list and mapping of every request, found by reflection

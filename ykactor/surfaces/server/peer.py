@@ -132,10 +132,13 @@ class Peer:
 
 
 def error_response(error: ProtocolError, request_id: str = "") -> si.ErrorResponse:
-    """The response to a wrong message. What it repeats of the message may be too long, and is cut."""
+    """The response to a wrong message. What it repeats of the message may be too long, and is cut.
+
+    The text has room for the summary of the mistakes of a configuration, which ends with their number.
+    """
     return si.ErrorResponse(
         code=error.code,
-        message=shortened(error.message, 4 * TEXT_MAX),
+        message=shortened(error.message, 8 * TEXT_MAX),
         path=shortened(error.path),
         id=shortened(error.request_id or request_id),
     )
