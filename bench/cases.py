@@ -9,6 +9,7 @@ import trio
 from msgspec import Struct
 
 from bench import measures
+from bench.followers import Followed, follow
 from bench.measures import Samples
 from bench.preempting import Starving, preempt
 from bench.reloads import reload_queues
@@ -22,6 +23,7 @@ _APPS_FAIR = Workload(nodes=2_000, leaves=100, applications=1_000, asks_each=50,
 _QUEUES = ManyQueues(parents=50, leaves_each=99)
 _STARVING = Starving(nodes=5_000, queues=100, asks_each=10, others=20_000)
 _HOPELESS = Starving(nodes=5_000, queues=100, asks_each=10, others=20_000, is_hopeless=True)
+_FOLLOWED = Followed(counts=(1, 100, 1_000), nodes=1_000, fast=16_000, paced=4_000)
 
 
 class Case(Struct, frozen=True):
@@ -54,9 +56,10 @@ CASES: dict[str, Case] = {
     "reload-5000": Case("latency", _QUEUES.nodes, 0, partial(reload_queues, _QUEUES)),
     "preemption": Case("latency", _STARVING.nodes, _STARVING.asks, partial(preempt, _STARVING)),
     "no-victims": Case("latency", _HOPELESS.nodes, _HOPELESS.asks, partial(preempt, _HOPELESS)),
+    "followers": Case("followers", _FOLLOWED.nodes, _FOLLOWED.asks, partial(follow, _FOLLOWED)),
     "idle": _case("latency", Workload(1_000, 2, 2, 0), measures.idle),
 }
-GROUPS = ("throughput", "latency")
+GROUPS = ("throughput", "latency", "followers")
 
 #: The case computed from two others: the cost of an allocation with 5,000 nodes, divided by the cost with 500.
 COST_RATIO = "cost-ratio"

@@ -18,7 +18,8 @@ from ykactor.actors.feed import FeedActor
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.outbox import OutboxReader, OutboxRegistry
 from ykactor.actors.partition import PartitionActor
-from ykactor.actors.subscription import Batch, Missed, Subscription
+from ykactor.actors.selection import Batch, Format
+from ykactor.actors.subscription import Missed, Subscription
 from ykactor.core.messages.facts import Fact
 from ykactor.core.values.ids import PartitionName
 from ykactor.wire import queuefile
@@ -96,7 +97,7 @@ class Rig:
         """Run all tasks until cancelled."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._feed.run)
-            nursery.start_soon(self._follow, Subscription(self._feed, codec.JSON.encode, EventFilter(), 0))
+            nursery.start_soon(self._follow, Subscription(self._feed, Format(codec.JSON.encode, b",".join), EventFilter(), 0))
             nursery.start_soon(self._answer, self._outbox.attach(0))
             await nursery.start(self.partition.run)
             task_status.started()
@@ -128,7 +129,7 @@ class Rig:
         while True:
             message = await subscription.next()
             if isinstance(message, Batch):
-                self.events.saw(len(message.events), b",".join(message.events).count(_ALLOCATION_MARK))
+                self.events.saw(len(message.events), message.packed.count(_ALLOCATION_MARK))
             elif isinstance(message, Missed):
                 raise RuntimeError(f"the follower missed events {message.first} to {message.last}: the figures would be wrong")
             await trio.lowlevel.checkpoint()

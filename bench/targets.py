@@ -53,6 +53,10 @@ _TARGETS: dict[tuple[str, str], Target] = {
     ("reload-5000", "max_ms"): Target(10.0, always=True),
     ("preemption", "decision_ms"): Target(20.0),
     ("no-victims", "decision_ms"): Target(20.0),
+    ("followers", "ratio_100"): Target(1.5),
+    ("followers", "ratio_1000"): Target(4.0),
+    ("followers", "incomplete_100"): Target(0.0, always=True),
+    ("followers", "incomplete_1000"): Target(0.0, always=True),
     ("idle", "cpu_s"): Target(0.01),
     ("cost-ratio", "ratio"): Target(1.5),
 }

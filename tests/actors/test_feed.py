@@ -13,7 +13,8 @@ from ykactor.actors.commands import PartitionSnapshot, Publication, TakeSnapshot
 from ykactor.actors.event_filter import EventFilter
 from ykactor.actors.feed import FACTS_MAX, RING_BYTES_MAX, FeedActor, SnapshotError
 from ykactor.actors.mailbox import Mailbox
-from ykactor.actors.subscription import Batch, Missed, Reached, Subscription
+from ykactor.actors.selection import BATCH_MAX, Batch, Format
+from ykactor.actors.subscription import Missed, Reached, Subscription
 from ykactor.core.messages.facts import NodeRemoved
 
 
@@ -54,6 +55,7 @@ class World:
         self.delivered = []
         self.feed = FeedActor(render, self.inboxes, lambda name, facts: self.delivered.extend(facts), **options)
         self.encoder = Encoder()
+        self.form = Format(self.encoder.encode, b"".join)
 
     async def publish(self, *nodes, partition="default"):
         """Put facts about these nodes into the feed and wait until they are numbered or held back."""
@@ -61,7 +63,7 @@ class World:
         await trio.testing.wait_all_tasks_blocked()
 
     def subscribe(self, after=0, **wanted):
-        return Subscription(self.feed, self.encoder.encode, EventFilter(**wanted), after)
+        return Subscription(self.feed, self.form, EventFilter(**wanted), after)
 
     async def answer(self, partition, state):
         """Take the partition's ``TakeSnapshot`` and answer it."""
@@ -184,12 +186,12 @@ async def test_subscriber_gets_what_follows_its_number():
 
 
 async def test_batches_are_bounded_and_continue():
-    """A subscriber that is far behind gets batches of at most 256 events, in order."""
+    """A subscriber that is far behind gets batches of at most ``BATCH_MAX`` events, in order."""
     async with make_world() as w:
-        await w.publish(*["n"] * 300)
+        await w.publish(*["n"] * (BATCH_MAX + 44))
         subscription = w.subscribe()
-        assert numbers(await subscription.next()) == list(range(1, 257))
-        assert numbers(await subscription.next()) == list(range(257, 301))
+        assert numbers(await subscription.next()) == list(range(1, BATCH_MAX + 1))
+        assert numbers(await subscription.next()) == list(range(BATCH_MAX + 1, BATCH_MAX + 45))
 
 
 async def test_events_are_encoded_once_for_all_subscribers():
@@ -330,20 +332,20 @@ async def test_filtered_batches_are_bounded_and_continue():
     """A filter that lets every third event pass gives full batches of those, in order, and forgets none."""
     async with make_world() as w:
         await w.publish(*["n"] * 600)
-        for _ in range(300):
+        for _ in range(BATCH_MAX + 44):
             await w.publish("n", "n", partition="gpu")
             await w.publish("n")
         subscription = w.subscribe(partitions=frozenset({"gpu"}))
         first, second, third = [numbers(await subscription.next()) for _ in range(3)]
-        assert (len(first), len(second), len(third)) == (256, 256, 88)
-        assert first + second + third == [601 + 3 * n + k for n in range(300) for k in (0, 1)]
+        assert (len(first), len(second), len(third)) == (BATCH_MAX, BATCH_MAX, 88)
+        assert first + second + third == [601 + 3 * n + k for n in range(BATCH_MAX + 44) for k in (0, 1)]
 
 
 async def test_next_is_always_a_checkpoint(autojump_clock):
     """Others run also while there is always something to tell: events, events that are missed, bookmarks."""
-    async with make_world(ring_max=300) as w:
+    async with make_world(ring_max=BATCH_MAX + 44) as w:
         subscription = w.subscribe()
-        await w.publish(*["n"] * 400)
+        await w.publish(*["n"] * (BATCH_MAX + 144))
         for told in (Missed, Batch, Batch, Reached):
             with trio.testing.assert_checkpoints():
                 assert isinstance(await subscription.next(), told)
@@ -395,12 +397,12 @@ async def test_rest_is_told_without_waiting():
     """``next_nowait`` gives everything that is wanted up to here, then nothing: what a session sends before it ends."""
     async with make_world(ring_max=20_000) as w:
         subscription = w.subscribe(partitions=frozenset({"gpu"}))
-        await w.publish(*["n"] * 300, partition="gpu")
+        await w.publish(*["n"] * (BATCH_MAX + 44), partition="gpu")
         await w.publish(*["n"] * 10_000)
         await w.publish("n", partition="gpu")
-        assert numbers(subscription.next_nowait()) == list(range(1, 257))
-        assert numbers(subscription.next_nowait()) == list(range(257, 301))
-        assert numbers(subscription.next_nowait()) == [10_301]
+        assert numbers(subscription.next_nowait()) == list(range(1, BATCH_MAX + 1))
+        assert numbers(subscription.next_nowait()) == list(range(BATCH_MAX + 1, BATCH_MAX + 45))
+        assert numbers(subscription.next_nowait()) == [BATCH_MAX + 10_045]
         assert subscription.next_nowait() is None
 
 

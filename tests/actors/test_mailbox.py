@@ -55,8 +55,8 @@ async def test_put_waits_for_room(seed):
         for name in "abc":
             nursery.start_soon(send, name)
         await trio.testing.wait_all_tasks_blocked()
-        assert box.statistics().current_buffer_used == 3
-        assert box.statistics().tasks_waiting_send == 3
+        assert box.messages_waiting() == 3
+        assert box.senders_waiting() == 3
         while len(taken) < 60:
             taken += await box.take_batch(2)
     for name in "abc":

@@ -498,7 +498,7 @@ async def test_a_snapshot_that_waits_for_a_partition_that_goes(seed, autojump_cl
         async with trio.open_nursery() as looking:
             looking.start_soon(look)
             await trio.testing.wait_all_tasks_blocked()
-            assert gpu.inbox.statistics().tasks_waiting_send == 1
+            assert gpu.inbox.senders_waiting() == 1
             looking.start_soon(setup.partitions.switch, several_loaded(default=LEAVES))
             await trio.testing.wait_all_tasks_blocked()
             free.set()

@@ -247,7 +247,7 @@ async def test_wrong_subscription_raises():
 
 async def has_follower(daemon):
     """Wait until somebody waits for events."""
-    while not daemon.feed.grown.statistics().tasks_waiting:
+    while not daemon.feed.fan_out.waiting:
         await trio.lowlevel.checkpoint()
 
 

@@ -358,12 +358,12 @@ async def test_a_partition_goes_while_a_sender_waits_for_room():
         async with connect(daemon.url, rm_id="rm-1") as rm:
             gpu.resume = trio.Event()
             inbox = gpu.inbox
-            while inbox.statistics().current_buffer_used < inbox.capacity:
+            while inbox.messages_waiting() < inbox.capacity:
                 inbox.put_nowait(Intake([]))
                 await trio.testing.wait_all_tasks_blocked(0.01)
 
             async def leave():
-                while not inbox.statistics().tasks_waiting_send:  # noqa: ASYNC110  # a channel cannot set an event
+                while not inbox.senders_waiting():  # noqa: ASYNC110  # a channel cannot set an event
                     await trio.sleep(0.01)
                 del daemon.partitions["gpu"]
                 inbox.close()

@@ -465,7 +465,7 @@ async def test_full_inbox_becomes_back_pressure_and_loses_nothing():
                         await rm.send({"type": "NodeRequest", "id": str(number), "nodes": [NODE]})
 
                 nursery.start_soon(send_many)
-                while double.inbox.statistics().tasks_waiting_send == 0:
+                while double.inbox.senders_waiting() == 0:
                     await trio.lowlevel.checkpoint()
                 double.resume.set()
                 acks = []
@@ -483,7 +483,7 @@ async def test_accepted_request_is_acknowledged_to_the_session_that_resumes():
         async with registered(daemon) as rm:
             double.resume = trio.Event()
             await rm.send({"type": "NodeRequest", "id": "lost", "nodes": [NODE]})
-            while double.inbox.statistics().tasks_waiting_receive:
+            while not double.resume.statistics().tasks_waiting:
                 await trio.lowlevel.checkpoint()
         double.resume.set()
         async with client(daemon, "/v1/rm") as rm:
@@ -733,7 +733,7 @@ async def test_stopping_does_not_wait_for_partitions(monkeypatch):
             await rm.send({"type": "NodeRequest", "id": "lost", "nodes": [NODE]})
             await follower.send({"type": "Subscribe", "from": "snapshot"})
             await newer.send(REGISTER)
-            while daemon.doubles["default"].inbox.statistics().current_buffer_used < 2:
+            while daemon.doubles["default"].inbox.messages_waiting() < 2:
                 await trio.lowlevel.checkpoint()
             daemon.stopping.set()
             assert [await goodbye(peer) for peer in (rm, follower, newer)] == [GOODBYE] * 3
@@ -744,7 +744,7 @@ async def test_stopping_drops_who_does_not_read(monkeypatch):
     """A time for all: then a peer that never reads is left behind."""
     monkeypatch.setattr("ykactor.surfaces.server.websocket.STOP_S", 0.3)
     async with running_daemon() as daemon, never_reads(daemon, '{"type": "Subscribe"}') as evil:
-        while not daemon.feed.grown.statistics().tasks_waiting:
+        while not daemon.feed.fan_out.waiting:
             await trio.lowlevel.checkpoint()
         for _ in range(1000):
             await daemon.feed.inbox.put(Publication("default", REMOVED))
@@ -882,7 +882,7 @@ async def test_a_peer_that_does_not_read_is_logged(path, caplog):
         hello = {"type": "Subscribe"} if path == "/v1/feed" else REGISTER
         huge = ApplicationAdded(0, "a" * 100_000, "root.a", "alice")
         async with never_reads(daemon, msgspec.json.encode(hello).decode(), path=path) as evil:
-            while not (daemon.feed.grown.statistics().tasks_waiting or daemon.outboxes.current):
+            while not (daemon.feed.fan_out.waiting or daemon.outboxes.current):
                 await trio.lowlevel.checkpoint()
             for _ in range(100):
                 await daemon.feed.inbox.put(Publication("default", [huge]))
@@ -897,7 +897,7 @@ async def test_a_peer_that_reads_too_late_gets_the_reason(caplog):
     caplog.set_level("INFO")
     async with running_daemon(limits=Limits(send_s=0.2, close_s=60)) as daemon:
         async with never_reads(daemon, '{"type": "Subscribe"}') as late:
-            while not daemon.feed.grown.statistics().tasks_waiting:
+            while not daemon.feed.fan_out.waiting:
                 await trio.lowlevel.checkpoint()
             for _ in range(1000):
                 await daemon.feed.inbox.put(Publication("default", REMOVED))

@@ -15,6 +15,7 @@ from rich.console import Console
 from bench import __main__ as program
 from bench import cases, measures, runs
 from bench.cases import CASES, Measured
+from bench.followers import Followed, follow
 from bench.measures import Samples
 from bench.plot import svg
 from bench.preempting import Starving, preempt
@@ -80,6 +81,15 @@ async def test_measurement_gives_its_samples(measure: Callable[[], Awaitable[Sam
         samples = await measure()
     assert {name: len(values) for name, values in samples.items()} == figures
     assert all(value >= 0 for values in samples.values() for value in values)
+
+
+async def test_followers_read_everything() -> None:
+    """A real daemon for each number of followers; every follower has every event, and the ratios compare with the first."""
+    with trio.fail_after(180):
+        samples = await follow(Followed(counts=(1, 3), nodes=20, fast=200, paced=100))
+    figures = ("cpu_us", "per_second", "ack_ms", "ack_median_ms", "incomplete")
+    assert samples.keys() == {f"{name}_{count}" for name in figures for count in (1, 3)} | {"ratio_3"}
+    assert samples["incomplete_1"] == samples["incomplete_3"] == [0.0]
 
 
 @pytest.mark.parametrize("workload", [SMALL, Workload(20, 10, 20, 10, "fair")])

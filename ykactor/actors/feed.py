@@ -2,19 +2,22 @@
 
 Partitions put ``Publication``s and ``PartitionSnapshot``s into ``FeedActor.inbox``. The feed's task numbers the events, keeps the
 newest in a ring buffer and then delivers the facts to the resource managers' outboxes, so that both have the same order. A
-subscriber (``Subscription``) is a cursor into the ring: it is woken, takes new events, and is notified when events that it has
-not read were overwritten. The feed never waits for a subscriber.
+subscriber (``Subscription``) is a cursor into the ring: it is served new events in the rounds of a ``FanOut``, and is notified
+when events that it has not read were overwritten. The feed never waits for a subscriber.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
+from weakref import WeakValueDictionary
 
 import trio
 from msgspec import Struct
 
 from ykactor.actors.commands import FeedCommand, PartitionCommand, PartitionSnapshot, Publication, TakeSnapshot
-from ykactor.actors.event_filter import Encode, EventRecordLike, sizes_of
+from ykactor.actors.event_filter import Encode, EventFilter, EventRecordLike, sizes_of
+from ykactor.actors.fan_out import FanOut
 from ykactor.actors.mailbox import Mailbox
+from ykactor.actors.selection import Format, Kept, Selection
 from ykactor.core.messages.facts import Fact
 from ykactor.core.values.ids import PartitionName
 
@@ -86,6 +89,7 @@ class FeedActor:
         deliver: called with facts after their events are numbered (the resource managers' outboxes); must not block.
         ring_max, bytes_max: number of events kept, and their bytes (``RING_BYTES_MAX``).
         inbox_max: number of commands that may wait in ``inbox``.
+        is_idle: whether no partition has anything to do; subscribers give way while one has.
     """
 
     def __init__(
@@ -96,14 +100,14 @@ class FeedActor:
         ring_max: int = 100_000,
         bytes_max: int = RING_BYTES_MAX,
         inbox_max: int = 1024,
+        is_idle: Callable[[], bool] = lambda: True,
     ) -> None:
         self.inbox: Mailbox[FeedCommand] = Mailbox("feed", inbox_max)
         #: The number of the newest event; the first event is 1.
         self.sequence = 0
         #: The number of the oldest event that is kept; without events, of the next event.
         self.lowest = 1
-        #: Subscribers that wait for the next event.
-        self.grown = trio.lowlevel.ParkingLot()
+        self.fan_out = FanOut(ring_max, is_idle)
         self._render = render
         self._partitions = partitions
         self._deliver = deliver
@@ -116,13 +120,20 @@ class FeedActor:
         self._bytes = 0
         #: For each encoding in use: the encoded form of each event in the ring, made when first needed.
         self._encoded: dict[Encode, list[bytes | None]] = {}
+        self._selections: WeakValueDictionary[tuple[Format, EventFilter], Selection] = WeakValueDictionary()
+        self._kept_parts = Kept()
         self._round: _Round | None = None
         self._rounds = 0
         self._latest: FeedSnapshot | None = None
         self._snapshot_turn = trio.Lock()
 
     async def run(self) -> None:
-        """Process commands until cancelled."""
+        """Process commands and serve subscribers until cancelled."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.fan_out.run, name="fan-out")
+            await self._process()
+
+    async def _process(self) -> None:
         while True:
             facts_count = 0
             for command in await self.inbox.take_batch(COMMANDS_MAX):
@@ -155,7 +166,7 @@ class FeedActor:
             events += self._render(fact, publication.partition, self.sequence + len(events) + 1)
         self._keep(events)
         self._deliver(publication.partition, publication.facts)
-        self.grown.unpark_all()
+        self.fan_out.grow(self.sequence)
         if isinstance(publication, _Barrier):
             publication.reached.set()
 
@@ -222,6 +233,13 @@ class FeedActor:
             if taken_bytes >= TAKE_BYTES_MAX:
                 break
         self._drop_oldest()
+        return found
+
+    def selection(self, form: Format, wanted: EventFilter) -> Selection:
+        """The events that pass a filter; one object for all subscribers with the same format and filter."""
+        found = self._selections.get((form, wanted))
+        if found is None:
+            found = self._selections[form, wanted] = Selection(self, form, wanted, self._kept_parts)
         return found
 
     # ---- snapshots

@@ -11,7 +11,8 @@ from enum import StrEnum
 from msgspec import Struct
 
 from ykactor.actors.commands import Administer, Intake, PartitionSnapshot, Publication, RunCycles, SwitchConfig, TakeSnapshot
-from ykactor.actors.subscription import Batch, Missed, Reached
+from ykactor.actors.selection import Batch
+from ykactor.actors.subscription import Missed, Reached, Unread
 from ykactor.core.objects import commands
 from ykactor.core.planner.plan import Plan
 from ykactor.core.turn.phases import Commit, MakePlan, Observe, Settle
@@ -118,5 +119,5 @@ FLOW = (
     Edge(_R.RM_SESSION, _R.FEED, _K.COMMAND, (Publication,), (_RM_SESSION, _FEED), is_answered=True),
     Edge(_R.WATCHER, _R.FEED, _K.COMMAND, (Publication,), (_FEED,), is_answered=True),
     Edge(_R.FEED, _R.OUTBOX, _K.FEED, (Publication,), (_FEED,)),
-    Edge(_R.FEED, _R.FEED_SESSION, _K.FEED, (Batch, Missed, Reached), (_FEED,)),
+    Edge(_R.FEED, _R.FEED_SESSION, _K.FEED, (Batch, Missed, Reached, Unread), (_FEED,)),
 )

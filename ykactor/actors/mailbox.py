@@ -1,13 +1,19 @@
-"""A bounded inbox: a trio memory channel that one actor drains in batches, with statistics.
+"""A bounded memory channel that one actor drains in batches.
+
+It does what ``trio.open_memory_channel`` does for many senders and one receiver, and costs half as much: a placement wakes a node
+and a queue, so what a message costs decides how many asks are placed in a second.
 
 There are two ways to send (``flow.py`` lists which message uses which). ``put`` may wait; in sessions this causes TCP back
 pressure. ``put_nowait`` never waits: room is reserved, so an overflow is a program error.
 """
 
-from collections.abc import Awaitable, Callable
+from __future__ import annotations
+
+from collections import OrderedDict, deque
 from typing import Generic, TypeVar
 
 import trio
+from trio.lowlevel import Abort, RaiseCancelT, Task, current_task, reschedule, wait_task_rescheduled
 
 T = TypeVar("T")
 
@@ -20,57 +26,144 @@ class Mailbox(Generic[T]):
     """The inbox of one actor.
 
     Args:
-        name: used in error messages and statistics.
+        name: used in error messages.
         capacity: number of messages that may wait; ``put`` waits while the inbox is full.
     """
+
+    __slots__ = ("_is_closed", "_messages", "_receiver", "_senders", "capacity", "name")
 
     def __init__(self, name: str, capacity: int) -> None:
         self.name = name
         self.capacity = capacity
-        self._send, self._receive = trio.open_memory_channel[T](capacity)
-        #: Wait for room; a checkpoint. ``trio.ClosedResourceError`` or ``BrokenResourceError`` when the owner is gone.
-        self.put: Callable[[T], Awaitable[None]] = self._send.send
-        #: Wait for the next message.
-        self.get: Callable[[], Awaitable[T]] = self._receive.receive
+        self._messages: deque[T] = deque()
+        self._receiver: Task | None = None
+        #: The tasks that wait for room, in order, with their messages.
+        self._senders: OrderedDict[Task, T] = OrderedDict()
+        self._is_closed = False
+
+    def messages_waiting(self) -> int:
+        """The number of messages that are not taken yet."""
+        return len(self._messages)
+
+    def senders_waiting(self) -> int:
+        """The number of tasks that wait for room."""
+        return len(self._senders)
+
+    # ---- sending
+
+    async def put(self, message: T) -> None:
+        """Send a message, when there is room. A checkpoint.
+
+        Raises:
+            trio.ClosedResourceError: the inbox is closed, or was closed while the message waited for room.
+        """
+        await trio.lowlevel.checkpoint_if_cancelled()
+        if self._is_closed:
+            raise trio.ClosedResourceError
+        if len(self._messages) < self.capacity:
+            self._accept(message)
+            await trio.lowlevel.cancel_shielded_checkpoint()
+            return
+        task = current_task()
+        self._senders[task] = message
+
+        def give_up(_: RaiseCancelT) -> Abort:
+            del self._senders[task]
+            return Abort.SUCCEEDED
+
+        await wait_task_rescheduled(give_up)
+        if task in self._senders:
+            del self._senders[task]
+            raise trio.ClosedResourceError
 
     def put_nowait(self, message: T) -> None:
         """Send a message for which room is reserved.
 
         Raises:
             MailboxOverflow: the inbox is full.
+            trio.ClosedResourceError: the inbox is closed.
         """
-        try:
-            self._send.send_nowait(message)
-        except trio.WouldBlock:
-            raise MailboxOverflow(f"{self.name}: more than {self.capacity} messages wait") from None
+        if self._is_closed:
+            raise trio.ClosedResourceError
+        if len(self._messages) >= self.capacity:
+            raise MailboxOverflow(f"{self.name}: more than {self.capacity} messages wait")
+        self._accept(message)
 
-    async def take_batch(self, messages_max: int) -> list[T]:
-        """Wait for one message, then take it and all others that are there, at most ``messages_max``."""
-        batch = [await self._receive.receive()]
-        return self._drain(batch, messages_max)
+    def _accept(self, message: T) -> None:
+        self._messages.append(message)
+        self._wake_receiver()
 
-    def take_nowait(self, messages_max: int) -> list[T]:
-        """Take the messages that are there, at most ``messages_max``; may be empty."""
-        return self._drain([], messages_max)
-
-    def _drain(self, batch: list[T], messages_max: int) -> list[T]:
-        try:
-            while len(batch) < messages_max:
-                batch.append(self._receive.receive_nowait())
-        except trio.WouldBlock:
-            pass
-        except trio.EndOfChannel:
-            if not batch:
-                raise
-        return batch
+    def _wake_receiver(self) -> None:
+        if self._receiver is not None:
+            reschedule(self._receiver)
+            self._receiver = None
 
     def close(self) -> None:
         """Accept no more messages.
 
         Senders get ``trio.ClosedResourceError``; the owner gets the remaining messages, then ``trio.EndOfChannel``.
         """
-        self._send.close()
+        self._is_closed = True
+        for task in self._senders:
+            reschedule(task)
+        self._wake_receiver()
 
-    def statistics(self) -> trio.MemoryChannelStatistics:
-        """How many messages wait, and the capacity."""
-        return self._receive.statistics()
+    # ---- receiving
+
+    async def get(self) -> T:
+        """Wait for the next message. A checkpoint.
+
+        Raises:
+            trio.EndOfChannel: the inbox is closed, and all messages were taken.
+        """
+        await self._wait()
+        message = self._messages.popleft()
+        if self._senders:
+            self._admit()
+        return message
+
+    async def take_batch(self, messages_max: int) -> list[T]:
+        """Wait for one message, then take it and all others that are there, at most ``messages_max``. A checkpoint.
+
+        Raises:
+            trio.EndOfChannel: as ``get``.
+        """
+        await self._wait()
+        return self.take_nowait(messages_max)
+
+    def take_nowait(self, messages_max: int) -> list[T]:
+        """Take the messages that are there, at most ``messages_max``; may be empty.
+
+        Raises:
+            trio.EndOfChannel: as ``get``.
+        """
+        messages = self._messages
+        if self._is_closed and not messages:
+            raise trio.EndOfChannel
+        batch = [messages.popleft() for _ in range(min(messages_max, len(messages)))]
+        if self._senders:
+            self._admit()
+        return batch
+
+    async def _wait(self) -> None:
+        if self._messages:
+            await trio.lowlevel.checkpoint()
+            return
+        if self._is_closed:
+            raise trio.EndOfChannel
+        assert self._receiver is None, f"{self.name}: two tasks read"
+        self._receiver = current_task()
+        await wait_task_rescheduled(self._stop_waiting)
+        if not self._messages:
+            raise trio.EndOfChannel
+
+    def _stop_waiting(self, _: RaiseCancelT) -> Abort:
+        self._receiver = None
+        return Abort.SUCCEEDED
+
+    def _admit(self) -> None:
+        """There is room for senders that wait."""
+        while self._senders and len(self._messages) < self.capacity and not self._is_closed:
+            task, message = self._senders.popitem(last=False)
+            self._messages.append(message)
+            reschedule(task)

@@ -1,28 +1,22 @@
 """One subscriber's cursor into the feed, and the messages that it gets: batches, gaps and bookmarks."""
 
-from collections.abc import Sequence
-from itertools import islice
+from math import inf
+from typing import Any, Protocol
 
 import trio
 from msgspec import Struct
 
-from ykactor.actors.event_filter import Encode, EventFilter
+from ykactor.actors.event_filter import EventFilter
 from ykactor.actors.feed import FeedActor
+from ykactor.actors.selection import Batch, Format
 
-#: Events in one batch to a subscriber.
-BATCH_MAX = 256
-#: Events that one subscriber scans before other tasks run.
-SCAN_MAX = 4096
+#: When a subscriber has not read everything, more is written to it after this time, which doubles each time up to the maximum.
+RETRY_S = 0.02
+RETRY_MAX_S = 0.5
 #: A subscriber without events gets a bookmark (``Reached``) after this long ...
 BOOKMARK_S = 10.0
 #: ... and after this long if events that it does not want have moved its cursor.
 FILTERED_BOOKMARK_S = 1.0
-
-
-class Batch(Struct, frozen=True):
-    """Encoded events that the subscriber wants, in order; up to 1 MiB and one event (``feed.TAKE_BYTES_MAX``)."""
-
-    events: list[bytes]
 
 
 class Missed(Struct, frozen=True):
@@ -38,76 +32,150 @@ class Reached(Struct, frozen=True):
     sequence: int
 
 
+class Unread(Struct, frozen=True):
+    """The subscriber has not read what was written for longer than the writer allows."""
+
+
+class Writer(Protocol):
+    """Writes batches to a subscriber without waiting, and without raising: its task learns elsewhere that a connection ended."""
+
+    def write(self, packed: Any) -> None:
+        """Write this behind everything before; what does not fit now is kept for ``flush``."""
+
+    def flush(self) -> bool:
+        """Write what was kept; whether nothing is left."""
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether something is left for too long."""
+
+
+Message = Batch | Missed | Reached | Unread
+
+
 class Subscription:
     """One subscriber's cursor.
 
     Args:
-        encode: encodes an event record; the same function object for all subscribers of one encoding.
+        form: the same object for all subscribers of one encoding.
         wanted: the events to deliver.
         after: the number of the last event that the subscriber knows.
     """
 
-    def __init__(self, feed: FeedActor, encode: Encode, wanted: EventFilter, after: int) -> None:
+    def __init__(self, feed: FeedActor, form: Format, wanted: EventFilter, after: int) -> None:
         self._feed = feed
-        self._encode = encode
-        #: None: every event is wanted.
-        self._wants = None if wanted == EventFilter() else wanted.wants
+        self._selection = feed.selection(form, wanted)
         self._cursor = after
         #: The last number that the subscriber was notified of.
         self._announced = after
         self._spoke_at = trio.current_time()
+        self._writer: Writer | None = None
+        #: Whether the subscriber has not read what was written. Nothing more is written before ``_retry_at``, and no bookmark.
+        self._is_blocked = False
+        self._retry_at = -inf
+        self._retry_s = RETRY_S
+        #: Around the wait of ``next``; its deadline is that of the next bookmark.
+        self._waiting = trio.CancelScope()
+        #: What ``next`` has to return, and set when there is something.
+        self._message: Message | None = None
+        self._has_message = trio.Event()
 
-    async def next(self) -> Batch | Missed | Reached:
-        """Wait for the next message to the subscriber; always a checkpoint. May be cancelled without losing a message."""
+    async def next(self, writer: Writer | None = None) -> Message:
+        """Wait for the next message to the subscriber; always a checkpoint. May be cancelled without losing a message.
+
+        Args:
+            writer: gets all batches as they come, so other messages only are returned; nothing but batches and their order is
+                left to it.
+        """
         while True:
-            if self._cursor < self._feed.sequence:  # let other tasks run, also while many events are filtered out
-                await trio.lowlevel.checkpoint()
-            else:
-                with trio.move_on_at(self._bookmark_at()):
-                    await self._feed.grown.park()
-            message = self._take()
+            self._writer = writer
+            with trio.CancelScope(deadline=self._bookmark_at()) as self._waiting:
+                self._feed.fan_out.join(self)
+                try:
+                    await self._has_message.wait()
+                finally:
+                    self._feed.fan_out.leave(self)
+            message = self._handed() or self._take_bookmark()
             if message is not None:
                 return message
 
-    def next_nowait(self) -> Batch | Missed | Reached | None:
+    def next_nowait(self) -> Message | None:
         """The next message to the subscriber; None if there is none at present."""
-        while (message := self._take()) is None and self._cursor < self._feed.sequence:
-            pass
+        message = self._handed()
+        while message is None and self._cursor < self._feed.sequence:
+            message = self._take(self._feed.sequence, trio.current_time())
+        return message or self._take_bookmark()
+
+    # ---- in a round of the feed
+
+    def serve(self, target: int, now: float) -> float:
+        """Write a batch, or hand another message to ``next`` (``fan_out.Subscriber``)."""
+        if self._message is not None:  # its task has not run yet
+            return inf
+        if now < self._retry_at:
+            return self._retry_at
+        if self._writer is not None and not self._writer.flush():
+            return self._retry(self._writer, now)
+        if self._is_blocked:
+            self._is_blocked, self._retry_s = False, RETRY_S
+            self._waiting.deadline = min(self._waiting.deadline, self._bookmark_at())
+        if self._cursor >= target:
+            return inf
+        message = self._take(target, now)
+        if isinstance(message, Batch) and self._writer is not None:
+            self._writer.write(message.packed)
+            if not self._writer.flush():
+                return self._retry(self._writer, now)
+        elif message is not None:
+            self._hand(message)
+            return inf
+        else:
+            self._waiting.deadline = min(self._waiting.deadline, self._bookmark_at())
+        return inf if self._cursor >= target else now
+
+    def _retry(self, writer: Writer, now: float) -> float:
+        if writer.is_overdue:
+            self._hand(Unread())
+            return inf
+        self._is_blocked = True
+        self._retry_at = now + self._retry_s
+        self._retry_s = min(2 * self._retry_s, RETRY_MAX_S)
+        return self._retry_at
+
+    def _hand(self, message: Message) -> None:
+        self._message = message
+        self._has_message.set()
+
+    def _handed(self) -> Message | None:
+        message, self._message, self._has_message = self._message, None, trio.Event()
         return message
 
-    def _take(self) -> Batch | Missed | Reached | None:
-        message = self._look()
-        if message is not None:
-            self._spoke_at = trio.current_time()
-        return message
+    # ---- messages
 
-    def _look(self) -> Batch | Missed | Reached | None:
+    def _take(self, newest: int, now: float) -> Batch | Missed | None:
         if self._cursor + 1 < self._feed.lowest:
             missed = Missed(self._cursor + 1, self._feed.lowest - 1)
             self._cursor = self._announced = missed.last
+            self._spoke_at = now
             return missed
-        numbers = range(self._cursor + 1, min(self._feed.sequence, self._cursor + SCAN_MAX) + 1)
-        wanted = self._wanted(numbers)
-        events = self._feed.encoded(wanted, self._encode) if wanted else []
-        if len(events) == BATCH_MAX or len(events) < len(wanted):
-            self._cursor = wanted[len(events) - 1]
-        elif numbers:
-            self._cursor = numbers[-1]
-        if events:
-            self._announced = wanted[len(events) - 1]
-            return Batch(events)
-        if trio.current_time() >= self._bookmark_at():
-            self._announced = self._cursor
-            return Reached(self._cursor)
-        return None
+        if self._cursor >= newest:
+            return None
+        part = self._selection.part(self._cursor, newest)
+        self._cursor = part.end
+        if part.batch is not None:
+            self._announced = part.last_wanted
+            self._spoke_at = now
+        return part.batch
 
-    def _wanted(self, numbers: range) -> Sequence[int]:
-        """The numbers of the first events in the range that the subscriber wants, at most one batch."""
-        wants, event = self._wants, self._feed.event
-        if wants is None:
-            return numbers[:BATCH_MAX]
-        return list(islice((number for number in numbers if wants(event(number))), BATCH_MAX))
+    def _take_bookmark(self) -> Reached | None:
+        if trio.current_time() < self._bookmark_at():
+            return None
+        self._announced = self._cursor
+        self._spoke_at = trio.current_time()
+        return Reached(self._cursor)
 
     def _bookmark_at(self) -> float:
+        if self._is_blocked:
+            return inf
         moved = self._cursor > self._announced
         return self._spoke_at + (FILTERED_BOOKMARK_S if moved else BOOKMARK_S)

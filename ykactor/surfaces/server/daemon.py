@@ -80,7 +80,7 @@ class Daemon:
         self.outboxes: OutboxRegistry[Any] = OutboxRegistry()
         self._partitions = Partitions(self._make_partition)
         self.partitions = self._partitions.inboxes
-        self.feed = FeedActor(events, self.partitions, self._deliver)
+        self.feed = FeedActor(events, self.partitions, self._deliver, is_idle=self._is_idle)
         self._settings = settings
         self._clock = clock
         self._observe = observe
@@ -225,7 +225,7 @@ class Daemon:
         return sum(actor.cycles for actor in self._partitions.actors.values())
 
     def _is_idle(self) -> bool:
-        return not any(actor.busy or actor.inbox.statistics().current_buffer_used for actor in self._partitions.actors.values())
+        return not any(actor.busy or actor.inbox.messages_waiting() for actor in self._partitions.actors.values())
 
     def _status(self) -> str:
         registries = [self.registry(name) for name in self.partitions]

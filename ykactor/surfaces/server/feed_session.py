@@ -1,7 +1,8 @@
 """The session of a follower: it subscribes to the feed and gets the events of its subscription."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 
 import trio
@@ -11,10 +12,12 @@ from trio_websocket import ConnectionClosed
 from ykactor.actors.event_filter import EventFilter
 from ykactor.actors.feed import SnapshotError
 from ykactor.actors.gateway import Gateway
-from ykactor.actors.subscription import Batch, Missed, Reached, Subscription
+from ykactor.actors.selection import Batch, Format
+from ykactor.actors.subscription import Message, Missed, Reached, Subscription, Unread
+from ykactor.surfaces.server.frames import Frames, FrameStore
 from ykactor.surfaces.server.peer import Peer, error_response
 from ykactor.wire.si import messages as si
-from ykactor.wire.si.codec import ProtocolError
+from ykactor.wire.si.codec import ENCODINGS, JSON, Encoding, ProtocolError
 from ykactor.wire.si.kinds import EVENT_KINDS
 
 #: Existing queues that a refusal names.
@@ -27,14 +30,27 @@ class _EncodedEvents(Struct, tag_field="type", tag="Events"):
     events: list[Raw]
 
 
+def event_formats() -> dict[str, Format]:
+    """By encoding: how events are written to followers, as ``Events`` messages in frames."""
+    store = FrameStore()
+    return {name: Format(encoding.encode, partial(_pack, store, encoding)) for name, encoding in ENCODINGS.items()}
+
+
+def _pack(store: FrameStore, encoding: Encoding, events: Sequence[bytes]) -> Frames:
+    return store.put(encoding.encode(_EncodedEvents([Raw(event) for event in events])), is_text=encoding is JSON)
+
+
 class FeedSession:
     """Sends what a subscription yields; another ``Subscribe`` replaces the one before.
 
-    ``instance`` identifies the run of the daemon: every run numbers its events anew.
+    Args:
+        instance: identifies the run of the daemon: every run numbers its events anew.
+        formats: the same for all sessions (``event_formats``).
     """
 
-    def __init__(self, peer: Peer, gateway: Gateway, instance: str) -> None:
+    def __init__(self, peer: Peer, gateway: Gateway, instance: str, formats: Mapping[str, Format]) -> None:
         self.peer = peer
+        self._format = formats[peer.encoding.name]
         self._gateway = gateway
         self._feed = gateway.feed
         self._instance = instance
@@ -92,19 +108,21 @@ class FeedSession:
             await self._send(message)
 
     async def _send_next(self, subscription: Subscription | None) -> None:
-        message: Batch | Missed | Reached | None = None
+        message: Message | None = None
         with trio.CancelScope() as self._listening:
             if subscription is None:
                 await trio.sleep_forever()
             else:
-                message = await subscription.next()
+                message = await subscription.next(self.peer)
         if message is not None:
             await self._send(message)
 
-    async def _send(self, message: Batch | Missed | Reached) -> None:
+    async def _send(self, message: Message) -> None:
         match message:
-            case Batch(events):
-                await self.peer.send(_EncodedEvents([Raw(event) for event in events]))
+            case Batch(packed=packed):
+                await self.peer.send_packed(packed)
+            case Unread():
+                await self.peer.send_rest()
             case Missed(first, last):
                 await self.peer.send(si.Lagged(from_=first, to=last))
             case Reached(sequence):
@@ -126,7 +144,7 @@ class FeedSession:
             return None
         # Sent first: it confirms the subscription and has the number from which to resume.
         await self.peer.send(structs.replace(begin, missing_queues=missing))
-        return Subscription(self._feed, self.peer.encoding.encode, wanted, begin.sequence)
+        return Subscription(self._feed, self._format, wanted, begin.sequence)
 
     async def _begin(self, from_: int | str, instance: str) -> si.Snapshot | si.Bookmark:
         """The message with the sequence number after which events follow: a snapshot or a bookmark."""

@@ -1,15 +1,17 @@
 """The peer of a session: sends and receives whole messages over a websocket connection."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 
 import trio
 from msgspec import Struct
 from trio_websocket import ConnectionClosed, WebSocketConnection
 
+from ykactor.surfaces.server.frames import Frames
 from ykactor.surfaces.server.logs import log_event
-from ykactor.surfaces.server.streams import EndNoticedStream
+from ykactor.surfaces.server.streams import EndNoticedStream, FrameStream
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON, Encoding, ProtocolError
 from ykactor.wire.si.lengths import TEXT_MAX, shortened
@@ -24,10 +26,10 @@ STALLED = 4004
 class Peer:
     """Sends and receives messages over an accepted connection, in its encoding, with a deadline for every send.
 
-    One task at a time may send.
+    One task at a time may send. ``write`` and ``flush`` send frames that were made for many peers (``subscription.Writer``).
 
     Args:
-        stream: the stream below the connection.
+        stream, noticed: the stream below the connection, and the one around it that notices its end.
         path: what the peer connected to, for the log.
         first_message_s: the time limit for the peer's first message.
         send_s: the time limit for sending one message.
@@ -36,7 +38,8 @@ class Peer:
 
     def __init__(
         self,
-        stream: EndNoticedStream,
+        stream: FrameStream,
+        noticed: EndNoticedStream,
         connection: WebSocketConnection,
         encoding: Encoding,
         *,
@@ -47,6 +50,7 @@ class Peer:
     ) -> None:
         self.encoding = encoding
         self._stream = stream
+        self._noticed = noticed
         self._path = path
         self._connection = connection
         self._first_message_s = first_message_s
@@ -55,6 +59,8 @@ class Peer:
         self._receiving_since: float | None = None
         self._send_s = send_s
         self._close_s = close_s
+        #: The time at which ``flush`` found that the peer had not read everything; None if it has.
+        self._unread_since: float | None = None
 
     async def receive(self) -> str | bytes:
         """Wait for a message; raises ``ConnectionClosed`` when the connection has ended.
@@ -81,8 +87,8 @@ class Peer:
     def connected(self) -> Iterator[None]:
         """Raises ``ConnectionClosed`` when the connection ends within this block, which waits for something else."""
         with trio.CancelScope() as scope:
-            self._stream.on_end = scope.cancel
-            if self._stream.has_ended:
+            self._noticed.on_end = scope.cancel
+            if self._noticed.has_ended:
                 scope.cancel()
             yield
         if scope.cancelled_caught:
@@ -111,14 +117,56 @@ class Peer:
         the message; if it does, the close frame with the reason follows.
         """
         data = self.encoding.encode(message)
+        await self._send_in_time(partial(self._connection.send_message, data.decode() if self.encoding is JSON else data))
+
+    async def _send_in_time(self, send: Callable[[], Awaitable[None]]) -> None:
         began_s = trio.current_time()
         with trio.move_on_after(self._send_s + self._close_s) as deadline:
-            await self._connection.send_message(data.decode() if self.encoding is JSON else data)
+            await send()
         if deadline.cancelled_caught:
             await trio.aclose_forcefully(self._stream)
         if trio.current_time() - began_s > self._send_s:
-            await self.drop(STALLED, f"a message was not read within {self._send_s:g} s")
-            raise ConnectionClosed(None)
+            await self._drop_stalled()
+
+    async def _drop_stalled(self) -> None:
+        await self.drop(STALLED, f"a message was not read within {self._send_s:g} s")
+        raise ConnectionClosed(None)
+
+    # ---- frames that were made for many peers
+
+    def write(self, packed: Frames) -> None:
+        """Write frames behind everything before; nothing after the close frame."""
+        if self._connection.closed is None:
+            self._stream.write(packed)
+
+    def flush(self) -> bool:
+        """Send what was written as far as the connection takes it; whether nothing is left."""
+        is_sent = self._stream.flush()
+        if is_sent:
+            self._unread_since = None
+        elif self._unread_since is None:
+            self._unread_since = trio.current_time()
+        return is_sent
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether the peer has not read what was written for ``send_s``."""
+        return self._unread_since is not None and trio.current_time() - self._unread_since > self._send_s
+
+    async def send_packed(self, packed: Frames) -> None:
+        """Send frames as ``send`` sends a message."""
+        self.write(packed)
+        await self._send_in_time(partial(self._stream.send_all, b""))
+
+    async def send_rest(self) -> None:
+        """Send what is left of an overdue write, and drop the peer; as in ``send`` it has ``close_s`` to take it."""
+        with trio.move_on_after(self._close_s) as deadline:
+            await self._stream.send_all(b"")
+        if deadline.cancelled_caught:
+            await trio.aclose_forcefully(self._stream)
+        await self._drop_stalled()
+
+    # ---- the end
 
     async def drop(self, code: int, reason: str) -> None:
         """Close the connection because of what the peer does or fails to do, and log it: the peer may not get the reason."""

@@ -1,14 +1,17 @@
-"""A stream that says when the other end has finished speaking: the websocket library tells only who waits for a message."""
+"""Streams between a socket and the websocket library, with what the library does not offer."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 
 import trio
 
+from ykactor.surfaces.server.frames import Frames
+
 
 class EndNoticedStream(trio.abc.Stream):
-    """Passes everything on to ``stream``.
+    """Passes everything on to ``stream``, and notices its end, which the library tells only who waits for a message.
 
     Attributes:
         on_end: called once the peer has closed its side or the connection is broken.
@@ -45,4 +48,71 @@ class EndNoticedStream(trio.abc.Stream):
 
     async def aclose(self) -> None:
         """As of ``stream``."""
+        await self._stream.aclose()
+
+
+#: The send buffer of a socket that gets frames; the kernel doubles it. Left to itself it gives 4 MiB to a follower that reads
+#: slowly, and with hundreds of them runs out of memory for sockets: then it drops packets of all connections.
+_SEND_BUFFER_BYTES = 256 * 2**10
+
+
+class FrameStream(trio.abc.Stream):
+    """A socket to which frames can be written beside the websocket library, without waiting.
+
+    The library sends whole frames with one ``send_all``, so other frames may come between two of its sends.
+    """
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self._stream = stream
+        #: Held while something is sent by ``send_all``.
+        self._sending = trio.Lock()
+        #: What the socket has not taken yet; nothing else may be sent before it.
+        self._unsent: deque[Frames] = deque()
+
+    def limit_buffer(self) -> None:
+        """Limit the memory that the kernel uses for what the peer has not read."""
+        self._stream.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
+
+    def write(self, frames: Frames) -> None:
+        """Write frames behind everything before; ``flush`` sends them."""
+        joined = self._unsent[-1].joined(frames) if self._unsent else None
+        if joined is None:
+            self._unsent.append(frames)
+        else:
+            self._unsent[-1] = joined
+
+    def flush(self) -> bool:
+        """Send as much as the socket takes; whether nothing is left. If the connection is broken, everything is left."""
+        if self._sending.locked():
+            return False
+        descriptor = self._stream.socket.fileno()
+        try:
+            while self._unsent:
+                first = self._unsent[0]
+                count = first.send(descriptor)
+                if count < first.end - first.start:
+                    self._unsent[0] = first.after(count)
+                    return False
+                self._unsent.popleft()
+        except OSError:  # also BlockingIOError; of a broken connection the library learns when it reads
+            return False
+        return True
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        """Send what is left of frames, then the data."""
+        async with self._sending:
+            while self._unsent:
+                await self._stream.send_all(self._unsent.popleft().read())
+            await self._stream.send_all(data)
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+        """As of the socket."""
+        return await self._stream.receive_some(max_bytes)
+
+    async def wait_send_all_might_not_block(self) -> None:
+        """As of the socket."""
+        await self._stream.wait_send_all_might_not_block()
+
+    async def aclose(self) -> None:
+        """As of the socket."""
         await self._stream.aclose()

@@ -19,11 +19,11 @@ from wsproto.utilities import LocalProtocolError
 
 from ykactor.actors.gateway import Gateway
 from ykactor.surfaces.server.config_updates import ConfigUpdates
-from ykactor.surfaces.server.feed_session import FeedSession
+from ykactor.surfaces.server.feed_session import FeedSession, event_formats
 from ykactor.surfaces.server.logs import log_event
 from ykactor.surfaces.server.peer import Peer
 from ykactor.surfaces.server.rm_session import ResourceManagerSession
-from ykactor.surfaces.server.streams import EndNoticedStream
+from ykactor.surfaces.server.streams import EndNoticedStream, FrameStream
 from ykactor.wire.si.codec import ENCODINGS, JSON
 
 logger = logging.getLogger(__name__)
@@ -104,6 +104,7 @@ class _Server:
         #: Sessions by path.
         self._sessions = {RM_PATH: 0, FEED_PATH: 0}
         self._is_stopping = False
+        self._formats = event_formats()
         #: Identifies this run of the daemon to followers. It is random, and affects nothing else.
         self._instance = secrets.token_hex(8)
         #: The functions that end the handshakes and sessions under way.
@@ -177,8 +178,9 @@ class _Server:
     async def _shake_hands(self, nursery: trio.Nursery, stream: trio.SocketStream) -> Session | None:
         limits = self._limits
         # With a plain HTTP request the library would wait for ever, hence the deadline.
+        frames = FrameStream(stream)
         with trio.move_on_after(limits.handshake_s) as deadline, self._ended_by_stop(deadline.cancel):
-            noticed = EndNoticedStream(stream, deadline.cancel)
+            noticed = EndNoticedStream(frames, deadline.cancel)
             request = await wrap_server_stream(
                 nursery,
                 noticed,
@@ -196,6 +198,7 @@ class _Server:
                 # The library has no other way to choose the limit after the path is known.
                 connection._max_message_size = limits.subscription_bytes_max
             peer = Peer(
+                frames,
                 noticed,
                 connection,
                 encoding or JSON,
@@ -206,7 +209,8 @@ class _Server:
             )
             if _path_of(request) == RM_PATH:
                 return ResourceManagerSession(peer, self._gateway, self._nursery, self._configs)
-            return FeedSession(peer, self._gateway, self._instance)
+            frames.limit_buffer()
+            return FeedSession(peer, self._gateway, self._instance, self._formats)
         return None
 
     def _refusal(self, request: WebSocketRequest) -> tuple[int, str] | None:

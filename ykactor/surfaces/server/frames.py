@@ -1,0 +1,80 @@
+"""Websocket frames that are made once for many followers, and sent from memory that all their sockets share.
+
+The websocket library would build and copy the same frame for each follower. Frames of a server have no mask, and the library
+negotiates no compression, so the bytes are the same for all. They are put into a file in memory: the kernel sends its pages
+without copying them, which for a thousand followers is a third of the cost of copying.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from typing import NamedTuple
+
+#: The size of one file. It is freed when the last of its frames is neither kept nor unsent.
+_FILE_BYTES = 16 * 2**20
+
+
+class _File:
+    """A file in memory that is only appended to, because the kernel may still read what is there."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        if hasattr(os, "memfd_create"):
+            self.descriptor = os.memfd_create("frames")
+        else:
+            with tempfile.TemporaryFile() as file:
+                self.descriptor = os.dup(file.fileno())
+
+    def __del__(self) -> None:
+        os.close(self.descriptor)
+
+
+class Frames(NamedTuple):
+    """Whole frames, one after the other in a file."""
+
+    file: _File
+    start: int
+    end: int
+
+    def send(self, socket: int) -> int:
+        """Send as much as the socket takes and return the number of bytes; ``OSError`` if it takes nothing."""
+        return os.sendfile(socket, self.file.descriptor, self.start, self.end - self.start)
+
+    def after(self, count: int) -> Frames:
+        """What is left when ``count`` bytes were sent."""
+        return Frames(self.file, self.start + count, self.end)
+
+    def joined(self, later: Frames) -> Frames | None:
+        """Both, if ``later`` follows in the same file."""
+        return Frames(self.file, self.start, later.end) if later.file is self.file and later.start == self.end else None
+
+    def read(self) -> bytes:
+        """The bytes."""
+        return os.pread(self.file.descriptor, self.end - self.start, self.start)
+
+
+class FrameStore:
+    """Puts messages into files as frames."""
+
+    def __init__(self) -> None:
+        self._file: _File | None = None
+
+    def put(self, payload: bytes, *, is_text: bool) -> Frames:
+        """A message as one frame."""
+        file = self._file
+        if file is None or file.size >= _FILE_BYTES:
+            file = self._file = _File()
+        start = file.size
+        for part in (_header(len(payload), is_text), payload):
+            file.size += os.pwrite(file.descriptor, part, file.size)
+        return Frames(file, start, file.size)
+
+
+def _header(length: int, is_text: bool) -> bytes:
+    first = 0x81 if is_text else 0x82
+    if length < 126:
+        return bytes((first, length))
+    if length < 2**16:
+        return bytes((first, 126)) + length.to_bytes(2)
+    return bytes((first, 127)) + length.to_bytes(8)
