@@ -7,6 +7,7 @@ import trio
 
 from ykactor.actors import clock as clock_module
 from ykactor.actors.clock import Clock
+from ykactor.wire.scenario.model import SECONDS_MAX
 
 S_NS = 10**9
 NOW_NS = 1_790_000_000 * S_NS
@@ -33,6 +34,15 @@ async def test_who_sleeps_until_a_deadline_wakes_exactly_then(autojump_clock, st
     clock = Clock(start_ns)
     await trio.sleep(0.123456)
     due_ns = clock.now_ns() + delay_ns
+    await trio.sleep_until(clock.to_trio(due_ns))
+    assert clock.now_ns() == due_ns
+
+
+@pytest.mark.parametrize("before_us", range(1, 40))
+async def test_the_clock_is_exact_up_to_the_end_of_the_longest_scenario(autojump_clock, before_us):
+    """Where microseconds are not told apart, a player would wait for ever for a time that the clock never shows."""
+    clock = Clock(0)
+    due_ns = round(SECONDS_MAX) * S_NS - before_us * 1_000
     await trio.sleep_until(clock.to_trio(due_ns))
     assert clock.now_ns() == due_ns
 

@@ -57,14 +57,24 @@ def test_many_small_cycles(number):
 @pytest.mark.parametrize("number", range(6))
 def test_tasks_that_end_by_themselves(number):
     """Ends between the messages, together with preemption, timers, reloads and releases by the resource manager."""
+    assert_same_bytes(ending(number, preempting(number, confirms=True)))
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_tasks_that_end_with_mistakes(number):
+    """Ends at the time of messages, some of which no partition can carry out."""
+    assert_same_bytes(ending(number, generate(number, applications=6, asks=60, mistakes=1.0)))
+
+
+def ending(number, story):
+    """The same session with asks that say how long they run."""
     rng = Random(number)
-    story = preempting(number, confirms=True)
     messages = []
     for timed in story.messages:
         asks = getattr(timed.request, "allocations", [])
         run_seconds = {index: rng.choice([0.5, 1, rng.uniform(0.1, 60)]) for index in range(len(asks)) if rng.random() < 0.8}
         messages.append(scenario.TimedRequest(timed.at, timed.request, run_seconds))
-    assert_same_bytes(structs.replace(story, messages=messages))
+    return structs.replace(story, messages=messages)
 
 
 def preempting(number, *, confirms):

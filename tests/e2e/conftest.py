@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -12,3 +13,19 @@ def _sigint_is_heard() -> Iterator[None]:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def scenario(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """A file with the text ``SCENARIO`` of the test's module."""
+    path = tmp_path / "small.yaml"
+    path.write_text(request.module.SCENARIO)
+    return path
+
+
+@pytest.fixture
+def queue_file(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """A file with the text ``FIRST`` of the test's module."""
+    path = tmp_path / "queues.yaml"
+    path.write_text(request.module.FIRST)
+    return path

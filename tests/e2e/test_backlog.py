@@ -1,12 +1,13 @@
-"""The requests of a session that partitions have not finished are bounded by bytes."""
+"""The requests of a session that partitions have not finished: they are bounded by bytes, and acknowledged in the end."""
 
+import pytest
 import trio
 import trio.testing
 from daemon import node
 from doubles import running_daemon
 from msgspec import structs
 
-from ykactor.client import connect
+from ykactor.client import Disconnected, connect
 from ykactor.surfaces.server.pending import Backlog, Pending
 from ykactor.wire.si import messages as si
 
@@ -63,3 +64,24 @@ async def test_a_session_reads_no_more_than_its_partition_handles() -> None:
             acks = 0
             while acks < 30:
                 acks += isinstance(await anext(rm), si.Ack)
+
+
+async def test_an_error_while_acknowledging_ends_only_its_session(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Acknowledgements are sent by a task that outlives the session; the daemon goes on, and the log has the error."""
+    async with running_daemon() as daemon:
+        async with connect(daemon.url, rm_id="rm-1") as rm:
+
+            async def send() -> None:
+                while True:
+                    await rm.send(structs.replace(node(), id="1"))
+                    await anext(rm)
+
+            with monkeypatch.context() as broken:
+                broken.setattr(daemon.feed, "published", None)
+                with pytest.raises(Disconnected, match="1011"):
+                    await send()
+        assert "acknowledging_failed" in caplog.text
+        async with connect(daemon.url, rm_id="rm-1") as rm:
+            await rm.request(node())

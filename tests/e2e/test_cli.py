@@ -55,13 +55,6 @@ def run_here(capsys, logging_restored):
 
 
 @pytest.fixture
-def scenario(tmp_path):
-    path = tmp_path / "small.yaml"
-    path.write_text(SCENARIO)
-    return path
-
-
-@pytest.fixture
 def taken_port():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

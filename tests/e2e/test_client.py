@@ -484,12 +484,10 @@ async def run_in_thread(command, *arguments):
     return await trio.to_thread.run_sync(partial(CliRunner().invoke, command, [str(a) for a in arguments]))
 
 
-async def test_submit_sends_a_scenario_and_prints_the_answers(tmp_path):
+async def test_submit_sends_a_scenario_and_prints_the_answers(scenario):
     """``submit`` plays a scenario into a running daemon, one line an answer, and ends with a summary."""
-    path = tmp_path / "small.yaml"
-    path.write_text(SCENARIO)
     async with running_daemon(script=rejecting) as daemon:
-        output, errors = await run_command("submit", path, "--url", daemon.url, "--speed", "100")
+        output, errors = await run_command("submit", scenario, "--url", daemon.url, "--speed", "100")
     assert errors == ""
     assert daemon.configs == []
     lines = [line.split(maxsplit=1)[1] for line in output.splitlines()[:-1]]
@@ -575,13 +573,11 @@ async def test_follow_command_prints_json_lines():
     assert lines[0].startswith('{"sequence":3,"type":"APP","objectID":"app-1"')
 
 
-async def test_interrupted_commands_end_cleanly(tmp_path):
+async def test_interrupted_commands_end_cleanly(scenario):
     """Ctrl-C is the usual end: exit code 130, no traceback, and ``submit`` says how far it came."""
-    path = tmp_path / "small.yaml"
-    path.write_text(SCENARIO)
     async with running_daemon() as daemon:
         follower = [sys.executable, "-m", "ykactor", "follow", daemon.url, "--from", "0"]
-        submitter = [sys.executable, "-m", "ykactor", "submit", str(path), "--url", daemon.url, "--speed", "0.001"]
+        submitter = [sys.executable, "-m", "ykactor", "submit", str(scenario), "--url", daemon.url, "--speed", "0.001"]
         async with running(*follower) as follow_process, running(*submitter) as submit_process:
             submitted = [await read_line(submit_process) for _ in range(2)]
             followed = [await read_line(follow_process) for _ in range(2)]

@@ -87,6 +87,13 @@ async def test_a_compressed_text_is_read_elsewhere(processes: list[object]) -> N
     assert len(processes) == 1
 
 
+async def test_a_text_with_anchors_is_read_elsewhere(processes: list[object]) -> None:
+    """8 kB can stand for 22,000 queues, which take a second."""
+    text = "partitions: [{name: default, queues: [{name: a, queues: &all [{name: c}]}, {name: b, queues: *all}]}]"
+    assert await load_config(text, "q.yaml") == queuefile.load(text, "q.yaml")
+    assert len(processes) == 1
+
+
 async def test_where_large_begins(processes: list[object]) -> None:
     """At the bound a text is still read here."""
     text = SMALL.ljust(INLINE_MAX)

@@ -20,13 +20,6 @@ from ykactor.wire.si import messages as si
 FIRST = tree(queue("a", max={"vcore": 4000}), queue("b"))
 
 
-@pytest.fixture
-def queue_file(tmp_path):
-    path = tmp_path / "queues.yaml"
-    path.write_text(FIRST)
-    return path
-
-
 def in_place(path, text):
     path.write_text(text)
 

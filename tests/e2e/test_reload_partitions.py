@@ -20,15 +20,8 @@ from ykactor.wire import queuefile
 from ykactor.wire.si import messages as si
 
 LEAVES = [queue("a"), queue("b")]
-ONE = several(default=LEAVES)
+FIRST = several(default=LEAVES)
 TWO = several(default=LEAVES, gpu=LEAVES)
-
-
-@pytest.fixture
-def queue_file(tmp_path):
-    path = tmp_path / "queues.yaml"
-    path.write_text(ONE)
-    return path
 
 
 def replace(path, text):
@@ -106,8 +99,8 @@ async def test_a_partition_comes_and_goes(queue_file):
         await next_event(events, "APP_ALLOC")
         await next_event(events, "APP_ALLOC")
 
-        heard, ack = await heard_until_ack(rm, si.UpdateConfigurationRequest(id="remove", config=ONE))
-        assert (ack.id, ack.checksum) == ("remove", checksum(ONE))
+        heard, ack = await heard_until_ack(rm, si.UpdateConfigurationRequest(id="remove", config=FIRST))
+        assert (ack.id, ack.checksum) == ("remove", checksum(FIRST))
         changes = [entry for message in heard if isinstance(message, si.ApplicationResponse) for entry in message.updated]
         assert [(entry.application_id, entry.state) for entry in changes if entry.application_id == "g"][-2:] == [
             ("g", "Failing"),
@@ -154,13 +147,13 @@ async def test_only_if_this_runs(queue_file):
         with pytest.raises(RequestRefused) as refused:
             await rm.request(update(TWO, checksum(TWO)))
         assert (refused.value.code, refused.value.path) == ("CHECKSUM_MISMATCH", "ifChecksum")
-        assert checksum(ONE) in refused.value.message
+        assert checksum(FIRST) in refused.value.message
         assert await snapshot(daemon) == before
-        first = await rm.request(update(TWO, checksum(ONE)))
+        first = await rm.request(update(TWO, checksum(FIRST)))
         assert first.checksum == checksum(TWO)
         again = await rm.request(update(TWO, first.checksum))  # CF-53: nothing to do, and acknowledged all the same
         assert again.checksum == first.checksum
-        assert (await rm.request(update(ONE, again.checksum))).checksum == checksum(ONE)
+        assert (await rm.request(update(FIRST, again.checksum))).checksum == checksum(FIRST)
         assert (await rm.request(node("default"))).checksum == ""
         assert set(await snapshot(daemon)) == {"default"}
 
@@ -263,7 +256,7 @@ async def test_from_all_sides_at_once(queue_file, size):
         async def running():
             """The checksum of what runs."""
             with pytest.raises(RequestRefused) as refused:
-                await rm.request(update(ONE, "0"))
+                await rm.request(update(FIRST, "0"))
             return refused.value.message.rpartition(" ")[2]
 
         async with trio.open_nursery() as nursery:

@@ -137,6 +137,52 @@ async def test_a_fresh_registration_drops_the_configuration_of_the_one_before(lo
             with pytest.raises(RequestRefused):
                 await rm.request(update("partitions: 3"))  # behind the others
             assert leaves(daemon) == ["root.a"]
+        assert loader.begun == [SECOND, "partitions: 3"]
+
+
+async def test_configurations_keep_their_order_over_sessions(loader: SlowLoader) -> None:
+    """The last one wins, also if it is of a session that resumes, and earlier ones wait."""
+    async with daemon_here() as (_, url):
+        async with connect(url, rm_id="rm-1") as rm:
+            await rm.send(update(SECOND))
+            await loader.wait_begun()
+            await rm.send(update(SECOND))
+            await rm.request(node())
+        async with connect(url, rm_id="rm-1", resume_from="now") as rm:
+            await rm.send(update(THIRD, "last"))
+            await rm.request(node("n2"))
+            loader.go.set()
+            async for response in rm:
+                if isinstance(response, si.Ack):
+                    break
+            assert response.id == "last"
+    assert loader.begun == [SECOND, SECOND, THIRD]
+
+
+async def test_few_may_wait_over_sessions(loader: SlowLoader) -> None:
+    """Who comes again and again cannot fill the memory with what waits."""
+    async with daemon_here() as (_, url):
+        async with connect(url, rm_id="rm-1") as rm:
+            await rm.send(update(SECOND))
+            await loader.wait_begun()
+            for _ in range(WAITING_MAX):
+                await rm.send(update(SECOND))
+            await rm.request(node())
+        async with connect(url, rm_id="rm-1", resume_from="now") as rm:
+            with pytest.raises(RequestRefused) as refused:
+                await rm.request(update(FIRST))
+            assert refused.value.code == "UNAVAILABLE"
+
+
+async def test_an_error_of_the_loader_ends_nothing(loader: SlowLoader, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The request is refused, the session and the daemon go on, and so do later configurations."""
+    async with daemon_here() as (_, url), connect(url, rm_id="rm-1") as rm:
+        loader.go.set()
+        with monkeypatch.context() as broken:
+            broken.setattr(queuefile, "load", None)
+            with pytest.raises(RequestRefused, match="an error of the daemon"):
+                await rm.request(update(SECOND))
+        await rm.request(update(SECOND))
 
 
 async def test_a_deregistration_waits_for_no_configuration(loader: SlowLoader) -> None:
@@ -177,6 +223,25 @@ async def test_whoever_registers_first_has_the_daemon(loader: SlowLoader) -> Non
             await is_refused.wait()
             assert leaves(daemon) == ["root.a"]
             assert len(daemon.registry(next(iter(daemon.partitions))).nodes) == 1
+
+
+async def test_who_is_gone_does_not_delay_a_second_attempt(loader: SlowLoader) -> None:
+    """The configuration of a registration is not read any further when the connection has ended, nor one that waits."""
+    async with daemon_here() as (_, url):
+
+        def register(text: str) -> str:
+            return JSON.encode(si.RegisterResourceManagerRequest(rm_id="rm-1", config=text)).decode()
+
+        async with open_connection(url, "/v1/rm") as first, open_connection(url, "/v1/rm") as second:
+            await first.send_message(register(FIRST))
+            await loader.wait_begun()
+            await second.send_message(register(SECOND))
+        async with open_connection(url, "/v1/rm") as third:
+            await third.send_message(register(THIRD))
+            await loader.wait_begun(2)
+            assert loader.begun == [FIRST, THIRD]
+            loader.go.set()
+            assert isinstance(JSON.decode_response(await third.get_message()), si.RegisterResourceManagerResponse)
 
 
 async def test_configurations_keep_their_order_and_few_may_wait(loader: SlowLoader) -> None:

@@ -29,13 +29,6 @@ partitions: [{name: default, queues: [{name: root, submitacl: "*", queues: [{nam
 
 
 @pytest.fixture
-def scenario(tmp_path):
-    path = tmp_path / "small.yaml"
-    path.write_text(SCENARIO)
-    return path
-
-
-@pytest.fixture
 def config(tmp_path):
     path = tmp_path / "queues.yaml"
     path.write_text(OWN)

@@ -33,10 +33,7 @@ from ykactor.core.messages.submissions import (
     UpdateNode,
 )
 from ykactor.core.objects.application import Application
-from ykactor.core.objects.commands import PlaceBatch, Placed, Refused
 from ykactor.core.objects.leaf import LeafCore
-from ykactor.core.objects.node import NodeCore
-from ykactor.core.partition import cluster as cluster_module
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.planner.plan import Budget
 from ykactor.core.turn.scheduler import SchedulerCore
@@ -243,23 +240,10 @@ def test_the_budget_changes_nothing(seed: int) -> None:
     assert logs[0] == logs[1]
 
 
-class StubbornNode(NodeCore):
-    """Refuses its first batches because something has just changed on it."""
-
-    refusals = 3
-
-    def on_place_batch(self, command: PlaceBatch) -> Placed | Refused:
-        if self.refusals:
-            self.refusals -= 1
-            self.revision += 1
-            return Refused(self.revision, f"node {self.node_id}: something else came first")
-        return super().on_place_batch(command)
-
-
 @pytest.mark.parametrize("seed", seeds(60))
-def test_refusals(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("stubborn_nodes")
+def test_refusals(seed: int) -> None:
     """What a node refuses leaves no trace in a gang either."""
-    monkeypatch.setattr(cluster_module, "NodeCore", StubbornNode)
     Session(4000 + seed, confirms=seed % 2 == 0).play()
 
 

@@ -130,24 +130,6 @@ def _is_harmless(submission: Submission, submitted: set[str]) -> bool:
 # ---- a node that does not do what it is told
 
 
-class StubbornNode(NodeCore):
-    """Refuses its first batches because something has just changed on it."""
-
-    refusals = 3
-
-    def on_place_batch(self, command: PlaceBatch) -> Placed | Refused:
-        if self.refusals:
-            self.refusals -= 1
-            self.revision += 1
-            return Refused(self.revision, f"node {self.node_id}: something else came first")
-        return super().on_place_batch(command)
-
-
-@pytest.fixture
-def stubborn_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_module, "NodeCore", StubbornNode)
-
-
 @pytest.mark.parametrize("seed", seeds(80))
 @pytest.mark.parametrize("budget", [ONE_BY_ONE, SMALL, LARGE], ids=["one by one", "small", "large"])
 @pytest.mark.usefixtures("stubborn_nodes")

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from samplefacts import Row, rows
 from world import (
     World,
     answer,
@@ -31,66 +32,51 @@ from world import (
 
 import ykactor
 from ykactor.core.messages.submissions import RefuseConfig, RemovePartition, Submission
-from ykactor.wire.si.events import events
 from ykactor.wire.si.kinds import EVENT_KINDS
 
 PAGE = Path(ykactor.__file__).parent / "rules" / "events.md"
 #: The rules that are tables of events, and what their rows are about.
 TABLES = {"EV-69": "APP", "EV-70": "cause", "EV-71": "REQUEST", "EV-72": "NODE", "EV-73": "QUEUE", "EV-74": "USERGROUP"}
 
-#: Type, object, change, detail, reference, message, resource of a record.
-Record = tuple[str, str, str, str, str, str, dict[str, int] | None]
 Scenario = Callable[[], World]
-Case = tuple[Scenario, list[Record]]
+Case = tuple[Scenario, list[Row]]
 
 PLAIN = tree(queue("a"))
 N1 = node("n1", vcore=4)
 ONE, TWO, FOUR = {"vcore": 1}, {"vcore": 2}, {"vcore": 4}
 
 
-def of_app(change: str, detail: str, key: str = "", resource: dict[str, int] | None = None, *, message: str = "") -> Record:
+def of_app(change: str, detail: str, key: str = "", resource: dict[str, int] | None = None, *, message: str = "") -> Row:
     return "APP", "app-1", change, detail, key, message, resource
 
 
-def of_state(detail: str, message: str = "") -> Record:
+def of_state(detail: str, message: str = "") -> Row:
     return of_app("SET", detail, message=message)
 
 
 def of_node(
     change: str, detail: str, key: str = "", resource: dict[str, int] | None = None, *, message: str = "", at: str = "n1"
-) -> Record:
+) -> Row:
     return "NODE", at, change, detail, key, message, resource
 
 
 def of_queue(
     path: str, change: str, detail: str, reference: str = "", *, message: str = "", resource: dict[str, int] | None = None
-) -> Record:
+) -> Row:
     return "QUEUE", path, change, detail, reference, message, resource
 
 
-def of_name(name: str, change: str, detail: str, reference: str, resource: dict[str, int] | None = None) -> Record:
+def of_name(name: str, change: str, detail: str, reference: str, resource: dict[str, int] | None = None) -> Row:
     return "USERGROUP", name, change, detail, reference, "", resource
 
 
-def of_request(key: str, message: str, resource: dict[str, int], application: str = "app-1") -> Record:
+def of_request(key: str, message: str, resource: dict[str, int], application: str = "app-1") -> Row:
     return "REQUEST", key, "NONE", "DETAILS_NONE", application, message, resource
 
 
-def records(world: World, start: int = 0) -> list[Record]:
+def records(world: World, start: int = 0) -> list[Row]:
     """All records since the ``start``-th fact, in order."""
-    return [
-        (
-            record.type,
-            record.object_id,
-            record.event_change_type,
-            record.event_change_detail,
-            record.reference_id,
-            record.message,
-            record.resource,
-        )
-        for fact in world.facts[start:]
-        for record in events(fact, "default", 1)
-    ]
+    return [row for fact in world.facts[start:] for row in rows(fact)]
 
 
 # ---- scenarios
@@ -491,7 +477,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("scenario", "expected"), CASES)
-def test_row(scenario: Scenario, expected: list[Record]) -> None:
+def test_row(scenario: Scenario, expected: list[Row]) -> None:
     """The records of a row come with their object, reference, message and resource, and each once (EV-12, EV-23, EV-25).
 
     The cause of an end is the type of the release, whatever the scheduler asked for (EV-13).

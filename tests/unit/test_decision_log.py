@@ -3,22 +3,11 @@
 import json
 
 import pytest
+from samplefacts import ALLOCATED, ONLY_EVENTS, S, released
 
 from ykactor.core.messages import facts
-from ykactor.core.messages.asks import AllocationSpec, Ask
-from ykactor.core.messages.kinds import Change, QueueLimit, TerminationType
-from ykactor.core.messages.states import ApplicationEvent, ApplicationState, QueueState
+from ykactor.core.messages.states import ApplicationEvent, ApplicationState
 from ykactor.wire.decision_log import decision_lines, decision_log
-
-S = 10**9
-SPEC = AllocationSpec("t1", "app-1", {"vcore": 1000}, priority=3, tags={"k": "v"}, allow_preempt_other=True)
-ASK = Ask(SPEC, created_ns=0, arrival=1)
-ALLOCATED = facts.Allocated(S, ASK, "root.a", "n1")
-
-
-def released(kind: str = "STOPPED_BY_RM", message: str = "m", node_id: str = "n1", key: str = "t1") -> facts.Released:
-    ask = Ask(AllocationSpec(key, "app-1", {"vcore": 1000}), 0, 1)
-    return facts.Released(2 * S, ask, "root.a", node_id, TerminationType(kind), message)
 
 
 @pytest.mark.parametrize(
@@ -78,23 +67,7 @@ def test_decision_lines(fact, line):
     assert decision_log([fact]).decode() == line + "\n"
 
 
-@pytest.mark.parametrize(
-    "fact",
-    [
-        facts.NodeRemoved(S, "n1"),
-        facts.NodeSchedulable(S, "n1", False),
-        facts.NodeCapacityChanged(S, "n1", {}),
-        facts.ForeignChanged(S, "n1", "f1", Change.ADD, {}, {}),
-        facts.ApplicationLeft(S, "app-1", "root.a"),
-        facts.AskAdded(S, ASK, "root.a"),
-        facts.AskRemoved(S, ASK, "root.a", True),
-        facts.QueueAdded(S, "root.a"),
-        facts.QueueRemoved(S, "root.a"),
-        facts.QueueStateChanged(S, "root.a", QueueState.DRAINING),
-        facts.QueueLimitChanged(S, "root.a", QueueLimit.MAX, None),
-    ],
-    ids=lambda fact: type(fact).__name__,
-)
+@pytest.mark.parametrize("fact", ONLY_EVENTS, ids=lambda fact: type(fact).__name__)
 def test_facts_that_are_no_decisions(fact):
     """Other node actions, foreign allocations, asks and queues have no entry in the log."""
     assert decision_lines(fact) == []

@@ -1,38 +1,19 @@
 """Facts to event records."""
 
 import pytest
+from samplefacts import ASK, S, rows
 
 from ykactor.core.config.access import Principal, PrincipalKind
 from ykactor.core.messages import facts
-from ykactor.core.messages.asks import AllocationSpec, Ask
 from ykactor.core.messages.kinds import Change, Gate, QueueLimit, TerminationType
 from ykactor.core.messages.states import ApplicationEvent, ApplicationState, QueueState
 from ykactor.wire.si.events import events
 
-S = 10**9
-SPEC = AllocationSpec("t1", "app-1", {"vcore": 1000}, priority=3, tags={"k": "v"}, allow_preempt_other=True)
-ASK = Ask(SPEC, created_ns=0, arrival=1)
 ALLOCATED = facts.Allocated(S, ASK, "root.a", "n1", charged_to=facts.ChargedTo("alice"))
 
 
 def released(kind: str = "STOPPED_BY_RM", message: str = "m", *, with_node: bool = False) -> facts.Released:
     return facts.Released(2 * S, ASK, "root.a", "n1", TerminationType(kind), message, with_node)
-
-
-def rows(fact: facts.Fact) -> list[tuple[object, ...]]:
-    """Type, object, change, detail, reference, message, resource of a fact's records."""
-    return [
-        (
-            record.type,
-            record.object_id,
-            record.event_change_type,
-            record.event_change_detail,
-            record.reference_id,
-            record.message,
-            record.resource,
-        )
-        for record in events(fact, "default", 1)
-    ]
 
 
 RES = {"vcore": 1000}

@@ -11,6 +11,7 @@ from ykactor.core.messages import facts
 from ykactor.core.messages import submissions as messages
 from ykactor.core.values.ids import PartitionName
 from ykactor.surfaces.server.peer import error_response
+from ykactor.wire.queuefile.text import SUMMARY_MAX, Mistake, summary
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON, MSGPACK, Encoding, ProtocolError
 from ykactor.wire.si.lengths import TEXT_MAX
@@ -193,20 +194,36 @@ def test_other_entries_are_not_affected() -> None:
     assert isinstance(third, messages.SubmitAllocation)
 
 
-def test_long_texts_of_other_entries_are_cut() -> None:
-    """AP-132, AP-138: they name nothing that exists; a release with a long message is a release, a long reason is one."""
-    release = si.AllocationRelease(application_id=LONG, message=LONG, termination_type="STOPPED_BY_RM")
-    request = si.AllocationRequest(releases=si.AllocationReleasesRequest(allocations_to_release=[release]))
-    ((submission,),) = submissions(request).values()
-    assert isinstance(submission, messages.ReleaseAllocations)
-    assert submission.application_id == CUT
-    ((removal,),) = submissions(si.ApplicationRequest(remove=[si.RemoveApplicationRequest(application_id=LONG)])).values()
-    assert removal == messages.RemoveApplication(CUT)  # type: ignore[arg-type]
+def releases(**fields: str) -> si.AllocationRequest:
+    """A request with one release."""
+    release = si.AllocationRelease(**{"application_id": "app-1", "termination_type": "STOPPED_BY_RM", **fields})
+    return si.AllocationRequest(releases=si.AllocationReleasesRequest(allocations_to_release=[release]))
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        releases(application_id=LONG),
+        releases(allocation_key=LONG),
+        releases(partition_name=LONG),
+        si.ApplicationRequest(remove=[si.RemoveApplicationRequest(application_id=LONG)]),
+        si.PredicatesResponse(answers=[si.PredicateAnswer(predicate="p", node_id=LONG)]),
+        si.PredicatesResponse(forget=[si.PredicateScope(predicate=LONG)]),
+    ],
+    ids=lambda request: type(request).__name__,
+)
+def test_what_names_nothing_is_ignored(request_: PartitionRequest) -> None:
+    """AP-132, AP-138: nothing has so long a name. Cut, two names could become one."""
+    assert submissions(request_) == {}
+
+
+def test_free_texts_may_be_long() -> None:
+    """AP-138: a release with a long message is a release; of a long reason the beginning is kept."""
+    ((release,),) = submissions(releases(message=LONG)).values()
+    assert release == messages.ReleaseAllocations("app-1", None, "STOPPED_BY_RM")  # type: ignore[arg-type]
     answers = [si.PredicateAnswer(predicate="p", node_id="n1", error=LONG)]
-    scopes = [si.PredicateScope(predicate=LONG)]
-    ((forget, answer),) = submissions(si.PredicatesResponse(answers=answers, forget=scopes)).values()
+    ((answer,),) = submissions(si.PredicatesResponse(answers=answers)).values()
     assert answer == messages.AnswerPredicate("p", "n1", True, CUT)  # type: ignore[arg-type]
-    assert forget == messages.ForgetPredicates(CUT, "")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -239,6 +256,13 @@ def test_a_long_text_of_a_request(encoding: Encoding, request_: si.Request, path
         encoding.decode_request(encoding.encode(request_))
     assert (refused.value.code, refused.value.path, refused.value.message) == ("OUT_OF_RANGE", path, mistake)
     assert len(error_response(refused.value).id) <= TEXT_MAX + 3
+
+
+def test_the_mistakes_of_a_configuration_have_room_in_a_response() -> None:
+    """CF-52: the first ones, however long their lines, and how many more there are."""
+    mistakes = [Mistake(LONG, 1, 1, LONG, LONG)] * (SUMMARY_MAX + 7)
+    response = error_response(ProtocolError("CONFIG_REFUSED", f"update of configuration failed: {summary(mistakes)}"))
+    assert response.message.endswith("\nand 7 more")
 
 
 # ---- every text, list and mapping of every request, found by reflection
@@ -315,6 +339,35 @@ def test_every_text_list_and_mapping_has_a_limit(kind: type) -> None:
         assert len(repr(left)) < BOUND, f"{kind.__name__}{path} has no limit"
         if isinstance(left, si.ErrorResponse):
             assert left.path == path.removeprefix(".")
+
+
+def integers(kind: inspect.Type) -> Iterator[tuple[str, object, inspect.IntType]]:
+    """Values of this type with an integer of a hundred digits, the path of that, and its type."""
+    match kind:
+        case inspect.StructType(fields=fields):
+            for field in fields:
+                for path, value, found in integers(field.type):
+                    yield f".{field.encode_name}{path}", smallest(kind) | {field.encode_name: value}, found  # type: ignore[operator]
+        case inspect.ListType(item_type=item):
+            yield from ((f"[0]{path}", [value], found) for path, value, found in integers(item))
+        case inspect.DictType(value_type=of):
+            yield from ((f".key{path}", {"key": value}, found) for path, value, found in integers(of))
+        case inspect.UnionType(types=types):
+            for one in types:
+                yield from integers(one)
+        case inspect.IntType():
+            yield "", 10**99, kind
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_every_integer_has_a_limit(kind: type) -> None:
+    """JSON has integers of any length. One that fits in no other encoding is refused, and does not end the session."""
+    for path, message, found in integers(inspect.type_info(kind)):
+        assert found.le is not None, f"{kind.__name__}{path} has no limit"
+        data = msgspec.json.encode(message)
+        with pytest.raises(ProtocolError) as refused:
+            JSON.decode_subscribe(data) if kind is si.Subscribe else JSON.decode_request(data)
+        assert refused.value.path == path.removeprefix(".")
 
 
 def test_reflection_finds_what_there_is() -> None:

@@ -96,6 +96,8 @@ def test_guarantees_are_shares_of_the_cluster(tmp_path: Path) -> None:
     [
         ("t,many,512,0,0,,LS,Running,5,9,5", "tasks.csv:3: column cpu_milli: found 'many', expected a whole number"),
         ("t,1000,-1,0,0,,LS,Running,5,9,5", "tasks.csv:3: column memory_mib: found '-1', expected a whole number"),
+        (f"t,{'9' * 5000},512,0,0,,LS,Running,5,9,5", "cpu_milli: found '" + "9" * 60 + "', expected a whole number of up to 12"),
+        (f"{'t' * 200_000},1000,512,0,0,,LS,Running,5,9,5", "tasks.csv:3: not CSV: field larger than"),
         ("t,1000,512,1,1200,,LS,Running,5,9,5", "tasks.csv:3: column gpu_milli: found '1200', expected 1 to 1000"),
         ("t,1000,512,0,0,,Gold,Running,5,9,5", "tasks.csv:3: column qos: found 'Gold', expected one of LS"),
         ("t,1000,512,0,0,,LS,Running,5,4,5", "tasks.csv:3: column deletion_time: found '4', expected at least"),
@@ -116,6 +118,13 @@ def test_a_mistake_names_its_place(tmp_path: Path, row: str, says: str) -> None:
     with pytest.raises(TraceError) as caught:
         read_tasks(tasks_csv)
     assert says in str(caught.value)
+
+
+def test_a_file_that_is_no_text(tmp_path: Path) -> None:
+    """It is refused with its name, as other mistakes are."""
+    (tmp_path / "nodes.csv").write_bytes(b"sn,cpu_milli\n\xff\n")
+    with pytest.raises(TraceError, match=r"nodes\.csv: not UTF-8 text: invalid start byte"):
+        read_nodes(tmp_path / "nodes.csv")
 
 
 def test_a_missing_column_is_named(tmp_path: Path) -> None:

@@ -4,43 +4,17 @@ import random
 
 import pytest
 from msgspec import structs
+from samplefacts import ALLOCATED, ASK, ONLY_EVENTS, S, released
 from seeds import seeds
 
 from ykactor.core.messages import facts
 from ykactor.core.messages.asks import AllocationSpec, Ask
-from ykactor.core.messages.kinds import Change, QueueLimit, TerminationType
-from ykactor.core.messages.states import ApplicationEvent, ApplicationState, QueueState
+from ykactor.core.messages.states import ApplicationEvent, ApplicationState
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.responses import responses
 
-S = 10**9
-SPEC = AllocationSpec("t1", "app-1", {"vcore": 1000}, priority=3, tags={"k": "v"}, allow_preempt_other=True)
-ASK = Ask(SPEC, created_ns=0, arrival=1)
-ALLOCATED = facts.Allocated(S, ASK, "root.a", "n1")
 
-
-def released(kind: str = "STOPPED_BY_RM", message: str = "m", node_id: str = "n1", key: str = "t1") -> facts.Released:
-    ask = Ask(AllocationSpec(key, "app-1", {"vcore": 1000}), 0, 1)
-    return facts.Released(2 * S, ask, "root.a", node_id, TerminationType(kind), message)
-
-
-@pytest.mark.parametrize(
-    "fact",
-    [
-        facts.NodeRemoved(S, "n1"),
-        facts.NodeSchedulable(S, "n1", False),
-        facts.NodeCapacityChanged(S, "n1", {}),
-        facts.ForeignChanged(S, "n1", "f1", Change.ADD, {}, {}),
-        facts.ApplicationLeft(S, "app-1", "root.a"),
-        facts.AskAdded(S, ASK, "root.a"),
-        facts.AskRemoved(S, ASK, "root.a", True),
-        facts.QueueAdded(S, "root.a"),
-        facts.QueueRemoved(S, "root.a"),
-        facts.QueueStateChanged(S, "root.a", QueueState.DRAINING),
-        facts.QueueLimitChanged(S, "root.a", QueueLimit.MAX, None),
-    ],
-    ids=lambda fact: type(fact).__name__,
-)
+@pytest.mark.parametrize("fact", ONLY_EVENTS, ids=lambda fact: type(fact).__name__)
 def test_facts_that_are_not_sent(fact):
     """Other node actions, foreign allocations, asks and queues are no messages to the resource manager (SC-81)."""
     assert responses([fact], "default") == []

@@ -5,7 +5,7 @@ import trio
 from partitiontexts import several
 from world import queue, spoken
 
-from ykactor.core.messages.facts import Fact
+from ykactor.core.messages.facts import AllocationRejected, Fact
 from ykactor.sim.simulator import Outcome, simulate, simulate_directly
 from ykactor.wire.decision_log import decision_log
 from ykactor.wire.scenario import Scenario, TimedRequest
@@ -250,6 +250,14 @@ def test_what_ends_at_the_time_of_a_message_ends_before_it() -> None:
         (10, "d3 released STOPPED_BY_RM"),
     ]
     assert outcome.end_ns == 10 * 10**9
+
+
+def test_what_ends_when_a_message_is_refused() -> None:
+    """Both enter the partition at once, so the order of the two facts is fixed."""
+    lost = TimedRequest(5, ask("lost", "d", "nowhere"))
+    outcome = play(timed(*run_for(5, ask("d1", "d", "default")), lost))
+    assert tasks(outcome) == [(0, "d1 on n1"), (5, "d1 released STOPPED_BY_RM")]
+    assert any(isinstance(fact, AllocationRejected) for fact in outcome.facts)
 
 
 def test_a_task_that_a_timer_starts() -> None:

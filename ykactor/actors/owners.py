@@ -7,10 +7,12 @@ results do not depend on the order in which trio runs tasks.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import trio
 
+from ykactor.actors.driving import drive
 from ykactor.actors.mailbox import Mailbox
 from ykactor.core.objects.commands import Close, Command, Decommission
 from ykactor.core.objects.exchange import Exchange, Owner, Sends
@@ -60,13 +62,7 @@ class Owners:
             generator: yields commands and receives their replies in the same order.
             replies: the requester's own mailbox for replies, with room for ``IN_FLIGHT_MAX``.
         """
-        try:
-            sends = next(generator)
-            while True:
-                sends = generator.send(await self._exchange(sends, replies))
-        except StopIteration as stop:
-            result: R = stop.value
-            return result
+        return await drive(generator, partial(self._exchange, mailbox=replies))
 
     async def _exchange(self, sends: Sends[Any], mailbox: Replies) -> list[Any]:
         if not sends:  # the core only lets other tasks run

@@ -29,6 +29,7 @@ from ykactor.actors.commands import (
     SwitchConfig,
     TakeSnapshot,
 )
+from ykactor.actors.driving import drive
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.owners import IN_FLIGHT_MAX, Owners, Replies
 from ykactor.actors.scheduler import SchedulerActor
@@ -41,9 +42,9 @@ from ykactor.core.partition.partition import PartitionCore, refusal_in
 from ykactor.core.partition.reload import objection
 from ykactor.core.planner.plan import Budget
 from ykactor.core.state import moving, wakeups
-from ykactor.core.turn.phases import Ingest, Phase, Publish, Turn
+from ykactor.core.turn.phases import Ingest, Phase, Publish
 from ykactor.core.turn.scheduler import SchedulerCore
-from ykactor.core.turn.turn import Cycle, TurnResult, turn
+from ykactor.core.turn.turn import Cycle, turn
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.times import MS_NS
 
@@ -204,20 +205,10 @@ class PartitionActor:
                 intake.done(self.core.name)
 
     async def _observe(self, now_ns: int, taken_in: Exchange[list[Fact]]) -> list[Fact]:
-        outcome = await self._drive(turn(self.core, now_ns, taken_in, confirms=self._confirms))
+        outcome = await drive(turn(self.core, now_ns, taken_in, confirms=self._confirms), self._carry_out)
         if outcome.observed:
             self._at_rest = False
         return outcome.observed
-
-    async def _drive(self, steps: Turn[TurnResult]) -> TurnResult:
-        """Carry out the phases of a turn and return its result."""
-        try:
-            phase = next(steps)
-            while True:
-                phase = steps.send(await self._carry_out(phase))
-        except StopIteration as stop:
-            outcome: TurnResult = stop.value
-            return outcome
 
     async def _carry_out(self, phase: Phase) -> Any:
         if isinstance(phase, Ingest):
@@ -262,7 +253,7 @@ class PartitionActor:
 
     async def _cycle(self, budget: Budget) -> Cycle:
         self._cycled_ns = self._clock.now_ns()
-        outcome = await self._drive(turn(self.core, self._cycled_ns, None, budget, confirms=self._confirms))
+        outcome = await drive(turn(self.core, self._cycled_ns, None, budget, confirms=self._confirms), self._carry_out)
         cycle = outcome.cycle
         assert cycle is not None
         self.cycles += 1

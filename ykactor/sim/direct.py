@@ -6,7 +6,7 @@ decisions, in whatever order trio runs their tasks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -23,18 +23,24 @@ from ykactor.core.turn.phases import Ingest, Phase, Publish
 from ykactor.core.turn.scheduler import SchedulerCore
 from ykactor.core.turn.turn import Cycle, TurnResult, turn
 
+W = TypeVar("W")
 R = TypeVar("R")
+
+
+def _drive(generator: Generator[W, Any, R], carry_out: Callable[[W], Any]) -> R:
+    """Run a generator to its end and return its result, as ``actors.driving`` does."""
+    try:
+        wanted = next(generator)
+        while True:
+            wanted = generator.send(carry_out(wanted))
+    except StopIteration as stop:
+        result: R = stop.value
+        return result
 
 
 def carry_out(generator: Exchange[R]) -> R:
     """Run a core's generator to its end and return its result; every command is carried out at once."""
-    try:
-        sends = next(generator)
-        while True:
-            sends = generator.send(_replies(sends))
-    except StopIteration as stop:
-        result: R = stop.value
-        return result
+    return _drive(generator, _replies)
 
 
 def _replies(sends: Sequence[tuple[Owner, Command[Any]]]) -> list[Any]:
@@ -118,14 +124,7 @@ class DirectPartition:
 
     def run_turn(self, now_ns: int, taken_in: Exchange[list[Fact]] | None = None, budget: Budget | None = None) -> TurnResult:
         """Run one turn; see ``core.turn``."""
-        steps = turn(self.core, now_ns, taken_in, budget, confirms=self._confirms)
-        try:
-            phase = next(steps)
-            while True:
-                phase = steps.send(self.carry_out_phase(phase))
-        except StopIteration as stop:
-            outcome: TurnResult = stop.value
-            return outcome
+        return _drive(turn(self.core, now_ns, taken_in, budget, confirms=self._confirms), self.carry_out_phase)
 
     def carry_out_phase(self, phase: Phase) -> Any:
         """Carry out one phase of a turn; returns its reply."""

@@ -27,6 +27,8 @@ from ykactor.wire.scenario import Scenario, TimedRequest
 from ykactor.wire.si import messages as si
 
 GPU = "gpu-milli"
+#: So that memory in bytes has 64 bits.
+DIGITS_MAX = 12
 _USER = si.UserGroupInformation(user="openb", groups=["openb"])
 _BYTES_PER_MIB = 2**20
 #: The run continues after the last task, because an application is Completed only 30 s later (AP-50).
@@ -88,7 +90,7 @@ class _Row:
         self.cells = cells
 
     def refuse(self, column: str, expected: str) -> NoReturn:
-        found = self.cells[column]
+        found = self.cells[column][:60]
         raise TraceError(f"{self.path}:{self.line}: column {column}: found {found!r}, expected {expected}")
 
     def text(self, column: str) -> str:
@@ -97,30 +99,42 @@ class _Row:
         return self.cells[column]
 
     def count(self, column: str) -> int:
-        """A whole number, 0 or more."""
+        """A whole number of up to ``DIGITS_MAX`` digits."""
         cell = self.cells[column]
-        if not (cell.isascii() and cell.isdigit()):
-            self.refuse(column, "a whole number, 0 or more")
+        if not (cell.isascii() and cell.isdigit() and len(cell) <= DIGITS_MAX):
+            self.refuse(column, f"a whole number of up to {DIGITS_MAX} digits")
         return int(cell)
 
 
 def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[_Row]:
     """The rows of a file with at least these columns; names in the first column must be unique."""
     seen: set[str] = set()
+    lines = _lines(path)
+    _, header = next(lines, (1, []))
+    for column in columns:
+        if column not in header:
+            raise TraceError(f"{path}:1: column {column}: missing, found {', '.join(header)[:200] or 'an empty file'}")
+    for line, cells in lines:
+        if len(cells) != len(header):
+            raise TraceError(f"{path}:{line}: found {len(cells)} columns, expected {len(header)}")
+        row = _Row(path, line, dict(zip(header, cells, strict=True)))
+        if row.text(columns[0]) in seen:
+            row.refuse(columns[0], "a name that did not occur before")
+        seen.add(row.text(columns[0]))
+        yield row
+
+
+def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Number and cells of each line."""
     with path.open(encoding="utf-8", newline="") as lines:
         reader = csv.reader(lines)
-        header = next(reader, [])
-        for column in columns:
-            if column not in header:
-                raise TraceError(f"{path}:1: column {column}: missing, found {', '.join(header) or 'an empty file'}")
-        for cells in reader:
-            if len(cells) != len(header):
-                raise TraceError(f"{path}:{reader.line_num}: found {len(cells)} columns, expected {len(header)}")
-            row = _Row(path, reader.line_num, dict(zip(header, cells, strict=True)))
-            if row.text(columns[0]) in seen:
-                row.refuse(columns[0], "a name that did not occur before")
-            seen.add(row.text(columns[0]))
-            yield row
+        try:
+            for cells in reader:
+                yield reader.line_num, cells
+        except csv.Error as error:
+            raise TraceError(f"{path}:{reader.line_num}: not CSV: {error}") from None
+        except UnicodeDecodeError as error:  # found in a block of lines
+            raise TraceError(f"{path}: not UTF-8 text: {error.reason}") from None
 
 
 def read_nodes(path: Path) -> list[TraceNode]:

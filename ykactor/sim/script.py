@@ -58,8 +58,25 @@ class Instant(Struct):
             self.steps.append({})
         last = self.steps[-1]
         assert isinstance(last, dict)
-        for name, submissions in work.items():
-            last.setdefault(name, []).extend(submissions)
+        _extend(last, work)
+
+    def put_first(self, work: Work) -> None:
+        """Put work before everything else, into the first step if that is work too.
+
+        A second step of work would come while the partitions still handle the first, so that facts had no fixed order.
+        """
+        joined = {name: list(submissions) for name, submissions in work.items()}
+        first = self.steps[0] if self.steps else None
+        if isinstance(first, dict):
+            _extend(joined, first)
+            self.steps[0] = joined
+        else:
+            self.steps.insert(0, joined)
+
+
+def _extend(work: Work, more: Work) -> None:
+    for name, submissions in more.items():
+        work.setdefault(name, []).extend(submissions)
 
 
 def to_ns(at_s: float) -> int:
@@ -92,7 +109,7 @@ def with_endings(scripted: Instant, endings: Endings) -> Instant:
     instant = scripted if at_ns == scripted.at_ns else Instant(at_ns, [], [])
     ending = endings.take(at_ns)
     if ending is not None:
-        instant.steps.insert(0, requests.submissions(ending))
+        instant.put_first(requests.submissions(ending))
     return instant
 
 

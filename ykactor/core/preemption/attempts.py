@@ -120,12 +120,12 @@ class PreemptionAttempts:
             subtract_from(queue.preempting, size)
             add_to(queue.preempting, task.spec.resource)
 
-    def confirm(self, at_ns: int, leaf: QueueUsage, task: Ask) -> bool:
-        """A task has ended. Returns whether it was a victim; otherwise its end is an external change (see ``cycles``)."""
+    def confirm(self, at_ns: int, leaf: QueueUsage, task: Ask) -> None:
+        """A task has ended: a victim, or one whose end is an external change (see ``cycles``)."""
         found = self.victims.pop(ask_id(task), None)
         if found is None:
             self.cycle_guard.reset()
-            return False
+            return
         size, identity = found
         for queue in leaf.path_up:
             subtract_from(queue.preempting, size)
@@ -134,7 +134,6 @@ class PreemptionAttempts:
             del attempt.waits_for[ask_id(task)]
             if not attempt.waits_for:
                 attempt.room_made_ns = at_ns
-        return True
 
     def move(self, leaf: QueueUsage, to_leaf: QueueUsage, application: PendingApplication) -> None:
         """The application moves to another leaf: its victims and claims count there."""

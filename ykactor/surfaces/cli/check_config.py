@@ -1,10 +1,10 @@
 """``ykactor check-config``: validates queue files and prints their mistakes."""
 
 import click
-import msgspec
 
 from ykactor.core.config.model import QueueConfig
 from ykactor.surfaces.cli import exit_codes
+from ykactor.surfaces.cli.json_text import indented
 from ykactor.surfaces.cli.queue_files import NoTextError, explained, name_of, read_once, warn
 from ykactor.wire.queuefile.load import ConfigError, load
 from ykactor.wire.queuefile.schema import json_schema
@@ -32,7 +32,7 @@ def command(files: tuple[str, ...], schema: bool) -> None:
 
 def schema_text() -> str:
     """The JSON schema, as in the file that is shipped with the samples."""
-    return msgspec.json.format(msgspec.json.encode(json_schema()), indent=2).decode() + "\n"
+    return indented(json_schema()) + "\n"
 
 
 def _check(file: str) -> int:

@@ -16,6 +16,7 @@ from rich.progress import Progress
 from ykactor.sim.simulator import Outcome, simulate, simulate_directly
 from ykactor.sim.summary import Summary
 from ykactor.sim.summary_tables import print_report, wide_console
+from ykactor.surfaces.cli.json_text import indented
 from ykactor.surfaces.environment import reserves_nodes
 from ykactor.wire.decision_log import decision_log
 from ykactor.wire.queuefile.load import ConfigError
@@ -86,7 +87,7 @@ def command(
 
 def schema_text() -> str:
     """The JSON schema, as in the file that is shipped with the samples."""
-    return msgspec.json.format(msgspec.json.encode(json_schema()), indent=2).decode() + "\n"
+    return indented(json_schema()) + "\n"
 
 
 def _run(scenario: Scenario, oracle: bool) -> Outcome:
@@ -105,6 +106,6 @@ def _print_summary(name: str, outcome: Outcome, *, as_json: bool) -> None:
     report = summary.finish(outcome.end_ns, outcome.waiting)
     if as_json:
         document = {"name": name, **msgspec.to_builtins(report), "refused": outcome.refused}
-        click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2))
+        click.echo(indented(document))
     else:
         print_report(report, wide_console())

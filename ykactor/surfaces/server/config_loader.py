@@ -17,6 +17,8 @@ from ykactor.wire.queuefile.manifests import BINARY_KEY
 
 #: A text of up to this many characters is loaded in this process, in less than 10 ms. Starting a process takes 0.1 s.
 INLINE_MAX = 8_000
+#: With one of these a short text can stand for a long one: compressed data, and anchors.
+_MULTIPLIERS = (BINARY_KEY, "&")
 #: The time limit of a load. The largest file that is read (``lengths.CONFIG_MAX``) takes up to three minutes.
 LOAD_S = 180.0
 
@@ -30,7 +32,7 @@ async def load_config(text: str, source: str) -> SchedulerConfig:
         trio.TooSlowError: the load took longer than ``LOAD_S``.
         ValueError: the output of the process is wrong, for example because another version was installed meanwhile.
     """
-    if len(text) <= INLINE_MAX and BINARY_KEY not in text:  # whose size is not known before
+    if len(text) <= INLINE_MAX and not any(sign in text for sign in _MULTIPLIERS):
         return queuefile.load(text, source)
     command = [sys.executable, "-P", "-m", __name__, source]  # -P: import nothing from where the daemon was started
     with trio.fail_after(LOAD_S):

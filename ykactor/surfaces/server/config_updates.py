@@ -1,69 +1,91 @@
 """The configurations that a resource manager sends: read beside its other requests, because that can take minutes."""
 
+import logging
+from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import trio
 
 from ykactor.actors.gateway import Gateway, ReadConfig
 from ykactor.actors.outbox import Outbox
 from ykactor.surfaces.server.peer import error_response
-from ykactor.surfaces.server.pending import Pending, unavailable_when_closed
+from ykactor.surfaces.server.pending import unavailable_when_closed
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import ProtocolError
 
-#: The number of configurations of one session that may wait until an earlier one has been read and applied.
+logger = logging.getLogger(__name__)
+
+#: The number of configurations that may wait until an earlier one has been read and applied.
 WAITING_MAX = 4
+_FAILED = ProtocolError("UNAVAILABLE", "an error of the daemon, its log has the details", "config")
+
+
+class _Update(NamedTuple):
+    """A request, and the outbox of the registration that it belongs to."""
+
+    request: si.UpdateConfigurationRequest
+    outbox: Outbox[Any]
 
 
 class ConfigUpdates:
-    """Carries out the ``UpdateConfigurationRequest``s of one session in their order, while the session takes other requests."""
+    """Carries out the ``UpdateConfigurationRequest``s of all sessions in their order, while the sessions take other requests.
 
-    def __init__(self, gateway: Gateway, outbox: Outbox[Any], acknowledge: trio.MemorySendChannel[Pending]) -> None:
+    They belong to a registration and not to a session: when a connection is lost they are still carried out, before those of the
+    session that resumes, which gets their acknowledgements.
+    """
+
+    def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
-        self._outbox = outbox
-        self._acknowledge = acknowledge
-        self._put, self._requests = trio.open_memory_channel[si.UpdateConfigurationRequest](WAITING_MAX)
+        self._waiting: deque[_Update] = deque()
+        self._grown = trio.lowlevel.ParkingLot()
+        #: Around the one that is being read.
         self._reading = trio.CancelScope()
 
-    def put(self, request: si.UpdateConfigurationRequest) -> None:
+    def put(self, request: si.UpdateConfigurationRequest, outbox: Outbox[Any]) -> None:
         """Carry out a request later.
 
         Raises:
             ProtocolError: too many requests wait.
         """
-        try:
-            self._put.send_nowait(request)
-        except trio.WouldBlock:
+        if len(self._waiting) == WAITING_MAX:
             found = f"found {WAITING_MAX} configurations that wait for an earlier one, expected fewer"
-            raise ProtocolError("UNAVAILABLE", f"{found}: wait for an Ack", "config") from None
+            raise ProtocolError("UNAVAILABLE", f"{found}: wait for an Ack", "config")
+        self._waiting.append(_Update(request, outbox))
+        self._grown.unpark_all()
 
-    def close(self) -> None:
-        """Take no more requests; ``run`` ends after the last one."""
-        self._put.close()
+    def drop(self) -> None:
+        """The registration ends: carry out none of its requests that has not begun to change the partitions.
 
-    def cancel(self) -> None:
-        """Read no more configurations; a change that has begun is completed, without an ``Ack``."""
+        Called by who holds ``OutboxRegistry.turn``, so that no change is under way.
+        """
+        self._waiting.clear()
         self._reading.cancel()
 
     async def run(self) -> None:
-        """Carry out requests until ``close`` or ``cancel``."""
-        with self._acknowledge, self._requests, self._reading:
-            async for request in self._requests:
+        """Carry out requests until cancelled."""
+        while True:
+            while not self._waiting:
+                await self._grown.park()
+            request, outbox = self._waiting.popleft()
+            with trio.CancelScope() as self._reading:
                 try:
-                    pending = await self._update(request)
-                    if request.id:
-                        await self._acknowledge.send(pending)
+                    await self._carry_out(request, outbox)
                 except ProtocolError as error:
-                    self._outbox.post(error_response(error, request.id))
+                    outbox.post(error_response(error, request.id))
+                except Exception:  # this task outlives the session, so an error of its own would end the daemon
+                    logger.exception("config_update_failed")
+                    outbox.post(error_response(_FAILED, request.id))
 
-    async def _update(self, request: si.UpdateConfigurationRequest) -> Pending:
+    async def _carry_out(self, request: si.UpdateConfigurationRequest, outbox: Outbox[Any]) -> None:
         failure = "update of configuration failed"
         async with reading_config(self._gateway, request.config, failure, request.if_checksum) as config:
-            if self._gateway.outboxes.current is not self._outbox:
-                raise ProtocolError("NOT_REGISTERED", "the registration ended while the configuration was read", "config")
-            return Pending(request.id, self._gateway.partitions, (), await config.apply())
+            checksum = await config.apply()
+        for name in list(self._gateway.partitions):
+            await self._gateway.feed.published(name)
+        if request.id:
+            outbox.post(si.Ack(id=request.id, checksum=checksum))
 
 
 @asynccontextmanager

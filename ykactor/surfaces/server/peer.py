@@ -1,8 +1,8 @@
 """The peer of a session: sends and receives whole messages over a websocket connection."""
 
 import logging
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 
 import trio
@@ -11,7 +11,7 @@ from trio_websocket import ConnectionClosed, WebSocketConnection
 
 from ykactor.surfaces.server.frames import Frames
 from ykactor.surfaces.server.logs import log_event
-from ykactor.surfaces.server.streams import FrameStream
+from ykactor.surfaces.server.streams import EndNoticedStream, FrameStream
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON, Encoding, ProtocolError
 from ykactor.wire.si.lengths import TEXT_MAX, shortened
@@ -29,7 +29,7 @@ class Peer:
     One task at a time may send. ``write`` and ``flush`` send frames that were made for many peers (``subscription.Writer``).
 
     Args:
-        stream: the stream below the connection.
+        stream, noticed: the stream below the connection, and the one around it that notices its end.
         path: what the peer connected to, for the log.
         first_message_s: the time limit for the peer's first message.
         send_s: the time limit for sending one message.
@@ -39,6 +39,7 @@ class Peer:
     def __init__(
         self,
         stream: FrameStream,
+        noticed: EndNoticedStream,
         connection: WebSocketConnection,
         encoding: Encoding,
         *,
@@ -49,6 +50,7 @@ class Peer:
     ) -> None:
         self.encoding = encoding
         self._stream = stream
+        self._noticed = noticed
         self._path = path
         self._connection = connection
         self._first_message_s = first_message_s
@@ -80,6 +82,17 @@ class Peer:
             return message
         await self.drop(SILENT, f"no message came within {self._first_message_s:g} s")
         raise ConnectionClosed(None)
+
+    @contextmanager
+    def connected(self) -> Iterator[None]:
+        """Raises ``ConnectionClosed`` when the connection ends within this block, which waits for something else."""
+        with trio.CancelScope() as scope:
+            self._noticed.on_end = scope.cancel
+            if self._noticed.has_ended:
+                scope.cancel()
+            yield
+        if scope.cancelled_caught:
+            raise ConnectionClosed(None)
 
     async def keep_alive(self, ping_s: float) -> None:
         """Send a ping every ``ping_s`` seconds, and end the connection when one is not answered in as much time.
@@ -167,10 +180,13 @@ class Peer:
 
 
 def error_response(error: ProtocolError, request_id: str = "") -> si.ErrorResponse:
-    """The response to a wrong message. What it repeats of the message may be too long, and is cut."""
+    """The response to a wrong message. What it repeats of the message may be too long, and is cut.
+
+    The text has room for the summary of the mistakes of a configuration, which ends with their number.
+    """
     return si.ErrorResponse(
         code=error.code,
-        message=shortened(error.message, 4 * TEXT_MAX),
+        message=shortened(error.message, 8 * TEXT_MAX),
         path=shortened(error.path),
         id=shortened(error.request_id or request_id),
     )

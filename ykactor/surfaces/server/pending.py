@@ -17,10 +17,8 @@ BACKLOG_BYTES_MAX = 2**26
 class Pending:
     """A request whose ``Ack`` waits for partitions."""
 
-    def __init__(
-        self, request_id: str, partitions: Iterable[PartitionName], working: Iterable[PartitionName], checksum: str = ""
-    ) -> None:
-        self.ack = si.Ack(id=request_id, checksum=checksum)
+    def __init__(self, request_id: str, partitions: Iterable[PartitionName], working: Iterable[PartitionName]) -> None:
+        self.ack = si.Ack(id=request_id)
         #: The partitions whose facts must be published before the ``Ack``.
         self.partitions = list(partitions)
         self.done = trio.Event()

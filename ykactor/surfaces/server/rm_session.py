@@ -1,6 +1,7 @@
 """The session of a resource manager: registers it, passes its requests to partitions, and sends the messages of its outbox."""
 
-from contextlib import closing, suppress
+import logging
+from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -21,6 +22,8 @@ from ykactor.wire.si import messages as si
 from ykactor.wire.si import requests
 from ykactor.wire.si.codec import ProtocolError
 
+logger = logging.getLogger(__name__)
+
 #: Close codes (RFC 6455 reserves 4000 to 4999 for applications).
 CLOSED_REPLACED = 4001
 CLOSED_FELL_BEHIND = 4002
@@ -32,14 +35,14 @@ UNACKNOWLEDGED_MAX = 1024
 class ResourceManagerSession:
     """Registers a resource manager, takes its requests and sends the messages of its outbox.
 
-    Two tasks of ``nursery`` send acknowledgements and read configurations. They outlive the session, so that a later session
-    that resumes gets the acknowledgements.
+    A task of ``nursery`` sends acknowledgements. It outlives the session, so that a later session that resumes gets them.
     """
 
-    def __init__(self, peer: Peer, gateway: Gateway, nursery: trio.Nursery) -> None:
+    def __init__(self, peer: Peer, gateway: Gateway, nursery: trio.Nursery, configs: ConfigUpdates) -> None:
         self.peer = peer
         self._gateway = gateway
         self._nursery = nursery
+        self._configs = configs
         self._reader: OutboxReader[Any] | None = None
         #: Whether the resource manager is a predicate service.
         self._answers = False
@@ -48,8 +51,6 @@ class ResourceManagerSession:
         self._listening = trio.CancelScope()
         #: Around waiting for partitions to finish a request; cancelled by ``stop`` too.
         self._patience = trio.CancelScope()
-        #: What reads configurations, since the registration; cancelled by ``stop``, and when the registration ends.
-        self._configs: ConfigUpdates | None = None
         self._backlog = Backlog()
         #: Set when all accepted requests have their ``Ack``, or will not get one.
         self._acknowledged = trio.Event()
@@ -58,8 +59,6 @@ class ResourceManagerSession:
         """Take no more requests; ``run`` sends the messages in the outbox and ends."""
         self._listening.cancel()
         self._patience.cancel()
-        if self._configs is not None:
-            self._configs.cancel()
 
     async def run(self) -> None:
         """Serve the peer until the connection ends, a newer session takes over, or ``stop`` is called."""
@@ -70,8 +69,6 @@ class ResourceManagerSession:
                 if self._reader is None or not self._reader.attached:
                     pass  # not registered, or a newer session took over: then the sending task closes with the reason
                 elif self._listening.cancel_called or not self._is_registered(self._reader):
-                    if self._configs is not None:
-                        self._configs.cancel()
                     await self._acknowledged.wait()
                     self._reader.finish()
                 else:
@@ -93,12 +90,10 @@ class ResourceManagerSession:
         reader = self._reader = await self._register()
         sending.start_soon(self._send_messages, reader)
         acknowledge, pending = trio.open_memory_channel[Pending](UNACKNOWLEDGED_MAX)
-        configs = self._configs = ConfigUpdates(self._gateway, reader.outbox, acknowledge.clone())
-        self._nursery.start_soon(self._send_acks, pending, reader.outbox)
-        self._nursery.start_soon(configs.run)
-        with acknowledge, closing(configs):
+        self._nursery.start_soon(self._acknowledge, pending, reader.outbox)
+        with acknowledge:
             while self._is_registered(reader):
-                await self._on_message(await self.peer.receive(), reader, acknowledge, configs)
+                await self._on_message(await self.peer.receive(), reader, acknowledge)
 
     def _is_registered(self, reader: OutboxReader[Any]) -> bool:
         """False when a newer session has taken over, or the resource manager has deregistered."""
@@ -126,7 +121,10 @@ class ResourceManagerSession:
             async with self._gateway.outboxes.turn:
                 return await self._enter(request, None)
         self._check_registration(request)
-        async with reading_config(self._gateway, request.config, "registration of RM failed") as config:  # SC-140
+        async with AsyncExitStack() as stack:
+            reading = reading_config(self._gateway, request.config, "registration of RM failed")  # SC-140
+            with self.peer.connected():  # who is gone must not delay a second attempt
+                config = await stack.enter_async_context(reading)
             return await self._enter(request, config)
 
     def _check_registration(self, request: si.RegisterResourceManagerRequest) -> int | None:
@@ -146,7 +144,8 @@ class ResourceManagerSession:
             reader = current.attach(after)
             await self._set_predicate_service(request.answers_predicates)
         else:
-            await self._reset_partitions(request.answers_predicates)  # SC-141
+            self._configs.drop()  # SC-141
+            await self._reset_partitions(request.answers_predicates)
             outbox = outboxes.renew(request.rm_id)
             reader = outbox.attach(outbox.sequence)
         self._answers = request.answers_predicates
@@ -179,7 +178,6 @@ class ResourceManagerSession:
         message: str | bytes,
         reader: OutboxReader[Any],
         acknowledge: trio.MemorySendChannel[Pending],
-        configs: ConfigUpdates,
     ) -> None:
         request_id = ""
         try:
@@ -188,22 +186,23 @@ class ResourceManagerSession:
             async with self._gateway.outboxes.turn:
                 if not reader.attached:
                     return
-                if isinstance(request, si.UpdateConfigurationRequest):
-                    configs.put(request)
-                    return
-                pending = await self._on_request(request)
+                pending = await self._on_request(request, reader.outbox)
+            if pending is None:
+                return
             if request_id:
                 await acknowledge.send(pending)
             await self._backlog.add(pending, len(message))
         except ProtocolError as error:
             reader.outbox.post(error_response(error, request_id))
 
-    async def _on_request(self, request: si.Request) -> Pending:
+    async def _on_request(self, request: si.Request, outbox: Outbox[Any]) -> Pending | None:
+        """Carry out a request, or begin to; None if its ``Ack`` comes from elsewhere."""
         match request:
             case si.RegisterResourceManagerRequest():
                 raise ProtocolError("ALREADY_REGISTERED", "this session is already registered: open another one to register anew")
             case si.DeregisterResourceManagerRequest():
-                await self._reset_partitions(False)  # SC-142
+                self._configs.drop()  # SC-142
+                await self._reset_partitions(False)
                 self._gateway.outboxes.release()
             case si.TerminateApplication() | si.MoveApplication():
                 return await self._administer(request)
@@ -215,7 +214,8 @@ class ResourceManagerSession:
                 with unavailable_when_closed("the partitions do"):
                     await self._gateway.run_steps(request.steps)
             case si.UpdateConfigurationRequest():
-                raise AssertionError("ConfigUpdates carries it out")
+                self._configs.put(request, outbox)
+                return None
             case _:
                 return await self._submit(request)
         return Pending(request.id, self._gateway.partitions, ())
@@ -275,6 +275,19 @@ class ResourceManagerSession:
         except MessagesLostError as reason:
             await self.peer.drop(CLOSED_FELL_BEHIND, str(reason))
 
+    async def _acknowledge(self, pending: trio.MemoryReceiveChannel[Pending], outbox: Outbox[Any]) -> None:
+        """``_send_acks``, which outlives the session: an error of its own must not end the daemon.
+
+        After it nothing takes from ``pending``, so that the session fails with its next request.
+        """
+        try:
+            with pending:
+                await self._send_acks(pending, outbox)
+        except Exception:
+            logger.exception("acknowledging_failed")
+        finally:
+            self._acknowledged.set()
+
     async def _send_acks(self, pending: trio.MemoryReceiveChannel[Pending], outbox: Outbox[Any]) -> None:
         """Post an ``Ack`` for each request, in the order of the requests, after all their direct results."""
         async for request in pending:
@@ -286,7 +299,6 @@ class ResourceManagerSession:
             for name in request.partitions:
                 await self._gateway.feed.published(name)
             outbox.post(request.ack)
-        self._acknowledged.set()
 
 
 def _holder(current: Outbox[Any], partitions_count: int) -> str:

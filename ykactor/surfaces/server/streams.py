@@ -11,25 +11,32 @@ from ykactor.surfaces.server.frames import Frames
 
 
 class EndNoticedStream(trio.abc.Stream):
-    """Passes everything on to ``stream``; calls ``on_end`` once the peer has closed its side or the connection is broken.
+    """Passes everything on to ``stream``, and notices its end, which the library tells only who waits for a message.
 
-    The library would wait on after that in a handshake.
+    Attributes:
+        on_end: called once the peer has closed its side or the connection is broken.
+        has_ended: whether that is so.
     """
 
     def __init__(self, stream: trio.abc.Stream, on_end: Callable[[], None]) -> None:
         self._stream = stream
-        self._on_end = on_end
+        self.on_end = on_end
+        self.has_ended = False
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
         """As of ``stream``."""
         try:
             data = await self._stream.receive_some(max_bytes)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
-            self._on_end()
+            self._note_end()
             raise
         if not data:
-            self._on_end()
+            self._note_end()
         return data
+
+    def _note_end(self) -> None:
+        self.has_ended = True
+        self.on_end()
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         """As of ``stream``."""

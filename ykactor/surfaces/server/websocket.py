@@ -18,6 +18,7 @@ from trio_websocket import ConnectionClosed, WebSocketRequest, wrap_server_strea
 from wsproto.utilities import LocalProtocolError
 
 from ykactor.actors.gateway import Gateway
+from ykactor.surfaces.server.config_updates import ConfigUpdates
 from ykactor.surfaces.server.feed_session import FeedSession, event_formats
 from ykactor.surfaces.server.logs import log_event
 from ykactor.surfaces.server.peer import Peer
@@ -79,7 +80,9 @@ async def serve_websockets(
     """
     async with trio.open_nursery() as outliving:
         async with trio.open_nursery() as sessions:
-            server = _Server(gateway, limits or Limits(), outliving)
+            configs = ConfigUpdates(gateway)
+            outliving.start_soon(configs.run)
+            server = _Server(gateway, limits or Limits(), outliving, configs)
             async with trio.open_nursery() as accepting:
                 serve = partial(trio.serve_listeners, server.on_connection, listeners, handler_nursery=sessions)
                 task_status.started(await accepting.start(serve))
@@ -93,10 +96,11 @@ async def serve_websockets(
 class _Server:
     """Runs a session for each connection; ``nursery`` is for tasks that outlive their session."""
 
-    def __init__(self, gateway: Gateway, limits: Limits, nursery: trio.Nursery) -> None:
+    def __init__(self, gateway: Gateway, limits: Limits, nursery: trio.Nursery, configs: ConfigUpdates) -> None:
         self._gateway = gateway
         self._limits = limits
         self._nursery = nursery
+        self._configs = configs
         #: Sessions by path.
         self._sessions = {RM_PATH: 0, FEED_PATH: 0}
         self._is_stopping = False
@@ -176,9 +180,10 @@ class _Server:
         # With a plain HTTP request the library would wait for ever, hence the deadline.
         frames = FrameStream(stream)
         with trio.move_on_after(limits.handshake_s) as deadline, self._ended_by_stop(deadline.cancel):
+            noticed = EndNoticedStream(frames, deadline.cancel)
             request = await wrap_server_stream(
                 nursery,
-                EndNoticedStream(frames, deadline.cancel),
+                noticed,
                 max_message_size=limits.message_bytes_max,
                 receive_buffer_size=2**16,
             )
@@ -194,6 +199,7 @@ class _Server:
                 connection._max_message_size = limits.subscription_bytes_max
             peer = Peer(
                 frames,
+                noticed,
                 connection,
                 encoding or JSON,
                 path=_path_of(request),
@@ -202,7 +208,7 @@ class _Server:
                 close_s=limits.close_s,
             )
             if _path_of(request) == RM_PATH:
-                return ResourceManagerSession(peer, self._gateway, self._nursery)
+                return ResourceManagerSession(peer, self._gateway, self._nursery, self._configs)
             frames.limit_buffer()
             return FeedSession(peer, self._gateway, self._instance, self._formats)
         return None

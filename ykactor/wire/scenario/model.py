@@ -8,8 +8,8 @@ from msgspec import Meta
 
 from ykactor.wire.si import messages as si
 
-#: A virtual second; the maximum in nanoseconds fits in 64 bits.
-SECONDS_MAX = 9e9
+#: A virtual second; up to the maximum a float of seconds tells microseconds apart, as ``actors.clock`` needs.
+SECONDS_MAX = 8e9
 Second = Annotated[float, Meta(ge=0, le=SECONDS_MAX)]
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator
 from functools import cache
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import msgspec
 from msgspec import structs
@@ -13,6 +13,8 @@ TEXT_MAX = 4096
 CONFIG_MAX = 16 * 2**20
 #: The limits of fields that may be longer, by their names. A path of queues has up to 128 levels of 64 characters each.
 _LONGER = {"queueName": 4 * TEXT_MAX, "queues": 4 * TEXT_MAX, "config": CONFIG_MAX}
+#: Texts of entries that name nothing: they have no limit of their own, and what uses them cuts them.
+_FREE = frozenset(("message", "error"))
 #: Items of a list or mapping, such as tags or groups, and bytes of all its texts. ``of_entry`` relies on it that neither is lower
 #: than ``TEXT_MAX``.
 ITEMS_MAX = 4096
@@ -21,8 +23,6 @@ ITEMS_BYTES_MAX = 2**18
 ENTRIES_MAX = 100_000
 
 _encode = msgspec.msgpack.Encoder().encode
-
-S = TypeVar("S", bound=msgspec.Struct)
 
 
 class TooLong(NamedTuple):
@@ -47,12 +47,6 @@ def of_entry(entry: msgspec.Struct) -> TooLong | None:
     return next(_in_struct(entry, ""), None)
 
 
-def cut(entry: S) -> S:
-    """``entry`` with ``shortened`` texts."""
-    fields = {name: getattr(entry, name) for name, _ in _fields(type(entry))}
-    return structs.replace(entry, **{name: shortened(value) for name, value in fields.items() if isinstance(value, str)})
-
-
 def shortened(text: str, limit: int = TEXT_MAX) -> str:
     """``text``, cut if it is too long. The result is then still too long to be equal to a legal text."""
     return text if _size(text) <= limit else text[:limit] + "..."
@@ -64,7 +58,8 @@ def _in_struct(struct: msgspec.Struct, path: str) -> Iterator[TooLong]:
         below = f"{path}.{wire_name}" if path else wire_name
         limit = _LONGER.get(wire_name, TEXT_MAX)
         if isinstance(value, str):
-            yield from _in_text(value, below, limit)
+            if wire_name not in _FREE:
+                yield from _in_text(value, below, limit)
         elif isinstance(value, dict):
             yield from _in_mapping(value, below)
         elif isinstance(value, list):

@@ -16,8 +16,10 @@ from ykactor.core.values.resources import QUANTITY_MAX, QUANTITY_MIN
 #: Words that the SI writes in capitals, except at the start of a name.
 _ACRONYMS = {"id": "ID"}
 
+#: Every integer of a request has limits: JSON has none, and what is kept of a request must fit in msgpack.
+Int64 = Annotated[int, Meta(ge=QUANTITY_MIN, le=QUANTITY_MAX)]
 #: On the wire a quantity is a 64-bit integer in base units, or text as in the queue configuration ("2Gi").
-Quantity = Annotated[int, Meta(ge=QUANTITY_MIN, le=QUANTITY_MAX)] | str
+Quantity = Int64 | str
 WireResource = dict[str, Quantity]
 
 #: Any int32 (PR-1).
@@ -63,7 +65,7 @@ class AddApplicationRequest(_RequestPart, frozen=True):
     partition_name: str = ""
     ugi: UserGroupInformation = UserGroupInformation()
     tags: dict[str, str] = {}
-    execution_timeout_milli_seconds: int = 0
+    execution_timeout_milli_seconds: Int64 = 0
     placeholder_ask: WireResource | None = None
     gang_scheduling_style: str = ""
 
@@ -239,7 +241,7 @@ class RegisterResourceManagerRequest(_Request, frozen=True, kw_only=True):
     config: str = ""
     extra_config: dict[str, str] = {}
     #: The number of the last message received, or "now" to continue with new messages only; unset: a fresh registration.
-    resume_from: int | Literal["now"] | UnsetType = UNSET
+    resume_from: Int64 | Literal["now"] | UnsetType = UNSET
     #: Whether the resource manager answers each ``PredicatesRequest``; if not, none is sent to it.
     answers_predicates: bool = False
 
@@ -294,7 +296,7 @@ class PredicatesResponse(_Request, frozen=True, kw_only=True):
 
 
 class ScheduleRequest(_Request, frozen=True, kw_only=True):
-    steps: int = 1
+    steps: Int64 = 1
 
 
 #: Every request but those about the registration: the messages of a scenario.
@@ -386,7 +388,7 @@ class Subscribe(_Message, frozen=True, kw_only=True, forbid_unknown_fields=True)
             exist or to be below one that exists. A kind is a type or a detail.
     """
 
-    from_: int | str = "now"
+    from_: Int64 | str = "now"
     instance: str = ""
     partitions: list[str] = []
     queues: list[str] = []

@@ -2,7 +2,8 @@
 
 ``submissions`` checks the whole request before it returns: either all of it is submitted, or a ``ProtocolError`` names the
 first mistake and nothing is. What only the core knows (an unknown node, an empty resource) is not checked here: the core
-refuses single entries. An entry with too long a text, list or mapping is refused alone too, but here, so that it goes no further.
+refuses single entries. An entry with too long a text, list or mapping is refused alone too, or ignored if it could only name what
+does not exist, but here, so that it goes no further.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -69,11 +70,10 @@ def submissions(request: PartitionRequest) -> dict[PartitionName, list[Submissio
             except ProtocolError as mistake:
                 raise mistake.below(f"{field}[{index}]", request.id) from None
             if too_long := lengths.of_entry(entry):
-                if isinstance(submission, _Refusable):
-                    partition = PartitionName(lengths.shortened(partition))
-                    submission = _refused(submission, f"{field}[{index}].{too_long.path}: {too_long.message}")
-                else:
-                    partition, submission = convert(lengths.cut(entry))
+                if not isinstance(submission, _Refusable):
+                    continue  # what has such a name does not exist (AP-132)
+                partition = PartitionName(lengths.shortened(partition))
+                submission = _refused(submission, f"{field}[{index}].{too_long.path}: {too_long.message}")
             routed.setdefault(partition, []).append(submission)
     return routed
 
@@ -139,7 +139,7 @@ def unknown_partition(submission: Submission, partition: PartitionName, at_ns: i
 
 _Routed = tuple[PartitionName, Submission]
 
-#: What has a response when it is refused. In other entries long texts are cut: they name nothing (AP-132), or are a reason.
+#: What has a response when it is refused.
 _Refusable = SubmitAllocation | AddApplication | UpdateNode
 
 
@@ -248,7 +248,7 @@ def _answer(partition: PartitionName, wire: si.PredicateAnswer) -> _Routed:
         text = f"found {len(wire.predicate)} characters, expected at most {PREDICATE_CLASS_MAX}"
         raise ProtocolError("OUT_OF_RANGE", text, "predicate")
     _require(wire.node_id, "nodeID")
-    return partition, AnswerPredicate(wire.predicate, NodeID(wire.node_id), wire.allocate, wire.error)
+    return partition, AnswerPredicate(wire.predicate, NodeID(wire.node_id), wire.allocate, lengths.shortened(wire.error))
 
 
 _NO_POLICY = si.PreemptionPolicy()

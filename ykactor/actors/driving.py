@@ -1,0 +1,18 @@
+"""Runs the generators of the core: each yields what is to be carried out, and is sent the result."""
+
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any, TypeVar
+
+W = TypeVar("W")
+R = TypeVar("R")
+
+
+async def drive(generator: Generator[W, Any, R], carry_out: Callable[[W], Awaitable[Any]]) -> R:
+    """Run a generator to its end and return its result."""
+    try:
+        wanted = next(generator)
+        while True:
+            wanted = generator.send(await carry_out(wanted))
+    except StopIteration as stop:
+        result: R = stop.value
+        return result
