@@ -9,7 +9,7 @@ or a shape that fits almost nowhere) the nodes that fit are kept for the shape (
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 
 from ykactor.core.config.model import NodeSortPolicy
 from ykactor.core.messages.asks import Shape
@@ -147,9 +147,9 @@ class NodeIndex:
         if shape in self._fitting:
             return self._fitting.first(shape)
         items, _, selector, predicate = shape
-        labelled = self._labels.candidates(selector) if selector else None
-        if labelled is not None and len(labelled) <= SCAN_MAX:
-            return self._first_of(shape, labelled)
+        labelled = self._labels.meeting(selector) if selector else None
+        if labelled is not None and sum(map(len, labelled)) <= SCAN_MAX:
+            return self._first_of(shape, [node for part in labelled for node in part.values()])
         for node in islice(self._sorted, SCAN_MAX):
             if node.fits(items, selector) and self.predicates.admits(predicate, node.node_id):
                 self._visited += 1
@@ -185,8 +185,8 @@ class NodeIndex:
 
     def _pool(self, shape: Shape) -> Iterable[IndexedNode]:
         """The nodes that may suit a shape: those with an attribute that its selector asks for, or all that are offered."""
-        labelled = self._labels.candidates(shape[2])
-        return self._sorted if labelled is None else labelled
+        labelled = self._labels.meeting(shape[2])
+        return self._sorted if labelled is None else chain.from_iterable(part.values() for part in labelled)
 
     # ---- the order
 

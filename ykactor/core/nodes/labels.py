@@ -9,7 +9,7 @@ from ykactor.core.nodes.indexed_node import IndexedNode
 from ykactor.core.values.ids import NodeID
 from ykactor.core.values.selector import Requirement, Selector
 
-#: Attributes that are indexed at a time. Above it the one that was named first is dropped.
+#: Attributes that are indexed at a time. Above it the one that was used longest ago is dropped.
 ATTRIBUTES_MAX = 64
 
 #: The nodes by the value of one attribute; those without the attribute are not in it.
@@ -37,31 +37,29 @@ class Labels:
                 if not by_value[value]:
                     del by_value[value]
 
-    def candidates(self, selector: Selector) -> list[IndexedNode] | None:
-        """The nodes that meet the requirement of the selector which the fewest meet; None if it only has negative ones.
+    def meeting(self, selector: Selector) -> list[dict[NodeID, IndexedNode]] | None:
+        """The nodes that meet the requirement of the selector which the fewest meet, in parts; None if it has only negative ones.
 
-        All other nodes do not match the selector, and some of these may not match its other requirements. O(nodes returned), and
+        All other nodes do not match the selector, and some of these may not match its other requirements. O(values named), and
         O(nodes) when an attribute is named for the first time.
         """
-        found = [self._meeting(requirement) for requirement in selector if requirement.holds and requirement.values]
-        if not found:
-            return None
-        best = min(found, key=lambda parts: sum(map(len, parts)))
-        return [node for part in best for node in part.values()]
+        found = [self._with_value(requirement) for requirement in selector if requirement.holds and requirement.values]
+        return min(found, key=lambda parts: sum(map(len, parts))) if found else None
 
-    def _meeting(self, requirement: Requirement) -> list[dict[NodeID, IndexedNode]]:
+    def _with_value(self, requirement: Requirement) -> list[dict[NodeID, IndexedNode]]:
         by_value = self._of(requirement.key)
         assert requirement.values is not None
         return [by_value[value] for value in dict.fromkeys(requirement.values) if value in by_value]
 
     def _of(self, key: str) -> _ByValue:
-        by_value = self._by_key.get(key)
+        by_value = self._by_key.pop(key, None)
         if by_value is None:
             if len(self._by_key) >= ATTRIBUTES_MAX:
                 del self._by_key[next(iter(self._by_key))]
-            by_value = self._by_key[key] = {}
+            by_value = {}
             for node in self._nodes.values():
                 _add(by_value, key, node)
+        self._by_key[key] = by_value  # as the one that was used last
         return by_value
 
 
