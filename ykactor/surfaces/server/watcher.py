@@ -153,8 +153,9 @@ async def watch_config(
     """Call ``changed`` with the text of the file whenever it differs from the last one, until ``stop`` is set.
 
     Calls of ``changed`` do not overlap: all changes during a call cause one further call, with the newest text. If the file is
-    missing or cannot be read, this is logged once, and again on ``reload``, and watching continues. After a shortage, such as of file descriptors, it is
-    read again in a while, as after a ``TryAgainError`` of ``changed``. ``nursery.start`` returns the ``ConfigWatcher``.
+    missing or cannot be read, this is logged once, and again on ``reload``, and watching continues. After a shortage, such as
+    of file descriptors, it is read again in a while, as after a ``TryAgainError`` of ``changed``. ``nursery.start`` returns the
+    ``ConfigWatcher``.
 
     Args:
         path: the queue file; its directory must exist.
