@@ -535,25 +535,6 @@ def test_follow_prints_one_aligned_line_an_event():
     assert other.index("t1") == line.index("t1")
 
 
-@pytest.mark.parametrize(
-    ("name", "quantity", "text"),
-    [
-        ("vcore", 2000, "2"),
-        ("vcore", 2500, "2500m"),
-        ("vcore", 0, "0"),
-        ("memory", 2 << 30, "2Gi"),
-        ("memory", 1536 << 20, "1536Mi"),
-        ("memory", 1000, "1000"),
-        ("memory", 0, "0"),
-        ("memory", -(1 << 20), "-1Mi"),
-        ("pods", 2048, "2048"),
-    ],
-)
-def test_quantities_are_shown_exactly(name, quantity, text):
-    """The largest unit that divides the quantity: nothing is rounded away."""
-    assert follow_command.quantity_text(name, quantity) == text
-
-
 async def test_follow_command_prints_json_lines():
     """``-o json`` writes each message as one JSON object, for other programs."""
     async with running_daemon() as daemon:

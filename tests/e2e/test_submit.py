@@ -181,7 +181,7 @@ async def test_second_submit_disturbs_nothing(scenario):
         output, errors = await run_command("submit", scenario, "--url", daemon.url, expect=1)
         assert output == ""
         assert "RM ykactor-submit-" in errors
-        assert "it is connected since 2" in errors
+        assert "it has been connected since 2" in errors
         assert (await contents(daemon))[:2] == (["s1"], ["mine"])
 
 
@@ -192,7 +192,7 @@ async def test_is_refused_by_another_resource_manager(scenario):
             await rm.request(node())
         _, errors = await run_command("submit", scenario, "--url", daemon.url, expect=1)
         assert "RM rm-1 has been registered before" in errors
-        assert "it is not connected since 2" in errors
+        assert "it has not been connected since 2" in errors
         assert "holds the daemon until it deregisters or the daemon ends; ykactor deregister RM_ID ends this" in errors
         assert (await contents(daemon))[0] == ["n1"]
 
@@ -201,10 +201,11 @@ async def test_deregister_hands_over(scenario):
     """``ykactor deregister`` frees the daemon from its holder only, and drops what this has."""
     async with real_daemon() as daemon:
         _, errors = await run_command("deregister", "rm-1", "--url", daemon.url, expect=1)
-        assert "this resource manager is not registered" in errors
+        assert errors == "Error: rm-1 is not registered, nor is any other resource manager: there is nothing to do\n"
         async with connect(daemon.url, rm_id="rm-1") as rm:
             await rm.request(node())
         _, errors = await run_command("deregister", "rm-2", "--url", daemon.url, expect=1)
+        assert errors.startswith("Error: rm-2 is not the resource manager that is registered: RM rm-1 has been registered")
         assert "RM rm-1 has been registered before" in errors
         output, errors = await run_command("deregister", "rm-1", "--url", daemon.url)
         assert (output, errors) == ("rm-1 is deregistered; another resource manager may register\n", "")

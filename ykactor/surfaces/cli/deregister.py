@@ -17,9 +17,23 @@ def command(rm_id: str, url: str) -> None:
     """
     try:
         trio.run(_deregister, rm_id, url)
-    except (Disconnected, RequestRefused, ValueError) as error:
+    except RequestRefused as refusal:
+        raise click.ClickException(_not_registered(rm_id, refusal)) from None
+    except (Disconnected, ValueError) as error:
         raise click.ClickException(str(error)) from None
     click.echo(f"{rm_id} is deregistered; another resource manager may register")
+
+
+def _not_registered(rm_id: str, refusal: RequestRefused) -> str:
+    """Why ``rm_id`` cannot be deregistered: nobody is registered, or another one."""
+    match refusal.code:
+        case "RESYNC_REQUIRED":
+            return f"{rm_id} is not registered, nor is any other resource manager: there is nothing to do"
+        case "ALREADY_REGISTERED":
+            holder = refusal.message.removeprefix(f"found {rm_id}: ")
+            return f"{rm_id} is not the resource manager that is registered: {holder}"
+        case _:
+            return str(refusal)
 
 
 async def _deregister(rm_id: str, url: str) -> None:

@@ -9,14 +9,10 @@ import trio
 
 from ykactor.client import Disconnected, FollowedMessage, RequestRefused, follow
 from ykactor.client.follower import OnConnection, silently
-from ykactor.core.values.quantities import FACTORS
+from ykactor.core.values.quantities import quantity_text
 from ykactor.wire.si import messages as si
 
 COLOURS = {"APP": "cyan", "NODE": "magenta", "QUEUE": "yellow", "REQUEST": "blue", "USERGROUP": "green"}
-#: Largest first.
-_BINARY_UNITS = sorted(
-    ((suffix, factor) for suffix, factor in FACTORS.items() if suffix.endswith("i")), key=lambda unit: -unit[1]
-)
 
 
 @click.command()
@@ -121,14 +117,3 @@ def time_text(unix_ns: int) -> str:
     """UTC, to the millisecond."""
     moment = datetime.fromtimestamp(unix_ns // 10**9, UTC)
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{unix_ns // 10**6 % 1000:03}Z"
-
-
-def quantity_text(name: str, quantity: int) -> str:
-    """A quantity of base units in the notation of the queue file, exact: with the largest unit that divides it."""
-    if name == "vcore":
-        return f"{quantity // 1000}" if quantity % 1000 == 0 else f"{quantity}m"
-    if name == "memory" and quantity:
-        for suffix, factor in _BINARY_UNITS:
-            if quantity % factor == 0:
-                return f"{quantity // factor}{suffix}"
-    return str(quantity)

@@ -14,7 +14,8 @@ import trio
 
 from ykactor.client import Disconnected, RequestRefused, follow
 from ykactor.core.messages.reasons import amounts
-from ykactor.surfaces.cli.follow import as_text, quantity_text, time_text
+from ykactor.core.values.quantities import quantity_text
+from ykactor.surfaces.cli.follow import as_text, time_text
 from ykactor.wire.si import messages as si
 
 
