@@ -12,6 +12,7 @@ import textwrap
 from contextlib import asynccontextmanager
 from functools import partial
 
+import click
 import pytest
 import trio
 from click.testing import CliRunner
@@ -510,6 +511,31 @@ async def test_follow_without_a_daemon_says_so():
     result = await run_in_thread(follow_command.command, "ws://127.0.0.1:1")
     assert result.exit_code == 1
     assert result.output.startswith("Error: ws://127.0.0.1:1: ")
+
+
+def test_an_unknown_host_is_said_in_words(monkeypatch):
+    """Without the number of the error, which says nothing to people."""
+
+    async def unknown(*_):
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(connection_module, "_open_stream", unknown)
+
+    async def open_it():
+        async with connection_module.open_connection("ws://nowhere:1", "/v1/feed"):
+            pass
+
+    with pytest.raises(Disconnected, match=r"^ws://nowhere:1: Name or service not known$"):
+        trio.run(open_it)
+
+
+def test_a_snapshot_is_one_readable_line():
+    """As text the state is counted; as JSON it is whole."""
+    partition = {"queues": {"root": {}, "root.a": {}}, "nodes": {"n1": {}}, "applications": {}}
+    snapshot = si.Snapshot(sequence=7, instance="i", partitions=[partition])
+    line = click.unstyle(follow_command.as_text(snapshot))
+    assert line.startswith("state after event 7: 2 queues, 1 node, 0 applications (")
+    assert '"root.a"' in follow_command.as_json(snapshot)
 
 
 EVENT = si.EventRecord(

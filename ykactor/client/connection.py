@@ -161,6 +161,8 @@ def _disconnected(url: str, errors: BaseExceptionGroup[Exception]) -> Disconnect
         case _ if _is_refusal(cause):
             address = urlsplit(url).netloc.rpartition("@")[2]
             reason = f"nothing listens there, start a daemon with ykactor serve --ws {address}"
+        case OSError(strerror=str(sentence)):
+            reason = sentence
         case _:
             reason = str(cause) or type(cause).__name__
     disconnected = Disconnected(f"{url}: {reason}")

@@ -15,6 +15,7 @@ from msgspec import structs
 from ykactor.client import Disconnected, RequestRefused, ResourceManager, connect
 from ykactor.surfaces.cli.check_config import plural, queues_count
 from ykactor.surfaces.cli.cleanup import Created
+from ykactor.surfaces.cli.urls import url_option
 from ykactor.wire.queuefile.load import ConfigError
 from ykactor.wire.queuefile.load import load as load_config
 from ykactor.wire.scenario import Scenario, ScenarioError, load
@@ -30,7 +31,7 @@ HAND_OVER = "; ykactor deregister RM_ID ends this and drops its nodes and applic
 
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--url", default="ws://127.0.0.1:9081", show_default=True, help="The address of the daemon.")
+@url_option
 @click.option(
     "--speed",
     type=click.FloatRange(min=0, min_open=True),
@@ -61,7 +62,7 @@ def command(file: Path, url: str, speed: float, rm_id: str | None, with_config: 
         trio.run(play.run, url, rm_id or f"ykactor-submit-{secrets.token_hex(4)}")
     except* KeyboardInterrupt:  # the second one: the first one is handled in run
         raise click.ClickException("interrupted: the daemon may still have nodes and applications of the scenario") from None
-    except* (Disconnected, RequestRefused, ValueError) as errors:
+    except* (Disconnected, RequestRefused) as errors:
         reason = errors.exceptions[0]
         is_held = isinstance(reason, RequestRefused) and reason.code == "ALREADY_REGISTERED"
         raise click.ClickException(f"{reason}{HAND_OVER if is_held else ''}") from None
