@@ -100,7 +100,7 @@ async def test_submit_and_follow(scenario):
             assert expected in answers
         assert any(line.startswith("rejected lost of nobody: ") for line in answers)
         assert any(line.startswith("refused ScheduleRequest: OUT_OF_RANGE: ") for line in answers)
-        summary = "small: 7 requests sent, 1 refused; 3 allocated, 1 released; rejected: 1 asks, 0 applications"
+        summary = "small: 7 requests sent, 1 refused; 3 allocated, 1 released; rejected: 1 ask, 0 applications"
         assert output.splitlines()[-1] == summary
         printed = [await text.receive() for _ in range(3)]
         assert [key for line in printed for key in ("t1", "t2", "t3") if f" {key} " in line] == ["t1", "t2", "t3"]

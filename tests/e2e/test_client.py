@@ -501,7 +501,7 @@ async def test_submit_sends_a_scenario_and_prints_the_answers(tmp_path):
         "rejected bad of app-1: no such thing",
         "refused TerminateApplication: REFUSED: no such thing",
     ]
-    counts = "4 requests sent, 1 refused; 1 allocated, 0 released; rejected: 1 asks, 0 applications"
+    counts = "4 requests sent, 1 refused; 1 allocated, 0 released; rejected: 1 ask, 0 applications"
     assert output.splitlines()[-1] == f"small: {counts}"
 
 

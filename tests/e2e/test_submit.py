@@ -75,7 +75,7 @@ async def test_with_config(scenario, config):
         assert "application mine rejected" in output
         assert errors == (
             "small replaces the queue configuration of the daemon by these partitions: default (2 queues); "
-            "other partitions are removed, other queues drain\n"
+            "other partitions are removed, other queues drain; this stays in force when the scenario ends\n"
         )
         assert "root.theirs" in (await contents(daemon))[2]
 

@@ -40,7 +40,11 @@ HAND_OVER = "; ykactor deregister RM_ID ends this and drops its nodes and applic
     help="Seconds of the scenario that pass in one second.",
 )
 @click.option("--rm-id", help="The id of the resource manager to register as.  [default: a new one]")
-@click.option("--with-config", is_flag=True, help="Replace the queue configuration of the daemon by that of the scenario.")
+@click.option(
+    "--with-config",
+    is_flag=True,
+    help="Replace the queue configuration of the daemon by that of the scenario, for good.",
+)
 def command(file: Path, url: str, speed: float, rm_id: str | None, with_config: bool) -> None:
     """Send the scenario FILE to a daemon and print its responses.
 
@@ -82,7 +86,7 @@ def _replacement(scenario: Scenario, file: Path) -> str:
     partitions = ", ".join(f"{entry.name} ({plural(queues_count(entry.root), 'queue')})" for entry in config.partitions)
     return (
         f"{scenario.name} replaces the queue configuration of the daemon by these partitions: {partitions}; "
-        "other partitions are removed, other queues drain"
+        "other partitions are removed, other queues drain; this stays in force when the scenario ends"
     )
 
 
@@ -165,7 +169,8 @@ class _Play:
                 return
             except (Disconnected, RequestRefused) as error:
                 reason = str(error)
-        click.echo(f"the nodes and applications of RM {rm_id} may still be in the daemon: {reason}", err=True)
+        remedy = f"; ykactor deregister {rm_id} drops them" if is_new else ""
+        click.echo(f"the nodes and applications of RM {rm_id} may still be in the daemon: {reason}{remedy}", err=True)
 
     async def _exchange(self, rm: ResourceManager) -> None:
         self._began_at = trio.current_time()
@@ -268,9 +273,9 @@ class _Play:
         """The number of requests, and of decisions by kind."""
         counts = self._counts
         return (
-            f"{self._scenario.name}: {self._sent_count} requests sent, {counts['refused']} refused; "
+            f"{self._scenario.name}: {plural(self._sent_count, 'request')} sent, {counts['refused']} refused; "
             f"{counts['allocated']} allocated, {counts['released']} released; "
-            f"rejected: {counts['rejected']} asks, {self._unwanted_count} applications"
+            f"rejected: {plural(counts['rejected'], 'ask')}, {plural(self._unwanted_count, 'application')}"
         )
 
     def _now(self) -> float:
