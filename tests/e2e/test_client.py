@@ -463,7 +463,7 @@ class cutting_proxy:  # noqa: N801
 def rejecting(submission):
     """A script with something of everything for the eye."""
     if isinstance(submission, messages.SubmitAllocation) and submission.spec.allocation_key == "bad":
-        return [decisions.AllocationRejected(0, submission.spec.allocation_key, "app-1", "no such thing")]
+        return [decisions.AllocationRejected(0, submission.spec.allocation_key, "app-1", "no such\nthing")]
     return accept_all(submission)
 
 
@@ -486,7 +486,7 @@ async def run_in_thread(command, *arguments):
 
 
 async def test_submit_sends_a_scenario_and_prints_the_answers(tmp_path):
-    """``submit`` plays a scenario into a running daemon, one line an answer, and ends with a summary."""
+    """``submit`` plays a scenario into a running daemon, one line an answer, whatever it has, and ends with a summary."""
     path = tmp_path / "small.yaml"
     path.write_text(SCENARIO)
     async with running_daemon(script=rejecting) as daemon:

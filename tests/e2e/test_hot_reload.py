@@ -76,6 +76,7 @@ async def test_standard_input_is_read_once(queue_file):
     """``--config -`` is not watched: the log says so, and SIGHUP has nothing to read again."""
     wrapper = ["sh", "-c", f'exec "$@" < {queue_file}', "sh"]
     async with real_daemon("--config", "-", wrapper=wrapper) as daemon:
+        assert (await daemon.wait_logged("config_loaded"))["source"] == "standard input"
         await daemon.wait_logged("config_not_watched")
         assert "root.a" in (await daemon.state())["queues"]
         daemon.process.send_signal(signal.SIGHUP)

@@ -38,7 +38,8 @@ def command(key: str, url: str) -> None:
         click.echo(line)
     if not lines:
         raise click.ClickException(
-            f"the daemon knows no application, ask, node, queue, user or group {key}, and has no event about it"
+            f"the daemon knows no application, ask, node, queue, user or group {key}, and has no event about it; "
+            "the refusal of an ask or node is no event, only its sender gets the reason"
         )
 
 

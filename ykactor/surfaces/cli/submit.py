@@ -229,7 +229,7 @@ class _Play:
                 self._awaited[response.id].set()
         for line in self._lines(response):
             self._counts[line.partition(" ")[0]] += 1
-            click.echo(f"{at:9.1f} {line}")
+            click.echo(f"{at:9.1f} {' '.join(line.split())}")  # some reasons have several lines
 
     def _note_endings(self, response: si.AllocationResponse, at: float) -> None:
         for release in response.released:
