@@ -119,6 +119,37 @@ async def test_removes_what_it_created(scenario):
             await rm.request(node())
 
 
+GANG = """
+name: gang
+config: ""
+until: 60
+CONFIRM
+messages:
+  - {at: 0, type: NodeRequest, nodes: [{nodeID: s1, action: CREATE, schedulableResource: {vcore: "2"}}]}
+  - {at: 0, type: ApplicationRequest, new: [
+      {applicationID: g, ugi: {user: alice}, tags: {namespace: web}, placeholderAsk: {vcore: "2"}}]}
+  - at: 1
+    type: AllocationRequest
+    allocations:
+      - {allocationKey: p1, applicationID: g, placeholder: true, taskGroupName: w, resourcePerAlloc: {vcore: "1"}}
+      - {allocationKey: p2, applicationID: g, placeholder: true, taskGroupName: w, resourcePerAlloc: {vcore: "1"}}
+      - {allocationKey: r1, applicationID: g, taskGroupName: w, resourcePerAlloc: {vcore: "1"}}
+      - {allocationKey: r2, applicationID: g, taskGroupName: w, resourcePerAlloc: {vcore: "1"}}
+"""
+
+
+@pytest.mark.parametrize("confirms", [True, False])
+async def test_confirms_releases(scenario, confirms):
+    """As ``simulate`` does, unless the scenario has the confirmations itself: so real tasks replace their placeholders."""
+    scenario.write_text(GANG.replace("CONFIRM", "" if confirms else "confirmReleases: false"))
+    async with real_daemon() as daemon:
+        output, _ = await run_command("submit", scenario, "--url", daemon.url, "--speed", "20")
+    lines = [line.split(maxsplit=1)[1] for line in output.splitlines()]
+    assert "released p1 of g: PLACEHOLDER_REPLACED" in lines
+    replaced = {"allocated r1 of g on s1", "allocated r2 of g on s1"}
+    assert replaced & set(lines) == (replaced if confirms else set())
+
+
 RUNS = """
   - at: 0
     type: AllocationRequest

@@ -13,6 +13,7 @@ import trio
 from msgspec import structs
 
 from ykactor.client import Disconnected, RequestRefused, ResourceManager, connect
+from ykactor.core.messages.kinds import TerminationType
 from ykactor.surfaces.cli.check_config import plural, queues_count
 from ykactor.surfaces.cli.cleanup import Created
 from ykactor.surfaces.cli.urls import url_option
@@ -25,6 +26,12 @@ from ykactor.wire.si import messages as si
 
 #: Time limit for removing what the scenario has created.
 CLEAN_UP_S = 30.0
+#: The releases that take effect when the resource manager confirms them.
+STARTED_BY_SCHEDULER = {
+    TerminationType.TIMEOUT,
+    TerminationType.PREEMPTED_BY_SCHEDULER,
+    TerminationType.PLACEHOLDER_REPLACED,
+}
 #: What else to do when another resource manager holds the daemon.
 HAND_OVER = "; ykactor deregister RM_ID ends this and drops its nodes and applications, --rm-id RM_ID adds the scenario to them"
 
@@ -48,10 +55,11 @@ HAND_OVER = "; ykactor deregister RM_ID ends this and drops its nodes and applic
 def command(file: Path, url: str, speed: float, rm_id: str | None, with_config: bool) -> None:
     """Send the scenario FILE to a daemon and print its responses.
 
-    The messages are sent SPEED times as fast as recorded, and allocations with runSeconds are released that long after they
-    started. Each line begins with the time in the scenario, in seconds. At the end, also on Ctrl-C, the applications and nodes
-    of the scenario are removed, and another resource manager may register. If --rm-id names the resource manager that is
-    registered, its session is closed, and its nodes and applications are kept.
+    The messages are sent SPEED times as fast as recorded, allocations with runSeconds are released that long after they
+    started, and releases that the scheduler starts are confirmed. Each line begins with the time in the scenario, in seconds.
+    At the end, also on Ctrl-C, the applications and nodes of the scenario are removed, and another resource manager may
+    register. If --rm-id names the resource manager that is registered, its session is closed, and its nodes and applications
+    are kept.
     """
     try:
         scenario = load(file)
@@ -213,10 +221,21 @@ class _Play:
 
     async def _print_responses(self, rm: ResourceManager) -> None:
         while self._answered_count < len(self._messages):
-            self._print(await rm.__anext__())
+            await self._handle(rm, await rm.__anext__())
         with trio.move_on_at(self._real_time(self._scenario.until)):
             async for response in rm:
-                self._print(response)
+                await self._handle(rm, response)
+
+    async def _handle(self, rm: ResourceManager, response: si.Response) -> None:
+        self._print(response)
+        if self._scenario.confirm_releases and isinstance(response, si.AllocationResponse):
+            releases = [
+                structs.replace(release, message="")
+                for release in response.released
+                if release.termination_type in STARTED_BY_SCHEDULER and self._created.has_application(release.application_id)
+            ]
+            if releases:
+                await rm.send(si.AllocationRequest(releases=si.AllocationReleasesRequest(allocations_to_release=releases)))
 
     def _print(self, response: si.Response) -> None:
         at = self._now()
