@@ -55,6 +55,15 @@ async def test_story_of_what_is_gone() -> None:
         assert len(lines) > 1
 
 
+@pytest.mark.parametrize("key", ["g", "t1", "p1"])
+def test_a_replacement_under_way(key: str) -> None:
+    """The real ask is neither pending nor running: it is said what it waits for."""
+    replacing = [{"allocationKey": "t1", "placeholder": "p1", "nodeID": "n1"}]
+    application = {"state": "Running", "queueName": "root.g", "pending": [], "replacing": replacing}
+    sentence = "t1 replaces placeholder p1, on n1, when the resource manager has confirmed the release of the placeholder"
+    assert list(present(key, state(applications={"g": application})))[-1] == f"now: {sentence}"
+
+
 def test_resources_are_in_the_order_of_events() -> None:
     """vcore and memory first, used and capacity apart."""
     whole = {"vcore": 4000, "memory": 1 << 30, "gpu": 1}

@@ -117,6 +117,12 @@ def _application(key: str, applications: dict[str, Any]) -> Iterator[str]:
             # A rejected application has the queue that it asked for, which need not exist.
             queue = application["queueName"] if application["state"] != "Rejected" else ""
             yield f"now: application {name} is {application['state']} in {queue or 'no queue'}"
+        for entry in application.get("replacing", ()):
+            if key in (name, entry["allocationKey"], entry["placeholder"]):
+                yield (
+                    f"now: {entry['allocationKey']} replaces placeholder {entry['placeholder']}, on {entry['nodeID']}, "
+                    "when the resource manager has confirmed the release of the placeholder"
+                )
         for group in application.get("pending", ()):
             if key == name or key in group["allocationKeys"]:
                 examples = ", ".join(group["allocationKeys"])
