@@ -14,6 +14,7 @@ import trio
 from daemon import COMMAND, LIMIT_S, clean_environment, node, real_daemon, run_command
 
 from ykactor.client import connect
+from ykactor.surfaces.cli import demo
 from ykactor.surfaces.cli.main import main
 
 ROOT = Path(__file__).parents[2]
@@ -285,7 +286,7 @@ async def test_demo_says_where_to_look_and_ends_on_ctrl_c():
             while b"NODE" not in printed:
                 printed += await process.stdout.receive_some()
             assert printed.startswith(b"A daemon listens on ws://127.0.0.1:")
-            assert b"ykactor follow ws://127.0.0.1:" in printed
+            assert b"ykactor follow --url ws://127.0.0.1:" in printed
             assert b"\n   8 s  carol's training takes all four GPUs" in printed
             assert b"time, sequence number, type, change, detail, object, reference, resource, message" in printed
             process.send_signal(signal.SIGINT)
@@ -297,6 +298,21 @@ async def test_demo_says_where_to_look_and_ends_on_ctrl_c():
             summary = printed.rpartition(b"\n\n")[2].decode()
             assert re.match(r"\d+ placed, \d+ pending, 0 released, 0 cancelled, 0 rejected in \d+\.\d s\n", summary)
             assert "Utilisation" in summary
+
+
+@pytest.mark.parametrize(
+    ("called", "on_path", "expected"),
+    [
+        (".venv/bin/ykactor", None, ".venv/bin/ykactor"),  # as ``make run`` does
+        ("/opt/venv/bin/ykactor", "/opt/venv/bin/ykactor", "ykactor"),
+        ("/src/ykactor/__main__.py", None, "python -m ykactor"),
+    ],
+)
+def test_demo_shows_commands_that_can_be_typed(monkeypatch, called, on_path, expected):
+    """Where ``ykactor`` is not on the PATH, the commands begin with what is."""
+    monkeypatch.setattr(demo.sys, "argv", [called, "demo"])
+    monkeypatch.setattr(demo.shutil, "which", lambda _name: on_path)
+    assert demo._program() == expected
 
 
 async def test_demo_ends_quietly_when_nobody_reads():
