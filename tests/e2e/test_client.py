@@ -16,7 +16,7 @@ import click
 import pytest
 import trio
 from click.testing import CliRunner
-from daemon import run_command
+from daemon import real_daemon, run_command
 from doubles import accept_all, running_daemon
 from msgspec import structs
 
@@ -527,6 +527,14 @@ def test_an_unknown_host_is_said_in_words(monkeypatch):
 
     with pytest.raises(Disconnected, match=r"^ws://nowhere:1: Name or service not known$"):
         trio.run(open_it)
+
+
+async def test_a_killed_daemon_is_said_in_words():
+    """A connection that ends without a close frame has no reason: it is said what that means."""
+    async with real_daemon() as daemon, connect(daemon.url, rm_id="rm-1") as rm:
+        daemon.process.kill()
+        with pytest.raises(Disconnected, match=r"^the connection was lost without a reason: the daemon was killed, or"):
+            await anext(rm)
 
 
 def test_a_snapshot_is_one_readable_line():
