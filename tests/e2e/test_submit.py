@@ -48,6 +48,23 @@ async def contents(daemon):
     return sorted(state["nodes"]), sorted(state["applications"]), sorted(state["queues"])
 
 
+@pytest.mark.parametrize(
+    ("named", "line"),
+    [
+        ("root.None", "application mine accepted in root.own by the placement rules, although it names root.none"),
+        ("Own", "application mine accepted in root.own"),
+        ("root.own", "application mine accepted in root.own"),
+    ],
+)
+async def test_another_queue_than_the_application_names(scenario, config, named, line):
+    """Placement rules may choose another queue: this is said, because the scenario does not show it."""
+    config.write_text(OWN.replace("{name: default,", "{name: default, placementrules: [{name: fixed, value: root.own}],"))
+    scenario.write_text(SCENARIO.replace("queueName: root.own", f"queueName: {named}"))
+    async with real_daemon("--config", config) as daemon:
+        output, _ = await run_command("submit", scenario, "--url", daemon.url)
+    assert line in [printed.split(maxsplit=1)[1] for printed in output.splitlines()]
+
+
 async def test_keeps_the_configuration(scenario, config):
     """Neither the configuration of the scenario nor one in its messages is sent; the latter is reported."""
     scenario.write_text(SCENARIO + '  - {at: 1, type: UpdateConfigurationRequest, config: ""}\n')

@@ -111,6 +111,8 @@ class _Play:
             if with_config or not isinstance(message.request, si.UpdateConfigurationRequest)
         ]
         self._created = Created()
+        #: The queue that each application names.
+        self._asked_for: dict[str, str] = {}
         #: By request id: set when a configuration is in force or refused.
         self._awaited: dict[str, trio.Event] = {}
         #: Whether Ctrl-C has ended it.
@@ -199,6 +201,8 @@ class _Play:
             for message in self._messages:
                 await trio.sleep_until(self._real_time(message.at))
                 self._created.note_request(message.request)
+                if isinstance(message.request, si.ApplicationRequest):
+                    self._asked_for |= {new.application_id: new.queue_name.lower() for new in message.request.new}
                 self._endings.expect(message)
                 request_id = str(self._sent_count)
                 self._sent_count += 1
@@ -266,8 +270,8 @@ class _Play:
                 for refused in response.rejected:
                     yield f"node {refused.node_id} rejected: {refused.reason}"
             case si.ApplicationResponse():
-                for application in response.accepted:
-                    yield f"application {application.application_id} accepted in {application.queue_name}"
+                for accepted in response.accepted:
+                    yield f"application {accepted.application_id} accepted in {accepted.queue_name}{self._placed(accepted)}"
                 for unwanted in response.rejected:
                     self._unwanted_count += 1
                     yield f"application {unwanted.application_id} rejected: {unwanted.reason}"
@@ -287,6 +291,13 @@ class _Play:
                 request = type(self._messages[int(response.id)].request) if response.id else si.AllocationRequest
                 where = f"{response.path}: " if response.path else ""
                 yield f"refused {request.__name__}: {response.code}: {where}{response.message}"
+
+    def _placed(self, accepted: si.AcceptedApplication) -> str:
+        """That the placement rules have chosen another queue than the application names."""
+        wanted = self._asked_for.get(accepted.application_id, "")
+        if wanted in ("", accepted.queue_name, accepted.queue_name.removeprefix("root.")):
+            return ""
+        return f" by the placement rules, although it names {wanted}"
 
     def summary(self) -> str:
         """The number of requests, and of decisions by kind."""
