@@ -241,7 +241,7 @@ async def test_configuration_over_the_socket(queue_file):
         with pytest.raises(RequestRefused, match="config:2:1: not YAML") as refused:
             await rm.request(si.UpdateConfigurationRequest(config="partitions: [{}"))
         assert refused.value.code == "CONFIG_REFUSED"
-        many = "bad: 1\n" * 1000
+        many = "partitions: []\n" + "bad: 1\n" * 1000
         with pytest.raises(RequestRefused, match=r"and [0-9]{3,} more$") as refused:  # CF-52
             await rm.request(si.UpdateConfigurationRequest(config=many))
         assert len(refused.value.message) < 4000

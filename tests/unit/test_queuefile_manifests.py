@@ -223,7 +223,7 @@ def test_places_in_compressed_text() -> None:
     [
         ("kind: Namespace\n", 1, 1, "found no queue file, expected partitions at the top, a ConfigMap with queues.yaml in data"),
         ("apiVersion: v1\ndata: {}\n", 1, 1, "found no queue file"),
-        ("name: a scenario\nconfig: ''\nuntil: 1\n", 1, 1, "found no queue file, expected partitions at the top"),
+        ("name: a\nconfig: ''\nuntil: 1\n", 1, 1, "found no queue file but the keys name, config, until, expected partitions"),
         ("image: a\nserviceAccount: b\n", 1, 1, "found no queue file"),  # the values of a chart without yunikornDefaults
         (HEAD.format(name="yunikorn-configs") + "data:\n", 1, 1, "found no queue file"),
         (HEAD.format(name="a") + "data: {queue.yaml: x}\n", 5, 8, "found no queue file, but this key"),
