@@ -14,6 +14,7 @@ import trio
 from daemon import COMMAND, LIMIT_S, clean_environment, node, real_daemon, run_command
 
 from ykactor.client import connect
+from ykactor.surfaces.cli import demo
 from ykactor.surfaces.cli.main import main
 
 ROOT = Path(__file__).parents[2]
@@ -93,7 +94,7 @@ async def test_submit_and_follow(scenario):
             assert expected in answers
         assert any(line.startswith("rejected lost of nobody: ") for line in answers)
         assert any(line.startswith("refused ScheduleRequest: OUT_OF_RANGE: ") for line in answers)
-        summary = "small: 7 requests sent, 1 refused; 3 allocated, 1 released; rejected: 1 asks, 0 applications"
+        summary = "small: 7 requests sent, 1 refused; 3 allocated, 1 released; rejected: 1 ask, 0 applications"
         assert output.splitlines()[-1] == summary
         printed = [await text.receive() for _ in range(3)]
         assert [key for line in printed for key in ("t1", "t2", "t3") if f" {key} " in line] == ["t1", "t2", "t3"]
@@ -278,7 +279,7 @@ async def test_demo_says_where_to_look_and_ends_on_ctrl_c():
             while b"NODE" not in printed:
                 printed += await process.stdout.receive_some()
             assert printed.startswith(b"A daemon listens on ws://127.0.0.1:")
-            assert b"ykactor follow ws://127.0.0.1:" in printed
+            assert b"ykactor follow --url ws://127.0.0.1:" in printed
             assert b"\n   8 s  carol's training takes all four GPUs" in printed
             assert b"time, sequence number, type, change, detail, object, reference, resource, message" in printed
             process.send_signal(signal.SIGINT)
@@ -290,6 +291,21 @@ async def test_demo_says_where_to_look_and_ends_on_ctrl_c():
             summary = printed.rpartition(b"\n\n")[2].decode()
             assert re.match(r"\d+ placed, \d+ pending, 0 released, 0 cancelled, 0 rejected in \d+\.\d s\n", summary)
             assert "Utilisation" in summary
+
+
+@pytest.mark.parametrize(
+    ("called", "on_path", "expected"),
+    [
+        (".venv/bin/ykactor", None, ".venv/bin/ykactor"),  # as ``make run`` does
+        ("/opt/venv/bin/ykactor", "/opt/venv/bin/ykactor", "ykactor"),
+        ("/src/ykactor/__main__.py", None, "python -m ykactor"),
+    ],
+)
+def test_demo_shows_commands_that_can_be_typed(monkeypatch, called, on_path, expected):
+    """Where ``ykactor`` is not on the PATH, the commands begin with what is."""
+    monkeypatch.setattr(demo.sys, "argv", [called, "demo"])
+    monkeypatch.setattr(demo.shutil, "which", lambda _name: on_path)
+    assert demo._program() == expected
 
 
 async def test_demo_ends_quietly_when_nobody_reads():
@@ -342,7 +358,10 @@ def last_line(errors):
         (["serve", "--log-level", "loud"], 2, "'loud' is not one of"),
         (["demo", "--ws", "127.0.0.1:{taken}"], 1, "127.0.0.1:{taken}: Address already in use: " + CHOOSE),
         (["follow", "ws://127.0.0.1:1"], 1, "ws://127.0.0.1:1: " + START),
-        (["follow", "http://127.0.0.1:1"], 1, "found http://127.0.0.1:1, expected ws://HOST:PORT"),
+        (["follow", "http://127.0.0.1:1"], 2, "found 'http://127.0.0.1:1', expected ws://HOST:PORT"),
+        (["story", "n1", "--url", "127.0.0.1:9081"], 2, "found '127.0.0.1:9081', expected ws://HOST:PORT or wss://HOST:PORT"),
+        (["follow", "--url", "ws://127.0.0.1:99999"], 2, "found 'ws://127.0.0.1:99999', expected ws://HOST:PORT"),
+        (["follow", "--from", "yesterday"], 2, "found 'yesterday', expected now, snapshot or the number of an event"),
         (["submit", "{tmp}/none.yaml"], 2, "none.yaml' does not exist"),
         (["submit", "{tmp}/small.yaml", "--url", "ws://127.0.0.1:1"], 1, "ws://127.0.0.1:1: " + START),
         (["story", "t1", "--url", "ws://127.0.0.1:1"], 1, "ws://127.0.0.1:1: " + START),
@@ -383,8 +402,6 @@ async def test_wrong_subscription_is_one_clear_line():
     async with real_daemon() as daemon:
         _, errors = await run_command("follow", daemon.url, "--from", "999999", expect=1)
         assert "RESYNC_REQUIRED" in last_line(errors)
-        _, errors = await run_command("follow", daemon.url, "--from", "yesterday", expect=1)
-        assert "found 'yesterday', expected now, snapshot or a sequence number" in last_line(errors)
         _, errors = await run_command("follow", daemon.url, "--queue", "web", expect=1)
         assert "queues[0]: found 'web', expected root or a queue below it" in last_line(errors)
         _, errors = await run_command("follow", daemon.url, "--kind", "APP_ALOC", expect=1)

@@ -12,10 +12,11 @@ import textwrap
 from contextlib import asynccontextmanager
 from functools import partial
 
+import click
 import pytest
 import trio
 from click.testing import CliRunner
-from daemon import run_command
+from daemon import real_daemon, run_command
 from doubles import accept_all, running_daemon
 from msgspec import structs
 
@@ -462,7 +463,7 @@ class cutting_proxy:  # noqa: N801
 def rejecting(submission):
     """A script with something of everything for the eye."""
     if isinstance(submission, messages.SubmitAllocation) and submission.spec.allocation_key == "bad":
-        return [decisions.AllocationRejected(0, submission.spec.allocation_key, "app-1", "no such thing")]
+        return [decisions.AllocationRejected(0, submission.spec.allocation_key, "app-1", "no such\nthing")]
     return accept_all(submission)
 
 
@@ -485,7 +486,7 @@ async def run_in_thread(command, *arguments):
 
 
 async def test_submit_sends_a_scenario_and_prints_the_answers(scenario):
-    """``submit`` plays a scenario into a running daemon, one line an answer, and ends with a summary."""
+    """``submit`` plays a scenario into a running daemon, one line an answer, whatever it has, and ends with a summary."""
     async with running_daemon(script=rejecting) as daemon:
         output, errors = await run_command("submit", scenario, "--url", daemon.url, "--speed", "100")
     assert errors == ""
@@ -498,7 +499,7 @@ async def test_submit_sends_a_scenario_and_prints_the_answers(scenario):
         "rejected bad of app-1: no such thing",
         "refused TerminateApplication: REFUSED: no such thing",
     ]
-    counts = "4 requests sent, 1 refused; 1 allocated, 0 released; rejected: 1 asks, 0 applications"
+    counts = "4 requests sent, 1 refused; 1 allocated, 0 released; rejected: 1 ask, 0 applications"
     assert output.splitlines()[-1] == f"small: {counts}"
 
 
@@ -508,6 +509,39 @@ async def test_follow_without_a_daemon_says_so():
     result = await run_in_thread(follow_command.command, "ws://127.0.0.1:1")
     assert result.exit_code == 1
     assert result.output.startswith("Error: ws://127.0.0.1:1: ")
+
+
+def test_an_unknown_host_is_said_in_words(monkeypatch):
+    """Without the number of the error, which says nothing to people."""
+
+    async def unknown(*_):
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(connection_module, "_open_stream", unknown)
+
+    async def open_it():
+        async with connection_module.open_connection("ws://nowhere:1", "/v1/feed"):
+            pass
+
+    with pytest.raises(Disconnected, match=r"^ws://nowhere:1: Name or service not known$"):
+        trio.run(open_it)
+
+
+async def test_a_killed_daemon_is_said_in_words():
+    """A connection that ends without a close frame has no reason: it is said what that means."""
+    async with real_daemon() as daemon, connect(daemon.url, rm_id="rm-1") as rm:
+        daemon.process.kill()
+        with pytest.raises(Disconnected, match=r"^the connection was lost without a reason: the daemon was killed, or"):
+            await anext(rm)
+
+
+def test_a_snapshot_is_one_readable_line():
+    """As text the state is counted; as JSON it is whole."""
+    partition = {"queues": {"root": {}, "root.a": {}}, "nodes": {"n1": {}}, "applications": {}}
+    snapshot = si.Snapshot(sequence=7, instance="i", partitions=[partition])
+    line = click.unstyle(follow_command.as_text(snapshot))
+    assert line.startswith("state after event 7: 2 queues, 1 node, 0 applications (")
+    assert '"root.a"' in follow_command.as_json(snapshot)
 
 
 EVENT = si.EventRecord(
@@ -531,25 +565,6 @@ def test_follow_prints_one_aligned_line_an_event():
     assert line.split() == words.split()
     other = follow_command.event_line(structs.replace(EVENT, object_id="another-name", sequence=123456))
     assert other.index("t1") == line.index("t1")
-
-
-@pytest.mark.parametrize(
-    ("name", "quantity", "text"),
-    [
-        ("vcore", 2000, "2"),
-        ("vcore", 2500, "2500m"),
-        ("vcore", 0, "0"),
-        ("memory", 2 << 30, "2Gi"),
-        ("memory", 1536 << 20, "1536Mi"),
-        ("memory", 1000, "1000"),
-        ("memory", 0, "0"),
-        ("memory", -(1 << 20), "-1Mi"),
-        ("pods", 2048, "2048"),
-    ],
-)
-def test_quantities_are_shown_exactly(name, quantity, text):
-    """The largest unit that divides the quantity: nothing is rounded away."""
-    assert follow_command.quantity_text(name, quantity) == text
 
 
 async def test_follow_command_prints_json_lines():

@@ -69,6 +69,7 @@ async def test_standard_input_is_read_once(queue_file):
     """``--config -`` is not watched: the log says so, and SIGHUP has nothing to read again."""
     wrapper = ["sh", "-c", f'exec "$@" < {queue_file}', "sh"]
     async with real_daemon("--config", "-", wrapper=wrapper) as daemon:
+        assert (await daemon.wait_logged("config_loaded"))["source"] == "standard input"
         await daemon.wait_logged("config_not_watched")
         assert "root.a" in (await daemon.state())["queues"]
         daemon.process.send_signal(signal.SIGHUP)
@@ -233,7 +234,7 @@ async def test_configuration_over_the_socket(queue_file):
         with pytest.raises(RequestRefused, match="config:2:1: not YAML") as refused:
             await rm.request(si.UpdateConfigurationRequest(config="partitions: [{}"))
         assert refused.value.code == "CONFIG_REFUSED"
-        many = "bad: 1\n" * 1000
+        many = "partitions: []\n" + "bad: 1\n" * 1000
         with pytest.raises(RequestRefused, match=r"and [0-9]{3,} more$") as refused:  # CF-52
             await rm.request(si.UpdateConfigurationRequest(config=many))
         assert len(refused.value.message) < 4000

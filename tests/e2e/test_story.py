@@ -37,11 +37,39 @@ async def test_story_of_each_kind() -> None:
         assert [line.split()[4] for line in events] == ["UG_USER_RESOURCE"] * 2
         assert last == "now: user alice in queue root.default, uses vcore 2, no limit, running applications 1"
         assert (await story("t1"))[-1] == "now: t1 runs on n1"
-        assert "now: node n1, schedulable, uses vcore 2 of vcore 2" in await story("n1")
+        assert "now: node n1, schedulable, uses vcore 2, capacity vcore 2" in await story("n1")
         assert "now: queue root.default Active, uses vcore 2, headroom vcore 0" in await story("root.default")
         output, errors = await run_command("story", "nobody", "--url", daemon.url, expect=1)
         assert output == ""
         assert "the daemon knows no application, ask, node, queue, user or group nobody" in errors
+
+
+async def test_story_of_what_is_gone() -> None:
+    """After the events there is always a sentence about the present, also of what is no longer in the daemon."""
+    async with real_daemon() as daemon:
+        async with connect(daemon.url, rm_id="rm-1") as rm:
+            await rm.request(node())
+            await rm.request(si.DeregisterResourceManagerRequest())
+        lines = await _collect("n1", daemon.url)
+        assert lines[-1] == "now: the daemon has nothing of n1 any more"
+        assert len(lines) > 1
+
+
+@pytest.mark.parametrize("key", ["g", "t1", "p1"])
+def test_a_replacement_under_way(key: str) -> None:
+    """The real ask is neither pending nor running: it is said what it waits for."""
+    replacing = [{"allocationKey": "t1", "placeholder": "p1", "nodeID": "n1"}]
+    application = {"state": "Running", "queueName": "root.g", "pending": [], "replacing": replacing}
+    sentence = "t1 replaces placeholder p1, on n1, when the resource manager has confirmed the release of the placeholder"
+    assert list(present(key, state(applications={"g": application})))[-1] == f"now: {sentence}"
+
+
+def test_resources_are_in_the_order_of_events() -> None:
+    """vcore and memory first, used and capacity apart."""
+    whole = {"vcore": 4000, "memory": 1 << 30, "gpu": 1}
+    n1 = {"schedulable": True, "allocated": dict(sorted(whole.items())), "capacity": whole, "allocations": []}
+    amounts = "vcore 4, memory 1Gi, gpu 1"
+    assert list(present("n1", state(nodes={"n1": n1}))) == [f"now: node n1, schedulable, uses {amounts}, capacity {amounts}"]
 
 
 def test_what_an_event_is_about() -> None:
@@ -77,9 +105,10 @@ def test_what_a_user_has_and_may_have() -> None:
     ]
 
 
-def test_an_ended_application() -> None:
-    """A rejected application is in no queue."""
-    refused = {"app-1": {"state": "Rejected", "queueName": ""}}
+@pytest.mark.parametrize("asked_for", ["", "root.none"])
+def test_an_ended_application(asked_for: str) -> None:
+    """A rejected application is in no queue, also if it asked for one."""
+    refused = {"app-1": {"state": "Rejected", "queueName": asked_for}}
     assert list(present("app-1", state(applications=refused))) == ["now: application app-1 is Rejected in no queue"]
 
 

@@ -41,6 +41,23 @@ async def contents(daemon):
     return sorted(state["nodes"]), sorted(state["applications"]), sorted(state["queues"])
 
 
+@pytest.mark.parametrize(
+    ("named", "line"),
+    [
+        ("root.None", "application mine accepted in root.own by the placement rules, although it names root.none"),
+        ("Own", "application mine accepted in root.own"),
+        ("root.own", "application mine accepted in root.own"),
+    ],
+)
+async def test_another_queue_than_the_application_names(scenario, config, named, line):
+    """Placement rules may choose another queue: this is said, because the scenario does not show it."""
+    config.write_text(OWN.replace("{name: default,", "{name: default, placementrules: [{name: fixed, value: root.own}],"))
+    scenario.write_text(SCENARIO.replace("queueName: root.own", f"queueName: {named}"))
+    async with real_daemon("--config", config) as daemon:
+        output, _ = await run_command("submit", scenario, "--url", daemon.url)
+    assert line in [printed.split(maxsplit=1)[1] for printed in output.splitlines()]
+
+
 async def test_keeps_the_configuration(scenario, config):
     """Neither the configuration of the scenario nor one in its messages is sent; the latter is reported."""
     scenario.write_text(SCENARIO + '  - {at: 1, type: UpdateConfigurationRequest, config: ""}\n')
@@ -68,7 +85,7 @@ async def test_with_config(scenario, config):
         assert "application mine rejected" in output
         assert errors == (
             "small replaces the queue configuration of the daemon by these partitions: default (2 queues); "
-            "other partitions are removed, other queues drain\n"
+            "other partitions are removed, other queues drain; this stays in force when the scenario ends\n"
         )
         assert "root.theirs" in (await contents(daemon))[2]
 
@@ -110,6 +127,37 @@ async def test_removes_what_it_created(scenario):
         await run_command("submit", scenario, "--url", daemon.url)
         async with connect(daemon.url, rm_id="rm-1") as rm:
             await rm.request(node())
+
+
+GANG = """
+name: gang
+config: ""
+until: 60
+CONFIRM
+messages:
+  - {at: 0, type: NodeRequest, nodes: [{nodeID: s1, action: CREATE, schedulableResource: {vcore: "2"}}]}
+  - {at: 0, type: ApplicationRequest, new: [
+      {applicationID: g, ugi: {user: alice}, tags: {namespace: web}, placeholderAsk: {vcore: "2"}}]}
+  - at: 1
+    type: AllocationRequest
+    allocations:
+      - {allocationKey: p1, applicationID: g, placeholder: true, taskGroupName: w, resourcePerAlloc: {vcore: "1"}}
+      - {allocationKey: p2, applicationID: g, placeholder: true, taskGroupName: w, resourcePerAlloc: {vcore: "1"}}
+      - {allocationKey: r1, applicationID: g, taskGroupName: w, resourcePerAlloc: {vcore: "1"}}
+      - {allocationKey: r2, applicationID: g, taskGroupName: w, resourcePerAlloc: {vcore: "1"}}
+"""
+
+
+@pytest.mark.parametrize("confirms", [True, False])
+async def test_confirms_releases(scenario, confirms):
+    """As ``simulate`` does, unless the scenario has the confirmations itself: so real tasks replace their placeholders."""
+    scenario.write_text(GANG.replace("CONFIRM", "" if confirms else "confirmReleases: false"))
+    async with real_daemon() as daemon:
+        output, _ = await run_command("submit", scenario, "--url", daemon.url, "--speed", "20")
+    lines = [line.split(maxsplit=1)[1] for line in output.splitlines()]
+    assert "released p1 of g: PLACEHOLDER_REPLACED" in lines
+    replaced = {"allocated r1 of g on s1", "allocated r2 of g on s1"}
+    assert replaced & set(lines) == (replaced if confirms else set())
 
 
 RUNS = """
@@ -174,7 +222,7 @@ async def test_second_submit_disturbs_nothing(scenario):
         output, errors = await run_command("submit", scenario, "--url", daemon.url, expect=1)
         assert output == ""
         assert "RM ykactor-submit-" in errors
-        assert "it is connected since 2" in errors
+        assert "it has been connected since 2" in errors
         assert (await contents(daemon))[:2] == (["s1"], ["mine"])
 
 
@@ -185,7 +233,7 @@ async def test_is_refused_by_another_resource_manager(scenario):
             await rm.request(node())
         _, errors = await run_command("submit", scenario, "--url", daemon.url, expect=1)
         assert "RM rm-1 has been registered before" in errors
-        assert "it is not connected since 2" in errors
+        assert "it has not been connected since 2" in errors
         assert "holds the daemon until it deregisters or the daemon ends; ykactor deregister RM_ID ends this" in errors
         assert (await contents(daemon))[0] == ["n1"]
 
@@ -194,10 +242,11 @@ async def test_deregister_hands_over(scenario):
     """``ykactor deregister`` frees the daemon from its holder only, and drops what this has."""
     async with real_daemon() as daemon:
         _, errors = await run_command("deregister", "rm-1", "--url", daemon.url, expect=1)
-        assert "this resource manager is not registered" in errors
+        assert errors == "Error: rm-1 is not registered, nor is any other resource manager: there is nothing to do\n"
         async with connect(daemon.url, rm_id="rm-1") as rm:
             await rm.request(node())
         _, errors = await run_command("deregister", "rm-2", "--url", daemon.url, expect=1)
+        assert errors.startswith("Error: rm-2 is not the resource manager that is registered: RM rm-1 has been registered")
         assert "RM rm-1 has been registered before" in errors
         output, errors = await run_command("deregister", "rm-1", "--url", daemon.url)
         assert (output, errors) == ("rm-1 is deregistered; another resource manager may register\n", "")

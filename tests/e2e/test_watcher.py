@@ -110,6 +110,19 @@ async def test_deleted_and_recreated(path: Path, caplog: pytest.LogCaptureFixtur
         assert caplog.messages.count("config_vanished") == 1
 
 
+async def test_reload_of_a_missing_file(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A reload is never silent: that the file is still missing is logged again, with what happens to the configuration."""
+    async with watching(path, "one") as watched:
+        path.unlink()
+        await logged(caplog, "config_vanished")
+        caplog.clear()
+        watched.watcher.reload()
+        await logged(caplog, "config_vanished")
+        assert "the running configuration stays in force" in str(vars(caplog.records[-1]))
+        assert await watched.is_quiet()
+        assert caplog.messages.count("config_vanished") == 1
+
+
 async def test_two_fast_changes(path: Path) -> None:
     """Of changes in quick succession the last one is delivered, once."""
     async with watching(path, "one") as watched:

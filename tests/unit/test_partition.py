@@ -152,7 +152,7 @@ def test_node_comes_back() -> None:
 @pytest.mark.parametrize(
     ("user", "reason"),
     [
-        ("", "empty user cannot resolve"),
+        ("", "empty user cannot resolve: ugi names no user"),
         ("eve!", "invalid username, it contains invalid characters"),
         ("1st", "invalid username, it contains invalid characters"),
         ("a$b", "invalid username, it contains invalid characters"),

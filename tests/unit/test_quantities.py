@@ -7,6 +7,7 @@ from ykactor.core.values.quantities import (
     parse_int32,
     parse_quantity,
     parse_uint64,
+    quantity_text,
     shown,
 )
 
@@ -172,3 +173,22 @@ def test_shown_is_short_and_on_one_line() -> None:
 def test_durations(text: str, expected: int | None) -> None:
     """CF-25: Go's form, no spaces, 64 bits."""
     assert parse_duration(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "quantity", "text"),
+    [
+        ("vcore", 2000, "2"),
+        ("vcore", 2500, "2500m"),
+        ("vcore", 0, "0"),
+        ("memory", 2 << 30, "2Gi"),
+        ("memory", 1536 << 20, "1536Mi"),
+        ("memory", 1000, "1000"),
+        ("memory", 0, "0"),
+        ("memory", -(1 << 20), "-1Mi"),
+        ("pods", 2048, "2048"),
+    ],
+)
+def test_quantities_are_shown_exactly(name: str, quantity: int, text: str) -> None:
+    """The largest unit that divides the quantity: nothing is rounded away."""
+    assert quantity_text(name, quantity) == text

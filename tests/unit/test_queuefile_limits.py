@@ -104,7 +104,7 @@ MISTAKES = [
     ("E19", limits(f"users: [bob], {ENOUGH}", fields="resources: {max: {vcore: §2GB}}, "), f"{A}.resources.max.vcore",
      "unknown suffix 'GB'"),
     ("E20", limits("users: [bob], maxresources: {gpu: 9, vcore: §3}", fields="resources: {max: {vcore: 2}}, "),
-     f"{L}.maxresources.vcore", "found 3000 thousandths of a vcore, expected at most 2000, the max of root.a"),
+     f"{L}.maxresources.vcore", "found 3 vcore, expected at most 2, the max of root.a"),
     ("E20", ROOT + "          - name: a\n            resources: {max: {gpu: 0}}\n"
      "            limits: [{users: [bob], maxresources: {gpu: §1}}]\n", f"{RA}.limits[0].maxresources.gpu", "at most 0"),
 ]  # fmt: skip
@@ -159,7 +159,7 @@ def test_unreadable_values_break_no_further_rule() -> None:
 
 # ---- mistakes along a path
 
-OVER = "found 6 of gpu for user {}, expected at most 5, the limit of user {} in root"
+OVER = "found 6 gpu for user {}, expected at most 5, the limit of user {} in root"
 
 PATHS = [
     ("E40", ("users: [bob], maxresources: {gpu: 5}", "users: [bob], maxresources: {gpu: §6}"), "maxresources.gpu",
@@ -177,7 +177,7 @@ PATHS = [
     ("E41", ("users: ['*'], maxresources: {gpu: 5}", "users: ['*'], maxresources: {gpu: §6}"), "maxresources.gpu",
      OVER.format("*", "*")),
     ("E42", ("groups: [dev], maxresources: {gpu: 5}", "groups: [dev], maxresources: {gpu: §6}"), "maxresources.gpu",
-     "found 6 of gpu for group dev, expected at most 5, the limit of group dev in root"),
+     "found 6 gpu for group dev, expected at most 5, the limit of group dev in root"),
     ("E43", ("groups: [ops, '*'], maxresources: {gpu: 5}", "groups: [dev], maxresources: {gpu: §6}"), "maxresources.gpu",
      "for group dev, expected at most 5, the limit of group * in root"),
     ("E44", ("users: [bob], maxapplications: 5", "users: [bob], maxapplications: §6"), "maxapplications",

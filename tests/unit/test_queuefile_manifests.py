@@ -101,10 +101,10 @@ def test_what_is_recognised(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [TEXT + "kind: ConfigMap\n", TEXT + "yunikornDefaults: {}\n", "apiVersion: v1\ndata: {}\n"],
+    [TEXT + "kind: ConfigMap\n", TEXT + "yunikornDefaults: {}\n", "partition: []\nkinds: 1\n"],
 )
 def test_a_queue_file_is_no_manifest(text: str) -> None:
-    """CF-85: whatever has partitions at the top is a queue file, so its other keys are unknown; a manifest has a kind."""
+    """CF-85: whatever has partitions at the top is a queue file, so its other keys are unknown; also where it is misspelt."""
     assert mistakes_of(text)[0].code == "P2"
 
 
@@ -221,13 +221,16 @@ def test_places_in_compressed_text() -> None:
 @pytest.mark.parametrize(
     ("text", "line", "column", "part"),
     [
-        ("kind: Namespace\n", 1, 1, "found no queue file, expected a ConfigMap with queues.yaml in data"),
+        ("kind: Namespace\n", 1, 1, "found no queue file, expected partitions at the top, a ConfigMap with queues.yaml in data"),
+        ("apiVersion: v1\ndata: {}\n", 1, 1, "found no queue file"),
+        ("name: a\nconfig: ''\nuntil: 1\n", 1, 1, "found no queue file but the keys name, config, until, expected partitions"),
+        ("image: a\nserviceAccount: b\n", 1, 1, "found no queue file"),  # the values of a chart without yunikornDefaults
         (HEAD.format(name="yunikorn-configs") + "data:\n", 1, 1, "found no queue file"),
         (HEAD.format(name="a") + "data: {queue.yaml: x}\n", 5, 8, "found no queue file, but this key"),
         (HEAD.format(name="a") + "binaryData: {queues.yaml: eA==}\n", 5, 14, "found no queue file, but this key"),
         ("yunikornDefaults: {}\n", 1, 1, "found no queue file"),
         ("yunikornDefaults:\n", 1, 1, "found no queue file"),
-        (config_map(TEXT) + "  service.policyGroup: x\n", 1, 1, "expected a ConfigMap with x.yaml in data or x.yaml.gz in"),
+        (config_map(TEXT) + "  service.policyGroup: x\n", 1, 1, "a ConfigMap with x.yaml in data or x.yaml.gz in"),
         (HEAD.format(name="c") + "binaryData: {queues.yaml.gz: '?'}\n", 5, 30, "found text that is not base64"),
         (compressed(b"plain"), 6, 19, "found data that are not gzip"),
         (compressed(gzip.compress(TEXT.encode())[:-9]), 6, 19, "or damaged"),

@@ -41,17 +41,17 @@ RULES = [
     ("E23", queue_with("resources: {max: {vcore: 2GB}}"), 4, 44, f"{A}.resources.max.vcore", "unknown suffix 'GB'"),
     ("E23", queue_with("resources: {guaranteed: {memory: }}"), 4, 44, f"{A}.resources.guaranteed.memory", "found nothing"),
     ("E24", queue_with("resources: {max: {vcore: 1}, guaranteed: {vcore: 2}}"), 4, 68, f"{A}.resources.guaranteed.vcore",
-     "found 2000 thousandths of a vcore, expected at most 1000, the max of the same queue"),
+     "found 2 vcore, expected at most 1, the max of the same queue"),
     ("E25", HEAD + "      - name: a\n        resources: {max: {memory: 5}}\n        queues:\n"
      "          - name: b\n            queues: [{name: c, resources: {max: {memory: 6}}}]\n", 8, 58,
      "partitions[0].queues[0].queues[0].queues[0](root.a.b.c).resources.max.memory",
-     "found 6 of memory, expected at most 5, the max of root.a"),
+     "found 6 memory, expected at most 5, the max of root.a"),
     ("E26", HEAD + "      - name: a\n        resources: {guaranteed: {gpu: 3}}\n        queues:\n"
      "          - {name: b, resources: {guaranteed: {gpu: 2}}}\n          - {name: c, resources: {guaranteed: {gpu: 2}}}\n",
-     5, 39, f"{A}.resources.guaranteed.gpu", "found 4 of gpu, expected at most 3, the guarantee of root.a"),
+     5, 39, f"{A}.resources.guaranteed.gpu", "found 4 gpu, expected at most 3, the guarantee of root.a"),
     ("E27", HEAD + "      - name: a\n        resources: {max: {gpu: 3}}\n        queues:\n"
      "          - {name: b, resources: {guaranteed: {gpu: 2}}}\n          - {name: c, resources: {guaranteed: {gpu: 2}}}\n",
-     5, 32, f"{A}.resources.max.gpu", "found 4 of gpu, expected at most 3, the max of root.a"),
+     5, 32, f"{A}.resources.max.gpu", "found 4 gpu, expected at most 3, the max of root.a"),
     ("E38", ROOT.replace("root\n", "root\n        maxapplications: 5\n")
      + "          - name: a\n            maxapplications: 6\n", 8, 30, f"{RA}.maxapplications", "found 6, expected at most 5"),
     ("E39", ROOT.replace("root\n", "root\n        maxapplications: 5\n")
@@ -155,7 +155,7 @@ def test_guarantees_are_reported_per_type() -> None:
         ("E27", "partitions[0].queues[0].queues[0](root.a.b).resources.max.vcore"),
         ("E27", "partitions[0].queues[0](root.a).resources.max.vcore"),
     ]
-    assert all(m.message.endswith("found 3000 thousandths of a vcore, expected at most 2000, the max of root.a") for m in found)
+    assert all(m.message.endswith("found 3 vcore, expected at most 2, the max of root.a") for m in found)
 
 
 def test_children_may_overcommit_the_max() -> None:

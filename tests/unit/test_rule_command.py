@@ -57,6 +57,10 @@ def test_list() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (
+            ["pe"],
+            "no rule has the code pe; ykactor rule --list pe prints those that begin with it; ykactor rule --list prints all",
+        ),
         (["PE-999"], "no rule has the code PE-999; similar codes: PE-"),
         (["PE-25", "nonsense"], "no rule has the code nonsense; ykactor rule --list prints all codes"),
         (["XX-1"], "no rule has the code XX-1; ykactor rule --list prints all codes"),

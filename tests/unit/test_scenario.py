@@ -85,19 +85,20 @@ EARLY = '{"at":0,"type":"NodeRequest"}\n'
         ("s.yaml", "- a", "1:1: found a list, expected a mapping"),
         ("s.yaml", "name: a\nconfig: ''\nuntil: 1\nmessages: {}", "4:1: messages: found a mapping, expected a list"),
         ("s.yaml", "name: a\nconfig: ''\nuntil: 1\nmessages: [x]", '4:12: messages[0]: found "x", expected a mapping'),
-        ("s.yaml", "name: a\nconfig: ''\nuntil: 1e300", "3:8: until: found 1e300, expected float <="),
+        ("s.yaml", "name: a\nconfig: ''\nuntil: 1e300", "3:8: until: found 1e300, expected a number <="),
         ("s.json", "{", "1:2: not JSON: Input data was truncated"),
         ("s.json", '{"name":"a",\n"name":"b"}', "2:1: name: found this key twice, expected it once"),
         ("s.json", '{"config":"",\n"until":1}', "1:1: name: found nothing, expected this required field"),
         ("s.json", '{"name":"a","config":"",\n "until":1,"seed":3}', "2:12: seed: found a field that does not exist here"),
-        ("s.json", '{"name":"\\ud83d\\ude00","config":"","until":"x"}', '1:1: until: found "x", expected float'),
+        ("s.json", '{"name":"\\ud83d\\ude00","config":"","until":"x"}', '1:1: until: found "x", expected a number'),
         ("s.json", '{"name":"\\ud83d\\ude00","name":""}', "1:1: name: found this key twice, expected it once"),
         ("s.jsonl", HEADER + '{"at":1,"type":"NodeRequest","nodes":3}\n', "2:38: nodes: found 3, expected a list"),
         ("s.jsonl", HEADER + '{"at":1e999,"type":"NodeRequest"}\n', "2:34: not JSON: Number out of range"),
         ("s.jsonl", HEADER + EARLY + "{x\n", "3:2: not JSON: JSON is malformed: object keys must be strings"),
         ("s.jsonl", HEADER + '{"type":"NodeRequest"}\n', "2:1: at: found nothing, expected this required field"),
-        ("s.jsonl", HEADER + '{"at":-1,"type":"NodeRequest"}\n', "2:7: at: found -1, expected float >= 0"),
-        ("s.jsonl", HEADER + '{"at":true,"type":"NodeRequest"}\n', "2:7: at: found true, expected float"),
+        ("s.yaml", "# a queue file\npartitions: []\n", "2:1: partitions: found a queue file, expected a scenario"),
+        ("s.jsonl", HEADER + '{"at":-1,"type":"NodeRequest"}\n', "2:7: at: found -1, expected a number >= 0"),
+        ("s.jsonl", HEADER + '{"at":true,"type":"NodeRequest"}\n', "2:7: at: found true, expected a number"),
         ("s.jsonl", HEADER + '{"at":2,"type":"NodeRequest"}\n' + EARLY, "3:7: at: found 0.0, expected at least 2.0"),
         ("s.jsonl", HEADER + '{"at":1,"type":"NodeRequest","at":2}\n', "2:30: at: found this key twice, expected it once"),
         ("s.jsonl", HEADER + '{"at":1,"type":"Nodes"}\n', "2:16: type: found 'Nodes', expected one of NodeRequest"),
@@ -141,17 +142,17 @@ def test_all_mistakes_at_once(tmp_path):
     assert [line.removeprefix(f"{file}:").split(", AllocationRequest,")[0] for line in str(caught.value).splitlines()] == [
         "1:1: config: found nothing, expected this required field",
         "2:1: name: the key was already set in line 1",
-        '3:8: until: found "soon", expected float',
+        '3:8: until: found "soon", expected a number',
         "4:1: colour: found a field that does not exist here",
         "6:40: messages[0].nodes[0].action: found nothing, expected this required field",
         "6:53: messages[0].nodes[0].size: found a field that does not exist here",
-        "6:72: messages[0].nodes[1].nodeID: found 7, expected str",
+        "6:72: messages[0].nodes[1].nodeID: found 7, expected a text",
         "7:9: messages[1].at: found 1.0, expected at least 3.0, the at of the message before",
-        "10:55: messages[1].allocations[0].resourcePerAlloc.vcore: found 0.5, expected int | str",
-        "10:60: messages[1].allocations[0].resourcePerAlloc.memory: found a list, expected int | str",
-        "10:92: messages[1].allocations[0].priority: found 10000000000, expected int <= 2147483647",
+        "10:55: messages[1].allocations[0].resourcePerAlloc.vcore: found 0.5, expected a whole number or a text",
+        "10:60: messages[1].allocations[0].resourcePerAlloc.memory: found a list, expected a whole number or a text",
+        "10:92: messages[1].allocations[0].priority: found 10000000000, expected a whole number <= 2147483647",
         "11:9: found the tag '!mine', expected none",
-        "11:72: messages[1].allocations[1].preemptionPolicy.allowPreemptSelf: found 1, expected bool",
+        "11:72: messages[1].allocations[1].preemptionPolicy.allowPreemptSelf: found 1, expected true or false",
         "12:19: messages[2].type: found 'Nodes', expected one of NodeRequest, ApplicationRequest",
         '13:5: messages[3]: found "nodes", expected a mapping with at, type and the request\'s fields',
     ]
@@ -230,11 +231,11 @@ def test_run_seconds(tmp_path):
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        ("0", "found 0, expected float > 0"),
-        ("-1", "found -1, expected float > 0"),
-        ("soon", 'found "soon", expected float'),
-        ("", "found nothing, expected float"),
-        ("1e10", "expected float <= 8000000000.0"),
+        ("0", "found 0, expected a number > 0"),
+        ("-1", "found -1, expected a number > 0"),
+        ("soon", 'found "soon", expected a number'),
+        ("", "found nothing, expected a number"),
+        ("1e10", "expected a number <= 8000000000"),
     ],
 )
 def test_wrong_run_seconds(tmp_path, value, words):
@@ -291,9 +292,9 @@ def test_another_queue_file(tmp_path):
 
 
 def test_a_queue_file_that_cannot_be_read(tmp_path):
-    """Missing: an OSError with its name. Not UTF-8: a mistake in that file."""
+    """Missing: an OSError with its name and that of the scenario. Not UTF-8: a mistake in that file."""
     file = write(tmp_path, "s.yaml", "name: a\nuntil: 1\nconfig: queues.yaml\n")
-    with pytest.raises(FileNotFoundError, match=r"queues\.yaml"):
+    with pytest.raises(FileNotFoundError, match=r"s\.yaml: config: .*queues\.yaml"):
         load(file)
     (tmp_path / "queues.yaml").write_bytes(b"\xff")
     with pytest.raises(ScenarioError, match=r"queues\.yaml:1:1: not UTF-8 text"):

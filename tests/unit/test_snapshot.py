@@ -2,6 +2,7 @@
 
 import json
 
+from gangs import gang, real, room, three
 from world import app, ask, foreign, make_world, node, queue, release, remove, tree
 
 from ykactor.core.inspection.snapshot import waiting_asks
@@ -99,6 +100,16 @@ def test_who_owns_an_application() -> None:
         "allocated": {"vcore": 2},
     }
     assert world.state()["applications"]["app-2"]["priority"] == PRIORITY_MIN
+
+
+def test_a_replacement_under_way() -> None:
+    """Until the release of its placeholder is confirmed a real ask is neither pending nor on a node: it is listed apart."""
+    world = room(confirms=False)
+    world.given(gang(), *three(), real("t1"))
+    replacing = world.state()["applications"]["gang"]["replacing"]
+    assert replacing == [{"allocationKey": "t1", "placeholder": "p1", "nodeID": "n1"}]
+    world.given(release("p1", "gang", "PLACEHOLDER_REPLACED"))
+    assert "replacing" not in world.state()["applications"]["gang"]
 
 
 def test_headroom_and_actual_guarantee() -> None:

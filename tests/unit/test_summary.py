@@ -18,6 +18,7 @@ from ykactor.core.messages.facts import (
     Fact,
     NodeAdded,
     NodeCapacityChanged,
+    NodeRejected,
     NodeRemoved,
     Released,
 )
@@ -74,6 +75,13 @@ def test_counts_what_happened() -> None:
     ).finish(5 * S, [])
     assert (report.placed, report.released, report.cancelled, report.rejected) == (1, 1, 2, 1)
     assert (report.pending, report.duration_s) == (0, 5.0)
+
+
+def test_a_refused_node_is_reported() -> None:
+    """As refused asks and applications are; of a reason with several lines the last one says most."""
+    report = summary_of(node(0, 4000), NodeRejected(1 * S, NODE, "node rejected with error: \nthere is a node n1")).finish(S, [])
+    assert report.rejected == 1
+    assert [(group.reason, group.examples[0].owner) for group in report.rejected_reasons] == [("there is a node n1", "node")]
 
 
 def test_average_utilisation_is_weighted_by_time() -> None:

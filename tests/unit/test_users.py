@@ -23,7 +23,7 @@ def test_groups_are_used_as_given() -> None:
 
 def test_nobody() -> None:
     """Without a user an application is refused; a forced one runs as nobody, of nogroup (QU-91)."""
-    assert Users().resolve(0, spec("", ("dev",))) == "empty user cannot resolve"
+    assert Users().resolve(0, spec("", ("dev",))) == "empty user cannot resolve: ugi names no user"
     assert Users().resolve(0, spec("", forced=True)) == UserGroups("nobody", ("nogroup",))
 
 
@@ -83,6 +83,9 @@ def test_refusals_are_told() -> None:
     """A user that cannot be resolved is the reason of the refusal, before any queue is looked for (PL-45)."""
     world = make_world(tree(queue("a")))
     world.send(app("app-1", user=""), app("app-2", "nowhere", user="9"))
-    world.expect("app-1 Rejected: empty user cannot resolve", "app-2 Rejected: invalid username, it contains invalid characters")
+    world.expect(
+        "app-1 Rejected: empty user cannot resolve: ugi names no user",
+        "app-2 Rejected: invalid username, it contains invalid characters",
+    )
     world.send(app("app-3", user="", application__create__force="true"))
     world.expect("app-3 New")

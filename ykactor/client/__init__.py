@@ -22,6 +22,8 @@ A resource manager with one node and one task, which waits until the task may ru
             await rm.request(si.AllocationRequest(allocations=[task]))
             async for response in rm:
                 if isinstance(response, si.AllocationResponse) and response.new:
+                    # Drops the node and the task; without it the daemon keeps both, and its place for rm_id "example".
+                    await rm.request(si.DeregisterResourceManagerRequest())
                     return response.new[0].node_id
 
     print("runs on", trio.run(run_one_task, "ws://127.0.0.1:9081"))

@@ -21,6 +21,10 @@ MESSAGE_BYTES_MAX = 2**28
 WAITING_MAX = 10_000
 
 
+#: What the library has for a connection that ended without a close frame.
+_NO_CLOSE_FRAME = 1006
+
+
 class Disconnected(Exception):
     """There is no connection to the daemon: it could not be opened, or was lost or closed. The message has the reason."""
 
@@ -161,6 +165,8 @@ def _disconnected(url: str, errors: BaseExceptionGroup[Exception]) -> Disconnect
         case _ if _is_refusal(cause):
             address = urlsplit(url).netloc.rpartition("@")[2]
             reason = f"nothing listens there, start a daemon with ykactor serve --ws {address}"
+        case OSError(strerror=str(sentence)):
+            reason = sentence
         case _:
             reason = str(cause) or type(cause).__name__
     disconnected = Disconnected(f"{url}: {reason}")
@@ -193,6 +199,8 @@ def _closed(closed: ConnectionClosed) -> Disconnected:
     reason = closed.reason
     if reason is None:
         return Disconnected("the connection is closed")
+    if reason.code == _NO_CLOSE_FRAME:
+        return Disconnected("the connection was lost without a reason: the daemon was killed, or the network failed")
     return Disconnected(f"the connection was closed: {reason.code} {reason.reason or reason.name}")
 
 

@@ -20,6 +20,7 @@ from ykactor.core.messages.facts import (
     Fact,
     NodeAdded,
     NodeCapacityChanged,
+    NodeRejected,
     NodeRemoved,
     Preempted,
     Released,
@@ -65,7 +66,10 @@ class Utilisation(Struct, frozen=True, rename=_json_key):
 
 
 class Example(Struct, frozen=True):
-    """An entry: a pending ask and its queue, a refused ask and its application, or a refused application and this word."""
+    """An entry and its owner.
+
+    The owner of a pending ask is its queue, of a refused ask its application; of a refused application or node it is this word.
+    """
 
     key: str
     owner: str
@@ -184,6 +188,8 @@ class Summary:
                 self._refused.append((key, application_id, reason))
             case ApplicationRejected(_, application_id, reason):
                 self._refused.append((application_id, "application", reason.split(f"application {application_id}: ")[-1]))
+            case NodeRejected(_, node_id, reason):
+                self._refused.append((node_id, "node", reason.splitlines()[-1]))
             case Preempted():
                 self._preemptions += 1
                 self._hoping.add(_key(fact))

@@ -95,7 +95,10 @@ def partition_state(partition: PartitionCore, state: SchedulerState) -> dict[str
         }
     texts = PendingTexts(state)
     for waiting in state.applications.values():
-        shown["applications"][waiting.application_id] |= _application_state(state, waiting, texts)
+        shown["applications"][waiting.application_id] |= {
+            **_application_state(state, waiting, texts),
+            **_replacements(partition, waiting),
+        }
     limits = [_limit_state(tracker) for _, tracker in sorted(state.trackers.in_use.items())]
     predicates, preemption = _predicates_state(state.nodes.predicates), _preemption_state(state)
     return {"name": partition.name, **shown, "limits": limits, "predicates": predicates, "preemption": preemption}
@@ -111,6 +114,19 @@ def _application_state(state: SchedulerState, waiting: PendingApplication, texts
         "priority": PRIORITY_MIN if highest is None else highest,
         "allocated": _shown(waiting.allocated),
         "pending": _pending(state, waiting, texts),
+    }
+
+
+def _replacements(partition: PartitionCore, waiting: PendingApplication) -> dict[str, Any]:
+    """The real asks that have left the pending ones and do not run yet: the release of their placeholder is not confirmed."""
+    application = partition.registry.leaf(waiting.leaf.path).applications.get(waiting.application_id)
+    if application is None or not application.gang.replacing:
+        return {}
+    return {
+        "replacing": [
+            {"allocationKey": ask.spec.allocation_key, "placeholder": placeholder, "nodeID": node_id}
+            for placeholder, (ask, node_id) in application.gang.replacing.items()
+        ]
     }
 
 

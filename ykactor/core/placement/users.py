@@ -27,7 +27,7 @@ class Users:
     def resolve(self, now_ns: int, spec: AddApplication) -> UserGroups | str:
         """Returns the user and groups of a new application (QU-91 to QU-94), or why it is refused."""
         if not spec.user:
-            return NOBODY if is_forced(spec.tags) else "empty user cannot resolve"
+            return NOBODY if is_forced(spec.tags) else "empty user cannot resolve: ugi names no user"
         if not is_user_name(spec.user):
             return "invalid username, it contains invalid characters"
         if spec.groups:

@@ -1,6 +1,6 @@
-"""Parsers of quantities, integers, durations and queue names in the configuration (CF-20, CF-25 to CF-27, CF-29 to CF-31).
+"""Quantities as text, and parsers of quantities, integers, durations and queue names in the configuration.
 
-Every pattern matches the whole string, ASCII only.
+CF-20, CF-25 to CF-27, CF-29 to CF-31. Every pattern matches the whole string, ASCII only.
 """
 
 import re
@@ -14,6 +14,8 @@ FACTORS = {
     "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15, "E": 10**18,
     "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60,
 }  # fmt: skip
+#: Of ``memory``, the largest first.
+_BINARY_UNITS = [(suffix, factor) for suffix, factor in reversed(FACTORS.items()) if suffix.endswith("i")]
 
 _QUANTITY = re.compile(r"([0-9]+) *([A-Za-z]*)")
 _THOUSANDTHS = re.compile(r"([0-9]{0,9})\.([0-9]{1,3})0*")
@@ -53,6 +55,17 @@ def parse_quantity(name: str, text: str) -> int:
         unit = "thousandths of a vcore" if name == "vcore" else "units"
         raise QuantityError(f"found {shown(text)}, expected at most {QUANTITY_MAX} {unit}")
     return number * factor
+
+
+def quantity_text(name: str, quantity: int) -> str:
+    """A quantity of base units in the notation of the queue file, exact: with the largest unit that divides it."""
+    if name == "vcore":
+        return f"{quantity // 1000}" if quantity % 1000 == 0 else f"{quantity}m"
+    if name == "memory" and quantity:
+        for suffix, factor in _BINARY_UNITS:
+            if quantity % factor == 0:
+                return f"{quantity // factor}{suffix}"
+    return str(quantity)
 
 
 def parse_int32(text: str) -> int | None:

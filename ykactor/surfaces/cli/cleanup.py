@@ -44,6 +44,10 @@ class Created:
             accepted = [application.application_id for application in response.accepted]
             self._application_ids |= dict.fromkeys(name for name in accepted if name in self._application_partitions)
 
+    def has_application(self, application_id: str) -> bool:
+        """Whether the application is one of them."""
+        return application_id in self._application_ids
+
     async def remove(self, rm: ResourceManager) -> None:
         """Remove the applications, then the nodes; nobody else may read responses meanwhile.
 

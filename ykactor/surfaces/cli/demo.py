@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from contextlib import suppress
 from importlib import resources
 from itertools import takewhile
+from pathlib import Path
 
 import click
 import trio
@@ -46,6 +48,13 @@ def command(address: tuple[str, int]) -> None:
         raise KeyboardInterrupt
 
 
+def _program() -> str:
+    """What to type for ``ykactor`` in another terminal: ``make run`` does not put it on the PATH."""
+    if shutil.which("ykactor"):
+        return "ykactor"
+    return sys.argv[0] if Path(sys.argv[0]).name == "ykactor" else "python -m ykactor"
+
+
 def _first_of(errors: BaseExceptionGroup[OSError]) -> OSError:
     first = errors.exceptions[0]
     return _first_of(first) if isinstance(first, BaseExceptionGroup) else first
@@ -70,14 +79,16 @@ async def _demonstrate(scenario: Scenario, story: str, address: tuple[str, int])
 
     async with trio.open_nursery() as nursery:
         url = await nursery.start(run_daemon)
+        program = _program()
         click.echo(
             f"A daemon listens on {url}. For {scenario.until:.0f} s it schedules work on {_node_count(scenario)} nodes.\n\n"
             f"{story}\n\n"
             "Every line below is an event. Its columns:\n"
             "  time, sequence number, type, change, detail, object, reference, resource, message\n"
             "To follow it from another terminal:\n"
-            f"  ykactor follow {url} --from snapshot -o json    the whole state, then every event\n"
-            f"  ykactor follow {url} --kind APP_ALLOC           only which ask runs on which node\n"
+            f"  {program} follow --url {url} --from snapshot -o json    the whole state, then every event\n"
+            f"  {program} follow --url {url} --kind APP_ALLOC           only which ask runs on which node\n"
+            f"  {program} story --url {url} nightly-report              what happened to an application, and why its asks wait\n"
             "Press Ctrl-C to stop and to see a summary.\n"
         )
         nursery.start_soon(_print_events, url)

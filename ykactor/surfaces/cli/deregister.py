@@ -4,12 +4,13 @@ import click
 import trio
 
 from ykactor.client import Disconnected, RequestRefused, connect
+from ykactor.surfaces.cli.urls import url_option
 from ykactor.wire.si import messages as si
 
 
 @click.command()
 @click.argument("rm_id", metavar="RM_ID")
-@click.option("--url", default="ws://127.0.0.1:9081", show_default=True, help="The address of the daemon.")
+@url_option
 def command(rm_id: str, url: str) -> None:
     """Deregister the resource manager RM_ID, so that another one may register.
 
@@ -17,9 +18,23 @@ def command(rm_id: str, url: str) -> None:
     """
     try:
         trio.run(_deregister, rm_id, url)
-    except (Disconnected, RequestRefused, ValueError) as error:
+    except RequestRefused as refusal:
+        raise click.ClickException(_not_registered(rm_id, refusal)) from None
+    except Disconnected as error:
         raise click.ClickException(str(error)) from None
     click.echo(f"{rm_id} is deregistered; another resource manager may register")
+
+
+def _not_registered(rm_id: str, refusal: RequestRefused) -> str:
+    """Why ``rm_id`` cannot be deregistered: nobody is registered, or another one."""
+    match refusal.code:
+        case "RESYNC_REQUIRED":
+            return f"{rm_id} is not registered, nor is any other resource manager: there is nothing to do"
+        case "ALREADY_REGISTERED":
+            holder = refusal.message.removeprefix(f"found {rm_id}: ")
+            return f"{rm_id} is not the resource manager that is registered: {holder}"
+        case _:
+            return str(refusal)
 
 
 async def _deregister(rm_id: str, url: str) -> None:

@@ -9,23 +9,23 @@ import trio
 
 from ykactor.client import Disconnected, FollowedMessage, RequestRefused, follow
 from ykactor.client.follower import OnConnection, silently
-from ykactor.core.values.quantities import FACTORS
+from ykactor.core.values.quantities import quantity_text
+from ykactor.surfaces.cli.check_config import plural
+from ykactor.surfaces.cli.urls import DaemonUrl, url_option
 from ykactor.wire.si import messages as si
 
 COLOURS = {"APP": "cyan", "NODE": "magenta", "QUEUE": "yellow", "REQUEST": "blue", "USERGROUP": "green"}
-#: Largest first.
-_BINARY_UNITS = sorted(
-    ((suffix, factor) for suffix, factor in FACTORS.items() if suffix.endswith("i")), key=lambda unit: -unit[1]
-)
 
 
 @click.command()
-@click.argument("url", default="ws://127.0.0.1:9081")
+@click.argument("address", metavar="[URL]", type=DaemonUrl(), required=False)
+@url_option
 @click.option(
     "--from",
     "from_",
     default="now",
     metavar="PLACE",
+    callback=lambda _ctx, _param, place: _place(place),
     help="Where to start: now, snapshot (the state, then events), or the number of an event (then the event after it).",
 )
 @click.option("--queue", "queues", multiple=True, help="Only events of this queue and of all queues below it. Repeatable.")
@@ -40,29 +40,39 @@ _BINARY_UNITS = sorted(
     help="text: a line with columns for each event; json: the messages as the daemon sends them, one on each line.",
 )
 def command(
+    address: str | None,
     url: str,
-    from_: str,
+    from_: int | str,
     queues: tuple[str, ...],
     applications: tuple[str, ...],
     kinds: tuple[str, ...],
     output: str,
 ) -> None:
-    """Print the events of the daemon at URL (default ws://127.0.0.1:9081) until Ctrl-C.
+    """Print the events of the daemon at URL until Ctrl-C. URL may be given as the argument or with --url.
 
     Columns: time, sequence number, type, change, detail, object, reference, resource, message. The object is what the event is
     about; the reference is the other object involved, for example the application of an ask. If the connection is lost, the
     command reconnects. A line on standard error says to which daemon it is connected, and whether events may be missing.
     """
     subscribe = si.Subscribe(
-        from_=int(from_) if from_.isdecimal() else from_,
+        from_=from_,
         queues=list(queues),
         applications=list(applications),
         kinds=list(kinds),
     )
     try:
-        trio.run(print_messages, url, subscribe, as_text if output == "text" else as_json, click.echo, _print_notice)
-    except* (Disconnected, RequestRefused, ValueError) as errors:
+        trio.run(print_messages, address or url, subscribe, as_text if output == "text" else as_json, click.echo, _print_notice)
+    except* (Disconnected, RequestRefused) as errors:
         raise click.ClickException(str(errors.exceptions[0])) from None
+
+
+def _place(text: str) -> int | str:
+    """What ``--from`` names."""
+    if text.isascii() and text.isdecimal():
+        return int(text)
+    if text not in ("now", "snapshot"):
+        raise click.BadParameter(f"found {text!r}, expected now, snapshot or the number of an event")
+    return text
 
 
 async def print_messages(
@@ -102,7 +112,14 @@ def as_text(message: FollowedMessage) -> str:
         case si.Lagged():
             return click.style(f"events {message.from_} to {message.to} are lost, no longer in memory", fg="red", bold=True)
         case si.Snapshot():
-            return click.style(f"state at {message.sequence}: {as_json(message)}", dim=True)
+            return click.style(_state_line(message), dim=True)
+
+
+def _state_line(snapshot: si.Snapshot) -> str:
+    """How large the state is: all of it would be thousands of characters on one line."""
+    kinds = ("queue", "node", "application")
+    counts = ", ".join(plural(sum(len(partition[f"{kind}s"]) for partition in snapshot.partitions), kind) for kind in kinds)
+    return f"state after event {snapshot.sequence}: {counts} (-o json prints all of it, ykactor story KEY one of them)"
 
 
 def event_line(event: si.EventRecord) -> str:
@@ -121,14 +138,3 @@ def time_text(unix_ns: int) -> str:
     """UTC, to the millisecond."""
     moment = datetime.fromtimestamp(unix_ns // 10**9, UTC)
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{unix_ns // 10**6 % 1000:03}Z"
-
-
-def quantity_text(name: str, quantity: int) -> str:
-    """A quantity of base units in the notation of the queue file, exact: with the largest unit that divides it."""
-    if name == "vcore":
-        return f"{quantity // 1000}" if quantity % 1000 == 0 else f"{quantity}m"
-    if name == "memory" and quantity:
-        for suffix, factor in _BINARY_UNITS:
-            if quantity % factor == 0:
-                return f"{quantity // factor}{suffix}"
-    return str(quantity)

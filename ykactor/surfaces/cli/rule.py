@@ -48,6 +48,8 @@ def _find(code: str) -> Rule:
     if found is None:
         near = ", ".join(_near(code, load()))
         hint = f"similar codes: {near}; " if near else ""
+        if any(name.startswith(code.upper()) for name in rules):
+            hint = f"ykactor rule --list {code} prints those that begin with it; "
         raise click.UsageError(f"no rule has the code {code}; {hint}ykactor rule --list prints all codes")
     return found
 

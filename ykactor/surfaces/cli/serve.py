@@ -121,6 +121,8 @@ def _first_config(file: str) -> SchedulerConfig:
 
 def _log_first(config: SchedulerConfig, file: str | None) -> None:
     """What an operator may want to know of the first configuration."""
+    source = "built-in" if file is None else name_of(file)
+    log_event(log, logging.INFO, "config_loaded", source=source, checksum=config.checksum)
     if file == DASH:
         log_event(log, logging.INFO, "config_not_watched", reason="the configuration came from standard input")
     for warning in config.warnings:

@@ -14,13 +14,15 @@ import trio
 
 from ykactor.client import Disconnected, RequestRefused, follow
 from ykactor.core.messages.reasons import amounts
-from ykactor.surfaces.cli.follow import as_text, quantity_text, time_text
+from ykactor.core.values.quantities import quantity_text
+from ykactor.surfaces.cli.follow import as_text, time_text
+from ykactor.surfaces.cli.urls import url_option
 from ykactor.wire.si import messages as si
 
 
 @click.command()
 @click.argument("key")
-@click.option("--url", default="ws://127.0.0.1:9081", show_default=True, help="The address of the daemon.")
+@url_option
 def command(key: str, url: str) -> None:
     """Print the events about KEY and its present state.
 
@@ -30,13 +32,14 @@ def command(key: str, url: str) -> None:
     """
     try:
         lines = trio.run(_collect, key, url)
-    except* (Disconnected, RequestRefused, ValueError) as errors:
+    except* (Disconnected, RequestRefused) as errors:
         raise click.ClickException(str(errors.exceptions[0])) from None
     for line in lines:
         click.echo(line)
     if not lines:
         raise click.ClickException(
-            f"the daemon knows no application, ask, node, queue, user or group {key}, and has no event about it"
+            f"the daemon knows no application, ask, node, queue, user or group {key}, and has no event about it; "
+            "the refusal of an ask or node is no event, only its sender gets the reason"
         )
 
 
@@ -46,7 +49,7 @@ async def _collect(key: str, url: str) -> list[str]:
     assert isinstance(snapshot, si.Snapshot), "the first message after from_=snapshot"
     events = [line async for line in _events_about(key, url, snapshot)]
     now = [line for partition in snapshot.partitions for line in present(key, partition)]
-    return events + now
+    return events + (now or [f"now: the daemon has nothing of {key} any more"] * bool(events))
 
 
 async def _events_about(key: str, url: str, snapshot: si.Snapshot) -> AsyncIterator[str]:
@@ -95,7 +98,7 @@ def present(key: str, partition: dict[str, Any]) -> Iterator[str]:
     if key in partition["nodes"]:
         node = partition["nodes"][key]
         flag = "schedulable" if node["schedulable"] else "not schedulable"
-        yield f"now: node {key}, {flag}, uses {_text(node['allocated'])} of {_text(node['capacity'])}"
+        yield f"now: node {key}, {flag}, uses {_text(node['allocated'])}, capacity {_text(node['capacity'])}"
         yield from (f"now: runs {allocation}" for allocation in node["allocations"])
     if key in partition["queues"]:
         queue = partition["queues"][key]
@@ -111,7 +114,15 @@ def present(key: str, partition: dict[str, Any]) -> Iterator[str]:
 def _application(key: str, applications: dict[str, Any]) -> Iterator[str]:
     for name, application in applications.items():
         if key == name:
-            yield f"now: application {name} is {application['state']} in {application['queueName'] or 'no queue'}"
+            # A rejected application has the queue that it asked for, which need not exist.
+            queue = application["queueName"] if application["state"] != "Rejected" else ""
+            yield f"now: application {name} is {application['state']} in {queue or 'no queue'}"
+        for entry in application.get("replacing", ()):
+            if key in (name, entry["allocationKey"], entry["placeholder"]):
+                yield (
+                    f"now: {entry['allocationKey']} replaces placeholder {entry['placeholder']}, on {entry['nodeID']}, "
+                    "when the resource manager has confirmed the release of the placeholder"
+                )
         for group in application.get("pending", ()):
             if key == name or key in group["allocationKeys"]:
                 examples = ", ".join(group["allocationKeys"])
@@ -166,4 +177,10 @@ def _reason(group: dict[str, Any]) -> str:
 
 
 def _text(resource: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {quantity_text(name, value)}" for name, value in sorted(resource.items())) or "nothing"
+    return ", ".join(f"{name} {quantity_text(name, value)}" for name, value in _in_order(resource)) or "nothing"
+
+
+def _in_order(resource: Mapping[str, int]) -> list[tuple[str, int]]:
+    """As events have them: vcore, memory, then the other types by name."""
+    first = ("vcore", "memory")
+    return sorted(resource.items(), key=lambda entry: (first.index(entry[0]) if entry[0] in first else len(first), entry[0]))

@@ -13,8 +13,10 @@ import trio
 from msgspec import structs
 
 from ykactor.client import Disconnected, RequestRefused, ResourceManager, connect
+from ykactor.core.messages.kinds import TerminationType
 from ykactor.surfaces.cli.check_config import plural, queues_count
 from ykactor.surfaces.cli.cleanup import Created
+from ykactor.surfaces.cli.urls import url_option
 from ykactor.wire.queuefile.load import ConfigError
 from ykactor.wire.queuefile.load import load as load_config
 from ykactor.wire.scenario import Scenario, ScenarioError, load
@@ -24,13 +26,19 @@ from ykactor.wire.si import messages as si
 
 #: Time limit for removing what the scenario has created.
 CLEAN_UP_S = 30.0
+#: The releases that take effect when the resource manager confirms them.
+STARTED_BY_SCHEDULER = {
+    TerminationType.TIMEOUT,
+    TerminationType.PREEMPTED_BY_SCHEDULER,
+    TerminationType.PLACEHOLDER_REPLACED,
+}
 #: What else to do when another resource manager holds the daemon.
 HAND_OVER = "; ykactor deregister RM_ID ends this and drops its nodes and applications, --rm-id RM_ID adds the scenario to them"
 
 
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--url", default="ws://127.0.0.1:9081", show_default=True, help="The address of the daemon.")
+@url_option
 @click.option(
     "--speed",
     type=click.FloatRange(min=0, min_open=True),
@@ -39,14 +47,19 @@ HAND_OVER = "; ykactor deregister RM_ID ends this and drops its nodes and applic
     help="Seconds of the scenario that pass in one second.",
 )
 @click.option("--rm-id", help="The id of the resource manager to register as.  [default: a new one]")
-@click.option("--with-config", is_flag=True, help="Replace the queue configuration of the daemon by that of the scenario.")
+@click.option(
+    "--with-config",
+    is_flag=True,
+    help="Replace the queue configuration of the daemon by that of the scenario, for good.",
+)
 def command(file: Path, url: str, speed: float, rm_id: str | None, with_config: bool) -> None:
     """Send the scenario FILE to a daemon and print its responses.
 
-    The messages are sent SPEED times as fast as recorded, and allocations with runSeconds are released that long after they
-    started. Each line begins with the time in the scenario, in seconds. At the end, also on Ctrl-C, the applications and nodes
-    of the scenario are removed, and another resource manager may register. If --rm-id names the resource manager that is
-    registered, its session is closed, and its nodes and applications are kept.
+    The messages are sent SPEED times as fast as recorded, allocations with runSeconds are released that long after they
+    started, and releases that the scheduler starts are confirmed. Each line begins with the time in the scenario, in seconds.
+    At the end, also on Ctrl-C, the applications and nodes of the scenario are removed, and another resource manager may
+    register. If --rm-id names the resource manager that is registered, its session is closed, and its nodes and applications
+    are kept.
     """
     try:
         scenario = load(file)
@@ -61,7 +74,7 @@ def command(file: Path, url: str, speed: float, rm_id: str | None, with_config: 
         trio.run(play.run, url, rm_id or f"ykactor-submit-{secrets.token_hex(4)}")
     except* KeyboardInterrupt:  # the second one: the first one is handled in run
         raise click.ClickException("interrupted: the daemon may still have nodes and applications of the scenario") from None
-    except* (Disconnected, RequestRefused, ValueError) as errors:
+    except* (Disconnected, RequestRefused) as errors:
         reason = errors.exceptions[0]
         is_held = isinstance(reason, RequestRefused) and reason.code == "ALREADY_REGISTERED"
         raise click.ClickException(f"{reason}{HAND_OVER if is_held else ''}") from None
@@ -81,7 +94,7 @@ def _replacement(scenario: Scenario, file: Path) -> str:
     partitions = ", ".join(f"{entry.name} ({plural(queues_count(entry.root), 'queue')})" for entry in config.partitions)
     return (
         f"{scenario.name} replaces the queue configuration of the daemon by these partitions: {partitions}; "
-        "other partitions are removed, other queues drain"
+        "other partitions are removed, other queues drain; this stays in force when the scenario ends"
     )
 
 
@@ -98,6 +111,8 @@ class _Play:
             if with_config or not isinstance(message.request, si.UpdateConfigurationRequest)
         ]
         self._created = Created()
+        #: The queue that each application names.
+        self._asked_for: dict[str, str] = {}
         #: By request id: set when a configuration is in force or refused.
         self._awaited: dict[str, trio.Event] = {}
         #: Whether Ctrl-C has ended it.
@@ -164,7 +179,8 @@ class _Play:
                 return
             except (Disconnected, RequestRefused) as error:
                 reason = str(error)
-        click.echo(f"the nodes and applications of RM {rm_id} may still be in the daemon: {reason}", err=True)
+        remedy = f"; ykactor deregister {rm_id} drops them" if is_new else ""
+        click.echo(f"the nodes and applications of RM {rm_id} may still be in the daemon: {reason}{remedy}", err=True)
 
     async def _exchange(self, rm: ResourceManager) -> None:
         self._began_at = trio.current_time()
@@ -185,6 +201,8 @@ class _Play:
             for message in self._messages:
                 await trio.sleep_until(self._real_time(message.at))
                 self._created.note_request(message.request)
+                if isinstance(message.request, si.ApplicationRequest):
+                    self._asked_for |= {new.application_id: new.queue_name.lower() for new in message.request.new}
                 self._endings.expect(message)
                 request_id = str(self._sent_count)
                 self._sent_count += 1
@@ -207,10 +225,21 @@ class _Play:
 
     async def _print_responses(self, rm: ResourceManager) -> None:
         while self._answered_count < len(self._messages):
-            self._print(await rm.__anext__())
+            await self._handle(rm, await rm.__anext__())
         with trio.move_on_at(self._real_time(self._scenario.until)):
             async for response in rm:
-                self._print(response)
+                await self._handle(rm, response)
+
+    async def _handle(self, rm: ResourceManager, response: si.Response) -> None:
+        self._print(response)
+        if self._scenario.confirm_releases and isinstance(response, si.AllocationResponse):
+            releases = [
+                structs.replace(release, message="")
+                for release in response.released
+                if release.termination_type in STARTED_BY_SCHEDULER and self._created.has_application(release.application_id)
+            ]
+            if releases:
+                await rm.send(si.AllocationRequest(releases=si.AllocationReleasesRequest(allocations_to_release=releases)))
 
     def _print(self, response: si.Response) -> None:
         at = self._now()
@@ -223,7 +252,7 @@ class _Play:
                 self._awaited[response.id].set()
         for line in self._lines(response):
             self._counts[line.partition(" ")[0]] += 1
-            click.echo(f"{at:9.1f} {line}")
+            click.echo(f"{at:9.1f} {' '.join(line.split())}")  # some reasons have several lines
 
     def _note_endings(self, response: si.AllocationResponse, at: float) -> None:
         for release in response.released:
@@ -241,8 +270,8 @@ class _Play:
                 for refused in response.rejected:
                     yield f"node {refused.node_id} rejected: {refused.reason}"
             case si.ApplicationResponse():
-                for application in response.accepted:
-                    yield f"application {application.application_id} accepted in {application.queue_name}"
+                for accepted in response.accepted:
+                    yield f"application {accepted.application_id} accepted in {accepted.queue_name}{self._placed(accepted)}"
                 for unwanted in response.rejected:
                     self._unwanted_count += 1
                     yield f"application {unwanted.application_id} rejected: {unwanted.reason}"
@@ -263,13 +292,20 @@ class _Play:
                 where = f"{response.path}: " if response.path else ""
                 yield f"refused {request.__name__}: {response.code}: {where}{response.message}"
 
+    def _placed(self, accepted: si.AcceptedApplication) -> str:
+        """That the placement rules have chosen another queue than the application names."""
+        wanted = self._asked_for.get(accepted.application_id, "")
+        if wanted in ("", accepted.queue_name, accepted.queue_name.removeprefix("root.")):
+            return ""
+        return f" by the placement rules, although it names {wanted}"
+
     def summary(self) -> str:
         """The number of requests, and of decisions by kind."""
         counts = self._counts
         return (
-            f"{self._scenario.name}: {self._sent_count} requests sent, {counts['refused']} refused; "
+            f"{self._scenario.name}: {plural(self._sent_count, 'request')} sent, {counts['refused']} refused; "
             f"{counts['allocated']} allocated, {counts['released']} released; "
-            f"rejected: {counts['rejected']} asks, {self._unwanted_count} applications"
+            f"rejected: {plural(counts['rejected'], 'ask')}, {plural(self._unwanted_count, 'application')}"
         )
 
     def _now(self) -> float:

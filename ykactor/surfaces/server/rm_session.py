@@ -304,10 +304,10 @@ class ResourceManagerSession:
 def _holder(current: Outbox[Any], partitions_count: int) -> str:
     """Why no other resource manager can register, since when, and what ends this."""
     since = datetime.fromtimestamp(current.since_ns // 10**9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    connected = "connected" if current.reader is not None else "not connected"
+    connected = "has been" if current.reader is not None else "has not been"
     return (
         f"RM {current.rm_id} has been registered before and holds this daemon, active partitions {partitions_count}; "
-        f"it is {connected} since {since}, and holds the daemon until it deregisters or the daemon ends"
+        f"it {connected} connected since {since}, and holds the daemon until it deregisters or the daemon ends"
     )
 
 

@@ -52,7 +52,7 @@ class ConfigWatcher:
         self._changed = changed
         self._digest = _digest(known.encode())
         self._is_forced = False
-        #: Why the file could not be read the last time, so that this is logged once.
+        #: Why the file could not be read the last time, so that this is logged once, and again on ``reload``.
         self._trouble = ""
         # One slot: several triggers become one, and a trigger during a delivery is not lost.
         self._triggers_in, self._triggers = trio.open_memory_channel[None](1)
@@ -60,6 +60,7 @@ class ConfigWatcher:
     def reload(self) -> None:
         """Deliver the file even if it did not change. Never waits; does nothing after ``stop``."""
         self._is_forced = True
+        self._trouble = ""  # whoever asks for a reload is told that the file still cannot be read
         self._trigger()
 
     def _trigger(self) -> None:
@@ -137,7 +138,8 @@ class ConfigWatcher:
         if str(error) != self._trouble:
             self._trouble = str(error)
             event = "config_vanished" if isinstance(error, FileNotFoundError) else "config_unreadable"
-            log_event(log, logging.WARNING, event, path=self._path, error=self._trouble)
+            outcome = "the running configuration stays in force"
+            log_event(log, logging.WARNING, event, path=self._path, error=self._trouble, outcome=outcome)
 
 
 async def watch_config(
@@ -151,8 +153,9 @@ async def watch_config(
     """Call ``changed`` with the text of the file whenever it differs from the last one, until ``stop`` is set.
 
     Calls of ``changed`` do not overlap: all changes during a call cause one further call, with the newest text. If the file is
-    missing or cannot be read, this is logged once and watching continues. After a shortage, such as of file descriptors, it is
-    read again in a while, as after a ``TryAgainError`` of ``changed``. ``nursery.start`` returns the ``ConfigWatcher``.
+    missing or cannot be read, this is logged once, and again on ``reload``, and watching continues. After a shortage, such as
+    of file descriptors, it is read again in a while, as after a ``TryAgainError`` of ``changed``. ``nursery.start`` returns the
+    ``ConfigWatcher``.
 
     Args:
         path: the queue file; its directory must exist.

@@ -97,6 +97,10 @@ def open_queues(text: str, source: str) -> Queues:
     mistakes, warnings = Mistakes(source), Mistakes(source)
     documents = compose_all(text, mistakes)
     wrappers = [] if _is_queue_file(documents) else [document for document in documents if _is_wrapper(document.root)]
+    if not wrappers and (names := _foreign_keys(documents)):
+        shown = ", ".join(join("", name) for name in names[:3])
+        mistakes.add("P9", documents[0], "", f"found no queue file but the keys {shown}, {_expected('queues.yaml')}")
+        raise ConfigError(mistakes.found)
     if not wrappers:
         return Queues(text, only_root(documents, mistakes), mistakes, warnings)
     mistakes.found.clear()  # tags, which other manifests may have
@@ -107,6 +111,21 @@ def open_queues(text: str, source: str) -> Queues:
 def _is_queue_file(documents: list[Document]) -> bool:
     root = documents[0].root if documents else None
     return isinstance(root, Mapping) and root.entry("partitions") is not None
+
+
+def _foreign_keys(documents: list[Document]) -> list[str]:
+    """The keys at the top if none is one of a queue file, or nearly so: one mistake says more than one for each key."""
+    root = documents[0].root if len(documents) == 1 else None
+    if not isinstance(root, Mapping):
+        return []
+    names = [name.text[:40] for name, _ in root.entries() if isinstance(name, Scalar)]
+    known = ("partitions", "checksum")
+    return [] if any(difflib.get_close_matches(name, known, n=1, cutoff=0.7) for name in names) else names
+
+
+def _expected(key: str) -> str:
+    config_map = f"a ConfigMap with {key} in data or {key}.gz in {BINARY_KEY}"
+    return f"expected partitions at the top, {config_map}, or Helm values with it in {HELM_KEY}"
 
 
 def _is_wrapper(root: Node | None) -> bool:
@@ -187,7 +206,7 @@ class _Unwrapping:
         return self.read(used)
 
     def missing(self, found: list[_Settings], wrapper: Document, key: str) -> ConfigError:
-        expected = f"expected a ConfigMap with {key} in data or {key}.gz in {BINARY_KEY}, or Helm values with it in {HELM_KEY}"
+        expected = _expected(key)
         entries = [_Entry(one, *entry) for one in found for entry in one.named()]
         close = difflib.get_close_matches(key, [entry.name.text[:40] for entry in entries], n=1, cutoff=0.8)
         for entry in entries:

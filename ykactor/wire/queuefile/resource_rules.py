@@ -3,7 +3,7 @@
 Only resource types that both sides define are compared.
 """
 
-from ykactor.core.values.quantities import QuantityError, parse_quantity
+from ykactor.core.values.quantities import QuantityError, parse_quantity, quantity_text
 from ykactor.core.values.resources import Resource
 from ykactor.wire.queuefile.places import Key, Text, note
 from ykactor.wire.queuefile.schema import Quantities, QueueText
@@ -53,8 +53,7 @@ def read(mistakes: Mistakes, code: str, text: Text, keys: tuple[Key, ...], writt
 
 def over(name: str, found: int, limit: int, whose: str = "") -> str:
     """The quantity that was found, and the largest one that is allowed."""
-    unit = "thousandths of a vcore" if name == "vcore" else f"of {name}"
-    return f"found {found} {unit}{whose}, expected at most {limit}"
+    return f"found {quantity_text(name, found)} {name}{whose}, expected at most {quantity_text(name, limit)}"
 
 
 def _check_own(queue: QueueText, own_max: Resource, guaranteed: Resource, inherited: Ceiling, mistakes: Mistakes) -> Ceiling:

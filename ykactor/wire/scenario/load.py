@@ -51,7 +51,9 @@ def load(path: str | Path, config_file: Path | None = None) -> Scenario:
         raise ScenarioError([structs.replace(mistake, code="") for mistake in mistakes])  # the codes are those of queue files
     if config_file is None and _is_file_name(header.config):
         config_file = Path(path).parent / header.config.strip()
-    config = header.config if config_file is None else _config_text(config_file)
+        config = _named_text(config_file, path)
+    else:
+        config = header.config if config_file is None else _config_text(config_file)
     return Scenario(header.name, config, header.until, header.confirm_releases, messages, str(config_file or ""))
 
 
@@ -59,6 +61,13 @@ def _is_file_name(config: str) -> bool:
     """Whether ``config`` names a queue file, and is not the text of one: a single line that ends like such a name."""
     name = config.strip()
     return len(name.splitlines()) == 1 and name.endswith((".yaml", ".yml"))
+
+
+def _named_text(file: Path, scenario: str | Path) -> str:
+    try:
+        return _config_text(file)
+    except OSError as error:  # the user may not have typed this name
+        raise OSError(error.errno, error.strerror, f"{scenario}: config: {file}") from None
 
 
 def _config_text(file: Path) -> str:
@@ -166,6 +175,11 @@ def _parts_of(document: Document, mistakes: Mistakes) -> Iterator[Part | None]:
     if not isinstance(tree, dict):
         message = f"found {shown(tree)}, expected a mapping with name, config, until and messages"
         Part(tree, document).note(mistakes, Found((), message))
+        yield None
+        return
+    if "partitions" in tree and "until" not in tree:
+        message = "found a queue file, expected a scenario (name, config, until, messages), which may name a queue file"
+        Part(tree, document).note(mistakes, Found(("partitions",), message, is_key=True))
         yield None
         return
     yield Part({key: value for key, value in tree.items() if key != "messages"}, document)

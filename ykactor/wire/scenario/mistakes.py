@@ -10,8 +10,16 @@ from ykactor.wire.queuefile.places import Key
 from ykactor.wire.si.codec import explain
 
 _MISSING = "found nothing, expected this required field"
-#: msgspec's words, where a file has others.
-_KINDS = {"array": "a list", "object": "a mapping"}
+#: The words of msgspec, and those of people who write a file.
+_WORDS = {
+    "array": "a list",
+    "object": "a mapping",
+    "float": "a number",
+    "int": "a whole number",
+    "str": "a text",
+    "bool": "true or false",
+    "|": "or",
+}
 
 
 class Found(Struct, frozen=True):
@@ -39,7 +47,7 @@ def mistakes_in(value: object, kind: Any, keys: tuple[Key, ...] = ()) -> Iterato
             yield Found((*keys, mistake.path), mistake.message)
         else:
             _, is_type, expected = mistake.message.partition(", expected ")
-            expected = _KINDS.get(expected, expected)
+            expected = " ".join(_WORDS.get(word, word.removesuffix(".0")) for word in expected.split(" "))
             yield Found(keys, f"found {shown(value)}, expected {expected}" if is_type else mistake.message)
 
 

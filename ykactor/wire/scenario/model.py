@@ -43,7 +43,7 @@ class Scenario(msgspec.Struct, frozen=True):
     config: str
     #: The virtual second of the last scheduling cycle.
     until: float
-    #: Whether the simulator confirms releases that the scheduler starts.
+    #: Whether simulate and submit confirm releases that the scheduler starts.
     confirm_releases: bool = True
     #: In the order of their ``at``.
     messages: list[TimedRequest] = []
@@ -61,7 +61,7 @@ class Header(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     ]
     until: Annotated[Second, Meta(description="The second of the last scheduling cycle.")]
     confirm_releases: Annotated[
-        bool, Meta(description="Whether the simulator confirms the releases that the scheduler starts.")
+        bool, Meta(description="Whether simulate and submit confirm the releases that the scheduler starts.")
     ] = True
 
 

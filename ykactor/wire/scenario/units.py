@@ -50,7 +50,8 @@ def unit_warnings(file: Path, scenario: Scenario) -> list[str]:
 
 
 def _text(value: int) -> str:
-    return f'the number {value} is {value / 1000:g} cores; write "{value}" for {value} cores, "{value}m" for this'
+    cores = "1 core" if value == 1 else f"{value} cores"
+    return f'the number {value} is {value / 1000:g} cores; write "{value}" for {cores}, "{value}m" for this'
 
 
 def _suspects(scenario: Scenario) -> Iterator[_Suspect]:

@@ -138,6 +138,9 @@ ENCODINGS = {encoding.name: encoding for encoding in (JSON, MSGPACK)}
 # ---- error messages
 
 
+_QUANTITY = 'a whole number of base units, or text such as "500m"'
+
+
 def explain(error: msgspec.ValidationError, tree: object, kind: Any) -> ProtocolError:
     """Convert an error of msgspec to a code, a path that names mapping keys, and what was found and expected.
 
@@ -160,12 +163,12 @@ def explain(error: msgspec.ValidationError, tree: object, kind: Any) -> Protocol
                 path = f"{path}.{key}"
                 break
     code, message, field = _verdict(text, value, kind)
+    if is_quantity:
+        code, message = "BAD_QUANTITY", message.replace("int | str", _QUANTITY)
     if field:
         path = f"{path}.{field}" if path else field
     request_id = tree.get("id", "") if isinstance(tree, dict) else ""
-    return ProtocolError(
-        "BAD_QUANTITY" if is_quantity else code, message, path, request_id if isinstance(request_id, str) else ""
-    )
+    return ProtocolError(code, message, path, request_id if isinstance(request_id, str) else "")
 
 
 def _verdict(text: str, value: object, kind: Any) -> tuple[str, str, str]:
