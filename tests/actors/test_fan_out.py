@@ -222,6 +222,23 @@ async def test_subscribers_give_way_to_planning_for_a_bounded_time():
     assert served_at - began >= GIVE_WAY_S
 
 
+async def test_giving_way_ends_whatever_the_clock_does(autojump_clock):
+    """While a partition has something to plan without end, time passes, also by a clock that jumps when all tasks wait."""
+    asked = 0
+
+    def is_idle():
+        nonlocal asked
+        asked += 1
+        assert asked < 1000
+        return False
+
+    async with running(is_idle=is_idle) as w:
+        readers = [w.follow() for _ in range(3)]
+        await w.publish(10)
+        await trio.sleep(1)
+        assert [reader.seen for reader in readers] == [list(range(1, 11))] * 3
+
+
 async def test_a_message_that_was_handed_over_survives_a_cancelled_wait(seed, autojump_clock):
     """A wait that is cancelled in the moment in which there is something to tell returns it the next time."""
     async with running(ring_max=4) as w:
