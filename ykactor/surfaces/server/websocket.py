@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 
 import trio
 from msgspec import Struct
-from trio_websocket import ConnectionClosed, WebSocketRequest, wrap_server_stream
+from trio_websocket import ConnectionClosed, WebSocketConnection, WebSocketRequest
+from wsproto import ConnectionType
 from wsproto.utilities import LocalProtocolError
 
 from ykactor.actors.gateway import Gateway
@@ -23,6 +24,7 @@ from ykactor.surfaces.server.logs import log_event
 from ykactor.surfaces.server.peer import Peer
 from ykactor.surfaces.server.rm_session import ResourceManagerSession
 from ykactor.surfaces.server.streams import EndNoticedStream, FrameStream
+from ykactor.wire.compression import Deflate, ExtensibleConnection
 from ykactor.wire.si.codec import ENCODINGS, JSON
 
 logger = logging.getLogger(__name__)
@@ -176,22 +178,28 @@ class _Server:
         # With a plain HTTP request the library would wait for ever, hence the deadline.
         frames = FrameStream(stream)
         with trio.move_on_after(limits.handshake_s) as deadline, self._ended_by_stop(deadline.cancel):
-            request = await wrap_server_stream(
-                nursery,
+            protocol = ExtensibleConnection(ConnectionType.SERVER)
+            connection = WebSocketConnection(
                 EndNoticedStream(frames, deadline.cancel),
+                protocol,
                 max_message_size=limits.message_bytes_max,
                 receive_buffer_size=2**16,
             )
+            # As ``trio_websocket.wrap_server_stream``, which has no parameter for the protocol.
+            nursery.start_soon(connection._reader_task)
+            request = await connection._get_request()
             refusal = self._refusal(request)
             if refusal is not None:
                 status, sentence = refusal
                 await request.reject(status, body=sentence.encode())
                 return None
             encoding = next((ENCODINGS[name] for name in request.proposed_subprotocols if name in ENCODINGS), None)
-            connection = await request.accept(subprotocol=encoding.name if encoding is not None else None)
+            deflate = Deflate(limits.subscription_bytes_max)
             if _path_of(request) == FEED_PATH:
+                protocol.extensions.append(deflate)
                 # The library has no other way to choose the limit after the path is known.
                 connection._max_message_size = limits.subscription_bytes_max
+            await request.accept(subprotocol=encoding.name if encoding is not None else None)
             peer = Peer(
                 frames,
                 connection,
@@ -204,7 +212,8 @@ class _Server:
             if _path_of(request) == RM_PATH:
                 return ResourceManagerSession(peer, self._gateway, self._nursery)
             frames.limit_buffer()
-            return FeedSession(peer, self._gateway, self._instance, self._formats)
+            form = self._formats[peer.encoding.name, deflate.enabled()]
+            return FeedSession(peer, self._gateway, self._instance, form)
         return None
 
     def _refusal(self, request: WebSocketRequest) -> tuple[int, str] | None:
