@@ -193,28 +193,34 @@ class _Server:
                 status, sentence = refusal
                 await request.reject(status, body=sentence.encode())
                 return None
-            encoding = next((ENCODINGS[name] for name in request.proposed_subprotocols if name in ENCODINGS), None)
-            deflate = Deflate(limits.subscription_bytes_max)
-            if _path_of(request) == FEED_PATH:
-                protocol.extensions.append(deflate)
-                # The library has no other way to choose the limit after the path is known.
-                connection._max_message_size = limits.subscription_bytes_max
-            await request.accept(subprotocol=encoding.name if encoding is not None else None)
-            peer = Peer(
-                frames,
-                connection,
-                encoding or JSON,
-                path=_path_of(request),
-                first_message_s=limits.first_message_s,
-                send_s=limits.send_s,
-                close_s=limits.close_s,
-            )
-            if _path_of(request) == RM_PATH:
-                return ResourceManagerSession(peer, self._gateway, self._nursery)
-            frames.limit_buffer()
-            form = self._formats[peer.encoding.name, deflate.enabled()]
-            return FeedSession(peer, self._gateway, self._instance, form)
+            return await self._accept(request, frames, connection, protocol)
         return None
+
+    async def _accept(
+        self, request: WebSocketRequest, frames: FrameStream, connection: WebSocketConnection, protocol: ExtensibleConnection
+    ) -> Session:
+        limits, path = self._limits, _path_of(request)
+        encoding = next((ENCODINGS[name] for name in request.proposed_subprotocols if name in ENCODINGS), None)
+        deflate = Deflate(limits.subscription_bytes_max)
+        if path == FEED_PATH:
+            protocol.extensions.append(deflate)
+            # The library has no other way to choose the limit after the path is known.
+            connection._max_message_size = limits.subscription_bytes_max
+        await request.accept(subprotocol=encoding.name if encoding is not None else None)
+        peer = Peer(
+            frames,
+            connection,
+            encoding or JSON,
+            path=path,
+            first_message_s=limits.first_message_s,
+            send_s=limits.send_s,
+            close_s=limits.close_s,
+        )
+        if path == RM_PATH:
+            return ResourceManagerSession(peer, self._gateway, self._nursery)
+        frames.limit_buffer()
+        form = self._formats[peer.encoding.name, deflate.enabled()]
+        return FeedSession(peer, self._gateway, self._instance, form)
 
     def _refusal(self, request: WebSocketRequest) -> tuple[int, str] | None:
         """HTTP status and message for a handshake that is refused; None if it is accepted."""
