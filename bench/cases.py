@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 import trio
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from bench import measures, shapes
 from bench.followers import Followed, follow
@@ -24,7 +24,8 @@ _APPS_FAIR = Workload(nodes=2_000, leaves=100, applications=1_000, asks_each=50,
 _QUEUES = ManyQueues(parents=50, leaves_each=99)
 _STARVING = Starving(nodes=5_000, queues=100, asks_each=10, others=20_000)
 _HOPELESS = Starving(nodes=5_000, queues=100, asks_each=10, others=20_000, is_hopeless=True)
-_FOLLOWED = Followed(counts=(1, 100, 1_000), nodes=1_000, fast=16_000, paced=4_000)
+_FOLLOWED = Followed(counts=(1, 100, 1_000), nodes=1_000, fast=16_000, paced=4_000, offers_deflate=True)
+_FOLLOWED_PLAIN = structs.replace(_FOLLOWED, offers_deflate=False)
 
 #: Each asks much of one index.
 _SHAPES = {
@@ -70,6 +71,7 @@ CASES: dict[str, Case] = {
     "preemption": Case("latency", _STARVING.nodes, _STARVING.asks, partial(preempt, _STARVING)),
     "no-victims": Case("latency", _HOPELESS.nodes, _HOPELESS.asks, partial(preempt, _HOPELESS)),
     "followers": Case("followers", _FOLLOWED.nodes, _FOLLOWED.asks, partial(follow, _FOLLOWED)),
+    "followers-plain": Case("followers", _FOLLOWED_PLAIN.nodes, _FOLLOWED_PLAIN.asks, partial(follow, _FOLLOWED_PLAIN)),
     "idle": _case("latency", Workload(1_000, 2, 2, 0), measures.idle),
     **{name: _case("shapes", shape, shapes.cost) for name, shape in _SHAPES.items()},
     **{

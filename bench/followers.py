@@ -37,12 +37,14 @@ class Followed(Struct, frozen=True):
         counts: numbers of followers; each gets a daemon of its own. The ratios compare with the first.
         fast: asks that are placed as fast as possible.
         paced: asks that arrive evenly after that.
+        offers_deflate: whether followers offer to decompress messages.
     """
 
     counts: tuple[int, ...]
     nodes: int
     fast: int
     paced: int
+    offers_deflate: bool
 
     @property
     def asks(self) -> int:
@@ -79,7 +81,8 @@ async def _follow(followed: Followed, count: int) -> Samples:
             for request in workload.setup():
                 await rm.request(request)
             setup_events = await _sequence(url)
-            async with _readers(url, count, setup_events + _EVENTS_EACH * workload.asks) as outcomes:
+            last = setup_events + _EVENTS_EACH * workload.asks
+            async with _readers(url, count, last, "deflate" if followed.offers_deflate else "plain") as outcomes:
                 began_cpu_s, began_s = _cpu_s(pid), perf_counter()
                 await _place(rm, in_requests(iter(asks[: followed.fast])))
                 fast_s = perf_counter() - began_s
@@ -174,7 +177,7 @@ async def _drain(stream: trio.abc.ReceiveStream) -> None:
 
 
 @asynccontextmanager
-async def _readers(url: str, count: int, last: int) -> AsyncIterator[list[Outcome]]:
+async def _readers(url: str, count: int, last: int, offer: str) -> AsyncIterator[list[Outcome]]:
     """Followers during the block; after it, and when all have event ``last``, the list has what they saw."""
     outcomes: list[Outcome] = []
     port = url.rpartition(":")[2]
@@ -182,7 +185,7 @@ async def _readers(url: str, count: int, last: int) -> AsyncIterator[list[Outcom
         pipes = []
         for start in range(0, count, _READERS_EACH):
             here = min(_READERS_EACH, count - start)
-            arguments = ("bench.readers", port, str(here), str(last))
+            arguments = ("bench.readers", port, str(here), str(last), offer)
             process = await stack.enter_async_context(_process(*arguments, stdout=subprocess.PIPE))
             assert process.stdout is not None
             pipes.append(process.stdout)

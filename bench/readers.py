@@ -1,22 +1,28 @@
-"""Followers in a process of their own: ``python -m bench.readers PORT COUNT LAST``, started by ``bench.followers``.
+"""Followers in a process of their own: ``python -m bench.readers PORT COUNT LAST OFFER``, started by ``bench.followers``.
 
-They read as cheaply as possible, so that the daemon is measured and not they: of each message they look at the first and the last
-sequence number, and count the events between. Prints ``ready`` when all have subscribed; from then on the process has a lower
-priority than the daemon. Prints one JSON object when each has event ``LAST``, or its connection was lost.
+They offer to decompress, as browsers do, if OFFER is ``deflate``, and not if it is ``plain``. They read as cheaply as possible,
+so that the daemon is measured and not they: of each message they look at the first and the last sequence number, and count the
+events between; equal compressed messages are decompressed once for all followers. Prints ``ready`` when all have subscribed;
+from then on the process has a lower priority than the daemon. Prints one JSON object when each has event ``LAST``, or its
+connection was lost.
 """
 
 import os
 import selectors
 import socket
 import sys
+import zlib
+from functools import lru_cache
+from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct
 
 _HANDSHAKE = (
     b"GET /v1/feed HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
 )
+_OFFER = b"Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits\r\n"
 _SUBSCRIBE = b'{"type":"Subscribe","from":0}'
 _FIELD = b'"sequence":'
 _NO_MASK = bytes(4)
@@ -24,6 +30,7 @@ _READ_MAX = 2**20
 #: So that the buffers of all followers fit into the memory of one machine for sockets.
 _BUFFER_BYTES = 2**18
 _PING, _PONG = 0x89, 0x8A
+_COMPRESSED = 0x40
 
 
 class Outcome(Struct, frozen=True):
@@ -35,16 +42,37 @@ class Outcome(Struct, frozen=True):
     messages: int
 
 
+class Span(NamedTuple):
+    """The events of a message: their first and last sequence number, and how many there are."""
+
+    first: int
+    last: int
+    length: int
+
+
+def _span(message: bytes) -> Span | None:
+    """None for a bookmark."""
+    if not message.startswith(b'{"type":"Events"'):
+        return None
+    first = _number(message, message.index(_FIELD))
+    return Span(first, _number(message, message.rindex(_FIELD)), message.count(_FIELD))
+
+
+@lru_cache(256)
+def _compressed_span(payload: bytes) -> Span | None:
+    return _span(zlib.decompressobj(-15).decompress(payload + b"\0\0\xff\xff"))
+
+
 class Reader:
     """One follower."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, *, offers_deflate: bool) -> None:
         self.sequence = 0
         self.gaps = 0
         self.messages = 0
         self.sock = socket.create_connection(("127.0.0.1", port))
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
-        self.sock.sendall(_HANDSHAKE)
+        self.sock.sendall(_HANDSHAKE + (_OFFER if offers_deflate else b"") + b"\r\n")
         self._unread = bytearray()
         while b"\r\n\r\n" not in self._unread:
             self._unread += self.sock.recv(_READ_MAX)
@@ -64,20 +92,18 @@ class Reader:
             if kind == _PING:
                 self.sock.sendall(bytes([_PONG, 0x80 | end - start]) + _NO_MASK + self._unread[start:end])
             else:
-                self._on_message(start, end)
+                payload = bytes(self._unread[start:end])
+                self._on_events(_compressed_span(payload) if kind & _COMPRESSED else _span(payload))
             at = end
         del self._unread[:at]
         return bool(data)
 
-    def _on_message(self, start: int, end: int) -> None:
-        if self._unread[start : start + 16] != b'{"type":"Events"':
-            return  # a bookmark
-        count = self._unread.count(_FIELD, start, end)
-        first = _number(self._unread, self._unread.index(_FIELD, start, end))
-        last = _number(self._unread, self._unread.rindex(_FIELD, start, end))
-        if first != self.sequence + 1 or last - first + 1 != count:
+    def _on_events(self, span: Span | None) -> None:
+        if span is None:
+            return
+        if span.first != self.sequence + 1 or span.last - span.first + 1 != span.length:
             self.gaps += 1
-        self.sequence = last
+        self.sequence = span.last
         self.messages += 1
 
 
@@ -93,7 +119,7 @@ def _frame(data: bytearray, at: int) -> tuple[int, int, int] | None:
     return (data[at], start, start + length) if len(data) >= start + length else None
 
 
-def _number(data: bytearray, at: int) -> int:
+def _number(data: bytes, at: int) -> int:
     start = at + len(_FIELD)
     end = start
     while data[end : end + 1].isdigit():
@@ -101,9 +127,9 @@ def _number(data: bytearray, at: int) -> int:
     return int(data[start:end])
 
 
-def main(port: int, count: int, last: int) -> None:
+def main(port: int, count: int, last: int, *, offers_deflate: bool) -> None:
     """Follow until every follower has event ``last``."""
-    readers = [Reader(port) for _ in range(count)]
+    readers = [Reader(port, offers_deflate=offers_deflate) for _ in range(count)]
     selector = selectors.DefaultSelector()
     for reader in readers:
         selector.register(reader.sock, selectors.EVENT_READ, reader)
@@ -124,4 +150,4 @@ def main(port: int, count: int, last: int) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main(*map(int, sys.argv[1:4]), offers_deflate=sys.argv[4] == "deflate")

@@ -57,6 +57,8 @@ _TARGETS: dict[tuple[str, str], Target] = {
     ("followers", "ratio_1000"): Target(4.0),
     ("followers", "incomplete_100"): Target(0.0, always=True),
     ("followers", "incomplete_1000"): Target(0.0, always=True),
+    ("followers-plain", "incomplete_100"): Target(0.0, always=True),
+    ("followers-plain", "incomplete_1000"): Target(0.0, always=True),
     ("idle", "cpu_s"): Target(0.01),
     ("cost-ratio", "ratio"): Target(1.5),
 }

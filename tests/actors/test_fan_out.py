@@ -50,7 +50,8 @@ class Counted:
 class Reader:
     """A follower: what it was written, when, and whether it reads at present."""
 
-    def __init__(self, reads=lambda: True, patience_s=10.0):
+    def __init__(self, reads=lambda: True, patience_s=10.0, room=100):
+        self.room = room
         self.seen = []
         self.times = []
         self.told = []
@@ -61,6 +62,7 @@ class Reader:
 
     def write(self, packed):
         self._unread.append(packed)
+        return len(self._unread) < self.room
 
     def flush(self):
         if self._unread and not self._reads():
@@ -220,6 +222,45 @@ async def test_subscribers_give_way_to_planning_for_a_bounded_time():
             await served.wait()
             nursery.cancel_scope.cancel()
     assert served_at - began >= GIVE_WAY_S
+
+
+async def test_giving_way_ends_whatever_the_clock_does(autojump_clock):
+    """While a partition has something to plan without end, time passes, also by a clock that jumps when all tasks wait."""
+    asked = 0
+
+    def is_idle():
+        nonlocal asked
+        asked += 1
+        assert asked < 1000
+        return False
+
+    async with running(is_idle=is_idle) as w:
+        readers = [w.follow() for _ in range(3)]
+        await w.publish(10)
+        await trio.sleep(1)
+        assert [reader.seen for reader in readers] == [list(range(1, 11))] * 3
+
+
+@pytest.mark.parametrize("room", [1, 3, 100])
+async def test_batches_that_were_made_for_others_are_sent_together(room, autojump_clock):
+    """One subscriber makes at most one batch in its turn, and is given those that others have made, as far as there is room."""
+    async with running(ring_max=100_000) as w:
+        flushed = []
+
+        class Noted(Reader):
+            def flush(self):
+                if self._unread:
+                    flushed.append(len(self._unread))
+                return super().flush()
+
+        readers = [w.follow(Noted(room=room)) for _ in range(20)]
+        await trio.testing.wait_all_tasks_blocked()
+        await w.publish(9 * BATCH_MAX)
+        await trio.sleep(1)
+        assert [reader.seen for reader in readers] == [list(range(1, 9 * BATCH_MAX + 1))] * 20
+        assert max(flushed) == min(room, 9)
+        assert w.format.packed == 9
+        assert len(flushed) == 20 * 9 or room > 1
 
 
 async def test_a_message_that_was_handed_over_survives_a_cancelled_wait(seed, autojump_clock):

@@ -115,10 +115,11 @@ async def test_measurement_gives_its_samples(measure: Callable[[], Awaitable[Sam
     assert all(value >= 0 for values in samples.values() for value in values)
 
 
-async def test_followers_read_everything() -> None:
+@pytest.mark.parametrize("offers_deflate", [True, False])
+async def test_followers_read_everything(offers_deflate: bool) -> None:
     """A real daemon for each number of followers; every follower has every event, and the ratios compare with the first."""
     with trio.fail_after(180):
-        samples = await follow(Followed(counts=(1, 3), nodes=20, fast=200, paced=100))
+        samples = await follow(Followed(counts=(1, 3), nodes=20, fast=200, paced=100, offers_deflate=offers_deflate))
     figures = ("cpu_us", "per_second", "ack_ms", "ack_median_ms", "incomplete")
     assert samples.keys() == {f"{name}_{count}" for name in figures for count in (1, 3)} | {"ratio_3"}
     assert samples["incomplete_1"] == samples["incomplete_3"] == [0.0]

@@ -18,8 +18,9 @@ ROUND_EACH_S = 60e-6
 #: The time that subscribers take before other tasks run, and the same when they are about to miss events.
 SLOT_S = 0.001
 URGENT_SLOT_S = 0.01
-#: While there is something to plan, subscribers wait this long for their next slot.
+#: While there is something to plan, subscribers wait this long for their next slot; how often they look.
 GIVE_WAY_S = 0.004
+GIVE_WAY_STEPS = 4
 
 
 class Subscriber(Protocol):
@@ -93,7 +94,8 @@ class FanOut:
 
     async def _give_way(self) -> None:
         """Let all other tasks run once, and while there is something to plan, for some ms."""
-        until = trio.current_time() + GIVE_WAY_S
         await trio.lowlevel.checkpoint()
-        while not self._is_idle() and trio.current_time() < until:
-            await trio.lowlevel.checkpoint()
+        for _ in range(GIVE_WAY_STEPS):
+            if self._is_idle():
+                return
+            await trio.sleep(GIVE_WAY_S / GIVE_WAY_STEPS)

@@ -10,12 +10,12 @@ from msgspec import Struct
 
 from ykactor.actors.event_filter import Encode, EventFilter, EventRecordLike
 
-#: Events in one batch to a subscriber: encoding it takes less than 1 ms.
-BATCH_MAX = 1024
+#: Events in one batch to a subscriber: making it takes less than 1 ms.
+BATCH_MAX = 256
 #: Events that are scanned for one batch.
 SCAN_MAX = 4096
 #: Parts kept for other subscribers, of all selections together.
-_KEPT_MAX = 64
+_KEPT_MAX = 256
 
 
 class Format(NamedTuple):
@@ -31,7 +31,7 @@ class Format(NamedTuple):
 
 
 class Batch(Struct, frozen=True):
-    """Encoded events that the subscriber wants, in order, up to 1 MiB and one event; ``packed`` is what is written."""
+    """Encoded events that the subscriber wants, in order, up to 64 KiB and one event; ``packed`` is what is written."""
 
     events: list[bytes]
     packed: Any
@@ -93,6 +93,11 @@ class Selection:
             part = self._make(range(after + 1, min(newest, after + SCAN_MAX) + 1))
             self._kept.put(self, after, part)
         return part
+
+    def has_part(self, after: int, newest: int) -> bool:
+        """Whether this part was made before."""
+        part = self._kept.get(self, after)
+        return part is not None and part.end <= newest
 
     def _make(self, numbers: range) -> Part:
         wanted = self._wanted(numbers)

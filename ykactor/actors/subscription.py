@@ -39,11 +39,11 @@ class Unread(Struct, frozen=True):
 class Writer(Protocol):
     """Writes batches to a subscriber without waiting, and without raising: its task learns elsewhere that a connection ended."""
 
-    def write(self, packed: Any) -> None:
-        """Write this behind everything before; what does not fit now is kept for ``flush``."""
+    def write(self, packed: Any) -> bool:
+        """Keep this for ``flush``, behind everything before; whether there is room for more."""
 
     def flush(self) -> bool:
-        """Write what was kept; whether nothing is left."""
+        """Send what was kept; whether nothing is left."""
 
     @property
     def is_overdue(self) -> bool:
@@ -109,7 +109,7 @@ class Subscription:
     # ---- in a round of the feed
 
     def serve(self, target: int, now: float) -> float:
-        """Write a batch, or hand another message to ``next`` (``fan_out.Subscriber``)."""
+        """Write batches, or hand another message to ``next`` (``fan_out.Subscriber``)."""
         if self._message is not None:  # its task has not run yet
             return inf
         if now < self._retry_at:
@@ -121,17 +121,27 @@ class Subscription:
             self._waiting.deadline = min(self._waiting.deadline, self._bookmark_at())
         if self._cursor >= target:
             return inf
-        message = self._take(target, now)
-        if isinstance(message, Batch) and self._writer is not None:
-            self._writer.write(message.packed)
-            if not self._writer.flush():
-                return self._retry(self._writer, now)
-        elif message is not None:
+        message = self._write(target, now)
+        if message is not None:
             self._hand(message)
             return inf
-        else:
+        if self._cursor > self._announced:
             self._waiting.deadline = min(self._waiting.deadline, self._bookmark_at())
+        if self._writer is not None and not self._writer.flush():
+            return self._retry(self._writer, now)
         return inf if self._cursor >= target else now
+
+    def _write(self, target: int, now: float) -> Message | None:
+        """Write the batches that were made for others, and at most one more, which takes longer. Returns any other message."""
+        has_room, is_new = True, False
+        while has_room and not is_new and self._cursor < target:
+            is_new = not self._selection.has_part(self._cursor, target)
+            message = self._take(target, now)
+            if isinstance(message, Batch) and self._writer is not None:
+                has_room = self._writer.write(message.packed)
+            elif message is not None:
+                return message
+        return None
 
     def _retry(self, writer: Writer, now: float) -> float:
         if writer.is_overdue:

@@ -8,8 +8,10 @@ from urllib.parse import urlsplit
 
 import trio
 from msgspec import Struct
-from trio_websocket import ConnectionClosed, ConnectionRejected, WebSocketConnection, wrap_client_stream
+from trio_websocket import ConnectionClosed, ConnectionRejected, WebSocketConnection
+from wsproto import ConnectionType
 
+from ykactor.wire.compression import Deflate, ExtensibleConnection
 from ykactor.wire.si.codec import ENCODINGS, JSON, Encoding
 
 #: Time limits for opening a connection, and for its closing handshake.
@@ -51,7 +53,12 @@ class RequestRefused(Exception):
 
 @asynccontextmanager
 async def open_connection(
-    url: str, path: str, *, subprotocols: Sequence[str] = (), headers: Sequence[tuple[bytes, bytes]] = ()
+    url: str,
+    path: str,
+    *,
+    subprotocols: Sequence[str] = (),
+    headers: Sequence[tuple[bytes, bytes]] = (),
+    compresses: bool = False,
 ) -> AsyncIterator[WebSocketConnection]:
     """Open a connection to the daemon, which is closed at the end.
 
@@ -63,6 +70,8 @@ async def open_connection(
         ``/v1/rm`` or ``/v1/feed``.
     subprotocols, headers
         Of the handshake.
+    compresses : bool
+        Whether the daemon may compress its messages.
 
     Raises
     ------
@@ -77,17 +86,20 @@ async def open_connection(
         async with await _open_stream(url) as stream, trio.open_nursery() as nursery:
             opening = _Opening(stream)
             with trio.fail_after(CONNECT_S):
-                connection = await wrap_client_stream(
-                    nursery,
+                connection = WebSocketConnection(
                     cast("trio.SocketStream", trio.StapledStream(stream, opening)),
-                    urlsplit(url).netloc.rpartition("@")[2],
-                    path,
-                    subprotocols=subprotocols,
-                    extra_headers=list(headers),
+                    ExtensibleConnection(ConnectionType.CLIENT, *([Deflate(MESSAGE_BYTES_MAX)] if compresses else [])),
+                    host=urlsplit(url).netloc.rpartition("@")[2],
+                    path=path,
+                    client_subprotocols=subprotocols,
+                    client_extra_headers=list(headers),
                     message_queue_size=WAITING_MAX,
                     max_message_size=MESSAGE_BYTES_MAX,
                     receive_buffer_size=2**16,
                 )
+                # As ``trio_websocket.wrap_client_stream``, which has no parameter for the protocol.
+                nursery.start_soon(connection._reader_task)
+                await connection._open_handshake.wait()
             opening.is_open = True
             try:
                 yield connection

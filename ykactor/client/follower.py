@@ -74,7 +74,8 @@ class Follower:
             while True:
                 began_from = self._subscribe.from_
                 try:
-                    async with open_connection(self._url, "/v1/feed", subprotocols=[self._encoding.name]) as connection:
+                    subprotocols = [self._encoding.name]
+                    async with open_connection(self._url, "/v1/feed", subprotocols=subprotocols, compresses=True) as connection:
                         await self._listen(MessageStream(connection, self._encoding))
                 except Disconnected as lost:
                     if self.begun.is_set():

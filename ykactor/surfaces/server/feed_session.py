@@ -16,6 +16,7 @@ from ykactor.actors.selection import Batch, Format
 from ykactor.actors.subscription import Message, Missed, Reached, Subscription, Unread
 from ykactor.surfaces.server.frames import Frames, FrameStore
 from ykactor.surfaces.server.peer import Peer, error_response
+from ykactor.wire.compression import compressed
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import ENCODINGS, JSON, Encoding, ProtocolError
 from ykactor.wire.si.kinds import EVENT_KINDS
@@ -30,14 +31,24 @@ class _EncodedEvents(Struct, tag_field="type", tag="Events"):
     events: list[Raw]
 
 
-def event_formats() -> dict[str, Format]:
-    """By encoding: how events are written to followers, as ``Events`` messages in frames."""
+#: By encoding, and by whether messages are compressed: how events are written to followers.
+Formats = Mapping[tuple[str, bool], Format]
+
+
+def event_formats() -> Formats:
+    """Formats that write ``Events`` messages in frames."""
     store = FrameStore()
-    return {name: Format(encoding.encode, partial(_pack, store, encoding)) for name, encoding in ENCODINGS.items()}
+    return {
+        (name, is_compressed): Format(encoding.encode, partial(_pack, store, encoding, is_compressed))
+        for name, encoding in ENCODINGS.items()
+        for is_compressed in (False, True)
+    }
 
 
-def _pack(store: FrameStore, encoding: Encoding, events: Sequence[bytes]) -> Frames:
-    return store.put(encoding.encode(_EncodedEvents([Raw(event) for event in events])), is_text=encoding is JSON)
+def _pack(store: FrameStore, encoding: Encoding, is_compressed: bool, events: Sequence[bytes]) -> Frames:
+    message = encoding.encode(_EncodedEvents([Raw(event) for event in events]))
+    payload = compressed(message) if is_compressed else message
+    return store.put(payload, is_text=encoding is JSON, is_compressed=is_compressed)
 
 
 class FeedSession:
@@ -45,12 +56,12 @@ class FeedSession:
 
     Args:
         instance: identifies the run of the daemon: every run numbers its events anew.
-        formats: the same for all sessions (``event_formats``).
+        form: the same for all sessions with this encoding (``event_formats``).
     """
 
-    def __init__(self, peer: Peer, gateway: Gateway, instance: str, formats: Mapping[str, Format]) -> None:
+    def __init__(self, peer: Peer, gateway: Gateway, instance: str, form: Format) -> None:
         self.peer = peer
-        self._format = formats[peer.encoding.name]
+        self._format = form
         self._gateway = gateway
         self._feed = gateway.feed
         self._instance = instance

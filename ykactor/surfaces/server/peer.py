@@ -134,10 +134,9 @@ class Peer:
 
     # ---- frames that were made for many peers
 
-    def write(self, packed: Frames) -> None:
-        """Write frames behind everything before; nothing after the close frame."""
-        if self._connection.closed is None:
-            self._stream.write(packed)
+    def write(self, packed: Frames) -> bool:
+        """Write frames behind everything before, nothing after the close frame; whether there is room for more."""
+        return self._connection.closed is None and self._stream.write(packed)
 
     def flush(self) -> bool:
         """Send what was written as far as the connection takes it; whether nothing is left."""

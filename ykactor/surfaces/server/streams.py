@@ -73,13 +73,14 @@ class FrameStream(trio.abc.Stream):
         """Limit the memory that the kernel uses for what the peer has not read."""
         self._stream.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
 
-    def write(self, frames: Frames) -> None:
-        """Write frames behind everything before; ``flush`` sends them."""
+    def write(self, frames: Frames) -> bool:
+        """Write frames behind everything before, ``flush`` sends them; whether less is unsent than the socket may take."""
         joined = self._unsent[-1].joined(frames) if self._unsent else None
         if joined is None:
             self._unsent.append(frames)
         else:
             self._unsent[-1] = joined
+        return sum(part.size for part in self._unsent) < _SEND_BUFFER_BYTES
 
     def flush(self) -> bool:
         """Send as much as the socket takes; whether nothing is left. If the connection is broken, everything is left."""
@@ -90,7 +91,7 @@ class FrameStream(trio.abc.Stream):
             while self._unsent:
                 first = self._unsent[0]
                 count = first.send(descriptor)
-                if count < first.end - first.start:
+                if count < first.size:
                     self._unsent[0] = first.after(count)
                     return False
                 self._unsent.popleft()

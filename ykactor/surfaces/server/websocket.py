@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 
 import trio
 from msgspec import Struct
-from trio_websocket import ConnectionClosed, WebSocketRequest, wrap_server_stream
+from trio_websocket import ConnectionClosed, WebSocketConnection, WebSocketRequest
+from wsproto import ConnectionType
 from wsproto.utilities import LocalProtocolError
 
 from ykactor.actors.gateway import Gateway
@@ -24,6 +25,7 @@ from ykactor.surfaces.server.logs import log_event
 from ykactor.surfaces.server.peer import Peer
 from ykactor.surfaces.server.rm_session import ResourceManagerSession
 from ykactor.surfaces.server.streams import EndNoticedStream, FrameStream
+from ykactor.wire.compression import Deflate, ExtensibleConnection
 from ykactor.wire.si.codec import ENCODINGS, JSON
 
 logger = logging.getLogger(__name__)
@@ -181,37 +183,55 @@ class _Server:
         frames = FrameStream(stream)
         with trio.move_on_after(limits.handshake_s) as deadline, self._ended_by_stop(deadline.cancel):
             noticed = EndNoticedStream(frames, deadline.cancel)
-            request = await wrap_server_stream(
-                nursery,
+            protocol = ExtensibleConnection(ConnectionType.SERVER)
+            connection = WebSocketConnection(
                 noticed,
+                protocol,
                 max_message_size=limits.message_bytes_max,
                 receive_buffer_size=2**16,
             )
+            # As ``trio_websocket.wrap_server_stream``, which has no parameter for the protocol.
+            nursery.start_soon(connection._reader_task)
+            request = await connection._get_request()
             refusal = self._refusal(request)
             if refusal is not None:
                 status, sentence = refusal
                 await request.reject(status, body=sentence.encode())
                 return None
-            encoding = next((ENCODINGS[name] for name in request.proposed_subprotocols if name in ENCODINGS), None)
-            connection = await request.accept(subprotocol=encoding.name if encoding is not None else None)
-            if _path_of(request) == FEED_PATH:
-                # The library has no other way to choose the limit after the path is known.
-                connection._max_message_size = limits.subscription_bytes_max
-            peer = Peer(
-                frames,
-                noticed,
-                connection,
-                encoding or JSON,
-                path=_path_of(request),
-                first_message_s=limits.first_message_s,
-                send_s=limits.send_s,
-                close_s=limits.close_s,
-            )
-            if _path_of(request) == RM_PATH:
-                return ResourceManagerSession(peer, self._gateway, self._nursery, self._configs)
-            frames.limit_buffer()
-            return FeedSession(peer, self._gateway, self._instance, self._formats)
+            return await self._accept(request, frames, noticed, connection, protocol)
         return None
+
+    async def _accept(
+        self,
+        request: WebSocketRequest,
+        frames: FrameStream,
+        noticed: EndNoticedStream,
+        connection: WebSocketConnection,
+        protocol: ExtensibleConnection,
+    ) -> Session:
+        limits, path = self._limits, _path_of(request)
+        encoding = next((ENCODINGS[name] for name in request.proposed_subprotocols if name in ENCODINGS), None)
+        deflate = Deflate(limits.subscription_bytes_max)
+        if path == FEED_PATH:
+            protocol.extensions.append(deflate)
+            # The library has no other way to choose the limit after the path is known.
+            connection._max_message_size = limits.subscription_bytes_max
+        await request.accept(subprotocol=encoding.name if encoding is not None else None)
+        peer = Peer(
+            frames,
+            noticed,
+            connection,
+            encoding or JSON,
+            path=path,
+            first_message_s=limits.first_message_s,
+            send_s=limits.send_s,
+            close_s=limits.close_s,
+        )
+        if path == RM_PATH:
+            return ResourceManagerSession(peer, self._gateway, self._nursery, self._configs)
+        frames.limit_buffer()
+        form = self._formats[peer.encoding.name, deflate.enabled()]
+        return FeedSession(peer, self._gateway, self._instance, form)
 
     def _refusal(self, request: WebSocketRequest) -> tuple[int, str] | None:
         """HTTP status and message for a handshake that is refused; None if it is accepted."""
