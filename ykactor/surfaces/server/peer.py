@@ -123,13 +123,16 @@ class Peer:
         began_s = trio.current_time()
         with trio.move_on_after(self._send_s + self._close_s) as deadline:
             await send()
-        if deadline.cancelled_caught:
-            await trio.aclose_forcefully(self._stream)
         if trio.current_time() - began_s > self._send_s:
-            await self._drop_stalled()
+            await self._drop_stalled(is_stuck=deadline.cancelled_caught)
 
-    async def _drop_stalled(self) -> None:
-        await self.drop(STALLED, f"a message was not read within {self._send_s:g} s")
+    async def _drop_stalled(self, *, is_stuck: bool) -> None:
+        """Drop the peer; if it is stuck in a frame, no close frame can follow."""
+        reason = f"a message was not read within {self._send_s:g} s"
+        self._log_drop(STALLED, reason)  # first: the session is cancelled when the stream is closed
+        if is_stuck:
+            await trio.aclose_forcefully(self._stream)
+        await self.close(STALLED, reason)
         raise ConnectionClosed(None)
 
     # ---- frames that were made for many peers
@@ -161,16 +164,17 @@ class Peer:
         """Send what is left of an overdue write, and drop the peer; as in ``send`` it has ``close_s`` to take it."""
         with trio.move_on_after(self._close_s) as deadline:
             await self._stream.send_all(b"")
-        if deadline.cancelled_caught:
-            await trio.aclose_forcefully(self._stream)
-        await self._drop_stalled()
+        await self._drop_stalled(is_stuck=deadline.cancelled_caught)
 
     # ---- the end
 
     async def drop(self, code: int, reason: str) -> None:
         """Close the connection because of what the peer does or fails to do, and log it: the peer may not get the reason."""
-        log_event(logger, logging.INFO, "peer_dropped", path=self._path, code=code, reason=reason)
+        self._log_drop(code, reason)
         await self.close(code, reason)
+
+    def _log_drop(self, code: int, reason: str) -> None:
+        log_event(logger, logging.INFO, "peer_dropped", path=self._path, code=code, reason=reason)
 
     async def close(self, code: int = 1000, reason: str | None = None) -> None:
         """Close the connection with a reason; gives up if the peer does not answer the closing handshake in time."""
