@@ -1,7 +1,7 @@
 """A bounded memory channel that one actor drains in batches.
 
-It does what ``trio.open_memory_channel`` does for many senders and one receiver, and costs half as much: a placement wakes a node
-and a queue, so what a message costs decides how many asks are placed in a second.
+It does what ``trio.open_memory_channel`` does for many senders and one receiver, with fewer steps for each message: a placement
+wakes a node and a queue, so what a message costs limits how many asks are placed in a second.
 
 There are two ways to send (``flow.py`` lists which message uses which). ``put`` may wait; in sessions this causes TCP back
 pressure. ``put_nowait`` never waits: room is reserved, so an overflow is a program error.

@@ -15,8 +15,8 @@ from ykactor.core.nodes.predicates import Predicates
 from ykactor.core.values.ids import NodeID
 from ykactor.core.values.sorted_list import SortKey
 
-#: Entries of all heaps together; above it the oldest heaps are dropped (about 150 bytes an entry).
-ENTRIES_MAX = 1_000_000
+#: Entries of all heaps of one ranking together; above it the oldest heaps are dropped (about 150 bytes an entry).
+ENTRIES_MAX = 500_000
 #: A heap and the log may have this many entries more than twice the nodes.
 SPARE = 64
 
