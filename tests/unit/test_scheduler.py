@@ -1,5 +1,6 @@
 """Commit and settle: what happens when a node says no, and that nothing stays unconfirmed."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -7,14 +8,14 @@ from world import World, app, ask, make_world, node, queue, tree
 
 from ykactor.core.inspection.invariants import violations
 from ykactor.core.messages.facts import Allocated, AskCondition
-from ykactor.core.objects.commands import PlaceBatch, Placed, Refused, SetCapacity
-from ykactor.core.objects.leaf import LeafCore
+from ykactor.core.objects.commands import Command, PlaceBatch, Placed, Refused, SetCapacity
 from ykactor.core.objects.node import NodeCore
 from ykactor.core.planner.commit import InvariantViolation
 from ykactor.core.planner.plan import Budget
 from ykactor.core.turn.phases import Observe
 from ykactor.core.turn.turn import Cycle
-from ykactor.core.values.ids import NodeID, QueuePath
+from ykactor.core.values.ids import NodeID
+from ykactor.sim import direct
 from ykactor.sim.direct import carry_out
 
 EVERYTHING = Budget(1000, 10**6)
@@ -40,18 +41,6 @@ def cycle(world: World) -> Cycle:
     return result
 
 
-def watch(owner: Any, sent: list[str]) -> None:
-    """Note every command that ``owner`` gets."""
-    handle = owner.handle
-    name = owner.path if isinstance(owner, LeafCore) else owner.node_id
-
-    def noted(command: object) -> object:
-        sent.append(f"{type(command).__name__} to {name}")
-        return handle(command)
-
-    owner.handle = noted
-
-
 def placed(result: Cycle) -> list[str]:
     return [
         f"{decision.ask.spec.allocation_key} on {decision.node_id}"
@@ -60,12 +49,17 @@ def placed(result: Cycle) -> list[str]:
     ]
 
 
-def test_one_batch_for_each_owner() -> None:
+def test_one_batch_for_each_owner(monkeypatch: pytest.MonkeyPatch) -> None:
     """Commit sends one batch to each node touched, settle one to each leaf; then nothing is unconfirmed."""
     world = waiting(3, 3)
     sent: list[str] = []
-    for owner in (core(world, "n1"), core(world, "n2"), world.direct.core.registry.leaf(QueuePath("root.a"))):
-        watch(owner, sent)
+
+    def replies(sends: Sequence[tuple[Any, Command[Any]]]) -> list[Any]:
+        for owner, command in sends:
+            sent.append(f"{type(command).__name__} to {owner.node_id if isinstance(owner, NodeCore) else owner.path}")
+        return [owner.handle(command) for owner, command in sends]
+
+    monkeypatch.setattr(direct, "_replies", replies)
     result = cycle(world)
     assert sent == ["PlaceBatch to n1", "PlaceBatch to n2", "SettleBatch to root.a"]
     assert placed(result) == ["t0 on n1", "t1 on n2"]

@@ -194,7 +194,7 @@ class Application(ApplicationRecord):
     def remove(self, now_ns: int) -> list[Fact]:
         """The resource manager removes the application: Completing, Completed, then everything ends (AP-80, AP-81)."""
         facts: list[Fact] = []
-        if self.state in (ApplicationState.ACCEPTED, *HAVE_STARTED):
+        if self.state is ApplicationState.ACCEPTED or self.state in HAVE_STARTED:
             facts = self.complete(now_ns)
             facts += self.move(now_ns, ApplicationEvent.COMPLETE)
         return facts + self._end(now_ns, f"Application {self.application_id} Removed", is_removed=True)
