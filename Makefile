@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Two processes; a file stays in one of them, because its tests share what they compute.
 PYTEST := $(BIN)/pytest --numprocesses 2 --dist loadfile
 
-.PHONY: run test test-nightly lint bench clean
+.PHONY: run test test-compiled test-nightly lint bench clean
 
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -29,8 +29,17 @@ test-nightly: $(VENV)/.ready
 	@echo "All tests with four times as many random histories: about eight minutes on two cores."
 	YKACTOR_SEEDS=4 $(PYTEST)
 
+# The checkout comes behind the installed package on the path: from it only ``bench`` is imported.
+test-compiled:
+	@echo "All tests against an installed wheel whose core is compiled: about six minutes on two cores."
+	$(PYTHON) -m venv --clear .venv-compiled
+	YKACTOR_COMPILE=1 .venv-compiled/bin/pip install --quiet --disable-pip-version-check '.[dev]'
+	echo '$(CURDIR)' > "$$(.venv-compiled/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/checkout.pth"
+	PYTHONSAFEPATH=1 .venv-compiled/bin/ykactor --version | grep compiled
+	PYTHONSAFEPATH=1 .venv-compiled/bin/pytest --numprocesses 2 --dist loadfile
+
 bench: $(VENV)/.ready
 	$(BIN)/python -m bench
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-compiled .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,5 +1,6 @@
 """What an installation contains: the licence, the samples, and ``ykactor samples``, which writes them."""
 
+import importlib
 import importlib.util
 import os
 import subprocess
@@ -11,11 +12,15 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from msgspec import Struct
 
 import ykactor
+from ykactor.core.planner import planner
+from ykactor.surfaces.cli.main import main
 from ykactor.surfaces.cli.samples import DIRECTORIES, command
 
 ROOT = Path(__file__).parents[2]
+BUILD = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
 SAMPLES = {path.relative_to(ROOT).as_posix(): path.read_bytes() for name in DIRECTORIES for path in (ROOT / name).iterdir()}
 
 
@@ -66,8 +71,7 @@ def test_other_files_do_not_matter(tmp_path: Path) -> None:
 
 def test_every_directory_of_samples_is_in_the_wheel() -> None:
     """The build maps each to ``ykactor/samples``, where the command looks for it."""
-    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
-    assert build["targets"]["wheel"]["force-include"] == {name: f"ykactor/samples/{name}" for name in DIRECTORIES}
+    assert BUILD["targets"]["wheel"]["force-include"] == {name: f"ykactor/samples/{name}" for name in DIRECTORIES}
 
 
 def test_the_changelog_has_a_heading_for_this_version() -> None:
@@ -75,6 +79,20 @@ def test_the_changelog_has_a_heading_for_this_version() -> None:
     headings = [line for line in (ROOT / "CHANGELOG.md").read_text().splitlines() if line.startswith("## ")]
     assert headings[0] == "## [Unreleased]"
     assert headings[1].startswith(f"## [{ykactor.__version__}] - 20")
+
+
+def test_the_version_says_whether_the_core_is_compiled() -> None:
+    """``ykactor --version`` names the version, and what the planner was loaded from."""
+    kind = "pure Python" if planner.__file__.endswith(".py") else "compiled"
+    assert CliRunner().invoke(main, ["--version"]).output == f"ykactor {ykactor.__version__} ({kind})\n"
+
+
+@pytest.mark.parametrize("path", BUILD["targets"]["wheel"]["hooks"]["custom"]["modules"])
+def test_no_module_that_is_compiled_defines_a_struct(path: str) -> None:
+    """mypyc ignores the arguments of such a class, so that it would no longer be frozen, for example."""
+    module = importlib.import_module(path.removesuffix(".py").replace("/", "."))
+    classes = [each for each in vars(module).values() if isinstance(each, type) and each.__module__ == module.__name__]
+    assert not [each for each in classes if issubclass(each, Struct)]
 
 
 @pytest.mark.skipif(importlib.util.find_spec("hatchling") is None, reason="needs hatchling")

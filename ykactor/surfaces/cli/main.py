@@ -1,6 +1,7 @@
 """The command ``ykactor``: one click command per module of this package, imported only when it is called."""
 
 import importlib
+import importlib.util
 
 import click
 
@@ -44,7 +45,14 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
 
 
+def _build() -> str:
+    """Whether the core of this installation is compiled; finds one of its modules without running it."""
+    module = importlib.util.find_spec("ykactor.core.values.resources")
+    assert module is not None
+    return "pure Python" if (module.origin or "").endswith(".py") else "compiled"
+
+
 @click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(ykactor.__version__, prog_name="ykactor")
+@click.version_option(ykactor.__version__, prog_name="ykactor", message=f"%(prog)s %(version)s ({_build()})")
 def main() -> None:
     """A resource scheduler with hierarchical queues, after the rules of Apache YuniKorn."""
