@@ -73,7 +73,8 @@ class Application(ApplicationRecord):
             return self._update_replacement(now_ns, placeholder, spec)
         created = created_ns(spec, arrival_ns)
         ask = Ask(spec, created, arrival, created if created < now_ns else now_ns)
-        self.submission_ns = min(self.submission_ns, ask.created_ns)
+        if created < self.submission_ns:
+            self.submission_ns = created
         facts = placeholders.add(self, now_ns, ask) if spec.placeholder else []
         if spec.node_id is not None:  # it already runs there (AP-109)
             return facts + self.allocate(now_ns, ask, spec.node_id, recovered=True)
@@ -248,16 +249,19 @@ def _with_ask(released: Released) -> list[Fact]:
 
 def _refusal(spec: AllocationSpec) -> str:
     """Why this entry cannot be taken, or "" (AP-105 to AP-107)."""
-    if any(quantity < 0 for quantity in spec.resource.values()):
-        return NEGATIVE_RESOURCES
     if not strictly_positive(spec.resource):
-        return "allocation contains no resources"
+        is_negative = any(quantity < 0 for quantity in spec.resource.values())
+        return NEGATIVE_RESOURCES if is_negative else "allocation contains no resources"
     if spec.placeholder and not spec.task_group_name:
         return "placeholder without task group"
-    if len(spec.tags.get(PREDICATE_TAG, "")) > PREDICATE_CLASS_MAX:
-        return f"tag {PREDICATE_TAG}: found {len(spec.tags[PREDICATE_TAG])} characters, expected at most {PREDICATE_CLASS_MAX}"
+    return _tag_refusal(spec.tags) if spec.tags else ""
+
+
+def _tag_refusal(tags: dict[str, str]) -> str:
+    if len(tags.get(PREDICATE_TAG, "")) > PREDICATE_CLASS_MAX:
+        return f"tag {PREDICATE_TAG}: found {len(tags[PREDICATE_TAG])} characters, expected at most {PREDICATE_CLASS_MAX}"
     try:
-        selector.parse(spec.tags.get(selector.TAG, ""))
+        selector.parse(tags.get(selector.TAG, ""))
     except selector.SelectorError as error:
         return f"tag {selector.TAG}: {error}"
     return ""

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import QueueConfig
+from ykactor.core.messages.asks import AllocationSpec
 from ykactor.core.messages.facts import Allocated, AllocationRejected, ApplicationAdded, Fact
 from ykactor.core.messages.planned import Cancellation, Eviction, Planned, Replacement
 from ykactor.core.messages.states import QueueState
@@ -109,7 +110,7 @@ class LeafCore:
                 assert entry.who is not None
                 facts = [self._add_application(now_ns, submission, entry.who, entry.arrival_ns, entry.arrival)]
             else:
-                facts = self._on_application(now_ns, entry)
+                facts = self._on_application(now_ns, entry, submission)
             reply.append((entry.position, facts))
         return reply
 
@@ -128,25 +129,22 @@ class LeafCore:
             application.gang.total,
         )
 
-    def _on_application(self, now_ns: int, entry: Entry) -> list[Fact]:
-        submission = entry.submission
-        name = submission.spec.application_id if isinstance(submission, SubmitAllocation) else submission.application_id
-        if name not in self.applications:  # it ended earlier in this batch
+    def _on_application(
+        self, now_ns: int, entry: Entry, submission: SubmitAllocation | ReleaseAllocations | RemoveApplication
+    ) -> list[Fact]:
+        subject = submission.spec if type(submission) is SubmitAllocation else submission
+        application = self.applications.get(subject.application_id)
+        if application is None:  # it ended earlier in this batch
             return _too_late(now_ns, submission)
-        match submission:
-            case SubmitAllocation(spec):
-                application = self.applications[spec.application_id]
-                facts = application.submit(now_ns, spec, entry.arrival_ns, entry.arrival)
-            case ReleaseAllocations(application_id, key, termination_type):
-                application = self.applications[application_id]
-                if key is None:
-                    facts = application.release_all(now_ns, termination_type)
-                else:
-                    facts = application.release(now_ns, key, termination_type)
-            case RemoveApplication(application_id):
-                return self.applications.pop(application_id).remove(now_ns)
-            case AddApplication():
-                raise AssertionError("handled by the caller")
+        if type(subject) is AllocationSpec:
+            facts = application.submit(now_ns, subject, entry.arrival_ns, entry.arrival)
+        elif type(subject) is RemoveApplication:
+            del self.applications[subject.application_id]
+            return application.remove(now_ns)
+        elif subject.allocation_key is None:
+            facts = application.release_all(now_ns, subject.termination_type)
+        else:
+            facts = application.release(now_ns, subject.allocation_key, subject.termination_type)
         self._keep_or_drop(application)
         return facts
 

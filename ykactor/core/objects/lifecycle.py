@@ -104,7 +104,7 @@ class Lifecycle:
     def run(self, now_ns: int) -> list[Fact]:
         """A real allocation was added (AP-36, AP-40)."""
         entered = after_allocation(self.state, stateaware=self.stateaware)
-        return [self._enter(now_ns, state, ApplicationEvent.RUN) for state in entered]
+        return [self._enter(now_ns, state, ApplicationEvent.RUN) for state in entered] if entered else []
 
     def complete(self, now_ns: int) -> list[Fact]:
         """Move to Completing, unless the state is Completing: a second event would end that state early."""

@@ -58,6 +58,10 @@ def refusal_in(facts: list[Fact]) -> str:
     return next((fact.reason for fact in facts if type(fact) is RequestRefused), "")
 
 
+#: Facts that may set a timer, apart from those about asks.
+_SET_TIMERS = frozenset((ApplicationChanged, Allocated, ApplicationLeft, ApplicationMoved))
+
+
 class PartitionCore:
     """One partition. Its queues come with the first ``ApplyConfig``."""
 
@@ -223,6 +227,8 @@ class PartitionCore:
 
     def note(self, facts: list[Fact]) -> None:
         """Look through facts, own and the scheduler's, for what sets a timer."""
+        if _SET_TIMERS.isdisjoint(map(type, facts)):
+            return
         for fact in facts:
             if type(fact) is ApplicationChanged or (type(fact) is Allocated and fact.ask.spec.placeholder):
                 queue = self.registry.queues.get(fact.queue)

@@ -117,9 +117,10 @@ class Planner:
     def _try_leaf(self, plan: Plan, leaf: QueueNode) -> bool:
         """Try the classes of a leaf in order; returns whether anything was decided (SC-21 to SC-24, SC-148)."""
         state, order = self._state, leaf.applications
+        backs_off = leaf.config.properties.backoff_count > 0
         while (application := order.first(state.generation)) is not None:
             plan.try_candidate()
-            if self._backs_off(plan, leaf, application):
+            if backs_off and self._backs_off(plan, leaf, application):
                 continue
             queue, ask_class = self._next_asks(application)
             short = ask_class.shortage = application.slot_shortage() or application.shortage(queue.shape)

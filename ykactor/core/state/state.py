@@ -105,7 +105,9 @@ class SchedulerState:
 
     def update_position(self, application: PendingApplication) -> bool:
         """Bring the position of an application in its leaf up to date. Returns whether its priority changed."""
-        leaf = self.tree.leaf_of(application)
+        return self._update_position(self.tree.leaf_of(application), application)
+
+    def _update_position(self, leaf: QueueNode, application: PendingApplication) -> bool:
         if application.gang is not None:
             self.pairs.note(leaf, application)
         priority = application.priorities.highest
@@ -121,7 +123,7 @@ class SchedulerState:
     def requeue(self, application: PendingApplication) -> None:
         """Bring the positions of an application and of all queues above it up to date at once: the planner reads them next."""
         leaf = self.tree.leaf_of(application)
-        if self.update_position(application):
+        if self._update_position(leaf, application):
             self.tree.refresh_priority(leaf)
         self.tree.update_places(leaf)
 

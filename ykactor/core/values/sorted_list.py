@@ -42,7 +42,11 @@ class SortedList(Generic[T]):
 
     def add(self, key: SortKey, item: T) -> None:
         """Insert an item; no other item may have its key."""
-        insort(self._entries, (key, item), lo=self._start)
+        entries = self._entries
+        if not entries or entries[-1][0] < key:  # what arrives is often last
+            entries.append((key, item))
+        else:
+            insort(entries, (key, item), lo=self._start)
 
     def add_all(self, entries: Iterable[tuple[SortKey, T]]) -> None:
         """Insert many items at once."""
