@@ -7,7 +7,6 @@ events as JSON, and the resource manager's responses as JSON. Each counts its ou
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from time import perf_counter
-from typing import Any
 
 import trio
 
@@ -24,12 +23,13 @@ from ykactor.core.messages.facts import Fact
 from ykactor.core.values.ids import PartitionName
 from ykactor.wire import queuefile
 from ykactor.wire.si import codec, requests
-from ykactor.wire.si import messages as si
 from ykactor.wire.si.events import events
 from ykactor.wire.si.responses import responses
 
 #: Occurs once in the JSON of each event of a new allocation, and in no other event of the benchmarks.
 _ALLOCATION_MARK = b'"APP_ALLOC"'
+#: The same in the JSON of the responses.
+_NEW_MARK = b'"resourcePerAlloc"'
 
 
 class Watch:
@@ -84,8 +84,8 @@ class Rig:
 
     def __init__(self, config: str) -> None:
         partitions: dict[PartitionName, Mailbox[PartitionCommand]] = {}
-        self._outboxes: OutboxRegistry[Any] = OutboxRegistry()
-        self._outbox = self._outboxes.renew("bench")
+        self._outboxes: OutboxRegistry[codec.Encoding] = OutboxRegistry()
+        self._outbox = self._outboxes.renew("bench", codec.JSON)
         self._feed = FeedActor(events, partitions, self._deliver)
         configured = queuefile.load(config).partitions[0]
         self.partition = PartitionActor(configured, Clock.of_the_system(), self._feed.inbox.put)
@@ -97,7 +97,9 @@ class Rig:
         """Run all tasks until cancelled."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._feed.run)
-            nursery.start_soon(self._follow, Subscription(self._feed, Format(codec.JSON.encode, b",".join), EventFilter(), 0))
+            nursery.start_soon(
+                self._follow, Subscription(self._feed, Format(codec.JSON.encode_each, b",".join), EventFilter(), 0)
+            )
             nursery.start_soon(self._answer, self._outbox.attach(0))
             await nursery.start(self.partition.run)
             task_status.started()
@@ -134,12 +136,11 @@ class Rig:
                 raise RuntimeError(f"the follower missed events {message.first} to {message.last}: the figures would be wrong")
             await trio.lowlevel.checkpoint()
 
-    async def _answer(self, reader: OutboxReader[Any]) -> None:
+    async def _answer(self, reader: OutboxReader[codec.Encoding]) -> None:
         """The resource manager's session."""
         while True:
             for message in await reader.take():
-                codec.JSON.encode(message)
-                self.responses.saw(1, len(message.new) if isinstance(message, si.AllocationResponse) else 0)
+                self.responses.saw(1, message.count(_NEW_MARK))
                 await trio.lowlevel.checkpoint()
 
 

@@ -7,6 +7,7 @@ when events that it has not read were overwritten. The feed never waits for a su
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -118,8 +119,8 @@ class FeedActor:
         #: For each place of the ring: the size of the event and of its encoded forms.
         self._sizes: list[int] = []
         self._bytes = 0
-        #: For each encoding in use: the encoded form of each event in the ring, made when first needed.
-        self._encoded: dict[Encode, list[bytes | None]] = {}
+        #: For each encoding in use: the encoded form of each event in the ring, None until it is needed.
+        self._encoded: dict[Encode, list[Any]] = {}
         self._selections: WeakValueDictionary[tuple[Format, EventFilter], Selection] = WeakValueDictionary()
         self._kept_parts = Kept()
         self._round: _Round | None = None
@@ -219,21 +220,17 @@ class FeedActor:
         column = self._encoded.get(encode)
         if column is None:
             column = self._encoded[encode] = [None] * len(self._ring)
-        found: list[bytes] = []
-        taken_bytes = 0
-        for number in numbers:
-            position = (number - 1) % self._ring_max
-            data = column[position]
-            if data is None:
-                data = column[position] = encode(self._ring[position])
+        positions = [(number - 1) % self._ring_max for number in numbers]
+        missing = [position for position in positions if column[position] is None]
+        if missing:
+            for position, data in zip(missing, encode([self._ring[position] for position in missing]), strict=True):
+                column[position] = data
                 self._sizes[position] += len(data)
                 self._bytes += len(data)
-            found.append(data)
-            taken_bytes += len(data)
-            if taken_bytes >= TAKE_BYTES_MAX:
-                break
+        found: list[bytes] = [column[position] for position in positions]
         self._drop_oldest()
-        return found
+        ends = accumulate(map(len, found))
+        return found[: 1 + sum(end < TAKE_BYTES_MAX for end in ends)]
 
     def selection(self, form: Format, wanted: EventFilter) -> Selection:
         """The events that pass a filter; one object for all subscribers with the same format and filter."""

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import trio
 from msgspec import Struct, structs
@@ -39,7 +38,7 @@ from ykactor.surfaces.server.reloading import ReadConfig, Reloading, log_changes
 from ykactor.surfaces.server.systemd import Notifier, feed_watchdog
 from ykactor.surfaces.server.watcher import ConfigWatcher, TryAgainError, watch_config
 from ykactor.surfaces.server.websocket import serve_websockets
-from ykactor.wire.si.codec import ProtocolError
+from ykactor.wire.si.codec import Encoding, ProtocolError
 from ykactor.wire.si.events import events
 from ykactor.wire.si.responses import responses
 
@@ -77,7 +76,7 @@ class Daemon:
         self, config: SchedulerConfig, settings: Settings, clock: Clock, observe: Callable[[Fact], object] | None = None
     ) -> None:
         self.manual = settings.manual
-        self.outboxes: OutboxRegistry[Any] = OutboxRegistry()
+        self.outboxes: OutboxRegistry[Encoding] = OutboxRegistry()
         self._partitions = Partitions(self._make_partition)
         self.partitions = self._partitions.inboxes
         self.feed = FeedActor(events, self.partitions, self._deliver, is_idle=self._is_idle)

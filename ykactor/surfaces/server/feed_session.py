@@ -39,7 +39,7 @@ def event_formats() -> Formats:
     """Formats that write ``Events`` messages in frames."""
     store = FrameStore()
     return {
-        (name, is_compressed): Format(encoding.encode, partial(_pack, store, encoding, is_compressed))
+        (name, is_compressed): Format(encoding.encode_each, partial(_pack, store, encoding, is_compressed))
         for name, encoding in ENCODINGS.items()
         for is_compressed in (False, True)
     }
