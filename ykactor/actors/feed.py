@@ -6,6 +6,7 @@ subscriber (``Subscription``) is a cursor into the ring: it is served new events
 when events that it has not read were overwritten. The feed never waits for a subscriber.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
@@ -229,8 +230,7 @@ class FeedActor:
                 self._bytes += len(data)
         found: list[bytes] = [column[position] for position in positions]
         self._drop_oldest()
-        ends = accumulate(map(len, found))
-        return found[: 1 + sum(end < TAKE_BYTES_MAX for end in ends)]
+        return found[: 1 + bisect_left(list(accumulate(map(len, found))), TAKE_BYTES_MAX)]
 
     def selection(self, form: Format, wanted: EventFilter) -> Selection:
         """The events that pass a filter; one object for all subscribers with the same format and filter."""

@@ -8,7 +8,7 @@ results do not depend on the order in which trio runs tasks.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import trio
 
@@ -31,12 +31,8 @@ _LAST_COMMANDS = (Decommission, Close)
 Replies = Mailbox[tuple[int, Any]]
 
 
-class Envelope(NamedTuple):
-    """A command in flight, with its position in the list of commands and the mailbox for its reply."""
-
-    command: Command[Any]
-    position: int
-    replies: Replies
+#: A command in flight, with its position in the list of commands and the mailbox for its reply.
+Envelope = tuple[Command[Any], int, Replies]
 
 
 async def own(owner: Owner, inbox: Mailbox[Envelope]) -> None:
@@ -71,7 +67,7 @@ class Owners:
         for start in range(0, len(sends), IN_FLIGHT_MAX):
             chunk = sends[start : start + IN_FLIGHT_MAX]
             for position, (core, command) in enumerate(chunk, start):
-                self._inbox_of(core).put_nowait(Envelope(command, position, mailbox))
+                self._inbox_of(core).put_nowait((command, position, mailbox))
             missing = len(chunk)
             while missing:
                 batch = await mailbox.take_batch(missing)
