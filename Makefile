@@ -26,7 +26,7 @@ test:
 	$(PYTEST)
 
 test-nightly: $(VENV)/.ready
-	@echo "All tests with four times as many random histories: about eight minutes on two cores."
+	@echo "All tests with four times as many random histories: about thirteen minutes on two cores."
 	YKACTOR_SEEDS=4 $(PYTEST)
 
 bench: $(VENV)/.ready
