@@ -52,6 +52,9 @@ from ykactor.core.partition.timers import Timers
 from ykactor.core.placement.users import Users
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
 
+#: Facts that may set a timer.
+_NOTED = frozenset({ApplicationChanged, Allocated, ApplicationLeft, ApplicationMoved})
+
 
 def refusal_in(facts: list[Fact]) -> str:
     """Why an administrator's request was refused, or "" if these facts are what it caused."""
@@ -224,11 +227,13 @@ class PartitionCore:
     def note(self, facts: list[Fact]) -> None:
         """Look through facts, own and the scheduler's, for what sets a timer."""
         for fact in facts:
+            if type(fact) not in _NOTED:  # nearly all
+                continue
             if type(fact) is ApplicationChanged or (type(fact) is Allocated and fact.ask.spec.placeholder):
                 queue = self.registry.queues.get(fact.queue)
                 if isinstance(queue, LeafCore):
                     self.timers.note_leaf(queue.path, queue.deadline_ns)
-            elif type(fact) is ApplicationLeft or type(fact) is ApplicationMoved:
+            elif isinstance(fact, ApplicationLeft | ApplicationMoved):
                 if type(fact) is ApplicationMoved:
                     self.timers.note_leaf(fact.to_queue, self.registry.leaf(fact.to_queue).deadline_ns)
                 queue = self.registry.queues.get(fact.queue)
