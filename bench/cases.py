@@ -8,11 +8,12 @@ from functools import partial
 import trio
 from msgspec import Struct, structs
 
-from bench import measures, shapes
+from bench import holds, measures, shapes
 from bench.followers import Followed, follow
+from bench.holds import Holding, LargeGang
 from bench.measures import Samples
 from bench.preempting import Starving, preempt
-from bench.reloads import reload_queues
+from bench.reloads import hold, reload_queues
 from bench.shapes import Shape, Waiting
 from bench.workloads import FullCluster, ManyQueues, Workload
 
@@ -37,6 +38,11 @@ _SHAPES = {
     "apps-50000": shapes.many_applications(),
     "recovery": shapes.recovery(),
 }
+#: Each could hold the event loop.
+_HOLDING = Holding(asks=50_000)
+_SNAPSHOT = Holding(asks=50_000, applications=1_000, waiting=100_000)
+_GANG = LargeGang(nodes=1_000, asks=10_000)
+_FAILING = Waiting(nodes=5_000, asks=20_000, sizes=20_000)
 _WAITING_SIZES = {"waiting-1000-sizes": 1_000, "waiting-20000-sizes": 20_000}
 
 
@@ -55,7 +61,11 @@ class Case(Struct, frozen=True):
     measure: Callable[[], Awaitable[Samples]]
 
 
-def _case(group: str, workload: Workload | FullCluster | Shape | Waiting, measure: Callable[..., Awaitable[Samples]]) -> Case:
+def _case(
+    group: str,
+    workload: Workload | FullCluster | Shape | Waiting | Holding | LargeGang,
+    measure: Callable[..., Awaitable[Samples]],
+) -> Case:
     return Case(group, workload.nodes, workload.asks, partial(measure, workload))
 
 
@@ -79,6 +89,12 @@ CASES: dict[str, Case] = {
         for name, sizes in _WAITING_SIZES.items()
     },
     "waiting-100000": _case("shapes", Waiting(nodes=5_000, asks=100_000, sizes=5), shapes.first_pass),
+    "hold-snapshot": _case("holds", _SNAPSHOT, holds.snapshot),
+    "hold-release": _case("holds", _HOLDING, holds.release),
+    "hold-quota": _case("holds", _HOLDING, holds.enforce),
+    "hold-gang": _case("holds", _GANG, holds.replace),
+    "hold-shapes": _case("holds", _FAILING, holds.fail),
+    "hold-queues": Case("holds", _QUEUES.nodes, 0, partial(hold, _QUEUES)),
 }
 GROUPS = ("throughput", "latency", "followers")
 

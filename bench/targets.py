@@ -60,6 +60,10 @@ _TARGETS: dict[tuple[str, str], Target] = {
     ("followers-plain", "incomplete_100"): Target(0.0, always=True),
     ("followers-plain", "incomplete_1000"): Target(0.0, always=True),
     ("idle", "cpu_s"): Target(0.01),
+    **{
+        (f"hold-{name}", "max_ms"): Target(10.0, always=True)
+        for name in ("snapshot", "release", "quota", "gang", "shapes", "queues")
+    },
     ("cost-ratio", "ratio"): Target(1.5),
 }
 

@@ -13,7 +13,7 @@ from msgspec import structs
 from rich.console import Console
 
 from bench import __main__ as program
-from bench import cases, measures, runs, shapes
+from bench import cases, holds, measures, runs, shapes
 from bench.cases import CASES, Measured
 from bench.followers import Followed, follow
 from bench.measures import Samples
@@ -27,6 +27,7 @@ from ykactor.wire import queuefile
 
 SMALL = Workload(nodes=20, leaves=2, applications=4, asks_each=50)
 SMALL_CLUSTER = FullCluster(nodes=5, asks=200)
+HOLDING = holds.Holding(asks=100, applications=2, waiting=10)
 STARVING = Starving(nodes=6, queues=2, asks_each=2, others=128)
 RATE = "allocations_per_second"
 
@@ -86,6 +87,23 @@ async def test_waiting() -> None:
         nursery.start_soon(measure, shapes.first_pass)
         nursery.start_soon(measure, shapes.release_and_submit)
     assert {name for samples in found for name in samples} == {"first_s", "reserve_s", "pair_ms", "max_ms"}
+
+
+@pytest.mark.parametrize(
+    "measure",
+    [
+        lambda: holds.release(HOLDING),
+        lambda: holds.enforce(HOLDING),
+        lambda: holds.replace(holds.LargeGang(nodes=10, asks=20)),
+        lambda: holds.snapshot(HOLDING),
+    ],
+    ids=["release", "quota", "gang", "snapshot"],
+)
+async def test_holds(measure: Callable[[], Awaitable[Samples]]) -> None:
+    """Each decision or message is finished; the figures are of the event loop."""
+    samples = await measure()
+    assert samples.keys() - {"mib"} == {"max_ms", "cpu_s"}
+    assert all(value > 0 for values in samples.values() for value in values)
 
 
 @pytest.mark.parametrize(("is_hopeless", "decisions"), [(False, 4), (True, 2)])

@@ -55,7 +55,7 @@ def start_replacement(
     del application.asks[ask.spec.allocation_key]
     replaced, placeholder_node_id = application.allocations[placeholder]
     application.gang.released.add(placeholder)
-    application.gang.replacing[placeholder] = ask, node_id
+    application.gang.replace(placeholder, ask, node_id)
     why, message = TerminationType.PLACEHOLDER_REPLACED, f"replacing allocationKey: {ask.spec.allocation_key}"
     return [ReleaseStarted(now_ns, replaced, application.queue, placeholder_node_id, why, message)]
 
@@ -69,7 +69,8 @@ def is_replaced_elsewhere(application: ApplicationRecord, placeholder: Allocatio
 def withdraw(application: ApplicationRecord, now_ns: int, placeholder: AllocationKey) -> list[Fact]:
     """Nothing replaces the placeholder any more; a place on another node becomes free."""
     was_elsewhere = is_replaced_elsewhere(application, placeholder)
-    real, node_id = application.gang.replacing.pop(placeholder)
+    real, node_id = application.gang.replacing[placeholder]
+    application.gang.end_replacement(placeholder)
     return [PlaceGivenUp(now_ns, real, node_id)] if was_elsewhere else []
 
 
@@ -94,7 +95,8 @@ def lose_replacement(application: ApplicationRecord, now_ns: int, key: Allocatio
     """The node has left on which the real ask ``key`` had its place; its placeholder is on another node (SC-115)."""
     placeholder = application.gang.placeholder_of(key)
     assert placeholder is not None
-    real, _ = application.gang.replacing.pop(placeholder)
+    real, _ = application.gang.replacing[placeholder]
+    application.gang.end_replacement(placeholder)
     return _return_ask(application, now_ns, real)
 
 
@@ -106,7 +108,7 @@ def resize_replacement(application: ApplicationRecord, now_ns: int, placeholder:
     real = resized(before, resource)
     if is_replaced_elsewhere(application, placeholder):  # its place on the other node has the old size
         return withdraw(application, now_ns, placeholder) + _return_ask(application, now_ns, real)
-    application.gang.replacing[placeholder] = real, node_id
+    application.gang.replace(placeholder, real, node_id)
     return []
 
 
@@ -123,7 +125,8 @@ def ended(
 ) -> list[Fact]:
     """A placeholder's allocation is over: a real ask replaces it (GA-30), or it ended in another way (GA-78)."""
     application.placeholder_count -= 1
-    real, real_node_id = application.gang.replacing.pop(placeholder.spec.allocation_key, (None, node_id))
+    real, real_node_id = application.gang.replacing.get(placeholder.spec.allocation_key, (None, node_id))
+    application.gang.end_replacement(placeholder.spec.allocation_key)
     group = application.gang.groups[placeholder.spec.task_group_name]
     facts: list[Fact] = []
     if real is not None and real_node_id != node_id:

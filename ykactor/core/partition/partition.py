@@ -58,7 +58,7 @@ def refusal_in(facts: list[Fact]) -> str:
     return next((fact.reason for fact in facts if type(fact) is RequestRefused), "")
 
 
-#: Facts that may set a timer, apart from those about asks.
+#: Facts that may set a timer.
 _SET_TIMERS = frozenset((ApplicationChanged, Allocated, ApplicationLeft, ApplicationMoved))
 
 

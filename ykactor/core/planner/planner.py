@@ -1,9 +1,11 @@
 """The walk: which ask is placed next, and on which node (PR-25 to PR-31, SC-20 to SC-45).
 
-``Planner.plan`` is one synchronous function. It reads the scheduler's state, updates it with each placement, and returns a
-``Plan``. Each decision starts at the root queue with current values; the sorted structures of ``queueing`` are updated
-incrementally, so nothing is sorted again. There is no head-of-line blocking: a candidate that cannot place anything is parked
-and skipped, so that the cost of a decision does not depend on the number of pending asks.
+``Planner.plan`` reads the scheduler's state, updates it with each placement, and returns a ``Plan``. Each decision starts at
+the root queue with current values; the sorted structures of ``queueing`` are updated incrementally, so nothing is sorted again.
+There is no head-of-line blocking: a candidate that cannot place anything is parked and skipped, so that the cost of a decision
+does not depend on the number of pending asks.
+
+A plan can let other tasks run before it is complete (``objects.exchange``). Nothing that it reads changes meanwhile.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from contextlib import suppress
 
 from ykactor.core.nodes.indexed_node import IndexedNode
 from ykactor.core.nodes.predicate_client import PredicateClient
+from ykactor.core.objects.exchange import Exchange
 from ykactor.core.planner.orders import placement
 from ykactor.core.planner.placeholder_step import PlaceholderStep
 from ykactor.core.planner.plan import TRY_WORK, Budget, Plan, PlanEnds
@@ -47,20 +50,20 @@ class Planner:
         #: Search work of the last plan.
         self._search_work = 0
 
-    def plan(self, now_ns: int, budget: Budget) -> Plan:
+    def plan(self, now_ns: int, budget: Budget) -> Exchange[Plan]:
         """Decide what can be decided at Unix time ``now_ns``, best first, within ``budget``."""
         plan = Plan(self._state, now_ns, budget)
         self._unschedulable.begin_plan(may_preempt=self._search_work < SEARCH_WORK_MAX)
-        self._decide(plan)
+        yield from self._decide(plan)
         plan.work, self._search_work = plan.spent(), plan.search_work
         plan.recheck_ns = self._state.nodes.predicates.due_ns()
         return plan
 
-    def _decide(self, plan: Plan) -> None:
+    def _decide(self, plan: Plan) -> Exchange[None]:
         state = self._state
         wakeups.on_deadlines(state, plan.now_ns)
         state.pairs.recall()
-        self._quotas.run(plan)
+        yield from self._quotas.run(plan)
         if plan:  # a step that reads the owners needs a plan of its own
             plan.spend(TRY_WORK * len(plan))
             return

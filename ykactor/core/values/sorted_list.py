@@ -82,6 +82,16 @@ class SortedList(Generic[T]):
         for index in range(self._start, len(self._entries)):
             yield self._entries[index][1]
 
+    def walk(self) -> Iterator[T]:
+        """The items in order; an item that was yielded may be taken out meanwhile, but no other change is allowed."""
+        position = self._start
+        while position < len(self._entries):
+            key, item = self._entries[position]
+            yield item
+            position = bisect_left(self._entries, (key,), lo=self._start)
+            if position < len(self._entries) and self._entries[position][0] == key:
+                position += 1
+
     def items(self, count: int | None = None) -> list[T]:
         """The first ``count`` items, or all, in order."""
         end = None if count is None else self._start + count

@@ -8,6 +8,7 @@ and then the rest is cancelled.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
@@ -282,12 +283,12 @@ def _setter(done: trio.Event) -> Callable[[PartitionName], None]:
 def _log_cycle(partition: PartitionName, cycle: int, result: Cycle) -> None:
     """Log each cycle that had results, and before it each of its preemptions."""
     if result.facts and log.isEnabledFor(logging.INFO):
-        for fact in result.facts:
+        kinds, evicted = Counter(map(type, result.facts)), 0  # the facts can be many
+        for fact in result.facts if kinds[Preempted] or kinds[PreemptionRefused] else ():
             if isinstance(fact, Preempted | PreemptionRefused):
                 _log_preemption(partition, cycle, fact)
-        placed = sum(isinstance(fact, Allocated) for fact in result.facts)
-        evicted = sum(len(fact.victims) for fact in result.facts if isinstance(fact, Preempted))
-        counts = {"placed": placed, "evicted": evicted, "work": result.work, "at_rest": result.at_rest}
+                evicted += len(fact.victims) if isinstance(fact, Preempted) else 0
+        counts = {"placed": kinds[Allocated], "evicted": evicted, "work": result.work, "at_rest": result.at_rest}
         log_event(log, logging.INFO, "cycle_finished", partition=partition, cycle=cycle, **counts)
 
 
