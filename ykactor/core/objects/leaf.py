@@ -9,10 +9,11 @@ from typing import Any, TypeVar
 
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import QueueConfig
+from ykactor.core.messages.asks import AllocationSpec
 from ykactor.core.messages.facts import Allocated, AllocationRejected, ApplicationAdded, Fact
 from ykactor.core.messages.planned import Cancellation, Eviction, Planned, Replacement
 from ykactor.core.messages.states import QueueState
-from ykactor.core.messages.submissions import AddApplication, ReleaseAllocations, RemoveApplication, SubmitAllocation
+from ykactor.core.messages.submissions import AddApplication, ReleaseAllocations, SubmitAllocation
 from ykactor.core.objects import placeholders
 from ykactor.core.objects.application import Application
 from ykactor.core.objects.commands import (
@@ -130,23 +131,17 @@ class LeafCore:
 
     def _on_application(self, now_ns: int, entry: Entry) -> list[Fact]:
         submission = entry.submission
-        name = submission.spec.application_id if isinstance(submission, SubmitAllocation) else submission.application_id
-        if name not in self.applications:  # it ended earlier in this batch
-            return _too_late(now_ns, submission)
-        match submission:
-            case SubmitAllocation(spec):
-                application = self.applications[spec.application_id]
-                facts = application.submit(now_ns, spec, entry.arrival_ns, entry.arrival)
-            case ReleaseAllocations(application_id, key, termination_type):
-                application = self.applications[application_id]
-                if key is None:
-                    facts = application.release_all(now_ns, termination_type)
-                else:
-                    facts = application.release(now_ns, key, termination_type)
-            case RemoveApplication(application_id):
-                return self.applications.pop(application_id).remove(now_ns)
-            case AddApplication():
-                raise AssertionError("handled by the caller")
+        content = submission.spec if isinstance(submission, SubmitAllocation) else submission
+        application = self.applications.get(content.application_id)
+        if application is None:  # it ended earlier in this batch
+            return _too_late(now_ns, content)
+        if type(content) is AllocationSpec:
+            facts = application.submit(now_ns, content, entry.arrival_ns, entry.arrival)
+        elif type(content) is ReleaseAllocations:
+            facts = _release(application, now_ns, content)
+        else:
+            del self.applications[application.application_id]
+            return application.remove(now_ns)
         self._keep_or_drop(application)
         return facts
 
@@ -202,13 +197,18 @@ class LeafCore:
         return reply
 
 
-def _too_late(now_ns: int, submission: object) -> list[Fact]:
-    """The refusal of a submission for an application that has just ended (AP-103)."""
-    if type(submission) is not SubmitAllocation:
+def _release(application: Application, now_ns: int, release: ReleaseAllocations) -> list[Fact]:
+    if release.allocation_key is None:
+        return application.release_all(now_ns, release.termination_type)
+    return application.release(now_ns, release.allocation_key, release.termination_type)
+
+
+def _too_late(now_ns: int, content: object) -> list[Fact]:
+    """The refusal of an allocation for an application that has just ended (AP-103)."""
+    if type(content) is not AllocationSpec:
         return []
-    spec = submission.spec
-    reason = f"failed to find application {spec.application_id}"
-    return [AllocationRejected(now_ns, spec.allocation_key, spec.application_id, reason)]
+    reason = f"failed to find application {content.application_id}"
+    return [AllocationRejected(now_ns, content.allocation_key, content.application_id, reason)]
 
 
 def _settle(application: Application, now_ns: int, decision: Planned) -> list[Fact]:

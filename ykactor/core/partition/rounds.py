@@ -8,7 +8,9 @@ configuration) is handled alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import TypeGuard
 
 from msgspec import Struct
@@ -86,7 +88,7 @@ def in_rounds(submissions: Iterable[Submission]) -> Iterator[ForLeaves | ForNode
     current: ForLeaves | ForNodes | None = None
     for submission in submissions:
         if _is_for_leaf(submission):
-            if not isinstance(current, ForLeaves):
+            if type(current) is not ForLeaves:
                 if current is not None:
                     yield current
                 current = ForLeaves([])
@@ -126,10 +128,10 @@ class Rounds:
 
     # ---- leaves: applications, asks, releases
 
-    def of_leaves(self, now_ns: int, submissions: Iterable[LeafSubmission]) -> Round:
+    def of_leaves(self, now_ns: int, submissions: Sequence[LeafSubmission]) -> Round:
         """Let leaves handle submissions, and tell the nodes what begins and ends on them."""
-        positioned: dict[int, list[Fact]] = {}
-        batches: dict[LeafCore, list[Entry]] = {}
+        caused: list[list[Fact]] = [[] for _ in submissions]
+        batches: dict[LeafCore, list[Entry]] = defaultdict(list)
         admission = Admission(self._name, self._registry, self._users)
         for position, submission in enumerate(submissions):
             who = None
@@ -139,21 +141,21 @@ class Rounds:
                 if isinstance(admitted, ApplicationRejected):
                     routed = self._keep_rejected(submission, admitted)
                 else:
-                    routed, who, positioned[position] = admitted
+                    routed, who, caused[position] = admitted
             else:
                 routed = self._route(now_ns, submission)
             if isinstance(routed, LeafCore):
-                batches.setdefault(routed, []).append(Entry(position, submission, *self._stamp(now_ns), who))
+                batches[routed].append(Entry(position, submission, *self._stamp(now_ns), who))
             elif routed is not None:
-                positioned[position] = [routed]
+                caused[position] = [routed]
         preparations = admission.sends()
         if preparations:
             yield from send(preparations)
         replies = yield from send([(leaf, SubmitBatch(now_ns, entries)) for leaf, entries in batches.items()])
         for reply in replies:
-            for position, caused in reply:
-                positioned.setdefault(position, []).extend(caused)
-        facts = [fact for position in sorted(positioned) for fact in positioned[position]]
+            for position, by_leaf in reply:
+                caused[position] += by_leaf
+        facts = list(chain.from_iterable(caused))
         yield from self.change_nodes(facts)
         self.keep_ended(facts)
         return facts
@@ -163,21 +165,20 @@ class Rounds:
     ) -> LeafCore | Fact | None:
         """The leaf that handles a submission, or the refusal, or None for what is silently ignored (AP-131, AP-132)."""
         applications = self._registry.applications
-        match submission:
-            case SubmitAllocation(spec):
-                if spec.application_id not in applications:  # AP-103
-                    reason = f"failed to find application {spec.application_id}"
-                elif spec.node_id is not None and spec.node_id not in self._registry.nodes:  # AP-104
-                    reason = f"failed to find node {spec.node_id}"
-                else:
-                    return self._registry.leaf_of(spec.application_id)
-                return AllocationRejected(now_ns, spec.allocation_key, spec.application_id, reason)
-            case ReleaseAllocations(application_id):
-                return self._registry.leaf_of(application_id) if application_id in applications else None
-            case RemoveApplication(application_id):
-                if application_id not in applications:
-                    return None  # AP-83
-                return self._registry.leaf(applications.pop(application_id))
+        if isinstance(submission, SubmitAllocation):
+            spec = submission.spec
+            if spec.application_id not in applications:  # AP-103
+                reason = f"failed to find application {spec.application_id}"
+            elif spec.node_id is not None and spec.node_id not in self._registry.nodes:  # AP-104
+                reason = f"failed to find node {spec.node_id}"
+            else:
+                return self._registry.leaf_of(spec.application_id)
+            return AllocationRejected(now_ns, spec.allocation_key, spec.application_id, reason)
+        if submission.application_id not in applications:
+            return None  # AP-83
+        if isinstance(submission, ReleaseAllocations):
+            return self._registry.leaf_of(submission.application_id)
+        return self._registry.leaf(applications.pop(submission.application_id))
 
     def _keep_rejected(self, spec: AddApplication, rejected: ApplicationRejected) -> ApplicationRejected:
         """Refused applications stay visible for a while (AP-22)."""
@@ -188,14 +189,14 @@ class Rounds:
 
     def change_nodes(self, facts: list[Fact]) -> Exchange[None]:
         """Tell the nodes which allocations began and ended on them according to the leaves."""
-        changes: dict[NodeID, list[tuple[bool, Ask]]] = {}
+        changes: dict[NodeID, list[tuple[bool, Ask]]] = defaultdict(list)
         for fact in facts:
-            if type(fact) is Released or type(fact) is PlaceGivenUp:
-                changes.setdefault(fact.node_id, []).append((False, fact.ask))
-            elif type(fact) is Allocated:
-                changes.setdefault(fact.node_id, []).append((True, fact.ask))
+            if type(fact) is Allocated:
+                changes[fact.node_id].append((True, fact.ask))
+            elif type(fact) is Released or type(fact) is PlaceGivenUp:
+                changes[fact.node_id].append((False, fact.ask))
             elif type(fact) is AllocationResized:
-                changes.setdefault(fact.node_id, []).extend([(False, fact.before), (True, fact.after)])
+                changes[fact.node_id] += [(False, fact.before), (True, fact.after)]
         if changes:
             nodes = self._registry.nodes
             yield from send([(nodes[node_id], ChangeAllocations(batch)) for node_id, batch in changes.items()])
