@@ -1,7 +1,5 @@
 """The cases by name, and one run of one case. Scripts read the names of cases and figures, so they must not change."""
 
-import resource
-import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
 
@@ -11,6 +9,7 @@ from msgspec import Struct, structs
 from bench import measures, shapes
 from bench.followers import Followed, follow
 from bench.measures import Samples
+from bench.memory import Cluster, footprint, rss_peak_mib
 from bench.preempting import Starving, preempt
 from bench.reloads import reload_queues
 from bench.shapes import Shape, Waiting
@@ -25,6 +24,7 @@ _QUEUES = ManyQueues(parents=50, leaves_each=99)
 _STARVING = Starving(nodes=5_000, queues=100, asks_each=10, others=20_000)
 _HOPELESS = Starving(nodes=5_000, queues=100, asks_each=10, others=20_000, is_hopeless=True)
 _FOLLOWED = Followed(counts=(1, 100, 1_000), nodes=1_000, fast=16_000, paced=4_000, offers_deflate=True)
+_LARGE = Cluster(nodes=10_000, each=10, asks=100_000)
 _FOLLOWED_PLAIN = structs.replace(_FOLLOWED, offers_deflate=False)
 
 #: Each asks much of one index.
@@ -79,8 +79,9 @@ CASES: dict[str, Case] = {
         for name, sizes in _WAITING_SIZES.items()
     },
     "waiting-100000": _case("shapes", Waiting(nodes=5_000, asks=100_000, sizes=5), shapes.first_pass),
+    "memory": Case("memory", _LARGE.nodes, _LARGE.asks, partial(footprint, _LARGE)),
 }
-GROUPS = ("throughput", "latency", "followers")
+GROUPS = ("throughput", "latency", "followers", "memory")
 
 #: The case computed from two others: the cost of an allocation with 5,000 nodes, divided by the cost with 500.
 COST_RATIO = "cost-ratio"
@@ -101,10 +102,4 @@ def run_here(name: str) -> Measured:
     """Run the case once in this process, which should have done nothing else before."""
     case = CASES[name]
     samples = trio.run(case.measure)
-    return Measured(name, case.nodes, case.asks, samples, _rss_peak_mib())
-
-
-def _rss_peak_mib() -> float:
-    """Includes the memory of the parent process when it started this process, so the parent must be small."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10  # bytes on macOS, KiB elsewhere
+    return Measured(name, case.nodes, case.asks, samples, rss_peak_mib())

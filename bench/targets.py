@@ -61,6 +61,8 @@ _TARGETS: dict[tuple[str, str], Target] = {
     ("followers-plain", "incomplete_1000"): Target(0.0, always=True),
     ("idle", "cpu_s"): Target(0.01),
     ("cost-ratio", "ratio"): Target(1.5),
+    ("memory", "running_mib"): Target(280.0),
+    ("memory", "waiting_mib"): Target(100.0),
 }
 
 
