@@ -1,7 +1,5 @@
 """The cases by name, and one run of one case. Scripts read the names of cases and figures, so they must not change."""
 
-import resource
-import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
 
@@ -12,6 +10,7 @@ from bench import holds, measures, shapes
 from bench.followers import Followed, follow
 from bench.holds import Holding, LargeGang
 from bench.measures import Samples
+from bench.memory import Cluster, footprint, rss_peak_mib
 from bench.preempting import Starving, preempt
 from bench.reloads import hold, reload_queues
 from bench.shapes import Shape, Waiting
@@ -26,6 +25,7 @@ _QUEUES = ManyQueues(parents=50, leaves_each=99)
 _STARVING = Starving(nodes=5_000, queues=100, asks_each=10, others=20_000)
 _HOPELESS = Starving(nodes=5_000, queues=100, asks_each=10, others=20_000, is_hopeless=True)
 _FOLLOWED = Followed(counts=(1, 100, 1_000), nodes=1_000, fast=16_000, paced=4_000, offers_deflate=True)
+_LARGE = Cluster(nodes=10_000, each=10, asks=100_000)
 _FOLLOWED_PLAIN = structs.replace(_FOLLOWED, offers_deflate=False)
 
 #: Each asks much of one index.
@@ -95,8 +95,9 @@ CASES: dict[str, Case] = {
     "hold-gang": _case("holds", _GANG, holds.replace),
     "hold-shapes": _case("holds", _FAILING, holds.fail),
     "hold-queues": Case("holds", _QUEUES.nodes, 0, partial(hold, _QUEUES)),
+    "memory": Case("memory", _LARGE.nodes, _LARGE.asks, partial(footprint, _LARGE)),
 }
-GROUPS = ("throughput", "latency", "followers")
+GROUPS = ("throughput", "latency", "followers", "memory")
 
 #: The case computed from two others: the cost of an allocation with 5,000 nodes, divided by the cost with 500.
 COST_RATIO = "cost-ratio"
@@ -117,10 +118,4 @@ def run_here(name: str) -> Measured:
     """Run the case once in this process, which should have done nothing else before."""
     case = CASES[name]
     samples = trio.run(case.measure)
-    return Measured(name, case.nodes, case.asks, samples, _rss_peak_mib())
-
-
-def _rss_peak_mib() -> float:
-    """Includes the memory of the parent process when it started this process, so the parent must be small."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10  # bytes on macOS, KiB elsewhere
+    return Measured(name, case.nodes, case.asks, samples, rss_peak_mib())

@@ -17,7 +17,7 @@ from ykactor.actors.feed import FeedActor
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.outbox import OutboxReader, OutboxRegistry
 from ykactor.actors.partition import PartitionActor
-from ykactor.actors.selection import Batch, Format
+from ykactor.actors.selection import Format
 from ykactor.actors.subscription import Missed, Subscription
 from ykactor.core.messages.facts import Fact
 from ykactor.core.values.ids import PartitionName
@@ -73,6 +73,30 @@ class Watch:
             await self._grown.park()
 
 
+class _Reader:
+    """Takes whatever is written to the follower, at once (``subscription.Writer``)."""
+
+    is_overdue = False
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+
+    def write(self, packed: tuple[int, bytes]) -> bool:
+        """Count the events of one batch."""
+        events, text = packed
+        self._watch.saw(events, text.count(_ALLOCATION_MARK))
+        return True
+
+    def flush(self) -> bool:
+        """Nothing is left."""
+        return True
+
+
+def _packed(events: Sequence[bytes]) -> tuple[int, bytes]:
+    """What a batch is written as: the number of its events, and their JSON."""
+    return len(events), b",".join(events)
+
+
 class Rig:
     """One running partition named ``default`` with feed and outbox; made by ``running``.
 
@@ -98,9 +122,8 @@ class Rig:
         """Run all tasks until cancelled."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._feed.run)
-            nursery.start_soon(
-                self._follow, Subscription(self._feed, Format(codec.JSON.encode_each, b",".join), EventFilter(), 0)
-            )
+            every_event = Subscription(self._feed, Format(codec.JSON.encode_each, _packed), EventFilter(), 0)
+            nursery.start_soon(self._follow, every_event)
             nursery.start_soon(self._answer, self._outbox.attach(0))
             await nursery.start(self.partition.run)
             task_status.started()
@@ -128,17 +151,14 @@ class Rig:
         self._outboxes.deliver(responses(facts, partition))
 
     async def _follow(self, subscription: Subscription) -> None:
-        """A follower of all events; like a session it lets other tasks run between two batches."""
+        """A follower of all events, which come as to a session."""
+        reader = _Reader(self.events)
         while True:
-            message = await subscription.next()
-            if isinstance(message, Batch):
-                self.events.saw(len(message.events), message.packed.count(_ALLOCATION_MARK))
+            message = await subscription.next(reader)
+            if isinstance(message, Missed) and self._may_miss:
+                self.events.saw(message.last - message.first + 1, 0)
             elif isinstance(message, Missed):
-                if self._may_miss:
-                    self.events.saw(message.last - message.first + 1, 0)
-                    continue
                 raise RuntimeError(f"the follower missed events {message.first} to {message.last}: the figures would be wrong")
-            await trio.lowlevel.checkpoint()
 
     async def _answer(self, reader: OutboxReader[codec.Encoding]) -> None:
         """The resource manager's session."""

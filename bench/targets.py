@@ -65,6 +65,8 @@ _TARGETS: dict[tuple[str, str], Target] = {
         for name in ("snapshot", "release", "quota", "gang", "shapes", "queues")
     },
     ("cost-ratio", "ratio"): Target(1.5),
+    ("memory", "running_mib"): Target(280.0),
+    ("memory", "waiting_mib"): Target(100.0),
 }
 
 

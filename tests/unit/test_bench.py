@@ -17,6 +17,7 @@ from bench import cases, holds, measures, runs, shapes
 from bench.cases import CASES, Measured
 from bench.followers import Followed, follow
 from bench.measures import Samples
+from bench.memory import Cluster, footprint
 from bench.plot import svg
 from bench.preempting import Starving, preempt
 from bench.runs import Figure, Report, Result, measure_all
@@ -73,6 +74,14 @@ async def test_shapes(shape: shapes.Shape) -> None:
     samples = await shapes.cost(shape)
     assert samples.keys() == {"cpu_us", "max_ms"}
     assert samples["cpu_us"][0] > 0
+
+
+async def test_memory() -> None:
+    """All allocations run and all asks wait when the peaks are read; the second is a difference."""
+    samples = await footprint(Cluster(nodes=4, each=5, asks=30, applications=3))
+    assert samples.keys() == {"running_mib", "waiting_mib"}
+    assert samples["running_mib"][0] > 10
+    assert samples["waiting_mib"][0] >= 0
 
 
 async def test_waiting() -> None:

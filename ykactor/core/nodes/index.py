@@ -37,6 +37,8 @@ class NodeIndex:
         self._policy = policy
         #: The offered nodes by place.
         self._sorted: SortedList[IndexedNode] = SortedList()
+        #: Offered nodes that have changed since the order was last needed, and are not in ``_sorted``.
+        self._unsorted: dict[NodeID, IndexedNode] = {}
         self._labels = Labels(self.nodes)
         self._fitting = BestNodes(self.nodes, self._pool, _place_if_fits, self.predicates)
         self._reservable = BestNodes(self.nodes, self._pool, _shortfall, self.predicates)
@@ -71,7 +73,7 @@ class NodeIndex:
                 yield
 
     def sync(self, core: NodeCore) -> None:
-        """Take over the present state of a new or known node."""
+        """Take over the present state of a new or known node. It is put in order when the order is needed."""
         self.openings += 1
         node = self.nodes.get(core.node_id)
         if node is None:
@@ -88,7 +90,10 @@ class NodeIndex:
         node.schedulable = core.schedulable
         node.offered = core.schedulable and not node.reserved
         node.revision = core.revision
-        self._put_in(node)
+        self._score(node)
+        if node.offered:
+            self._unsorted[node.node_id] = node
+        self._touch(node)
 
     def set_capacity(self, node: IndexedNode, capacity: Resource) -> None:
         """The node has another capacity; ``sync`` updates its available amounts and its position."""
@@ -127,7 +132,7 @@ class NodeIndex:
 
     def in_order(self) -> list[IndexedNode]:
         """The offered nodes, best first."""
-        return self._sorted.items()
+        return self._order().items()
 
     # ---- what the planner does
 
@@ -150,7 +155,7 @@ class NodeIndex:
         labelled = self._labels.meeting(selector) if selector else None
         if labelled is not None and sum(map(len, labelled)) <= SCAN_MAX:
             return self._first_of(shape, [node for part in labelled for node in part.values()])
-        for node in islice(self._sorted, SCAN_MAX):
+        for node in islice(self._order(), SCAN_MAX):
             if node.fits(items, selector) and self.predicates.admits(predicate, node.node_id):
                 self._visited += 1
                 return node
@@ -186,7 +191,7 @@ class NodeIndex:
     def _pool(self, shape: Shape) -> Iterable[IndexedNode]:
         """The nodes that may suit a shape: those with an attribute that its selector asks for, or all that are offered."""
         labelled = self._labels.meeting(shape[2])
-        return self._sorted if labelled is None else chain.from_iterable(part.values() for part in labelled)
+        return self._order() if labelled is None else chain.from_iterable(part.values() for part in labelled)
 
     # ---- the order
 
@@ -203,10 +208,24 @@ class NodeIndex:
             self._take_out(node)
         self._put_in(node)
 
+    def _order(self) -> SortedList[IndexedNode]:
+        """The offered nodes by place."""
+        if self._unsorted:
+            self._sorted.add_all([(node.place, node) for node in self._unsorted.values()])
+            self._unsorted.clear()
+        return self._sorted
+
     def _take_out(self, node: IndexedNode) -> None:
-        self._sorted.remove(node.place)
+        if not self._unsorted or self._unsorted.pop(node.node_id, None) is None:
+            self._sorted.remove(node.place)
 
     def _put_in(self, node: IndexedNode) -> None:
+        self._score(node)
+        if node.offered:
+            self._sorted.add(node.place, node)
+        self._touch(node)
+
+    def _score(self, node: IndexedNode) -> None:
         used = weight_sum = 0.0
         available = node.available
         for name, weight, capacity in node.weights:
@@ -214,9 +233,6 @@ class NodeIndex:
             weight_sum += weight
         utilisation = used / weight_sum if weight_sum else 0.0
         node.place = utilisation if self._policy.type == "fair" else 1.0 - utilisation, node.node_id
-        if node.offered:
-            self._sorted.add(node.place, node)
-        self._touch(node)
 
     def _touch(self, node: IndexedNode) -> None:
         """Give the node a new version, and say that it has changed."""

@@ -26,9 +26,10 @@ from ykactor.core.objects.record import ApplicationRecord
 from ykactor.core.values import selector
 from ykactor.core.values.ids import AllocationKey, NodeID
 from ykactor.core.values.quantities import parse_uint64
-from ykactor.core.values.resources import strictly_positive
 from ykactor.core.values.times import S_NS
 
+#: Looking up the member of an enum is slow in Python 3.11.
+_NEW, _COMPLETING = ApplicationState.NEW, ApplicationState.COMPLETING
 #: Releases of these types are requests of the resource manager and are echoed; the others are confirmations (AP-131).
 _ECHOED_TERMINATIONS = frozenset({TerminationType.STOPPED_BY_RM, TerminationType.UNKNOWN_TERMINATION_TYPE})
 
@@ -78,7 +79,7 @@ class Application(ApplicationRecord):
         facts = placeholders.add(self, now_ns, ask) if spec.placeholder else []
         if spec.node_id is not None:  # it already runs there (AP-109)
             return facts + self.allocate(now_ns, ask, spec.node_id, recovered=True)
-        if self.state in (ApplicationState.NEW, ApplicationState.COMPLETING):  # AP-34
+        if self.state in (_NEW, _COMPLETING):  # AP-34
             facts += self.move(now_ns, ApplicationEvent.RUN)
         self.asks[spec.allocation_key] = ask
         facts.append(AskAdded(now_ns, ask, self.queue))
@@ -119,23 +120,24 @@ class Application(ApplicationRecord):
 
     def allocate(self, now_ns: int, ask: Ask, node_id: NodeID, *, recovered: bool) -> list[Fact]:
         """An ask becomes an allocation (AP-130)."""
-        facts: list[Fact] = [Allocated(now_ns, ask, self.queue, node_id, recovered)]
-        if self.state is ApplicationState.NEW:  # AP-35
-            facts += self.move(now_ns, ApplicationEvent.RUN)
-        return states_first(facts + self.settle(now_ns, ask, node_id))
+        allocated = Allocated(now_ns, ask, self.queue, node_id, recovered)
+        begun = self.move(now_ns, ApplicationEvent.RUN) if self.state is _NEW else []  # AP-35
+        caused = begun + self.settle(now_ns, ask, node_id)
+        return states_first([allocated, *caused]) if caused else [allocated]
 
     def settle(self, now_ns: int, ask: Ask, node_id: NodeID) -> list[Fact]:
         """Record a placement. Returns only what it causes: state changes, and the release of a placement that comes too late."""
-        self.asks.pop(ask.spec.allocation_key, None)
-        self.allocations[ask.spec.allocation_key] = ask, node_id
-        self.began_ns[ask.spec.allocation_key] = now_ns
-        if ask.spec.placeholder:
+        spec, key = ask.spec, ask.spec.allocation_key
+        self.asks.pop(key, None)
+        self.allocations[key] = ask, node_id
+        self.began_ns[key] = now_ns
+        if spec.placeholder:
             self.placeholder_count += 1
             facts = placeholders.allocated(self, now_ns, ask)
         else:
             self.real_count += 1
             facts = self.run(now_ns)
-        return facts + self.release_if_late(now_ns, ask.spec)
+        return facts + self.release_if_late(now_ns, spec)
 
     def release(self, now_ns: int, key: AllocationKey, termination_type: TerminationType) -> list[Fact]:
         """End one allocation or cancel one ask; an unknown key is ignored (AP-131)."""
@@ -249,19 +251,20 @@ def _with_ask(released: Released) -> list[Fact]:
 
 def _refusal(spec: AllocationSpec) -> str:
     """Why this entry cannot be taken, or "" (AP-105 to AP-107)."""
-    if not strictly_positive(spec.resource):
-        is_negative = any(quantity < 0 for quantity in spec.resource.values())
-        return NEGATIVE_RESOURCES if is_negative else "allocation contains no resources"
+    if min(spec.resource.values(), default=0) < 0:
+        return NEGATIVE_RESOURCES
+    if max(spec.resource.values(), default=0) == 0:
+        return "allocation contains no resources"
     if spec.placeholder and not spec.task_group_name:
         return "placeholder without task group"
-    return _tag_refusal(spec.tags) if spec.tags else ""
+    return _refusal_of_tags(spec) if spec.tags else ""
 
 
-def _tag_refusal(tags: dict[str, str]) -> str:
-    if len(tags.get(PREDICATE_TAG, "")) > PREDICATE_CLASS_MAX:
-        return f"tag {PREDICATE_TAG}: found {len(tags[PREDICATE_TAG])} characters, expected at most {PREDICATE_CLASS_MAX}"
+def _refusal_of_tags(spec: AllocationSpec) -> str:
+    if len(spec.tags.get(PREDICATE_TAG, "")) > PREDICATE_CLASS_MAX:
+        return f"tag {PREDICATE_TAG}: found {len(spec.tags[PREDICATE_TAG])} characters, expected at most {PREDICATE_CLASS_MAX}"
     try:
-        selector.parse(tags.get(selector.TAG, ""))
+        selector.parse(spec.tags.get(selector.TAG, ""))
     except selector.SelectorError as error:
         return f"tag {selector.TAG}: {error}"
     return ""

@@ -132,19 +132,17 @@ class LeafCore:
     def _on_application(
         self, now_ns: int, entry: Entry, submission: SubmitAllocation | ReleaseAllocations | RemoveApplication
     ) -> list[Fact]:
-        subject = submission.spec if type(submission) is SubmitAllocation else submission
-        application = self.applications.get(subject.application_id)
+        content = submission.spec if type(submission) is SubmitAllocation else submission
+        application = self.applications.get(content.application_id)
         if application is None:  # it ended earlier in this batch
-            return _too_late(now_ns, submission)
-        if type(subject) is AllocationSpec:
-            facts = application.submit(now_ns, subject, entry.arrival_ns, entry.arrival)
-        elif type(subject) is RemoveApplication:
-            del self.applications[subject.application_id]
-            return application.remove(now_ns)
-        elif subject.allocation_key is None:
-            facts = application.release_all(now_ns, subject.termination_type)
+            return _too_late(now_ns, content)
+        if type(content) is AllocationSpec:
+            facts = application.submit(now_ns, content, entry.arrival_ns, entry.arrival)
+        elif type(content) is ReleaseAllocations:
+            facts = _release(application, now_ns, content)
         else:
-            facts = application.release(now_ns, subject.allocation_key, subject.termination_type)
+            del self.applications[application.application_id]
+            return application.remove(now_ns)
         self._keep_or_drop(application)
         return facts
 
@@ -200,13 +198,18 @@ class LeafCore:
         return reply
 
 
-def _too_late(now_ns: int, submission: object) -> list[Fact]:
-    """The refusal of a submission for an application that has just ended (AP-103)."""
-    if type(submission) is not SubmitAllocation:
+def _release(application: Application, now_ns: int, release: ReleaseAllocations) -> list[Fact]:
+    if release.allocation_key is None:
+        return application.release_all(now_ns, release.termination_type)
+    return application.release(now_ns, release.allocation_key, release.termination_type)
+
+
+def _too_late(now_ns: int, content: object) -> list[Fact]:
+    """The refusal of an allocation for an application that has just ended (AP-103)."""
+    if type(content) is not AllocationSpec:
         return []
-    spec = submission.spec
-    reason = f"failed to find application {spec.application_id}"
-    return [AllocationRejected(now_ns, spec.allocation_key, spec.application_id, reason)]
+    reason = f"failed to find application {content.application_id}"
+    return [AllocationRejected(now_ns, content.allocation_key, content.application_id, reason)]
 
 
 def _settle(application: Application, now_ns: int, decision: Planned) -> list[Fact]:

@@ -14,6 +14,9 @@ from ykactor.core.objects.gang import ON_COMPLETE, ON_TIMEOUT, Gang, timeout_ns
 from ykactor.core.objects.lifecycle import Lifecycle, Timer
 from ykactor.core.values.ids import AllocationKey, NodeID, QueuePath
 
+#: Looking up the member of an enum is slow in Python 3.11.
+_FAILING = ApplicationState.FAILING
+
 
 class ApplicationRecord(Lifecycle):
     """What is known of one application, as far as decisions depend on it.
@@ -77,7 +80,7 @@ class ApplicationRecord(Lifecycle):
 
     def release_if_late(self, now_ns: int, spec: AllocationSpec) -> list[Fact]:
         """Release a new allocation at once if all allocations of its kind are being released already (AP-50, GA-47)."""
-        if self.state is ApplicationState.FAILING or (spec.placeholder and self.state is ApplicationState.RESUMING):
+        if self.state is _FAILING or (spec.placeholder and self.state is ApplicationState.RESUMING):
             return self.start_release(now_ns, [spec.allocation_key], self.ending)
         if spec.placeholder and self.state is ApplicationState.COMPLETING and Timer.STATE not in self.timers:
             return self.start_release(now_ns, [spec.allocation_key], ON_COMPLETE)

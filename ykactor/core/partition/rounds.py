@@ -8,6 +8,7 @@ configuration) is handled alone.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TypeGuard
@@ -90,7 +91,7 @@ def in_rounds(submissions: Iterable[Submission]) -> Iterator[ForLeaves | ForNode
     current: ForLeaves | ForNodes | None = None
     for submission in submissions:
         if _is_for_leaf(submission):
-            if not isinstance(current, ForLeaves):
+            if type(current) is not ForLeaves:
                 if current is not None:
                     yield current
                 current = ForLeaves([])
@@ -133,7 +134,7 @@ class Rounds:
     def of_leaves(self, now_ns: int, submissions: Sequence[LeafSubmission]) -> Round:
         """Let leaves handle submissions, and tell the nodes what begins and ends on them."""
         caused: list[list[Fact]] = [[]] * len(submissions)
-        batches: dict[LeafCore, list[Entry]] = {}
+        batches: dict[LeafCore, list[Entry]] = defaultdict(list)
         admission = Admission(self._name, self._registry, self._users)
         for position, submission in enumerate(submissions):
             who = None
@@ -147,7 +148,7 @@ class Rounds:
             else:
                 routed = self._route(now_ns, submission)
             if isinstance(routed, LeafCore):
-                batches.setdefault(routed, []).append(Entry(position, submission, *self._stamp(now_ns), who))
+                batches[routed].append(Entry(position, submission, *self._stamp(now_ns), who))
             elif routed is not None:
                 caused[position] = [routed]
         preparations = admission.sends()
@@ -194,14 +195,14 @@ class Rounds:
         """Tell the nodes which allocations began and ended on them according to the leaves."""
         if _ON_NODES.isdisjoint(map(type, facts)):
             return
-        changes: dict[NodeID, list[tuple[bool, Ask]]] = {}
+        changes: dict[NodeID, list[tuple[bool, Ask]]] = defaultdict(list)
         for fact in facts:
-            if type(fact) is Released or type(fact) is PlaceGivenUp:
-                changes.setdefault(fact.node_id, []).append((False, fact.ask))
-            elif type(fact) is Allocated:
-                changes.setdefault(fact.node_id, []).append((True, fact.ask))
+            if type(fact) is Allocated:
+                changes[fact.node_id].append((True, fact.ask))
+            elif type(fact) is Released or type(fact) is PlaceGivenUp:
+                changes[fact.node_id].append((False, fact.ask))
             elif type(fact) is AllocationResized:
-                changes.setdefault(fact.node_id, []).extend([(False, fact.before), (True, fact.after)])
+                changes[fact.node_id] += [(False, fact.before), (True, fact.after)]
         nodes = self._registry.nodes
         yield from send([(nodes[node_id], ChangeAllocations(batch)) for node_id, batch in changes.items()])
 

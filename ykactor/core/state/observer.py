@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 
 from ykactor.core.messages.fact_order import in_order
-from ykactor.core.messages.facts import AskAdded, ConfigurationChanged, Fact, NodeRemoved
+from ykactor.core.messages.facts import Allocated, AskAdded, ConfigurationChanged, Fact, NodeRemoved
 from ykactor.core.preemption.cycles import OUTSIDE
 from ykactor.core.state import allocation_facts, application_facts, ask_facts, enrolment, node_facts, reconfigure
 from ykactor.core.state.state import SchedulerState
@@ -46,6 +46,8 @@ class Observer:
                     work.is_out_of_order = True
                     node_facts.cancel(state, work, fact.at_ns, state.reservations.on(fact.node_id))
                     observed += work.take_consequences()
+                elif type(fact) is Allocated:
+                    fact = allocation_facts.as_one_fact(state, fact, observed[-1] if observed else None)
                 observed.append(fact)
                 if type(fact) is AskAdded:  # by far the most frequent
                     ask_facts.add(state, work, fact.ask)

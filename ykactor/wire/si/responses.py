@@ -6,7 +6,7 @@ message and the list that its entry belongs to; a fact whose class is not in the
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
@@ -118,13 +118,20 @@ def _updated(fact: ApplicationChanged, partition: str) -> si.UpdatedApplication:
     )
 
 
+_POLICIES = {
+    (to_self, to_other): si.PreemptionPolicy(allow_preempt_self=to_self, allow_preempt_other=to_other)
+    for to_self in (False, True)
+    for to_other in (False, True)
+}
+
+
 def _new(fact: Allocated, partition: str) -> si.Allocation:
     spec = fact.ask.spec
     return si.Allocation(
         allocation_key=spec.allocation_key,
         application_id=spec.application_id,
         partition_name=partition,
-        resource_per_alloc=dict(spec.resource),
+        resource_per_alloc=cast("si.WireResource", spec.resource),
         priority=spec.priority,
         allocation_tags=spec.tags,
         task_group_name=spec.task_group_name,
