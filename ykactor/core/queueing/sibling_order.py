@@ -252,10 +252,15 @@ class ChildOrder(Generic[Q]):
         old_key = place.group_key
         if old_key is not None:
             group = groups[old_key]
-            if len(group.members) == 1 and (key == old_key or key not in groups):
+            is_alone = len(group.members) == 1
+            if is_alone:
+                group.unite()
+            if key == old_key and place.bucket is None:  # pending amounts do not matter yet
                 place.member = rank, child.path, child
+                return
+            if is_alone and key not in groups:
+                place.member, place.group_key = (rank, child.path, child), key
                 self._rename(group, old_key, key)
-                place.group_key = key
                 return
             self._take_out(child)
         place.member = rank, child.path, child
@@ -276,13 +281,11 @@ class ChildOrder(Generic[Q]):
             del self._parked[child]
 
     def _rename(self, group: _Group[Q], old_key: tuple[float, ...], key: tuple[float, ...]) -> None:
-        """The only member of a group has another key, or another pending vector: the group goes along."""
-        group.unite()
-        if key != old_key:
-            self._groups[key] = self._groups.pop(old_key)
-            if group.ready_count:
-                del self._ready_keys[bisect_left(self._ready_keys, old_key)]
-                insort(self._ready_keys, key)
+        """The only member of a group has another key: the group goes along."""
+        self._groups[key] = self._groups.pop(old_key)
+        if group.ready_count:
+            del self._ready_keys[bisect_left(self._ready_keys, old_key)]
+            insort(self._ready_keys, key)
 
     def _take_out(self, child: Q) -> None:
         key = child.place.group_key

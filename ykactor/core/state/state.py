@@ -123,7 +123,7 @@ class SchedulerState:
         leaf = self.tree.leaf_of(application)
         if self.update_position(application):
             self.tree.refresh_priority(leaf)
-        self.tree.update_places(leaf)
+        self.tree.update_places(leaf.path_up)
 
     # ---- reservations and preemption
 
