@@ -82,7 +82,8 @@ class Mailbox(Generic[T]):
         if self._is_closed:
             raise trio.ClosedResourceError
         if len(self._messages) < self.capacity:
-            self._accept(message)
+            self._messages.append(message)
+            self._wake_receiver()
             await trio.lowlevel.cancel_shielded_checkpoint()
             return
         task = current_task()
@@ -104,20 +105,19 @@ class Mailbox(Generic[T]):
             MailboxOverflow: the inbox is full.
             trio.ClosedResourceError: the inbox is closed.
         """
+        messages = self._messages
         if self._is_closed:
             raise trio.ClosedResourceError
-        if len(self._messages) >= self.capacity:
+        if len(messages) >= self.capacity:
             raise MailboxOverflow(f"{self.name}: more than {self.capacity} messages wait")
-        self._accept(message)
-
-    def _accept(self, message: T) -> None:
-        self._messages.append(message)
+        messages.append(message)
         if self._receiver is not None:
-            self._wake_receiver(self._receiver)
+            self._wake_receiver()
 
-    def _wake_receiver(self, receiver: Task) -> None:
-        reschedule(receiver, _NOTHING)
-        self._receiver = None
+    def _wake_receiver(self) -> None:
+        if self._receiver is not None:
+            reschedule(self._receiver, _NOTHING)
+            self._receiver = None
 
     def close(self) -> None:
         """Accept no more messages.
@@ -127,8 +127,7 @@ class Mailbox(Generic[T]):
         self._is_closed = True
         for task in self._senders:
             reschedule(task)
-        if self._receiver is not None:
-            self._wake_receiver(self._receiver)
+        self._wake_receiver()
 
     # ---- receiving
 

@@ -31,7 +31,7 @@ from ykactor.actors.commands import (
 )
 from ykactor.actors.driving import drive
 from ykactor.actors.mailbox import Mailbox
-from ykactor.actors.owners import IN_FLIGHT_MAX, Owners, Replies
+from ykactor.actors.owners import IN_FLIGHT_MAX, Owners
 from ykactor.actors.scheduler import SchedulerActor
 from ykactor.core.config.model import PartitionConfig
 from ykactor.core.inspection.snapshot import partition_state
@@ -116,7 +116,6 @@ class PartitionActor:
         #: The last command had ``more_follows``: take no decision before the next one.
         self._on_hold = False
         self._is_removed = False
-        self._replies: Replies = Mailbox(f"partition {config.name} replies", IN_FLIGHT_MAX)
         self._owners: Owners
         self._scheduler: SchedulerActor
 
@@ -212,7 +211,7 @@ class PartitionActor:
 
     async def _carry_out(self, phase: Phase) -> Any:
         if isinstance(phase, Ingest):
-            return await self._owners.carry_out(phase.input, self._replies)
+            return await self._owners.carry_out(phase.input)
         if isinstance(phase, Publish):
             return await self._publish(Publication(self.core.name, phase.facts))
         return await self._scheduler.carry_out(phase)

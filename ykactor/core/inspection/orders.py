@@ -25,8 +25,8 @@ def orders(registry: Registry, state: SchedulerState) -> Iterator[str]:
             rank, place = sort_rank(queue.priority), queue.place
             key = (rank, queue.share) if queue.parent.config.properties.sort_by_priority else (queue.share,)
             yield from differs(f"queue {path}", "the place", place.group_key, None if queue.priority is None else key)
-            if queue.priority is not None:
-                yield from differs(f"queue {path}", "the pending resource of its place", dict(place.vector), queue.pending)
+            if place.bucket is not None:
+                yield from differs(f"queue {path}", "the pending resource of its place", place.bucket.pending, queue.pending)
         leaf = registry.queues.get(path)
         if isinstance(leaf, LeafCore):
             there = [name for name in leaf.applications if name in state.applications]

@@ -97,9 +97,12 @@ class Observer:
         work.nodes.clear()
         for number, leaf in enumerate(work.leaves, 1):
             state.tree.refresh_priority(leaf)
-            state.tree.update_places(leaf)
             if leaf.applications.has_ready():
                 state.tree.wake(leaf)
             if number % YIELD_EVERY == 0:
                 yield
+        queues = list(dict.fromkeys(queue for leaf in work.leaves for queue in leaf.path_up))  # leaves share their parents
+        for start in range(0, len(queues), YIELD_EVERY):
+            state.tree.update_places(queues[start : start + YIELD_EVERY])
+            yield
         work.leaves.clear()

@@ -141,7 +141,7 @@ class SchedulerState:
         leaf = self.tree.leaf_of(application)
         if self._update_position(leaf, application):
             self.tree.refresh_priority(leaf)
-        self.tree.update_places(leaf)
+        self.tree.update_places(leaf.path_up)
 
     # ---- reservations and preemption
 
