@@ -182,35 +182,36 @@ class Runner:
 def test_lineup_offers_the_best() -> None:
     """``put`` gives a place, moves it, and with None takes out of the order."""
     a, b, line = Runner("a"), Runner("b"), SchedulingQueue[Runner]()
-    assert line.first(0) is None
+    assert line.first() is None
     line.put(a, (2,))
     line.put(b, (1,))
-    assert line.first(0) is b
+    assert line.first() is b
     line.put(b, (3,))
-    assert line.first(0) is a
+    assert line.first() is a
     line.put(a, None)
     line.put(b, None)
-    assert line.first(0) is None
+    assert line.first() is None
     line.put(b, None)  # twice is harmless
-    assert line.first(0) is None
+    assert line.first() is None
 
 
-def test_parked_is_not_offered_until_the_generation_moves_on() -> None:
-    """Parking keeps the place in the order; a new generation offers it again."""
+def test_parked_is_not_offered_until_it_is_woken() -> None:
+    """Parking keeps the place in the order."""
     a, b, line = Runner("a"), Runner("b"), SchedulingQueue[Runner]()
     line.put(a, (1,))
     line.put(b, (2,))
     line.park(a)
-    assert line.first(0) is b
+    assert line.first() is b
     line.put(a, (3,))  # moving does not wake
-    assert line.first(0) is b
+    assert line.first() is b
     line.park(b)
-    assert line.first(0) is None
-    assert line.first(1) is b  # moved behind b meanwhile
+    assert line.first() is None
+    assert line.wake_all() == [a, b]
+    assert line.first() is b  # a moved behind b meanwhile
     line.park(b)
-    assert line.first(1) is a
-    line.wake_all()
-    assert line.first(1) is b
+    assert line.first() is a
+    line.wake(b)
+    assert line.first() is b
 
 
 def test_parked_may_leave() -> None:
@@ -219,16 +220,17 @@ def test_parked_may_leave() -> None:
     line.put(a, (1,))
     line.park(a)
     line.put(a, None)
-    assert line.first(1) is None
+    line.wake_all()
+    assert line.first() is None
     line.put(a, (1,))
-    assert line.first(1) is a
+    assert line.first() is a
 
 
 def test_lineup_against_sorting() -> None:
     """Thousands of random moves agree with sorting all candidates anew each time."""
     chance = random.Random(7)
     runners = [Runner(str(n)) for n in range(12)]
-    line, keys, parked, generation = SchedulingQueue[Runner](), dict[Runner, tuple[int, int]](), set[Runner](), 0
+    line, keys, parked = SchedulingQueue[Runner](), dict[Runner, tuple[int, int]](), set[Runner]()
     for _ in range(4000):
         runner = chance.choice(runners)
         match chance.randrange(5):
@@ -244,7 +246,7 @@ def test_lineup_against_sorting() -> None:
                     line.park(runner)
                     parked.add(runner)
             case 4 if chance.random() < 0.2:
-                generation += 1
+                assert set(line.wake_all()) == parked
                 parked.clear()
         best = min((word for word in keys if word not in parked), key=keys.__getitem__, default=None)
-        assert line.first(generation) is best
+        assert line.first() is best

@@ -72,3 +72,10 @@ def _leaf_order(leaf: QueueNode, applications: list[PendingApplication]) -> Iter
         for application, place in places.items():
             if application.sort_key is not None and place > application.sort_key:
                 yield f"pending application {application.application_id}: stands at {place}, expected {application.sort_key}"
+        offered = None if ask_class.parked else ask_class.head().queues[class_key[0]]
+        yield from differs(f"queue {leaf.path}", f"what ask_class {class_key} offers", ask_class.offered, offered)
+    for application in applications:
+        for shape, queue in application.queues.items():
+            is_offered = queue.ask_class is not None and queue.ask_class.offered is queue
+            where = f"pending application {application.application_id}"
+            yield from differs(where, f"whether its asks of {shape} are parked", queue.parked, not is_offered)

@@ -18,6 +18,7 @@ from ykactor.core.nodes.indexed_node import IndexedNode
 from ykactor.core.nodes.labels import Labels
 from ykactor.core.nodes.predicates import Predicates
 from ykactor.core.objects.node import NodeCore
+from ykactor.core.queueing.opened import OpenedNodes
 from ykactor.core.values.ids import NodeID
 from ykactor.core.values.resources import Resource
 from ykactor.core.values.sorted_list import SortedList, SortKey
@@ -31,7 +32,7 @@ YIELD_EVERY = 500
 class NodeIndex:
     """All nodes of a partition, in order."""
 
-    def __init__(self, policy: NodeSortPolicy) -> None:
+    def __init__(self, policy: NodeSortPolicy, *, reserves: bool = True) -> None:
         self.nodes: dict[NodeID, IndexedNode] = {}
         self.predicates = Predicates()
         self._policy = policy
@@ -47,8 +48,8 @@ class NodeIndex:
         self._changed: dict[NodeID, None] = {}
         #: Nodes looked at since the last plan began, without those that the heaps looked at.
         self._visited = 0
-        #: Increased whenever a node may accept what it did not before: it has changed, was removed, or is offered again.
-        self.openings = 0
+        #: The nodes that may accept what they did not before: they have changed, were removed, or are offered again.
+        self.opened: OpenedNodes[IndexedNode] = OpenedNodes(reserves=reserves)
 
     @property
     def visited(self) -> int:
@@ -74,7 +75,6 @@ class NodeIndex:
 
     def sync(self, core: NodeCore) -> None:
         """Take over the present state of a new or known node. It is put in order when the order is needed."""
-        self.openings += 1
         node = self.nodes.get(core.node_id)
         if node is None:
             node = self.nodes[core.node_id] = IndexedNode(core.node_id)
@@ -94,6 +94,7 @@ class NodeIndex:
         if node.offered:
             self._unsorted[node.node_id] = node
         self._touch(node)
+        self.opened.note(node)
 
     def set_capacity(self, node: IndexedNode, capacity: Resource) -> None:
         """The node has another capacity; ``sync`` updates its available amounts and its position."""
@@ -102,13 +103,13 @@ class NodeIndex:
 
     def remove(self, node_id: NodeID) -> None:
         """Remove a node."""
-        self.openings += 1
         node = self.nodes.pop(node_id)
         self._labels.remove(node)
         if node.offered:
             self._take_out(node)
         node.schedulable = node.offered = False
         self._touch(node)
+        self.opened.note(node)
 
     def set_reserved(self, node: IndexedNode, *, reserved: bool) -> None:
         """Reserve the node for asks, or offer it to all asks again."""
@@ -118,7 +119,7 @@ class NodeIndex:
         node.offered = node.schedulable and not reserved
         self._put_in(node)
         if not reserved:
-            self.openings += 1
+            self.opened.note(node)
 
     def mark(self, node: IndexedNode) -> None:
         """A reserved node, or one of its reservations, has changed."""

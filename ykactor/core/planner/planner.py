@@ -23,7 +23,7 @@ from ykactor.core.planner.quota_preemption_step import QuotaPreemptionStep
 from ykactor.core.planner.reservation_step import ReservationStep
 from ykactor.core.planner.unschedulable_step import UnschedulableStep
 from ykactor.core.queueing.equivalence import HAS_NODE, RESERVES, AskQueue
-from ykactor.core.queueing.pending import AskClass, PendingApplication
+from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.quota.headroom import queue_shortage
 from ykactor.core.quota.limits import Tracker
@@ -125,7 +125,10 @@ class Planner:
             plan.try_candidate()
             if backs_off and self._backs_off(plan, leaf, application):
                 continue
-            queue, ask_class = self._next_asks(application)
+            queue = application.ask_queues.first()
+            assert queue is not None
+            ask_class = queue.ask_class
+            assert ask_class is not None
             short = ask_class.shortage = application.slot_shortage() or application.shortage(queue.shape)
             if short is not None:
                 if queue.key[1] == RESERVES or not short[1] or isinstance(short[0], Tracker):  # PE-73
@@ -147,17 +150,6 @@ class Planner:
                 self._place(plan, leaf, application, queue, node)
                 return True
         return False
-
-    def _next_asks(self, application: PendingApplication) -> tuple[AskQueue, AskClass]:
-        """The application's first class that is not parked and that it represents, with its asks; there must be one."""
-        while True:
-            queue = application.ask_queues.first(self._state.generation)
-            assert queue is not None
-            ask_class = queue.ask_class
-            assert ask_class is not None
-            if not ask_class.parked and (ask_class.representative or application) is application:
-                return queue, ask_class
-            application.ask_queues.park(queue)
 
     def _place(self, plan: Plan, leaf: QueueNode, application: PendingApplication, queue: AskQueue, node: IndexedNode) -> None:
         ask = queue.first()

@@ -7,6 +7,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from ykactor.core.messages.asks import Ask, Shape
 from ykactor.core.queueing.notified import NotifiedAsks
+from ykactor.core.queueing.scheduling_queue import SchedulingQueue
 from ykactor.core.quota.headroom import Shortage
 from ykactor.core.quota.limits import TrackerTuple
 from ykactor.core.values.ids import ApplicationID
@@ -24,11 +25,25 @@ QueueKey = tuple[Shape, int]
 class AskQueue(SortedList[Ask]):
     """The pending asks of one application that have the same ``QueueKey``, in ask order."""
 
-    __slots__ = ("ask_class", "key", "needs", "notified", "parked", "predicate", "required_node", "selector", "shape", "sort_key")
+    __slots__ = (
+        "ask_class",
+        "key",
+        "needs",
+        "notified",
+        "order",
+        "parked",
+        "predicate",
+        "required_node",
+        "selector",
+        "shape",
+        "sort_key",
+    )
 
-    def __init__(self, key: QueueKey) -> None:
+    def __init__(self, key: QueueKey, order: SchedulingQueue[AskQueue]) -> None:
         super().__init__()
         self.key = key
+        #: The order of the application's queues, which this one is in.
+        self.order = order
         self.shape = shape = key[0]
         self.needs, self.required_node, self.selector, self.predicate = shape
         self.sort_key: SortKey | None = None
@@ -83,6 +98,7 @@ class EquivalenceClass(Generic[M]):
         stuck: see above.
         answer: which quotas held the class back when it was last parked, as the bits of ``notified``; None before that.
         representative: the application whose turn it is in a stuck class; None if that is the first one.
+        offered: the asks of the class that its head offers; None while the class is parked. Written by the leaf's order.
         oldest_ns: no ask in the class has been pending since before this time.
     """
 
@@ -92,6 +108,7 @@ class EquivalenceClass(Generic[M]):
         "answer",
         "key",
         "number",
+        "offered",
         "oldest_ns",
         "parked",
         "representative",
@@ -107,6 +124,7 @@ class EquivalenceClass(Generic[M]):
         self._places: dict[M, SortKey] = {}
         self.sort_key: SortKey | None = None
         self.parked = self.stuck = False
+        self.offered: AskQueue | None = None
         self.representative: M | None = None
         self.oldest_ns = NEVER
         self.answer: int | None = None

@@ -60,8 +60,6 @@ class LeafOrder:
         "_starting",
         "_stuck",
         "classes",
-        "park",
-        "wake",
     )
 
     def __init__(self, config: QueueConfig) -> None:
@@ -73,10 +71,6 @@ class LeafOrder:
         self.classes: dict[ClassKey, AskClass] = {}
         self._classes_made = 0
         self._ask_classes: SchedulingQueue[AskClass] = SchedulingQueue()
-        #: Do not offer a class until the generation changes.
-        self.park = self._ask_classes.park
-        #: Offer a class again.
-        self.wake = self._ask_classes.wake
         self._generation = 0
         #: Classes that are stuck in this generation, and ask queues that are not at the position of their first ask.
         self._stuck: list[AskClass] = []
@@ -90,20 +84,29 @@ class LeafOrder:
 
     def first(self, generation: int) -> PendingApplication | None:
         """The head of the first class that is not parked; None if all are parked."""
-        ask_queues = self._ask_classes
         if generation != self._generation:
             self._generation = generation
             self._release()
-        while (ask_class := ask_queues.first(generation)) is not None:
-            application = ask_class.head()
-            assert ask_class.sort_key is not None
-            if ask_class.sort_key[0] == application.sort_key:
-                if ask_class.stuck:  # the queue whose turn it is may be parked
-                    application.ask_queues.wake(application.queues[ask_class.key[0]])
+            for ask_class in self._ask_classes.wake_all():
+                self._offer(ask_class)
+        while (first := self._ask_classes.first()) is not None:
+            application = first.head()
+            assert first.sort_key is not None
+            if first.sort_key[0] == application.sort_key:
                 return application
-            ask_class.put(application)
-            ask_queues.put(ask_class, ask_class.head_key())
+            first.put(application)
+            self._reorder(first)
         return None
+
+    def park(self, ask_class: AskClass) -> None:
+        """Do not offer a class until the generation changes."""
+        self._ask_classes.park(ask_class)
+        self._offer(ask_class)
+
+    def wake(self, ask_class: AskClass) -> None:
+        """Offer a class again."""
+        self._ask_classes.wake(ask_class)
+        self._offer(ask_class)
 
     def queued_applications(self) -> list[PendingApplication]:
         """All applications that are in a class."""
@@ -128,7 +131,7 @@ class LeafOrder:
         """
         at_ns = ask_class.find_representative(now_ns, eligible_ns)
         if at_ns <= now_ns:
-            self._ask_classes.put(ask_class, ask_class.head_key())
+            self._reorder(ask_class)
         return at_ns
 
     def reposition(self, application: PendingApplication, queue: AskQueue, key: SortKey) -> None:
@@ -139,7 +142,7 @@ class LeafOrder:
     def _release(self) -> None:
         for ask_class in self._stuck:
             ask_class.stuck, ask_class.representative = False, None
-            self._ask_classes.put(ask_class, ask_class.head_key())
+            self._reorder(ask_class)
         self._stuck.clear()
         for application, queue in self._repositioned:
             application.ask_queues.put(queue, queue.first_key())
@@ -199,7 +202,6 @@ class LeafOrder:
                 if wanted is not None:
                     self._join(application, queue, wanted)
             application.in_classes = wanted
-            application.ask_queues.wake_all()
         elif wanted is not None:
             for queue in application.opened:
                 if application.queues.get(queue.key) is queue:
@@ -217,7 +219,7 @@ class LeafOrder:
             queue.ask_class = ask_class
             ask_class.note_age(queue)
         ask_class.put(application)
-        self._ask_classes.put(ask_class, ask_class.head_key())
+        self._reorder(ask_class)
 
     def _make_class(self, key: ClassKey) -> AskClass:
         self._classes_made += 1
@@ -233,9 +235,27 @@ class LeafOrder:
         application.ask_queues.put(queue, queue.first_key())
         if ask_class is not None:
             ask_class.remove(application)
-            self._ask_classes.put(ask_class, ask_class.head_key())
+            self._reorder(ask_class)
             if not ask_class:
                 del self.classes[ask_class.key]
+
+    def _reorder(self, ask_class: AskClass) -> None:
+        """The members of the class, their positions or its representative have changed."""
+        self._ask_classes.put(ask_class, ask_class.head_key())
+        self._offer(ask_class)
+
+    def _offer(self, ask_class: AskClass) -> None:
+        """The head of a class that is not parked offers its asks, no other application does."""
+        is_offered = bool(ask_class) and not ask_class.parked
+        queue = ask_class.head().queues.get(ask_class.key[0]) if is_offered else None
+        before = ask_class.offered
+        if queue is before:
+            return
+        ask_class.offered = queue
+        if before is not None and before.sort_key is not None and not before.parked:
+            before.order.park(before)
+        if queue is not None:
+            queue.order.wake(queue)
 
     # ---- stateaware
 

@@ -58,7 +58,7 @@ class SchedulerState:
         self.reserves = reserves
         self.ledger = Ledger()
         self.tree = QueueTree()
-        self.nodes = NodeIndex(registry.config.node_sort_policy)
+        self.nodes = NodeIndex(registry.config.node_sort_policy, reserves=reserves)
         self.applications: dict[ApplicationID, PendingApplication] = {}
         self.trackers = Trackers()
         self.reservations = Reservations(self.nodes)
