@@ -145,13 +145,16 @@ class Rig:
 
 @asynccontextmanager
 async def running(config: str, setup: Sequence[requests.PartitionRequest]) -> AsyncIterator[Rig]:
-    """A rig that has carried out ``setup`` and has nothing left to decide."""
+    """A rig that has carried out the requests of ``setup`` one after the other, and has nothing left to decide.
+
+    It settles after each request: otherwise the asks of a later one could take the place of those before.
+    """
     rig = Rig(config)
     async with trio.open_nursery() as nursery:
         await nursery.start(rig.run)
         for request in setup:
             await rig.submit(request)
-        await rig.settle()
+            await rig.settle()
         rig.reset()
         yield rig
         nursery.cancel_scope.cancel()

@@ -16,6 +16,7 @@ from bench import __main__ as program
 from bench import cases, measures, runs, shapes
 from bench.cases import CASES, Measured
 from bench.followers import Followed, follow
+from bench.harness import running
 from bench.measures import Samples
 from bench.plot import svg
 from bench.preempting import Starving, preempt
@@ -113,6 +114,13 @@ async def test_measurement_gives_its_samples(measure: Callable[[], Awaitable[Sam
         samples = await measure()
     assert {name: len(values) for name, values in samples.items()} == figures
     assert all(value >= 0 for values in samples.values() for value in values)
+
+
+async def test_setup_is_carried_out_in_order() -> None:
+    """The tasks that fill the nodes are placed before the asks that are to wait arrive, however the tasks of the rig are run."""
+    async with running(SMALL_CLUSTER.config(), SMALL_CLUSTER.setup()) as rig:
+        nodes = rig.partition.core.registry.nodes.values()
+        assert [len(node.allocations) for node in nodes] == [4] * SMALL_CLUSTER.nodes
 
 
 @pytest.mark.parametrize("offers_deflate", [True, False])
