@@ -8,7 +8,7 @@ from functools import partial
 import trio
 from msgspec import Struct, structs
 
-from bench import measures, shapes
+from bench import measures, phases, shapes
 from bench.followers import Followed, follow
 from bench.measures import Samples
 from bench.preempting import Starving, preempt
@@ -18,8 +18,14 @@ from bench.workloads import FullCluster, ManyQueues, Workload
 
 #: The shape of YuniKorn's own benchmark: two leaves, two applications, 10,000 asks in all.
 _OWN = {nodes: Workload(nodes=nodes, leaves=2, applications=2, asks_each=5_000) for nodes in (500, 1000, 2000, 5000)}
-_APPS_FIFO = Workload(nodes=2_000, leaves=100, applications=1_000, asks_each=50, policy="fifo")
-_APPS_FAIR = Workload(nodes=2_000, leaves=100, applications=1_000, asks_each=50, policy="fair")
+#: Everything fits, and the rate counts.
+_PLACED = {
+    **{f"own-{nodes}": workload for nodes, workload in _OWN.items()},
+    "one-app-50k": Workload(nodes=1_000, leaves=1, applications=1, asks_each=50_000),
+    "apps-1000-fifo": Workload(nodes=2_000, leaves=100, applications=1_000, asks_each=50, policy="fifo"),
+    "apps-1000-fair": Workload(nodes=2_000, leaves=100, applications=1_000, asks_each=50, policy="fair"),
+}
+_FULL = FullCluster(nodes=1_000, asks=20_000)
 
 _QUEUES = ManyQueues(parents=50, leaves_each=99)
 _STARVING = Starving(nodes=5_000, queues=100, asks_each=10, others=20_000)
@@ -60,11 +66,10 @@ def _case(group: str, workload: Workload | FullCluster | Shape | Waiting, measur
 
 
 CASES: dict[str, Case] = {
-    **{f"own-{nodes}": _case("throughput", workload, measures.throughput) for nodes, workload in _OWN.items()},
-    "one-app-50k": _case("throughput", Workload(1_000, 1, 1, 50_000), measures.throughput),
-    "apps-1000-fifo": _case("throughput", _APPS_FIFO, measures.throughput),
-    "apps-1000-fair": _case("throughput", _APPS_FAIR, measures.throughput),
-    "full-cluster": _case("throughput", FullCluster(nodes=1_000, asks=20_000), measures.freed_node),
+    **{name: _case("throughput", workload, measures.throughput) for name, workload in _PLACED.items()},
+    "full-cluster": _case("throughput", _FULL, measures.freed_node),
+    **{f"phases-{name}": _case("phases", workload, phases.of_workload) for name, workload in _PLACED.items()},
+    "phases-full-cluster": _case("phases", _FULL, phases.of_freed_nodes),
     "add-one-ask": _case("latency", FullCluster(nodes=1_000, asks=100_000), measures.one_more_ask),
     "loop-lag": _case("latency", _OWN[5000], measures.loop_lag),
     "reload-5000": Case("latency", _QUEUES.nodes, 0, partial(reload_queues, _QUEUES)),
@@ -80,7 +85,7 @@ CASES: dict[str, Case] = {
     },
     "waiting-100000": _case("shapes", Waiting(nodes=5_000, asks=100_000, sizes=5), shapes.first_pass),
 }
-GROUPS = ("throughput", "latency", "followers")
+GROUPS = ("throughput", "phases", "latency", "followers")
 
 #: The case computed from two others: the cost of an allocation with 5,000 nodes, divided by the cost with 500.
 COST_RATIO = "cost-ratio"

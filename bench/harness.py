@@ -31,6 +31,10 @@ from ykactor.wire.si.responses import responses
 #: Occurs once in the JSON of each event of a new allocation, and in no other event of the benchmarks.
 _ALLOCATION_MARK = b'"APP_ALLOC"'
 
+#: The names of tasks: the feed, and those that read what it has for followers and what the outbox has.
+FEED = "feed"
+READERS = ("fan-out", "follower", "resource manager")
+
 
 class Watch:
     """The output of one side: events or responses.
@@ -96,9 +100,10 @@ class Rig:
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run all tasks until cancelled."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._feed.run)
-            nursery.start_soon(self._follow, Subscription(self._feed, Format(codec.JSON.encode, b",".join), EventFilter(), 0))
-            nursery.start_soon(self._answer, self._outbox.attach(0))
+            follower = Subscription(self._feed, Format(codec.JSON.encode, b",".join), EventFilter(), 0)
+            nursery.start_soon(self._feed.run, name=FEED)
+            nursery.start_soon(self._follow, follower, name="follower")
+            nursery.start_soon(self._answer, self._outbox.attach(0), name="resource manager")
             await nursery.start(self.partition.run)
             task_status.started()
 

@@ -23,11 +23,12 @@ async def throughput(workload: Workload) -> Samples:
     requests = workload.requests()
     async with running(workload.config(), workload.setup()) as rig:
         settle_memory()
-        duration_s = await _place_all(rig, workload.asks, requests)
+        duration_s = await place_all(rig, workload.asks, requests)
     return {"allocations_per_second": [workload.asks / duration_s]}
 
 
-async def _place_all(rig: Rig, asks: int, requests: list[si.AllocationRequest]) -> float:
+async def place_all(rig: Rig, asks: int, requests: list[si.AllocationRequest]) -> float:
+    """Submit the requests; the seconds until all asks were placed and read on both sides."""
     began_s = perf_counter()
     for request in requests:
         await rig.submit(request)
@@ -45,7 +46,7 @@ async def freed_node(cluster: FullCluster, rounds: int = 10) -> Samples:
     async with running(cluster.config(), cluster.setup()) as rig:
         settle_memory()
         for i in range(rounds):
-            request = _release_all(rig, f"n{i * cluster.nodes // rounds:05}")
+            request = release_all(rig, f"n{i * cluster.nodes // rounds:05}")
             rig.reset()
             began_s = perf_counter()
             await rig.submit(request)
@@ -58,7 +59,7 @@ async def freed_node(cluster: FullCluster, rounds: int = 10) -> Samples:
     return samples
 
 
-def _release_all(rig: Rig, node_id: str) -> si.AllocationRequest:
+def release_all(rig: Rig, node_id: str) -> si.AllocationRequest:
     """The request that releases everything on the node."""
     running_here = rig.partition.core.registry.nodes[NodeID(node_id)].allocations.values()
     releases = [
@@ -107,7 +108,7 @@ async def loop_lag(workload: Workload) -> Samples:
         stopwatch = Stopwatch()
         with _collections_timed() as collections_ms:
             trio.lowlevel.add_instrument(stopwatch)
-            await _place_all(rig, workload.asks, requests)
+            await place_all(rig, workload.asks, requests)
             trio.lowlevel.remove_instrument(stopwatch)
     turns_ms = sorted(stopwatch.turns_ms)
     return {

@@ -13,7 +13,7 @@ from msgspec import structs
 from rich.console import Console
 
 from bench import __main__ as program
-from bench import cases, measures, runs, shapes
+from bench import cases, measures, phases, runs, shapes
 from bench.cases import CASES, Measured
 from bench.followers import Followed, follow
 from bench.harness import running
@@ -30,6 +30,7 @@ SMALL = Workload(nodes=20, leaves=2, applications=4, asks_each=50)
 SMALL_CLUSTER = FullCluster(nodes=5, asks=200)
 STARVING = Starving(nodes=6, queues=2, asks_each=2, others=128)
 RATE = "allocations_per_second"
+COSTS = {"cpu_us": 1, **{phases.figure_of(phase): 1 for phase in phases.PHASES}}
 
 THROUGHPUT = ["own-500", "own-1000", "own-2000", "own-5000", "one-app-50k", "apps-1000-fifo", "apps-1000-fair", "full-cluster"]
 
@@ -106,6 +107,8 @@ async def test_preemption(is_hopeless: bool, decisions: int) -> None:
         (lambda: measures.freed_node(SMALL_CLUSTER, rounds=2), {"first_ms": 2, "all_ms": 2}),
         (lambda: measures.one_more_ask(SMALL_CLUSTER, rounds=3), {"ms": 3}),
         (lambda: measures.idle(SMALL, duration_s=0.01), {"cpu_s": 1}),
+        (lambda: phases.of_workload(SMALL), COSTS),
+        (lambda: phases.of_freed_nodes(SMALL_CLUSTER, rounds=2), COSTS),
     ],
 )
 async def test_measurement_gives_its_samples(measure: Callable[[], Awaitable[Samples]], figures: dict[str, int]) -> None:
@@ -114,6 +117,16 @@ async def test_measurement_gives_its_samples(measure: Callable[[], Awaitable[Sam
         samples = await measure()
     assert {name: len(values) for name, values in samples.items()} == figures
     assert all(value >= 0 for values in samples.values() for value in values)
+
+
+async def test_phases_add_up_to_the_whole() -> None:
+    """Whatever the thread does belongs to exactly one phase; only the garbage collector may have nothing to do."""
+    with trio.fail_after(180):
+        samples = await phases.of_workload(SMALL)
+    costs = {name: values[0] for name, values in samples.items()}
+    whole = costs.pop("cpu_us")
+    assert sum(costs.values()) == pytest.approx(whole, rel=0.1)
+    assert all(cost > 0 for name, cost in costs.items() if name != "gc_us")
 
 
 async def test_setup_is_carried_out_in_order() -> None:
@@ -272,14 +285,16 @@ def test_picture_of_nothing_is_still_one() -> None:
 
 
 def test_table_says_met_and_missed(report: Report) -> None:
-    """A line for each figure, whole words, and the verdict where there is a target."""
+    """A line for each figure, whole words, and the verdict where there is a target; phases are in a table of their own."""
     slow = Result("own-500", 500, 10_000, {RATE: Figure.of([29_000.0])}, 50.0)
     fast = Result("own-1000", 1_000, 10_000, {RATE: Figure.of([31_000.0])}, 50.0)
     printed = StringIO()
+    timed = Result("phases-own-500", 500, 10_000, {name: Figure.of([12.25]) for name in COSTS}, 50.0)
     lag = Result("loop-lag", 5_000, 100_000, {"step_max_ms": Figure(0.000123, 0.000123, 0.000123)}, 0.123)
-    results = [slow, fast, *report.results[2:], lag]
+    results = [slow, fast, *report.results[2:], lag, timed]
     print_report(Report(report.at, "m", "3.11", 0.49, 1, results), Console(width=program.TABLE_WIDTH, file=printed))
     lines = {line.split()[0]: line for line in printed.getvalue().splitlines() if line.strip()}
     assert "missed" in lines["own-500"]
     assert "met" in lines["own-1000"]
+    assert lines["phases-own-500"].split()[1:] == ["12.2"] * len(COSTS)
     assert "…" not in "".join(lines.values())
