@@ -14,6 +14,7 @@ from bench.measures import Samples
 from bench.preempting import Starving, preempt
 from bench.reloads import reload_queues
 from bench.shapes import Shape, Waiting
+from bench.sockets import Paced, bulk, latency
 from bench.workloads import FullCluster, ManyQueues, Workload
 
 #: The shape of YuniKorn's own benchmark: two leaves, two applications, 10,000 asks in all.
@@ -31,6 +32,7 @@ _QUEUES = ManyQueues(parents=50, leaves_each=99)
 _STARVING = Starving(nodes=5_000, queues=100, asks_each=10, others=20_000)
 _HOPELESS = Starving(nodes=5_000, queues=100, asks_each=10, others=20_000, is_hopeless=True)
 _FOLLOWED = Followed(counts=(1, 100, 1_000), nodes=1_000, fast=16_000, paced=4_000, offers_deflate=True)
+_PACED = Paced(nodes=1_000, asks=5_000)
 _FOLLOWED_PLAIN = structs.replace(_FOLLOWED, offers_deflate=False)
 
 #: Each asks much of one index.
@@ -77,6 +79,8 @@ CASES: dict[str, Case] = {
     "no-victims": Case("latency", _HOPELESS.nodes, _HOPELESS.asks, partial(preempt, _HOPELESS)),
     "followers": Case("followers", _FOLLOWED.nodes, _FOLLOWED.asks, partial(follow, _FOLLOWED)),
     "followers-plain": Case("followers", _FOLLOWED_PLAIN.nodes, _FOLLOWED_PLAIN.asks, partial(follow, _FOLLOWED_PLAIN)),
+    "socket-latency": Case("sockets", _PACED.nodes, _PACED.asks, partial(latency, _PACED)),
+    "socket-bulk": _case("sockets", _OWN[1000], bulk),
     "idle": _case("latency", Workload(1_000, 2, 2, 0), measures.idle),
     **{name: _case("shapes", shape, shapes.cost) for name, shape in _SHAPES.items()},
     **{
@@ -85,7 +89,7 @@ CASES: dict[str, Case] = {
     },
     "waiting-100000": _case("shapes", Waiting(nodes=5_000, asks=100_000, sizes=5), shapes.first_pass),
 }
-GROUPS = ("throughput", "phases", "latency", "followers")
+GROUPS = ("throughput", "phases", "latency", "followers", "sockets")
 
 #: The case computed from two others: the cost of an allocation with 5,000 nodes, divided by the cost with 500.
 COST_RATIO = "cost-ratio"

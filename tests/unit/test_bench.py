@@ -21,6 +21,7 @@ from bench.measures import Samples
 from bench.plot import svg
 from bench.preempting import Starving, preempt
 from bench.runs import Figure, Report, Result, measure_all
+from bench.sockets import Paced, bulk, latency
 from bench.table import print_report
 from bench.targets import Target, target, times_better, yunikorn_here
 from bench.workloads import FullCluster, Workload
@@ -144,6 +145,15 @@ async def test_followers_read_everything(offers_deflate: bool) -> None:
     figures = ("cpu_us", "per_second", "ack_ms", "ack_median_ms", "incomplete")
     assert samples.keys() == {f"{name}_{count}" for name in figures for count in (1, 3)} | {"ratio_3"}
     assert samples["incomplete_1"] == samples["incomplete_3"] == [0.0]
+
+
+async def test_sockets() -> None:
+    """A real daemon: the latency of each ask, and the rate in both encodings beside that without sockets."""
+    with trio.fail_after(300):
+        found = await latency(Paced(nodes=20, asks=50)) | await bulk(SMALL)
+    rates = {"without_per_second", *(f"{name}_{what}" for name in ("json", "msgpack") for what in ("per_second", "share"))}
+    assert found.keys() == rates | {"p50_ms", "p99_ms", "cpu_us", "json_cpu_us", "msgpack_cpu_us"}
+    assert found["p50_ms"][0] <= found["p99_ms"][0]
 
 
 @pytest.mark.parametrize("workload", [SMALL, Workload(20, 10, 20, 10, "fair")])
