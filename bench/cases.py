@@ -11,6 +11,7 @@ from msgspec import Struct, structs
 from bench import measures, phases, shapes
 from bench.followers import Followed, follow
 from bench.measures import Samples
+from bench.mixes import Mix, cost
 from bench.preempting import Starving, preempt
 from bench.reloads import reload_queues
 from bench.shapes import Shape, Waiting
@@ -45,6 +46,13 @@ _SHAPES = {
     "apps-50000": shapes.many_applications(),
     "recovery": shapes.recovery(),
 }
+#: Each has one feature in every ask.
+_MIXES = {
+    "mix-gangs": Mix(gangs=100),
+    "mix-limits": Mix(users=100, quota=100, full=50, depth=4),
+    "mix-predicates": Mix(predicates=10),
+    "mix-preemption": Mix(full=100, preempts=True, releases=10),
+}
 _WAITING_SIZES = {"waiting-1000-sizes": 1_000, "waiting-20000-sizes": 20_000}
 
 
@@ -63,7 +71,9 @@ class Case(Struct, frozen=True):
     measure: Callable[[], Awaitable[Samples]]
 
 
-def _case(group: str, workload: Workload | FullCluster | Shape | Waiting, measure: Callable[..., Awaitable[Samples]]) -> Case:
+def _case(
+    group: str, workload: Workload | FullCluster | Shape | Waiting | Mix, measure: Callable[..., Awaitable[Samples]]
+) -> Case:
     return Case(group, workload.nodes, workload.asks, partial(measure, workload))
 
 
@@ -83,6 +93,7 @@ CASES: dict[str, Case] = {
     "socket-bulk": _case("sockets", _OWN[1000], bulk),
     "idle": _case("latency", Workload(1_000, 2, 2, 0), measures.idle),
     **{name: _case("shapes", shape, shapes.cost) for name, shape in _SHAPES.items()},
+    **{name: _case("shapes", mix, cost) for name, mix in _MIXES.items()},
     **{
         name: _case("shapes", Waiting(nodes=5_000, asks=20_000, sizes=sizes), shapes.release_and_submit)
         for name, sizes in _WAITING_SIZES.items()

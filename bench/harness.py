@@ -4,7 +4,7 @@ Typed requests go in through ``Rig.submit``. On the output side two tasks read w
 events as JSON, and the resource manager's responses as JSON. Each counts its output in a ``Watch``, which measurements read.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from time import perf_counter
 from typing import Any
@@ -21,6 +21,7 @@ from ykactor.actors.partition import PartitionActor
 from ykactor.actors.selection import Batch, Format
 from ykactor.actors.subscription import Missed, Subscription
 from ykactor.core.messages.facts import Fact
+from ykactor.core.messages.submissions import SetPredicateService
 from ykactor.core.values.ids import PartitionName
 from ykactor.wire import queuefile
 from ykactor.wire.si import codec, requests
@@ -80,19 +81,36 @@ class Watch:
 class Rig:
     """One running partition named ``default`` with feed and outbox; made by ``running``.
 
+    Args:
+        config: the queue file.
+        confirms: whether releases that the scheduler starts are confirmed at once, so that preemption and gangs go on.
+        refusal: answers predicate checks: why the asks may not run on the node, or "" if they may. None without such a service.
+
     Attributes:
         partition: the actor; measurements read its state.
         events: the output of the feed.
         responses: the output to the resource manager.
+        answers: the number of predicate checks that were answered.
     """
 
-    def __init__(self, config: str) -> None:
+    def __init__(
+        self,
+        config: str,
+        *,
+        reserves: bool = True,
+        confirms: bool = False,
+        refusal: Callable[[si.PredicateCheck], str] | None = None,
+    ) -> None:
         partitions: dict[PartitionName, Mailbox[PartitionCommand]] = {}
         self._outboxes: OutboxRegistry[Any] = OutboxRegistry()
         self._outbox = self._outboxes.renew("bench")
         self._feed = FeedActor(events, partitions, self._deliver)
         configured = queuefile.load(config).partitions[0]
-        self.partition = PartitionActor(configured, Clock.of_the_system(), self._feed.inbox.put)
+        self.partition = PartitionActor(
+            configured, Clock.of_the_system(), self._feed.inbox.put, reserves=reserves, confirms=confirms
+        )
+        self._refusal = refusal
+        self.answers = 0
         partitions[PartitionName(configured.name)] = self.partition.inbox
         self.events = Watch()
         self.responses = Watch()
@@ -105,6 +123,8 @@ class Rig:
             nursery.start_soon(self._follow, follower, name="follower")
             nursery.start_soon(self._answer, self._outbox.attach(0), name="resource manager")
             await nursery.start(self.partition.run)
+            if self._refusal is not None:
+                await self.partition.inbox.put(Intake([SetPredicateService(True)]))
             task_status.started()
 
     async def submit(self, request: requests.PartitionRequest) -> None:
@@ -114,6 +134,12 @@ class Rig:
 
     async def settle(self) -> None:
         """Wait until nothing more can be decided, and all decisions were read on both sides."""
+        answers = -1
+        while answers != self.answers:
+            answers = self.answers
+            await self._settle()
+
+    async def _settle(self) -> None:
         decided = trio.Event()
         await self.partition.inbox.put(Quiesce(lambda _: decided.set()))
         await decided.wait()
@@ -144,17 +170,30 @@ class Rig:
         while True:
             for message in await reader.take():
                 codec.JSON.encode(message)
+                if isinstance(message, si.PredicatesRequest):
+                    await self._answer_checks(message)
                 self.responses.saw(1, len(message.new) if isinstance(message, si.AllocationResponse) else 0)
                 await trio.lowlevel.checkpoint()
 
+    async def _answer_checks(self, asked: si.PredicatesRequest) -> None:
+        assert self._refusal is not None, "without a service nothing is asked"
+        answers = [
+            si.PredicateAnswer(
+                predicate=check.predicate, node_id=check.node_id, allocate=check.allocate, error=self._refusal(check)
+            )
+            for check in asked.checks
+        ]
+        await self.submit(si.PredicatesResponse(answers=answers))
+        self.answers += len(answers)
+
 
 @asynccontextmanager
-async def running(config: str, setup: Sequence[requests.PartitionRequest]) -> AsyncIterator[Rig]:
+async def running(config: str, setup: Sequence[requests.PartitionRequest], **options: Any) -> AsyncIterator[Rig]:
     """A rig that has carried out the requests of ``setup`` one after the other, and has nothing left to decide.
 
     It settles after each request: otherwise the asks of a later one could take the place of those before.
     """
-    rig = Rig(config)
+    rig = Rig(config, **options)
     async with trio.open_nursery() as nursery:
         await nursery.start(rig.run)
         for request in setup:

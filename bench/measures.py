@@ -19,12 +19,14 @@ Samples = dict[str, list[float]]
 
 
 async def throughput(workload: Workload) -> Samples:
-    """Allocations per second, from the first request until the last allocation was read on both sides."""
+    """Allocations per second, and CPU time of an allocation: from the first request until the last was read on both sides."""
     requests = workload.requests()
     async with running(workload.config(), workload.setup()) as rig:
         settle_memory()
+        began_cpu_s = process_time()
         duration_s = await place_all(rig, workload.asks, requests)
-    return {"allocations_per_second": [workload.asks / duration_s]}
+        cpu_s = process_time() - began_cpu_s
+    return {"allocations_per_second": [workload.asks / duration_s], "cpu_us": [cpu_s * 1e6 / workload.asks]}
 
 
 async def place_all(rig: Rig, asks: int, requests: list[si.AllocationRequest]) -> float:

@@ -25,7 +25,8 @@ def print_report(report: Report, console: Console) -> None:
         for name, figure in result.figures.items():
             table.add_row(*size, *_cells(result.name, name, figure, report.calibration))
             size = [""] * len(size)
-    console.print(table)
+    if table.rows:
+        console.print(table)
     if timed:
         console.print(_phases(timed))
 
@@ -33,9 +34,9 @@ def print_report(report: Report, console: Console) -> None:
 def _phases(results: list[Result]) -> Table:
     """A row for each case, a column for each phase."""
     title = "CPU time of an allocation in us, by phase; the phases add up to the whole"
-    table = Table("case", title=title, box=SIMPLE_HEAD, pad_edge=False)
-    for heading in ("whole", *PHASES):
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = Table(title=title, box=SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
+    for heading in ("case", "whole", *PHASES):
+        table.add_column(heading, justify="left" if heading == "case" else "right", no_wrap=True)
     for result in results:
         names = ("cpu_us", *map(figure_of, PHASES))
         table.add_row(result.name, *(f"{result.figures[name].median:.1f}" for name in names))
