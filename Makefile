@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Two processes; a file stays in one of them, because its tests share what they compute.
 PYTEST := $(BIN)/pytest --numprocesses 2 --dist loadfile
 
-.PHONY: run test test-nightly lint bench clean
+.PHONY: run test test-nightly lint bench bench-plots clean
 
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -31,6 +31,10 @@ test-nightly: $(VENV)/.ready
 
 bench: $(VENV)/.ready
 	$(BIN)/python -m bench
+
+# Renews the plots in bench/README.md.
+bench-plots: $(VENV)/.ready
+	$(BIN)/python -m bench.sweeps
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

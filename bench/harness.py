@@ -4,9 +4,10 @@ Typed requests go in through ``Rig.submit``. On the output side two tasks read w
 events as JSON, and the resource manager's responses as JSON. Each counts its output in a ``Watch``, which measurements read.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from time import perf_counter
+from typing import Any
 
 import trio
 
@@ -20,9 +21,11 @@ from ykactor.actors.partition import PartitionActor
 from ykactor.actors.selection import Format
 from ykactor.actors.subscription import Missed, Subscription
 from ykactor.core.messages.facts import Fact
+from ykactor.core.messages.submissions import SetPredicateService
 from ykactor.core.values.ids import PartitionName
 from ykactor.wire import queuefile
 from ykactor.wire.si import codec, requests
+from ykactor.wire.si import messages as si
 from ykactor.wire.si.events import events
 from ykactor.wire.si.responses import responses
 
@@ -30,6 +33,12 @@ from ykactor.wire.si.responses import responses
 _ALLOCATION_MARK = b'"APP_ALLOC"'
 #: The same in the JSON of the responses.
 _NEW_MARK = b'"resourcePerAlloc"'
+#: Only in a request to the predicate service.
+_CHECKS_MARK = b'"type":"PredicatesRequest"'
+
+#: The names of tasks: the feed, and those that read what it has for followers and what the outbox has.
+FEED = "feed"
+READERS = ("fan-out", "follower", "resource manager")
 
 
 class Watch:
@@ -100,20 +109,43 @@ def _packed(events: Sequence[bytes]) -> tuple[int, bytes]:
 class Rig:
     """One running partition named ``default`` with feed and outbox; made by ``running``.
 
+    Args:
+        config: the queue file.
+        confirms: whether releases that the scheduler starts are confirmed at once, so that preemption and gangs go on.
+        refusal: answers predicate checks: why the asks may not run on the node, or "" if they may. None without such a service.
+
     Attributes:
         partition: the actor; measurements read its state.
         events: the output of the feed.
         responses: the output to the resource manager.
+        answers: the number of predicate checks that were answered.
+
+    Args:
+        may_miss: the follower may miss events: a single decision makes more of them than the feed keeps.
+        reserves, confirms: as of a ``PartitionActor``.
+        refusal: the predicate service: why an ask may not run on a node, or "". None: there is no service.
     """
 
-    def __init__(self, config: str, *, may_miss: bool) -> None:
+    def __init__(
+        self,
+        config: str,
+        *,
+        may_miss: bool = False,
+        reserves: bool = True,
+        confirms: bool = False,
+        refusal: Callable[[si.PredicateCheck], str] | None = None,
+    ) -> None:
         self._may_miss = may_miss
         partitions: dict[PartitionName, Mailbox[PartitionCommand]] = {}
         self._outboxes: OutboxRegistry[codec.Encoding] = OutboxRegistry()
         self._outbox = self._outboxes.renew("bench", codec.JSON)
         self._feed = FeedActor(events, partitions, self._deliver)
         configured = queuefile.load(config).partitions[0]
-        self.partition = PartitionActor(configured, Clock.of_the_system(), self._feed.inbox.put)
+        self.partition = PartitionActor(
+            configured, Clock.of_the_system(), self._feed.inbox.put, reserves=reserves, confirms=confirms
+        )
+        self._refusal = refusal
+        self.answers = 0
         partitions[PartitionName(configured.name)] = self.partition.inbox
         self.events = Watch()
         self.responses = Watch()
@@ -121,11 +153,13 @@ class Rig:
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run all tasks until cancelled."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._feed.run)
-            every_event = Subscription(self._feed, Format(codec.JSON.encode_each, _packed), EventFilter(), 0)
-            nursery.start_soon(self._follow, every_event)
-            nursery.start_soon(self._answer, self._outbox.attach(0))
+            follower = Subscription(self._feed, Format(codec.JSON.encode_each, _packed), EventFilter(), 0)
+            nursery.start_soon(self._feed.run, name=FEED)
+            nursery.start_soon(self._follow, follower, name="follower")
+            nursery.start_soon(self._answer, self._outbox.attach(0), name="resource manager")
             await nursery.start(self.partition.run)
+            if self._refusal is not None:
+                await self.partition.inbox.put(Intake([SetPredicateService(True)]))
             task_status.started()
 
     async def submit(self, request: requests.PartitionRequest) -> None:
@@ -135,6 +169,12 @@ class Rig:
 
     async def settle(self) -> None:
         """Wait until nothing more can be decided, and all decisions were read on both sides."""
+        answers = -1
+        while answers != self.answers:
+            answers = self.answers
+            await self._settle()
+
+    async def _settle(self) -> None:
         decided = trio.Event()
         await self.partition.inbox.put(Quiesce(lambda _: decided.set()))
         await decided.wait()
@@ -164,23 +204,36 @@ class Rig:
         """The resource manager's session."""
         while True:
             for message in await reader.take():
+                if _CHECKS_MARK in message:
+                    await self._answer_checks(codec.JSON.decode_response(message))
                 self.responses.saw(1, message.count(_NEW_MARK))
                 await trio.lowlevel.checkpoint()
 
+    async def _answer_checks(self, asked: si.Response) -> None:
+        assert isinstance(asked, si.PredicatesRequest)
+        assert self._refusal is not None, "without a service nothing is asked"
+        answers = [
+            si.PredicateAnswer(
+                predicate=check.predicate, node_id=check.node_id, allocate=check.allocate, error=self._refusal(check)
+            )
+            for check in asked.checks
+        ]
+        await self.submit(si.PredicatesResponse(answers=answers))
+        self.answers += len(answers)
+
 
 @asynccontextmanager
-async def running(config: str, setup: Sequence[requests.PartitionRequest], *, may_miss: bool = False) -> AsyncIterator[Rig]:
-    """A rig that has carried out ``setup`` and has nothing left to decide.
+async def running(config: str, setup: Sequence[requests.PartitionRequest], **options: Any) -> AsyncIterator[Rig]:
+    """A rig that has carried out the requests of ``setup`` one after the other, and has nothing left to decide.
 
-    Args:
-        may_miss: the follower may miss events: a single decision makes more of them than the feed keeps.
+    It settles after each request: otherwise the asks of a later one could take the place of those before.
     """
-    rig = Rig(config, may_miss=may_miss)
+    rig = Rig(config, **options)
     async with trio.open_nursery() as nursery:
         await nursery.start(rig.run)
         for request in setup:
             await rig.submit(request)
-        await rig.settle()
+            await rig.settle()
         rig.reset()
         yield rig
         nursery.cancel_scope.cancel()

@@ -8,7 +8,7 @@ from bench.runs import Figure
 YUNIKORN_CALIBRATION_S = 0.49
 
 #: Figures of which higher is better; of all others lower is better.
-_RATES = ("allocations_per_second", "others_per_second")
+_RATES = ("allocations_per_second", "others_per_second", "json_share", "msgpack_share")
 
 
 class Target(Struct, frozen=True):
@@ -59,6 +59,10 @@ _TARGETS: dict[tuple[str, str], Target] = {
     ("followers", "incomplete_1000"): Target(0.0, always=True),
     ("followers-plain", "incomplete_100"): Target(0.0, always=True),
     ("followers-plain", "incomplete_1000"): Target(0.0, always=True),
+    ("socket-latency", "p50_ms"): Target(2.0),
+    ("socket-latency", "p99_ms"): Target(10.0),
+    ("socket-bulk", "json_share"): Target(0.6),
+    ("socket-bulk", "msgpack_share"): Target(0.6),
     ("idle", "cpu_s"): Target(0.01),
     **{
         (f"hold-{name}", "max_ms"): Target(10.0, always=True)

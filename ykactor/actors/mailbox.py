@@ -4,7 +4,8 @@ It does what ``trio.open_memory_channel`` does for many senders and one receiver
 wakes a node and a queue, so what a message costs limits how many asks are placed in a second.
 
 There are two ways to send (``flow.py`` lists which message uses which). ``put`` may wait; in sessions this causes TCP back
-pressure. ``put_nowait`` never waits: room is reserved, so an overflow is a program error.
+pressure. Where each step counts a sender tries ``offer`` first. ``put_nowait`` never waits: room is reserved, so an overflow is a
+program error.
 """
 
 from __future__ import annotations
@@ -97,6 +98,20 @@ class Mailbox(Generic[T]):
         if task in self._senders:
             del self._senders[task]
             raise trio.ClosedResourceError
+
+    def offer(self, message: T) -> bool:
+        """Send a message if there is room; whether there was. Without a checkpoint, which the sender needs elsewhere.
+
+        Raises:
+            trio.ClosedResourceError: the inbox is closed.
+        """
+        if self._is_closed:
+            raise trio.ClosedResourceError
+        has_room = len(self._messages) < self.capacity
+        if has_room:
+            self._messages.append(message)
+            self._wake_receiver()
+        return has_room
 
     def put_nowait(self, message: T) -> None:
         """Send a message for which room is reserved.

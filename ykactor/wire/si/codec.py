@@ -21,6 +21,8 @@ _RESOURCE_FIELDS = ("resourcePerAlloc", "schedulableResource", "placeholderAsk")
 _MISTAKE = re.compile(r"(?P<text>.*?)(?: - at (?:`key` in )?`\$\.?(?P<path>.*)`)?", re.DOTALL)
 #: Positions have few digits; a peer may write what only looks like a path.
 _STEP = re.compile(r"\[(\d{1,9})\]|([^.\[\]]+)")
+#: Bytes of a character in UTF-8, at most.
+_BYTES_EACH = 4
 _UNKNOWN_FIELD = "Object contains unknown field "
 _MISSING_FIELD = "Object missing required field "
 _MISSING = "found nothing, expected this required field"
@@ -78,7 +80,8 @@ class Encoding:
         Cost: 0.4 us for each ask of a large request; 2 us if the exact search for repeated keys is needed.
         """
         request: si.Request = self._decode(self._requests, data, si.Request)
-        _refuse_long(request, request.id)
+        if _BYTES_EACH * len(data) > lengths.TEXT_MAX:  # nothing in a shorter message is too long
+            _refuse_long(request, request.id)
         self._refuse_repeated_keys(data, request)
         return request
 
