@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Two processes; a file stays in one of them, because its tests share what they compute.
 PYTEST := $(BIN)/pytest --numprocesses 2 --dist loadfile
 
-.PHONY: run test test-nightly lint bench bench-plots clean
+.PHONY: run test test-nightly lint bench bench-check bench-ranges bench-plots clean
 
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -31,6 +31,14 @@ test-nightly: $(VENV)/.ready
 
 bench: $(VENV)/.ready
 	$(BIN)/python -m bench
+
+# Fails if a decision costs much more than bench/ranges.yaml says; bench-ranges writes that file.
+bench-check: $(VENV)/.ready
+	@echo "Ten cases, three times: a few minutes."
+	$(BIN)/python -m bench.check
+
+bench-ranges: $(VENV)/.ready
+	$(BIN)/python -m bench.check --rewrite
 
 # Renews the plots in bench/README.md.
 bench-plots: $(VENV)/.ready

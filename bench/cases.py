@@ -11,7 +11,7 @@ from bench.followers import Followed, follow
 from bench.holds import Holding, LargeGang
 from bench.measures import Samples
 from bench.memory import Cluster, footprint, rss_peak_mib
-from bench.mixes import Mix, cost
+from bench.mixes import WORST_FOUND, Mix, cost
 from bench.preempting import Starving, preempt
 from bench.reloads import hold, reload_queues
 from bench.shapes import Shape, Waiting
@@ -52,12 +52,17 @@ _HOLDING = Holding(asks=50_000)
 _SNAPSHOT = Holding(asks=50_000, applications=1_000, waiting=100_000)
 _GANG = LargeGang(nodes=1_000, asks=10_000)
 _FAILING = Waiting(nodes=5_000, asks=20_000, sizes=20_000)
-#: Each has one feature in every ask.
+#: Each asks much of one feature, but the last.
 _MIXES = {
+    "mix-applications": Mix(leaves=100, applications=1_000, is_fair=True),
+    "mix-leaves": Mix(leaves=1_000, applications=1_000, depth=4),
+    "mix-zones": Mix(zones=100, ask_sizes=500),
+    "mix-waiting": Mix(full=100, waiting=10_000, ask_sizes=500, releases=50),
     "mix-gangs": Mix(gangs=100),
     "mix-limits": Mix(users=100, quota=100, full=50, depth=4),
     "mix-predicates": Mix(predicates=10),
     "mix-preemption": Mix(full=100, preempts=True, releases=10),
+    "worst-found": WORST_FOUND,
 }
 _WAITING_SIZES = {"waiting-1000-sizes": 1_000, "waiting-20000-sizes": 20_000}
 

@@ -226,6 +226,26 @@ class Mix(Struct, frozen=True, forbid_unknown_fields=True):
         )
 
 
+#: The most expensive mix that ``bench.search`` has found.
+WORST_FOUND = Mix(
+    nodes=1_000,
+    node_sizes=3,
+    full=100,
+    leaves=500,
+    depth=8,
+    waiting=10_000,
+    asks=1_000,
+    releases=50,
+    priorities=20,
+    gangs=100,
+    users=10,
+    predicates=1,
+    packs=True,
+    reserves=False,
+    preempts=True,
+)
+
+
 class _Stage(NamedTuple):
     """What some requests cost: CPU seconds, and the number of decisions."""
 
