@@ -264,13 +264,12 @@ class ChildOrder(Generic[Q]):
                 return
             self._take_out(child)
         place.member = rank, child.path, child
-        group_here = groups.get(key)
-        if group_here is None:
-            group_here = groups[key] = _Group(self._effort)
         place.group_key = key
-        group_here.join(child)
+        if key not in groups:
+            groups[key] = _Group(self._effort)
+        groups[key].join(child)
         if not child.parked:
-            self._offer(child)
+            self._offer(child, groups[key], key)
 
     def remove(self, child: Q) -> None:
         """Take out a child; it is no longer parked."""
@@ -292,32 +291,26 @@ class ChildOrder(Generic[Q]):
         assert key is not None
         group = self._groups[key]
         if not child.parked:
-            self._withdraw(child)
+            self._withdraw(child, group, key)
         group.leave(child)
         if not group.members:
             del self._groups[key]
         child.place.group_key = None
 
-    def _offer(self, child: Q) -> None:
-        place = child.place
-        assert place.group_key is not None
-        group = self._groups[place.group_key]
-        if place.bucket is not None:
-            insort(place.bucket.ready, place.member)
+    def _offer(self, child: Q, group: _Group[Q], key: tuple[float, ...]) -> None:
+        if child.place.bucket is not None:
+            insort(child.place.bucket.ready, child.place.member)
         group.ready_count += 1
         if group.ready_count == 1:
-            insort(self._ready_keys, place.group_key)
+            insort(self._ready_keys, key)
 
-    def _withdraw(self, child: Q) -> None:
-        place = child.place
-        assert place.group_key is not None
-        group = self._groups[place.group_key]
-        if place.bucket is not None:
-            ready = place.bucket.ready
-            del ready[bisect_left(ready, place.member)]
+    def _withdraw(self, child: Q, group: _Group[Q], key: tuple[float, ...]) -> None:
+        if child.place.bucket is not None:
+            ready = child.place.bucket.ready
+            del ready[bisect_left(ready, child.place.member)]
         group.ready_count -= 1
         if group.ready_count == 0:
-            del self._ready_keys[bisect_left(self._ready_keys, place.group_key)]
+            del self._ready_keys[bisect_left(self._ready_keys, key)]
 
     def first(self, generation: int) -> Q | None:
         """The best child that is not parked; None if all are."""
@@ -338,7 +331,9 @@ class ChildOrder(Generic[Q]):
     def park(self, child: Q) -> None:
         """Do not offer ``child`` until the generation changes or it is woken."""
         if not child.parked:
-            self._withdraw(child)
+            key = child.place.group_key
+            assert key is not None
+            self._withdraw(child, self._groups[key], key)
             child.parked = True
             self._parked[child] = None
 
@@ -347,5 +342,6 @@ class ChildOrder(Generic[Q]):
         if child.parked:
             child.parked = False
             del self._parked[child]
-            if child.place.group_key is not None:
-                self._offer(child)
+            key = child.place.group_key
+            if key is not None:
+                self._offer(child, self._groups[key], key)
