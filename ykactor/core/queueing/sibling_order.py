@@ -105,7 +105,9 @@ class _Group(Generic[Q]):
         del self.members[child]
         bucket, child.place.bucket = child.place.bucket, None
         if bucket is not None:
-            self._resize(bucket, -1)
+            bucket.size -= 1
+            if self._changes is not None:
+                self._count(bucket, -1)
             if bucket.size == 0:
                 del self.buckets[bucket.vector]
 
@@ -118,9 +120,9 @@ class _Group(Generic[Q]):
 
     def first(self) -> Q:
         """The best member that is not parked; there must be one."""
-        if len(self.members) == 1:
-            return next(iter(self.members))
         if not self.buckets:
+            if len(self.members) == 1:
+                return next(iter(self.members))
             self._divide()
         if len(self.buckets) == 1:
             (bucket,) = self.buckets.values()
@@ -133,7 +135,9 @@ class _Group(Generic[Q]):
         for child in self.members:
             bucket = self._put_in_bucket(child)
             if not child.parked:
-                insort(bucket.ready, child.place.member)
+                bucket.ready.append(child.place.member)
+        for bucket in self.buckets.values():
+            bucket.ready.sort()
 
     def _put_in_bucket(self, child: Q) -> _Bucket[Q]:
         vector = frozenset(child.pending.items())
@@ -143,7 +147,9 @@ class _Group(Generic[Q]):
             if self._changes is not None:
                 self._place(bucket)
         child.place.bucket = bucket
-        self._resize(bucket, 1)
+        bucket.size += 1
+        if self._changes is not None:
+            self._count(bucket, 1)
         return bucket
 
     # ---- counts
@@ -156,10 +162,9 @@ class _Group(Generic[Q]):
             self._count_all()
         self._changes = 0
 
-    def _resize(self, bucket: _Bucket[Q], step: int) -> None:
-        bucket.size += step
-        if self._changes is None:
-            return
+    def _count(self, bucket: _Bucket[Q], step: int) -> None:
+        """A member joined the bucket (``step`` 1) or left it (-1): update the counts, or drop them after many changes."""
+        assert self._changes is not None
         self._changes += 1
         if self._changes > _CHANGES_MAX:
             self._changes = None
@@ -262,20 +267,20 @@ class ChildOrder(Generic[Q]):
                 place.member, place.group_key = (rank, child.path, child), key
                 self._rename(group, old_key, key)
                 return
-            self._take_out(child)
-        place.member = rank, child.path, child
-        group_here = groups.get(key)
-        if group_here is None:
-            group_here = groups[key] = _Group(self._effort)
-        place.group_key = key
-        group_here.join(child)
+            self._take_out(child, group, old_key)
+        place.member, place.group_key = (rank, child.path, child), key
+        joined = groups.get(key)
+        if joined is None:
+            joined = groups[key] = _Group(self._effort)
+        joined.join(child)
         if not child.parked:
-            self._offer(child)
+            self._offer(child, joined, key)
 
     def remove(self, child: Q) -> None:
         """Take out a child; it is no longer parked."""
-        if child.place.group_key is not None:
-            self._take_out(child)
+        key = child.place.group_key
+        if key is not None:
+            self._take_out(child, self._groups[key], key)
         if child.parked:
             child.parked = False
             del self._parked[child]
@@ -287,37 +292,28 @@ class ChildOrder(Generic[Q]):
             del self._ready_keys[bisect_left(self._ready_keys, old_key)]
             insort(self._ready_keys, key)
 
-    def _take_out(self, child: Q) -> None:
-        key = child.place.group_key
-        assert key is not None
-        group = self._groups[key]
+    def _take_out(self, child: Q, group: _Group[Q], key: tuple[float, ...]) -> None:
         if not child.parked:
-            self._withdraw(child)
+            self._withdraw(child, group, key)
         group.leave(child)
         if not group.members:
             del self._groups[key]
         child.place.group_key = None
 
-    def _offer(self, child: Q) -> None:
-        place = child.place
-        assert place.group_key is not None
-        group = self._groups[place.group_key]
-        if place.bucket is not None:
-            insort(place.bucket.ready, place.member)
+    def _offer(self, child: Q, group: _Group[Q], key: tuple[float, ...]) -> None:
+        if child.place.bucket is not None:
+            insort(child.place.bucket.ready, child.place.member)
         group.ready_count += 1
         if group.ready_count == 1:
-            insort(self._ready_keys, place.group_key)
+            insort(self._ready_keys, key)
 
-    def _withdraw(self, child: Q) -> None:
-        place = child.place
-        assert place.group_key is not None
-        group = self._groups[place.group_key]
-        if place.bucket is not None:
-            ready = place.bucket.ready
-            del ready[bisect_left(ready, place.member)]
+    def _withdraw(self, child: Q, group: _Group[Q], key: tuple[float, ...]) -> None:
+        if child.place.bucket is not None:
+            ready = child.place.bucket.ready
+            del ready[bisect_left(ready, child.place.member)]
         group.ready_count -= 1
         if group.ready_count == 0:
-            del self._ready_keys[bisect_left(self._ready_keys, place.group_key)]
+            del self._ready_keys[bisect_left(self._ready_keys, key)]
 
     def first(self, generation: int) -> Q | None:
         """The best child that is not parked; None if all are."""
@@ -338,7 +334,9 @@ class ChildOrder(Generic[Q]):
     def park(self, child: Q) -> None:
         """Do not offer ``child`` until the generation changes or it is woken."""
         if not child.parked:
-            self._withdraw(child)
+            key = child.place.group_key
+            assert key is not None
+            self._withdraw(child, self._groups[key], key)
             child.parked = True
             self._parked[child] = None
 
@@ -347,5 +345,6 @@ class ChildOrder(Generic[Q]):
         if child.parked:
             child.parked = False
             del self._parked[child]
-            if child.place.group_key is not None:
-                self._offer(child)
+            key = child.place.group_key
+            if key is not None:
+                self._offer(child, self._groups[key], key)

@@ -18,8 +18,10 @@ from ykactor.core.state import allocation_facts, application_facts, ask_facts, e
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.state.worklist import Handler, Worklist
 
-#: Facts or applications processed between two yields to other tasks.
+#: Facts after which what they concern is brought up to date.
 YIELD_EVERY = 1000
+#: Applications or queues brought up to date between two yields to other tasks (up to 15 us each).
+UPDATES_MAX = 250
 
 
 class Observer:
@@ -89,7 +91,7 @@ class Observer:
             state.update_position(application)
             if application.queues:
                 state.pending_reasons.note(state.leaf_of(application), application)
-            if number % YIELD_EVERY == 0:
+            if number % UPDATES_MAX == 0:
                 yield
         work.applications.clear()
         for node_id in work.nodes:
@@ -99,10 +101,11 @@ class Observer:
             state.tree.refresh_priority(leaf)
             if leaf.applications.has_ready():
                 state.tree.wake(leaf)
-            if number % YIELD_EVERY == 0:
+            if number % UPDATES_MAX == 0:
                 yield
         queues = list(dict.fromkeys(queue for leaf in work.leaves for queue in leaf.path_up))  # leaves share their parents
-        for start in range(0, len(queues), YIELD_EVERY):
-            state.tree.update_places(queues[start : start + YIELD_EVERY])
-            yield
+        for start in range(0, len(queues), UPDATES_MAX):
+            if start:
+                yield
+            state.tree.update_places(queues[start : start + UPDATES_MAX])
         work.leaves.clear()
