@@ -69,6 +69,7 @@ async def own(owner: Owner, inbox: Mailbox[Envelope]) -> None:
         replies.put(position, owner.handle(command))
         if type(command) in _LAST_COMMANDS:
             return
+        del command, replies  # a task that waits does not keep them
 
 
 class Owners:

@@ -118,13 +118,6 @@ def _updated(fact: ApplicationChanged, partition: str) -> si.UpdatedApplication:
     )
 
 
-_POLICIES = {
-    (to_self, to_other): si.PreemptionPolicy(allow_preempt_self=to_self, allow_preempt_other=to_other)
-    for to_self in (False, True)
-    for to_other in (False, True)
-}
-
-
 def _new(fact: Allocated, partition: str) -> si.Allocation:
     spec = fact.ask.spec
     return si.Allocation(
