@@ -117,7 +117,7 @@ class Planner:
     def _try_leaf(self, plan: Plan, leaf: QueueNode) -> bool:
         """Try the classes of a leaf in order; returns whether anything was decided (SC-21 to SC-24, SC-148)."""
         state, order = self._state, leaf.applications
-        while (application := order.first(state.generation)) is not None:
+        while (application := order.first(state.generation, state.nodes.opened)) is not None:
             plan.try_candidate()
             if self._backs_off(plan, leaf, application):
                 continue
