@@ -12,6 +12,7 @@ from ykactor.core.queueing.equivalence import ClassKey
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.priorities import sort_rank
 from ykactor.core.queueing.tree import QueueNode
+from ykactor.core.queueing.waiting import WaitingGroup
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import ApplicationID
 
@@ -31,11 +32,17 @@ def orders(registry: Registry, state: SchedulerState) -> Iterator[str]:
         if isinstance(leaf, LeafCore):
             there = [name for name in leaf.applications if name in state.applications]
             yield from _leaf_order(queue, [state.applications[name] for name in there])
+            for ask_class in queue.applications.waiting.missed(state.nodes.opened, state.nodes.in_order()):
+                yield f"queue {path}: ask_class {ask_class.key} waits, expected an offer because a node is open to it"
 
 
 def watched_classes(state: SchedulerState) -> Iterator[str]:
     """Classes watched for pending reasons are current classes of their leaves, or empty and about to be forgotten."""
     for ask_class, leaf in state.pending_reasons.watched():
+        if isinstance(ask_class, WaitingGroup):
+            if ask_class and ask_class not in leaf.applications.waiting.groups.values():
+                yield f"queue {leaf.path}: a group of waiting classes is watched, expected none that is over"
+            continue
         is_current = leaf.applications.classes.get(ask_class.key) is ask_class and state.tree.nodes.get(leaf.path) is leaf
         if ask_class and not is_current:
             yield f"queue {leaf.path}: ask_class {ask_class.key} is watched, expected none that is over"

@@ -121,7 +121,7 @@ class Planner:
         """Try the classes of a leaf in order; returns whether anything was decided (SC-21 to SC-24, SC-148)."""
         state, order = self._state, leaf.applications
         backs_off = leaf.config.properties.backoff_count > 0
-        while (application := order.first(state.generation)) is not None:
+        while (application := order.first(state.generation, state.nodes.opened)) is not None:
             plan.try_candidate()
             if backs_off and self._backs_off(plan, leaf, application):
                 continue

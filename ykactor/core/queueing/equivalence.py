@@ -99,6 +99,7 @@ class EquivalenceClass(Generic[M]):
         answer: which quotas held the class back when it was last parked, as the bits of ``notified``; None before that.
         representative: the application whose turn it is in a stuck class; None if that is the first one.
         offered: the asks of the class that its head offers; None while the class is parked. Written by the leaf's order.
+        waits_at: its position among those that wait for a node (``waiting``); None while it is not one of them.
         oldest_ns: no ask in the class has been pending since before this time.
     """
 
@@ -115,6 +116,7 @@ class EquivalenceClass(Generic[M]):
         "shortage",
         "sort_key",
         "stuck",
+        "waits_at",
     )
 
     def __init__(self, key: ClassKey, number: int) -> None:
@@ -125,6 +127,7 @@ class EquivalenceClass(Generic[M]):
         self.sort_key: SortKey | None = None
         self.parked = self.stuck = False
         self.offered: AskQueue | None = None
+        self.waits_at: SortKey | None = None
         self.representative: M | None = None
         self.oldest_ns = NEVER
         self.answer: int | None = None
@@ -182,6 +185,14 @@ class EquivalenceClass(Generic[M]):
         if self.representative is not None:
             return self._places[self.representative], self.number
         return (self._order.first_key(), self.number) if self._order else None
+
+    def turn(self) -> SortKey | None:
+        """The position of the class by application, then by ask; None when it is empty. It may be too early."""
+        if not self._order:
+            return None
+        head = self.head()
+        queue = head.queues.get(self.key[0])
+        return self._places[head], () if queue is None else queue.sort_key, self.number
 
     def places(self) -> dict[M, SortKey]:
         """All applications of the class with their positions in it."""

@@ -33,7 +33,8 @@ class PendingApplication:
         submission_ns: as in ``objects.application``; earlier if an ask or allocation is older (PR-40).
         queues: its queues of asks; ``ask_queues`` has them in the order of their first asks. There a queue is parked unless its
             class is offered and the application is the head of the class; written by the leaf's order.
-        opened, closed: queues that were created and emptied since the leaf's order was last updated.
+        opened, closed: queues that were created and emptied since the leaf's order was last updated; also opened are those that
+            have another first ask while their class waits for a node.
         shown_priority: its priority as counted in the leaf's ``priorities``.
         sort_key: its position by the leaf's policy; None while it has none or is kept back. Written by the leaf's order.
         changed: whether its state or age changed since the leaf's order was last updated; ``used``: whether its usage did.
@@ -148,8 +149,10 @@ class PendingApplication:
         if queue.notified is not None:
             queue.notified.add(ask)
         ask_class = queue.ask_class
-        if ask_class is not None and ask.since_ns < ask_class.oldest_ns:
-            ask_class.oldest_ns = ask.since_ns
+        if ask_class is not None:
+            ask_class.oldest_ns = min(ask_class.oldest_ns, ask.since_ns)
+            if ask_class.waits_at is not None and queue.first() is ask:
+                self.opened.append(queue)
         self.asks[ask.spec.allocation_key] = ask, queue
         self.ask_queues.put(queue, queue.first_key())
 

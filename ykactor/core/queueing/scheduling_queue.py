@@ -37,7 +37,7 @@ class SchedulingQueue(Generic[C]):
         if candidate.parked:
             if key is None:
                 candidate.parked = False
-                del self._parked[candidate]
+                self._parked.pop(candidate, None)
             return
         ready = self._ready
         if old is None:
@@ -53,23 +53,28 @@ class SchedulingQueue(Generic[C]):
         """The best candidate that is not parked; None if all are."""
         return self._ready.peek()
 
-    def park(self, candidate: C) -> None:
-        """Do not offer ``candidate`` until it is woken; it must be in the order and not be parked."""
+    def park(self, candidate: C, *, is_woken_alone: bool = False) -> None:
+        """Do not offer ``candidate`` until it is woken; it must be in the order and not be parked.
+
+        Args:
+            is_woken_alone: ``wake_all`` does not wake it.
+        """
         assert candidate.sort_key is not None
         self._ready.remove(candidate.sort_key)
         candidate.parked = True
-        self._parked[candidate] = None
+        if not is_woken_alone:
+            self._parked[candidate] = None
 
     def wake(self, candidate: C) -> None:
         """Offer ``candidate`` again."""
         if candidate.parked:
             assert candidate.sort_key is not None
             candidate.parked = False
-            del self._parked[candidate]
+            self._parked.pop(candidate, None)
             self._ready.add(candidate.sort_key, candidate)
 
     def wake_all(self) -> list[C]:
-        """Offer all candidates again. Returns those that were parked."""
+        """Offer the parked candidates again, without those that are woken alone. Returns them."""
         woken = list(self._parked)
         if woken:
             self._ready.add_all((candidate.sort_key, candidate) for candidate in woken if candidate.sort_key is not None)

@@ -110,6 +110,11 @@ class SchedulerState:
         leaf.applications.park(ask_class)
         self.pending_reasons.note_class(leaf, ask_class)
 
+    def wait(self, leaf: QueueNode, ask_class: AskClass) -> None:
+        """Nothing in the class can be placed, and no node reserved for it, until a node opened for it."""
+        leaf.applications.wait(ask_class)
+        self.pending_reasons.note_class(leaf, ask_class)
+
     # ---- orders
 
     def update_position(self, application: PendingApplication) -> bool:

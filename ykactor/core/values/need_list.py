@@ -58,8 +58,9 @@ class NeedList(Generic[T]):
     def __bool__(self) -> bool:
         return bool(self._blocks)
 
-    def __len__(self) -> int:
-        return sum(len(block.keys) for block in self._blocks)
+    def items(self) -> list[T]:
+        """All items, in order."""
+        return [item for block in self._blocks for _, item in block.items]
 
     def add(self, key: SortKey, needs: Needs, item: T) -> None:
         """Insert an item; no other item may have its key."""
