@@ -1,4 +1,4 @@
-"""Runs the generators of the core: each yields what is to be carried out, and is sent the result."""
+"""Runs the generators of the core: each yields what is to be carried out, or a pause, and is sent the result."""
 
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any, TypeVar

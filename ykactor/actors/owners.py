@@ -14,8 +14,10 @@ import trio
 
 from ykactor.actors.driving import drive
 from ykactor.actors.mailbox import Mailbox
-from ykactor.core.objects.commands import Close, Command, Decommission
+from ykactor.actors.memory import collect_young
+from ykactor.core.objects.commands import Close, Decommission
 from ykactor.core.objects.exchange import Exchange, Owner, Sends
+from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.node import NodeCore
 from ykactor.core.objects.registry import Core
 
@@ -34,7 +36,7 @@ Replies = Mailbox[tuple[int, Any]]
 class Envelope(NamedTuple):
     """A command in flight, with its position in the list of commands and the mailbox for its reply."""
 
-    command: Command[Any]
+    command: Any
     position: int
     replies: Replies
 
@@ -43,9 +45,15 @@ async def own(owner: Owner, inbox: Mailbox[Envelope]) -> None:
     """The task of one owner: receive a command, carry it out, reply. Ends with the owner's last command."""
     while True:
         command, position, replies = await inbox.get()
-        replies.put_nowait((position, owner.handle(command)))
+        reply = await drive(owner.work(command), _pause) if isinstance(owner, LeafCore) else owner.handle(command)
+        replies.put_nowait((position, reply))
         if type(command) in _LAST_COMMANDS:
             return
+
+
+async def _pause(_: object) -> None:
+    collect_young()
+    await trio.lowlevel.checkpoint()
 
 
 class Owners:
@@ -65,10 +73,12 @@ class Owners:
         return await drive(generator, partial(self._exchange, mailbox=replies))
 
     async def _exchange(self, sends: Sends[Any], mailbox: Replies) -> list[Any]:
-        if not sends:  # the core only lets other tasks run
-            await trio.lowlevel.checkpoint()
+        if not sends:
+            await _pause(sends)
         replies: list[Any] = [None] * len(sends)
         for start in range(0, len(sends), IN_FLIGHT_MAX):
+            if start:
+                collect_young()
             chunk = sends[start : start + IN_FLIGHT_MAX]
             for position, (core, command) in enumerate(chunk, start):
                 self._inbox_of(core).put_nowait(Envelope(command, position, mailbox))

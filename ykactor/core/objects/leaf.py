@@ -33,6 +33,7 @@ from ykactor.core.objects.commands import (
 )
 from ykactor.core.objects.lifecycle import Timer, states_first
 from ykactor.core.values.ids import ApplicationID
+from ykactor.core.values.parts import Pausing, finished
 
 R = TypeVar("R")
 
@@ -51,29 +52,36 @@ class LeafCore:
         self.deadline_ns: int | None = None
 
     def handle(self, command: QueueCommand[R]) -> R:
-        """Carry out one command. Returns its reply."""
-        reply: R = self._carry_out(command)
+        """Carry out one command without a pause. Returns its reply."""
+        return finished(self.work(command))
+
+    def work(self, command: QueueCommand[R]) -> Pausing[R]:
+        """Carry out one command, with pauses if it concerns many tasks. Returns its reply.
+
+        Nobody may read the leaf, and there may be no other command, before the end.
+        """
+        reply: R = yield from self._carry_out(command)
         self.deadline_ns = self._next_deadline_ns()
         return reply
 
-    def _carry_out(self, command: QueueCommand[Any]) -> Any:
+    def _carry_out(self, command: QueueCommand[Any]) -> Pausing[Any]:
         match command:
             case SubmitBatch():
-                return self.on_submit_batch(command)
+                return (yield from self.on_submit_batch(command))
             case SettleBatch():
                 return self.on_settle_batch(command)
             case EndAllocations():
                 return self.on_end_allocations(command)
             case FailAll():
-                return self.on_fail_all(command)
+                return (yield from self.on_fail_all(command))
             case Terminate(now_ns, application_id):
-                return self.on_terminate(now_ns, self.applications[application_id])
+                return (yield from self.on_terminate(now_ns, self.applications[application_id]))
             case GiveAway(application_id):
                 return self.applications.pop(application_id)
             case TakeOver(application):
                 self.on_take_over(application)
             case FireTimers():
-                return self.on_fire_timers(command)
+                return (yield from self.on_fire_timers(command))
             case Configure():
                 self.config = command.config or self.config
                 self.state = command.state
@@ -100,7 +108,7 @@ class LeafCore:
             heapq.heappush(self._timers, (deadline_ns, application.arrival, application.application_id, timer))
         application.armed.clear()
 
-    def on_submit_batch(self, command: SubmitBatch) -> Positioned:
+    def on_submit_batch(self, command: SubmitBatch) -> Pausing[Positioned]:
         now_ns = command.now_ns
         reply = []
         for entry in command.entries:
@@ -109,7 +117,7 @@ class LeafCore:
                 assert entry.who is not None
                 facts = [self._add_application(now_ns, submission, entry.who, entry.arrival_ns, entry.arrival)]
             else:
-                facts = self._on_application(now_ns, entry)
+                facts = yield from self._on_application(now_ns, entry)
             reply.append((entry.position, facts))
         return reply
 
@@ -128,7 +136,7 @@ class LeafCore:
             application.gang.total,
         )
 
-    def _on_application(self, now_ns: int, entry: Entry) -> list[Fact]:
+    def _on_application(self, now_ns: int, entry: Entry) -> Pausing[list[Fact]]:
         submission = entry.submission
         name = submission.spec.application_id if isinstance(submission, SubmitAllocation) else submission.application_id
         if name not in self.applications:  # it ended earlier in this batch
@@ -140,11 +148,11 @@ class LeafCore:
             case ReleaseAllocations(application_id, key, termination_type):
                 application = self.applications[application_id]
                 if key is None:
-                    facts = application.release_all(now_ns, termination_type)
+                    facts = yield from application.release_all(now_ns, termination_type)
                 else:
                     facts = application.release(now_ns, key, termination_type)
             case RemoveApplication(application_id):
-                return self.applications.pop(application_id).remove(now_ns)
+                return (yield from self.applications.pop(application_id).remove(now_ns))
             case AddApplication():
                 raise AssertionError("handled by the caller")
         self._keep_or_drop(application)
@@ -176,13 +184,16 @@ class LeafCore:
             self._keep_or_drop(application)
         return states_first(facts)  # so that the releases are not split into several messages
 
-    def on_fail_all(self, command: FailAll) -> list[Fact]:
+    def on_fail_all(self, command: FailAll) -> Pausing[list[Fact]]:
         failing = list(self.applications.values())
         self.applications.clear()
-        return [fact for application in failing for fact in application.fail(command.now_ns, command.why, command.message)]
+        facts: list[Fact] = []
+        for application in failing:
+            facts += yield from application.fail(command.now_ns, command.why, command.message)
+        return facts
 
-    def on_terminate(self, now_ns: int, application: Application) -> list[Fact]:
-        facts = application.terminate(now_ns)
+    def on_terminate(self, now_ns: int, application: Application) -> Pausing[list[Fact]]:
+        facts = yield from application.terminate(now_ns)
         self._keep_or_drop(application)
         return facts
 
@@ -191,12 +202,12 @@ class LeafCore:
         self.applications[application.application_id] = application
         self._arm(application)
 
-    def on_fire_timers(self, command: FireTimers) -> Expired:
+    def on_fire_timers(self, command: FireTimers) -> Pausing[Expired]:
         reply = []
         while (deadline_ns := self._next_deadline_ns()) is not None and deadline_ns <= command.now_ns:
             _, arrival, application_id, timer = heapq.heappop(self._timers)
             application = self.applications[application_id]
-            facts = application.fire_timer(command.now_ns, timer)
+            facts = yield from application.fire_timer(command.now_ns, timer)
             self._keep_or_drop(application)
             reply.append(((deadline_ns, arrival), facts))
         return reply

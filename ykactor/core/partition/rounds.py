@@ -47,6 +47,10 @@ from ykactor.core.partition.timers import EndedApplication, Timers
 from ykactor.core.placement.admission import Admission
 from ykactor.core.placement.users import Users
 from ykactor.core.values.ids import ApplicationID, NodeID, PartitionName
+from ykactor.core.values.parts import PART_MAX, joined
+
+#: Facts about the end of applications.
+_ENDINGS = frozenset({ApplicationChanged, ApplicationLeft})
 
 #: Work that returns what became true, in order.
 Round = Exchange[list[Fact]]
@@ -152,10 +156,11 @@ class Rounds:
         replies = yield from send([(leaf, SubmitBatch(now_ns, entries)) for leaf, entries in batches.items()])
         for reply in replies:
             for position, caused in reply:
-                positioned.setdefault(position, []).extend(caused)
-        facts = [fact for position in sorted(positioned) for fact in positioned[position]]
+                before = positioned.get(position)
+                positioned[position] = caused if before is None else before + caused
+        facts = joined([positioned[position] for position in sorted(positioned)])
         yield from self.change_nodes(facts)
-        self.keep_ended(facts)
+        yield from self.keep_ended(facts)
         return facts
 
     def _route(
@@ -189,7 +194,9 @@ class Rounds:
     def change_nodes(self, facts: list[Fact]) -> Exchange[None]:
         """Tell the nodes which allocations began and ended on them according to the leaves."""
         changes: dict[NodeID, list[tuple[bool, Ask]]] = {}
-        for fact in facts:
+        for number, fact in enumerate(facts, 1):
+            if number % PART_MAX == 0:
+                yield []
             if type(fact) is Released or type(fact) is PlaceGivenUp:
                 changes.setdefault(fact.node_id, []).append((False, fact.ask))
             elif type(fact) is Allocated:
@@ -200,13 +207,17 @@ class Rounds:
             nodes = self._registry.nodes
             yield from send([(nodes[node_id], ChangeAllocations(batch)) for node_id, batch in changes.items()])
 
-    def keep_ended(self, facts: list[Fact]) -> None:
+    def keep_ended(self, facts: list[Fact]) -> Exchange[None]:
         """Applications that ended leave the registry and stay visible for a while (AP-70, AP-71)."""
         states: dict[ApplicationID, ApplicationState] = {}
-        for fact in facts:
+        for number, fact in enumerate(facts, 1):
+            if number % PART_MAX == 0:
+                yield []
+            if type(fact) not in _ENDINGS:  # nearly all
+                continue
             if type(fact) is ApplicationChanged:
                 states[fact.application_id] = fact.state
-            elif type(fact) is ApplicationLeft and not fact.is_removed:
+            elif isinstance(fact, ApplicationLeft) and not fact.is_removed:
                 path = self._registry.applications.get(fact.application_id)
                 # the leaf still has it if it is a new application with the same id
                 if path is not None and fact.application_id not in self._registry.leaf(path).applications:

@@ -18,8 +18,11 @@ from ykactor.core.state import allocation_facts, application_facts, ask_facts, e
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.state.worklist import Handler, Worklist
 
-#: Facts or applications processed between two yields to other tasks.
+#: Facts after which what they concern is brought up to date, and applications brought up to date between two yields to other
+#: tasks.
 YIELD_EVERY = 1000
+#: Facts processed between two yields (up to 10 us each).
+PAUSE_EVERY = 250
 
 
 class Observer:
@@ -41,7 +44,9 @@ class Observer:
         state, work, observed = self._state, self._work, list[Fact]()
         work.is_out_of_order = False
         for start in range(0, len(facts), YIELD_EVERY):
-            for fact in facts[start : start + YIELD_EVERY]:
+            for number, fact in enumerate(facts[start : start + YIELD_EVERY]):
+                if number and number % PAUSE_EVERY == 0:
+                    yield
                 if type(fact) is NodeRemoved:
                     work.is_out_of_order = True
                     node_facts.cancel(state, work, fact.at_ns, state.reservations.on(fact.node_id))
