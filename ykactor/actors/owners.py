@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import trio
 
-from ykactor.actors.driving import drive
+from ykactor.actors.driving import drive, pause
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.memory import collect_young
 from ykactor.core.objects.commands import Close, Decommission
@@ -45,15 +45,10 @@ async def own(owner: Owner, inbox: Mailbox[Envelope]) -> None:
     """The task of one owner: receive a command, carry it out, reply. Ends with the owner's last command."""
     while True:
         command, position, replies = await inbox.get()
-        reply = await drive(owner.work(command), _pause) if isinstance(owner, LeafCore) else owner.handle(command)
+        reply = await drive(owner.work(command), pause) if isinstance(owner, LeafCore) else owner.handle(command)
         replies.put_nowait((position, reply))
         if type(command) in _LAST_COMMANDS:
             return
-
-
-async def _pause(_: object) -> None:
-    collect_young()
-    await trio.lowlevel.checkpoint()
 
 
 class Owners:
@@ -74,7 +69,7 @@ class Owners:
 
     async def _exchange(self, sends: Sends[Any], mailbox: Replies) -> list[Any]:
         if not sends:
-            await _pause(sends)
+            await pause()
         replies: list[Any] = [None] * len(sends)
         for start in range(0, len(sends), IN_FLIGHT_MAX):
             if start:

@@ -29,7 +29,7 @@ from ykactor.actors.commands import (
     SwitchConfig,
     TakeSnapshot,
 )
-from ykactor.actors.driving import drive
+from ykactor.actors.driving import drive, pause
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.owners import IN_FLIGHT_MAX, Owners, Replies
 from ykactor.actors.scheduler import SchedulerActor
@@ -229,7 +229,7 @@ class PartitionActor:
                 objections = partial(moving.objection, self.scheduler_core.state)
                 done(self.core.name, await self._observe(now_ns, self.core.administer(now_ns, request, objections)))
             case TakeSnapshot(snapshot_id):
-                shown = partition_state(self.core, self.scheduler_core.state)
+                shown = await drive(partition_state(self.core, self.scheduler_core.state), pause)
                 await self._publish(PartitionSnapshot(self.core.name, snapshot_id, shown))
             case RunCycles(count, done):
                 for _ in range(count):
