@@ -216,6 +216,9 @@ def _first_message(port: int, offer: bytes) -> int:
             unread += sock.recv(2**20)
         sock.sendall(bytes([0x81, 0x80 | len(_SUBSCRIBE)]) + bytes(4) + _SUBSCRIBE)
         at = unread.index(b"\r\n\r\n") + 4
-        while (frame := frame_in(unread, at)) is None:
-            unread += sock.recv(2**20)
-    return frame.end - frame.start
+        size, is_last = 0, False
+        while not is_last:
+            while (frame := frame_in(unread, at)) is None:
+                unread += sock.recv(2**20)
+            size, at, is_last = size + frame.end - frame.start, frame.end, bool(frame.kind & 0x80)
+    return size

@@ -3,8 +3,9 @@
 from itertools import pairwise
 
 import pytest
-from world import PLENTY, app, ask, configure, make_world, node, queue, tree
+from world import PLENTY, app, ask, configure, make_world, node, queue, release, remove, tree
 
+from ykactor.core.objects.commands import Entry, SubmitBatch
 from ykactor.core.planner.plan import Budget
 from ykactor.core.state.running_tasks import RunningTasks
 from ykactor.core.values import parts
@@ -67,3 +68,49 @@ def test_parts_change_no_victim(monkeypatch):
         world.wait(10)
         told.append(world.facts)
     assert told[0] == told[1]
+
+
+# ---- the end of many tasks
+
+ENDS = {
+    "release": lambda: release(None),
+    "removal": lambda: remove("app-1"),
+}
+
+
+def crowded(running, pending):
+    """An application with so many tasks and so many pending asks."""
+    world = make_world(tree(queue("a")), [node("n1", vcore=running)], confirms=False)
+    world.given(app("app-1", "root.a"), *(ask(f"t{number:03}", "app-1", vcore=1, on="n1") for number in range(running)))
+    world.given(*(ask(f"a{number:03}", "app-1", vcore=1) for number in range(pending)))
+    return world
+
+
+@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
+def test_a_leaf_pauses_when_many_tasks_end(end, monkeypatch):
+    """After every part of the tasks and of the asks."""
+    monkeypatch.setattr(parts, "PART_MAX", 10)
+    leaf = crowded(30, 20).direct.core.registry.queues["root.a"]
+    assert list(leaf.work(SubmitBatch(0, [Entry(0, end(), 0, 0)]))) == [()] * 5
+
+
+@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
+def test_parts_change_nothing_that_ends(end, monkeypatch):
+    told = []
+    for size in (1000, 7):
+        monkeypatch.setattr(parts, "PART_MAX", size)
+        world = crowded(30, 20)
+        world.send(end())
+        told.append(world.facts)
+    assert told[0] == told[1]
+
+
+def test_a_release_of_many_is_published_in_parts(monkeypatch):
+    """So that the feed frees a part at a time."""
+    monkeypatch.setattr(parts, "PART_MAX", 10)
+    world = crowded(30, 0)
+    published = []
+    world.direct._publish = published.append
+    world.direct.ingest(world.now_ns, [release(None)])
+    assert len(published) > 3
+    assert all(0 < len(facts) <= 10 for facts in published)

@@ -13,7 +13,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 import trio
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ykactor.actors.commands import FeedCommand, PartitionCommand, PartitionSnapshot, Publication, TakeSnapshot
 from ykactor.actors.event_filter import Encode, EventFilter, EventRecordLike, sizes_of
@@ -42,11 +42,17 @@ Render = Callable[[Fact, PartitionName, int], Sequence[EventRecordLike]]
 
 
 class FeedSnapshot(Struct, frozen=True):
-    """The states of all partitions exactly at ``sequence``; ``round_number`` counts the snapshots taken."""
+    """The states of all partitions exactly at ``sequence``.
+
+    Attributes:
+        round_number: counts the snapshots taken.
+        is_shared: whether other callers get the same states; if not, the caller may take them apart.
+    """
 
     sequence: int
     partitions: list[dict[str, Any]]
     round_number: int
+    is_shared: bool = False
 
 
 class SnapshotError(Exception):
@@ -256,7 +262,10 @@ class FeedActor:
             if latest is None or latest.round_number <= rounds_before:
                 latest = await self._take_snapshot()
             # Kept only for callers that share it: a snapshot can be large.
-            self._latest = latest if self._snapshot_turn.statistics().tasks_waiting else None
+            if self._snapshot_turn.statistics().tasks_waiting:
+                latest = self._latest = structs.replace(latest, is_shared=True)
+            else:
+                self._latest = None
             return latest
 
     async def _take_snapshot(self) -> FeedSnapshot:

@@ -12,10 +12,12 @@ from typing import Any, TypeVar
 import trio
 from trio.lowlevel import Abort, RaiseCancelT, Task, current_task, reschedule, wait_task_rescheduled
 
-from ykactor.actors.driving import drive
+from ykactor.actors.driving import drive, pause
 from ykactor.actors.mailbox import Mailbox
-from ykactor.core.objects.commands import Close, Command, Decommission
+from ykactor.actors.memory import collect_young
+from ykactor.core.objects.commands import Close, Decommission
 from ykactor.core.objects.exchange import Exchange, Owner, Sends
+from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.node import NodeCore
 from ykactor.core.objects.registry import Core
 
@@ -59,14 +61,15 @@ class Replies:
 
 
 #: A command in flight, with its position in the list of commands and where its reply goes.
-Envelope = tuple[Command[Any], int, Replies]
+Envelope = tuple[Any, int, Replies]
 
 
 async def own(owner: Owner, inbox: Mailbox[Envelope]) -> None:
     """The task of one owner: receive a command, carry it out, reply. Ends with the owner's last command."""
     while True:
         command, position, replies = await inbox.get()
-        replies.put(position, owner.handle(command))
+        reply = await drive(owner.work(command), pause) if isinstance(owner, LeafCore) else owner.handle(command)
+        replies.put(position, reply)
         if type(command) in _LAST_COMMANDS:
             return
         del command, replies  # a task that waits does not keep them
@@ -84,10 +87,12 @@ class Owners:
         return await drive(generator, self._exchange)
 
     async def _exchange(self, sends: Sends[Any]) -> list[Any]:
-        if not sends:  # the core only lets other tasks run
-            await trio.lowlevel.checkpoint()
+        if not sends:
+            await pause()
         received: list[Any] = []
         for start in range(0, len(sends), IN_FLIGHT_MAX):
+            if start:
+                collect_young()
             received += await self._send(sends[start : start + IN_FLIGHT_MAX])
         return received
 

@@ -21,6 +21,7 @@ from ykactor.core.objects.gang import ON_TIMEOUT, placeholder_deadline_ns
 from ykactor.core.objects.lifecycle import HAVE_STARTED, Timer
 from ykactor.core.objects.record import ApplicationRecord
 from ykactor.core.values.ids import AllocationKey, NodeID
+from ykactor.core.values.parts import Pace, Pausing
 from ykactor.core.values.resources import Resource, fits
 
 # ---- before they are replaced
@@ -197,27 +198,29 @@ def drop_pending(application: ApplicationRecord, now_ns: int, ask: Ask) -> list[
     return [] if group.is_open() else [TaskGroupChanged(now_ns, application.application_id, name, is_open=False)]
 
 
-def release_all(application: ApplicationRecord, now_ns: int, message: str) -> list[Fact]:
+def release_all(application: ApplicationRecord, now_ns: int, message: str) -> Pausing[list[Fact]]:
     """Release every placeholder that runs."""
     keys = [key for key, (ask, _) in application.allocations.items() if ask.spec.placeholder]
-    return application.start_release(now_ns, keys, message)
+    return application.start_releases(now_ns, keys, message)
 
 
-def time_out(application: ApplicationRecord, now_ns: int) -> list[Fact]:
+def time_out(application: ApplicationRecord, now_ns: int) -> Pausing[list[Fact]]:
     """GA-42: a complete gang releases its unused placeholders; an incomplete one resumes without them (Soft) or fails (Hard)."""
     if application.state in HAVE_STARTED:
-        return release_all(application, now_ns, ON_TIMEOUT)
-    gang = application.gang
+        return (yield from release_all(application, now_ns, ON_TIMEOUT))
+    gang, pace = application.gang, Pace()
     gang.is_over = True
     event = ApplicationEvent.FAIL if gang.is_hard else ApplicationEvent.RESUME
     facts = application.move(now_ns, event, "ResourceReservationTimeout")
     cancelled = [ask for ask in application.asks.values() if ask.spec.placeholder or gang.is_hard]
     if gang.is_hard:
-        facts += application.start_release(now_ns, list(application.allocations), ON_TIMEOUT)
+        facts += yield from application.start_releases(now_ns, list(application.allocations), ON_TIMEOUT)
     else:
-        facts += release_all(application, now_ns, ON_TIMEOUT)
+        facts += yield from release_all(application, now_ns, ON_TIMEOUT)
     for ask in cancelled:
         facts += _time_out_pending(application, now_ns, ask)
+        if pace.is_due():
+            yield ()
     return facts + _after_last(application, now_ns)
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
 from typing import TypeGuard
 
 from msgspec import Struct
@@ -49,6 +48,9 @@ from ykactor.core.partition.timers import EndedApplication, Timers
 from ykactor.core.placement.admission import Admission
 from ykactor.core.placement.users import Users
 from ykactor.core.values.ids import ApplicationID, NodeID, PartitionName
+from ykactor.core.values.parts import PART_MAX, joined
+
+#: Facts about the end of applications.
 
 #: Work that returns what became true, in order.
 Round = Exchange[list[Fact]]
@@ -158,9 +160,9 @@ class Rounds:
         for reply in replies:
             for position, facts in reply:
                 caused[position] = [*caused[position], *facts] if caused[position] else facts
-        facts = list(chain.from_iterable(caused))
+        facts = joined(caused)
         yield from self.change_nodes(facts)
-        self.keep_ended(facts)
+        yield from self.keep_ended(facts)
         return facts
 
     def _route(
@@ -196,7 +198,9 @@ class Rounds:
         if _ON_NODES.isdisjoint(map(type, facts)):
             return
         changes: dict[NodeID, list[tuple[bool, Ask]]] = defaultdict(list)
-        for fact in facts:
+        for number, fact in enumerate(facts, 1):
+            if number % PART_MAX == 0:
+                yield []
             if type(fact) is Allocated:
                 changes[fact.node_id].append((True, fact.ask))
             elif type(fact) is Released or type(fact) is PlaceGivenUp:
@@ -206,12 +210,14 @@ class Rounds:
         nodes = self._registry.nodes
         yield from send([(nodes[node_id], ChangeAllocations(batch)) for node_id, batch in changes.items()])
 
-    def keep_ended(self, facts: list[Fact]) -> None:
+    def keep_ended(self, facts: list[Fact]) -> Exchange[None]:
         """Applications that ended leave the registry and stay visible for a while (AP-70, AP-71)."""
         if ApplicationLeft not in map(type, facts):
             return
         states: dict[ApplicationID, ApplicationState] = {}
-        for fact in facts:
+        for number, fact in enumerate(facts, 1):
+            if number % PART_MAX == 0:
+                yield []
             if type(fact) is ApplicationChanged:
                 states[fact.application_id] = fact.state
             elif type(fact) is ApplicationLeft and not fact.is_removed:

@@ -20,8 +20,8 @@ from ykactor.core.state.worklist import Handler, Worklist
 
 #: Facts after which what they concern is brought up to date.
 YIELD_EVERY = 1000
-#: Applications or queues brought up to date between two yields to other tasks (up to 15 us each).
-UPDATES_MAX = 250
+#: Facts processed, or applications or queues brought up to date, between two yields to other tasks (up to 15 us each).
+PAUSE_EVERY = 250
 
 
 class Observer:
@@ -43,7 +43,9 @@ class Observer:
         state, work, observed = self._state, self._work, list[Fact]()
         work.is_out_of_order = False
         for start in range(0, len(facts), YIELD_EVERY):
-            for fact in facts[start : start + YIELD_EVERY]:
+            for number, fact in enumerate(facts[start : start + YIELD_EVERY]):
+                if number and number % PAUSE_EVERY == 0:
+                    yield
                 if type(fact) is NodeRemoved:
                     work.is_out_of_order = True
                     node_facts.cancel(state, work, fact.at_ns, state.reservations.on(fact.node_id))
@@ -91,7 +93,7 @@ class Observer:
             state.update_position(application)
             if application.queues:
                 state.pending_reasons.note(state.leaf_of(application), application)
-            if number % UPDATES_MAX == 0:
+            if number % PAUSE_EVERY == 0:
                 yield
         work.applications.clear()
         for node_id in work.nodes:
@@ -101,11 +103,11 @@ class Observer:
             state.tree.refresh_priority(leaf)
             if leaf.applications.has_ready():
                 state.tree.wake(leaf)
-            if number % UPDATES_MAX == 0:
+            if number % PAUSE_EVERY == 0:
                 yield
         queues = list(dict.fromkeys(queue for leaf in work.leaves for queue in leaf.path_up))  # leaves share their parents
-        for start in range(0, len(queues), UPDATES_MAX):
+        for start in range(0, len(queues), PAUSE_EVERY):
             if start:
                 yield
-            state.tree.update_places(queues[start : start + UPDATES_MAX])
+            state.tree.update_places(queues[start : start + PAUSE_EVERY])
         work.leaves.clear()
