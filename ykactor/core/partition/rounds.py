@@ -50,8 +50,6 @@ from ykactor.core.placement.users import Users
 from ykactor.core.values.ids import ApplicationID, NodeID, PartitionName
 from ykactor.core.values.parts import PART_MAX, joined
 
-#: Facts about the end of applications.
-
 #: Work that returns what became true, in order.
 Round = Exchange[list[Fact]]
 
