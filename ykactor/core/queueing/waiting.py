@@ -112,7 +112,10 @@ class WaitingClasses:
         if ask_class.waits_at is not None:
             self._classes.remove(ask_class.waits_at)
             ask_class.waits_at = None
-            self.groups[ask_class.key[2]].remove(ask_class)
+            group = self.groups[ask_class.key[2]]
+            group.remove(ask_class)
+            if not group:
+                del self.groups[ask_class.key[2]]
 
     def look(self, opened: OpenedNodes[Any]) -> list[AnyClass]:
         """Something grew: take note of the nodes that opened.

@@ -20,7 +20,7 @@ from msgspec import Struct, structs
 from ykactor.actors.clock import Clock
 from ykactor.actors.commands import Intake, RunCycles
 from ykactor.actors.feed import FeedActor
-from ykactor.actors.memory import settle_memory
+from ykactor.actors.memory import collect_old, settle_memory
 from ykactor.actors.outbox import OutboxRegistry
 from ykactor.actors.partition import PartitionActor
 from ykactor.actors.partitions import Partitions
@@ -190,6 +190,7 @@ class Daemon:
             inner.start_soon(self.feed.run, name="feed")
             await self._partitions.start(inner, self.config)
             inner.start_soon(feed_watchdog, notifier, self._progress, self._is_idle, name="watchdog")
+            inner.start_soon(collect_old, self._is_idle, name="collector")
             async with trio.open_nursery() as edge:
                 await edge.start(partial(serve_websockets, listeners, self, stopping=stopping), name="websockets")
                 await self._start_watching(inner, notifier, stopping)
