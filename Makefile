@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Two processes; a file stays in one of them, because its tests share what they compute.
 PYTEST := $(BIN)/pytest --numprocesses 2 --dist loadfile
 
-.PHONY: run test test-compiled test-nightly lint bench clean
+.PHONY: run test test-compiled test-nightly lint bench bench-check bench-ranges bench-plots clean
 
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -26,7 +26,7 @@ test:
 	$(PYTEST)
 
 test-nightly: $(VENV)/.ready
-	@echo "All tests with four times as many random histories: about eight minutes on two cores."
+	@echo "All tests with four times as many random histories: about thirteen minutes on two cores."
 	YKACTOR_SEEDS=4 $(PYTEST)
 
 # The checkout comes behind the installed package on the path: from it only ``bench`` is imported.
@@ -40,6 +40,18 @@ test-compiled:
 
 bench: $(VENV)/.ready
 	$(BIN)/python -m bench
+
+# Fails if a decision costs much more than bench/ranges.yaml says; bench-ranges writes that file.
+bench-check: $(VENV)/.ready
+	@echo "Ten cases, three times: a few minutes."
+	$(BIN)/python -m bench.check
+
+bench-ranges: $(VENV)/.ready
+	$(BIN)/python -m bench.check --rewrite
+
+# Renews the plots in bench/README.md.
+bench-plots: $(VENV)/.ready
+	$(BIN)/python -m bench.sweeps
 
 clean:
 	rm -rf $(VENV) .venv-compiled .mypy_cache .ruff_cache .pytest_cache .hypothesis

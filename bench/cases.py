@@ -1,30 +1,40 @@
 """The cases by name, and one run of one case. Scripts read the names of cases and figures, so they must not change."""
 
-import resource
-import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
 
 import trio
 from msgspec import Struct, structs
 
-from bench import measures, shapes
+from bench import holds, measures, phases, shapes
 from bench.followers import Followed, follow
+from bench.holds import Holding, LargeGang
 from bench.measures import Samples
+from bench.memory import Cluster, footprint, rss_peak_mib
+from bench.mixes import WORST_FOUND, Mix, cost
 from bench.preempting import Starving, preempt
-from bench.reloads import reload_queues
+from bench.reloads import hold, reload_queues
 from bench.shapes import Shape, Waiting
+from bench.sockets import Paced, bulk, latency
 from bench.workloads import FullCluster, ManyQueues, Workload
 
 #: The shape of YuniKorn's own benchmark: two leaves, two applications, 10,000 asks in all.
 _OWN = {nodes: Workload(nodes=nodes, leaves=2, applications=2, asks_each=5_000) for nodes in (500, 1000, 2000, 5000)}
-_APPS_FIFO = Workload(nodes=2_000, leaves=100, applications=1_000, asks_each=50, policy="fifo")
-_APPS_FAIR = Workload(nodes=2_000, leaves=100, applications=1_000, asks_each=50, policy="fair")
+#: Everything fits, and the rate counts.
+_PLACED = {
+    **{f"own-{nodes}": workload for nodes, workload in _OWN.items()},
+    "one-app-50k": Workload(nodes=1_000, leaves=1, applications=1, asks_each=50_000),
+    "apps-1000-fifo": Workload(nodes=2_000, leaves=100, applications=1_000, asks_each=50, policy="fifo"),
+    "apps-1000-fair": Workload(nodes=2_000, leaves=100, applications=1_000, asks_each=50, policy="fair"),
+}
+_FULL = FullCluster(nodes=1_000, asks=20_000)
 
 _QUEUES = ManyQueues(parents=50, leaves_each=99)
 _STARVING = Starving(nodes=5_000, queues=100, asks_each=10, others=20_000)
 _HOPELESS = Starving(nodes=5_000, queues=100, asks_each=10, others=20_000, is_hopeless=True)
 _FOLLOWED = Followed(counts=(1, 100, 1_000), nodes=1_000, fast=16_000, paced=4_000, offers_deflate=True)
+_LARGE = Cluster(nodes=10_000, each=10, asks=100_000)
+_PACED = Paced(nodes=1_000, asks=5_000)
 _FOLLOWED_PLAIN = structs.replace(_FOLLOWED, offers_deflate=False)
 
 #: Each asks much of one index.
@@ -36,6 +46,23 @@ _SHAPES = {
     "tree-10x10": shapes.leaves(parents=10, each=10, asks=50_000, applications=1_000),
     "apps-50000": shapes.many_applications(),
     "recovery": shapes.recovery(),
+}
+#: Each could hold the event loop.
+_HOLDING = Holding(asks=50_000)
+_SNAPSHOT = Holding(asks=50_000, applications=1_000, waiting=100_000)
+_GANG = LargeGang(nodes=1_000, asks=10_000)
+_FAILING = Waiting(nodes=5_000, asks=20_000, sizes=20_000)
+#: Each asks much of one feature, but the last.
+_MIXES = {
+    "mix-applications": Mix(leaves=100, applications=1_000, is_fair=True),
+    "mix-leaves": Mix(leaves=1_000, applications=1_000, depth=4),
+    "mix-zones": Mix(zones=100, ask_sizes=500),
+    "mix-waiting": Mix(full=100, waiting=10_000, ask_sizes=500, releases=50),
+    "mix-gangs": Mix(gangs=100),
+    "mix-limits": Mix(users=100, quota=100, full=50, depth=4),
+    "mix-predicates": Mix(predicates=10),
+    "mix-preemption": Mix(full=100, preempts=True, releases=10),
+    "worst-found": WORST_FOUND,
 }
 _WAITING_SIZES = {"waiting-1000-sizes": 1_000, "waiting-20000-sizes": 20_000}
 
@@ -55,16 +82,19 @@ class Case(Struct, frozen=True):
     measure: Callable[[], Awaitable[Samples]]
 
 
-def _case(group: str, workload: Workload | FullCluster | Shape | Waiting, measure: Callable[..., Awaitable[Samples]]) -> Case:
+def _case(
+    group: str,
+    workload: Workload | FullCluster | Shape | Waiting | Holding | LargeGang | Mix,
+    measure: Callable[..., Awaitable[Samples]],
+) -> Case:
     return Case(group, workload.nodes, workload.asks, partial(measure, workload))
 
 
 CASES: dict[str, Case] = {
-    **{f"own-{nodes}": _case("throughput", workload, measures.throughput) for nodes, workload in _OWN.items()},
-    "one-app-50k": _case("throughput", Workload(1_000, 1, 1, 50_000), measures.throughput),
-    "apps-1000-fifo": _case("throughput", _APPS_FIFO, measures.throughput),
-    "apps-1000-fair": _case("throughput", _APPS_FAIR, measures.throughput),
-    "full-cluster": _case("throughput", FullCluster(nodes=1_000, asks=20_000), measures.freed_node),
+    **{name: _case("throughput", workload, measures.throughput) for name, workload in _PLACED.items()},
+    "full-cluster": _case("throughput", _FULL, measures.freed_node),
+    **{f"phases-{name}": _case("phases", workload, phases.of_workload) for name, workload in _PLACED.items()},
+    "phases-full-cluster": _case("phases", _FULL, phases.of_freed_nodes),
     "add-one-ask": _case("latency", FullCluster(nodes=1_000, asks=100_000), measures.one_more_ask),
     "loop-lag": _case("latency", _OWN[5000], measures.loop_lag),
     "reload-5000": Case("latency", _QUEUES.nodes, 0, partial(reload_queues, _QUEUES)),
@@ -72,15 +102,25 @@ CASES: dict[str, Case] = {
     "no-victims": Case("latency", _HOPELESS.nodes, _HOPELESS.asks, partial(preempt, _HOPELESS)),
     "followers": Case("followers", _FOLLOWED.nodes, _FOLLOWED.asks, partial(follow, _FOLLOWED)),
     "followers-plain": Case("followers", _FOLLOWED_PLAIN.nodes, _FOLLOWED_PLAIN.asks, partial(follow, _FOLLOWED_PLAIN)),
+    "socket-latency": Case("sockets", _PACED.nodes, _PACED.asks, partial(latency, _PACED)),
+    "socket-bulk": _case("sockets", _OWN[1000], bulk),
     "idle": _case("latency", Workload(1_000, 2, 2, 0), measures.idle),
     **{name: _case("shapes", shape, shapes.cost) for name, shape in _SHAPES.items()},
+    **{name: _case("shapes", mix, cost) for name, mix in _MIXES.items()},
     **{
         name: _case("shapes", Waiting(nodes=5_000, asks=20_000, sizes=sizes), shapes.release_and_submit)
         for name, sizes in _WAITING_SIZES.items()
     },
     "waiting-100000": _case("shapes", Waiting(nodes=5_000, asks=100_000, sizes=5), shapes.first_pass),
+    "hold-snapshot": _case("holds", _SNAPSHOT, holds.snapshot),
+    "hold-release": _case("holds", _HOLDING, holds.release),
+    "hold-quota": _case("holds", _HOLDING, holds.enforce),
+    "hold-gang": _case("holds", _GANG, holds.replace),
+    "hold-shapes": _case("holds", _FAILING, holds.fail),
+    "hold-queues": Case("holds", _QUEUES.nodes, 0, partial(hold, _QUEUES)),
+    "memory": Case("memory", _LARGE.nodes, _LARGE.asks, partial(footprint, _LARGE)),
 }
-GROUPS = ("throughput", "latency", "followers")
+GROUPS = ("throughput", "phases", "latency", "followers", "sockets", "memory")
 
 #: The case computed from two others: the cost of an allocation with 5,000 nodes, divided by the cost with 500.
 COST_RATIO = "cost-ratio"
@@ -101,10 +141,4 @@ def run_here(name: str) -> Measured:
     """Run the case once in this process, which should have done nothing else before."""
     case = CASES[name]
     samples = trio.run(case.measure)
-    return Measured(name, case.nodes, case.asks, samples, _rss_peak_mib())
-
-
-def _rss_peak_mib() -> float:
-    """Includes the memory of the parent process when it started this process, so the parent must be small."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10  # bytes on macOS, KiB elsewhere
+    return Measured(name, case.nodes, case.asks, samples, rss_peak_mib())

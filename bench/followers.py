@@ -1,19 +1,16 @@
 """Followers that read while asks are placed: the daemon in a process of its own, with real sockets."""
 
-import os
 import resource
 import subprocess
-import sys
-import tempfile
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 from time import perf_counter
 
 import msgspec
 import trio
 from msgspec import Struct
 
+from bench.daemon import cpu_of, python_process, read_line, running_daemon
 from bench.measures import Samples
 from bench.readers import Outcome
 from bench.workloads import Workload, in_requests
@@ -74,20 +71,17 @@ async def follow(followed: Followed) -> Samples:
 async def _follow(followed: Followed, count: int) -> Samples:
     workload = Workload(followed.nodes, leaves=2, applications=2, asks_each=followed.asks // 2)
     asks = [ask for request in workload.requests() for ask in request.allocations]
-    with tempfile.TemporaryDirectory() as folder:
-        config = Path(folder) / "queues.yaml"
-        config.write_text(workload.config())
-        async with _daemon(config) as (url, pid), connect(url, rm_id="bench") as rm:
-            for request in workload.setup():
-                await rm.request(request)
-            setup_events = await _sequence(url)
-            last = setup_events + _EVENTS_EACH * workload.asks
-            async with _readers(url, count, last, "deflate" if followed.offers_deflate else "plain") as outcomes:
-                began_cpu_s, began_s = _cpu_s(pid), perf_counter()
-                await _place(rm, in_requests(iter(asks[: followed.fast])))
-                fast_s = perf_counter() - began_s
-                acks_ms = await _place_evenly(rm, asks[followed.fast :])
-            cpu_s = _cpu_s(pid) - began_cpu_s
+    async with running_daemon(workload.config()) as (url, pid), connect(url, rm_id="bench") as rm:
+        for request in workload.setup():
+            await rm.request(request)
+        setup_events = await _sequence(url)
+        last = setup_events + _EVENTS_EACH * workload.asks
+        async with _readers(url, count, last, "deflate" if followed.offers_deflate else "plain") as outcomes:
+            began_cpu_s, began_s = cpu_of(pid), perf_counter()
+            await place(rm, in_requests(iter(asks[: followed.fast])))
+            fast_s = perf_counter() - began_s
+            acks_ms = await _place_evenly(rm, asks[followed.fast :])
+        cpu_s = cpu_of(pid) - began_cpu_s
     return {
         "cpu_us": [cpu_s * 1e6 / workload.asks],
         "per_second": [followed.fast / fast_s],
@@ -105,7 +99,7 @@ async def _sequence(url: str) -> int:
     return snapshot.sequence
 
 
-async def _place(rm: ResourceManager, requests: list[si.AllocationRequest]) -> None:
+async def place(rm: ResourceManager, requests: list[si.AllocationRequest]) -> None:
     """Send all requests at once and wait until all asks are placed."""
     wanted = sum(len(request.allocations) for request in requests)
     async with trio.open_nursery() as nursery:
@@ -133,50 +127,6 @@ async def _place_evenly(rm: ResourceManager, asks: list[si.Allocation]) -> list[
 
 
 @asynccontextmanager
-async def _process(*arguments: str, stdout: int | None = None, stderr: int | None = None) -> AsyncIterator[trio.Process]:
-    """A Python process that is killed at the end."""
-    process = await trio.lowlevel.open_process([sys.executable, "-m", *arguments], stdout=stdout, stderr=stderr)
-    try:
-        yield process
-    finally:
-        process.kill()
-        with trio.CancelScope(shield=True):
-            await process.wait()
-            for pipe in (process.stdout, process.stderr):
-                if pipe is not None:
-                    await pipe.aclose()
-
-
-@asynccontextmanager
-async def _daemon(config: Path) -> AsyncIterator[tuple[str, int]]:
-    """The URL and the process id of a daemon that runs until the block ends."""
-    arguments = ("ykactor", "serve", "--ws", "127.0.0.1:0", "--config", str(config))
-    async with _process(*arguments, stderr=subprocess.PIPE) as process:
-        assert process.stderr is not None
-        log = b""
-        while b'"daemon_started"' not in log:
-            log += await _line(process.stderr)
-        started = next(line for line in map(msgspec.json.decode, log.splitlines()) if line["event"] == "daemon_started")
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(_drain, process.stderr)
-            yield started["addresses"], process.pid
-            nursery.cancel_scope.cancel()
-
-
-async def _line(pipe: trio.abc.ReceiveStream) -> bytes:
-    """What comes, up to the end of a line; shorter if the pipe ends."""
-    line = b""
-    while not line.endswith(b"\n") and (part := await pipe.receive_some()):
-        line += part
-    return line
-
-
-async def _drain(stream: trio.abc.ReceiveStream) -> None:
-    async for _ in stream:
-        pass
-
-
-@asynccontextmanager
 async def _readers(url: str, count: int, last: int, offer: str) -> AsyncIterator[list[Outcome]]:
     """Followers during the block; after it, and when all have event ``last``, the list has what they saw."""
     outcomes: list[Outcome] = []
@@ -186,17 +136,11 @@ async def _readers(url: str, count: int, last: int, offer: str) -> AsyncIterator
         for start in range(0, count, _READERS_EACH):
             here = min(_READERS_EACH, count - start)
             arguments = ("bench.readers", port, str(here), str(last), offer)
-            process = await stack.enter_async_context(_process(*arguments, stdout=subprocess.PIPE))
+            process = await stack.enter_async_context(python_process(*arguments, stdout=subprocess.PIPE))
             assert process.stdout is not None
             pipes.append(process.stdout)
         for pipe in pipes:
-            if (said := await _line(pipe)) != b"ready\n":
+            if (said := await read_line(pipe)) != b"ready\n":
                 raise RuntimeError(f"found {said!r}, expected that the followers have subscribed")
         yield outcomes
-        outcomes += [msgspec.json.decode(await _line(pipe), type=Outcome) for pipe in pipes]
-
-
-def _cpu_s(pid: int) -> float:
-    """CPU time that the process has used, in seconds."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        outcomes += [msgspec.json.decode(await read_line(pipe), type=Outcome) for pipe in pipes]

@@ -4,7 +4,7 @@ Typed requests go in through ``Rig.submit``. On the output side two tasks read w
 events as JSON, and the resource manager's responses as JSON. Each counts its output in a ``Watch``, which measurements read.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from time import perf_counter
 from typing import Any
@@ -18,9 +18,10 @@ from ykactor.actors.feed import FeedActor
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.outbox import OutboxReader, OutboxRegistry
 from ykactor.actors.partition import PartitionActor
-from ykactor.actors.selection import Batch, Format
+from ykactor.actors.selection import Format
 from ykactor.actors.subscription import Missed, Subscription
 from ykactor.core.messages.facts import Fact
+from ykactor.core.messages.submissions import SetPredicateService
 from ykactor.core.values.ids import PartitionName
 from ykactor.wire import queuefile
 from ykactor.wire.si import codec, requests
@@ -30,6 +31,14 @@ from ykactor.wire.si.responses import responses
 
 #: Occurs once in the JSON of each event of a new allocation, and in no other event of the benchmarks.
 _ALLOCATION_MARK = b'"APP_ALLOC"'
+#: The same in the JSON of the responses.
+_NEW_MARK = b'"resourcePerAlloc"'
+#: Only in a request to the predicate service.
+_CHECKS_MARK = b'"type":"PredicatesRequest"'
+
+#: The names of tasks: the feed, and those that read what it has for followers and what the outbox has.
+FEED = "feed"
+READERS = ("fan-out", "follower", "resource manager")
 
 
 class Watch:
@@ -73,22 +82,70 @@ class Watch:
             await self._grown.park()
 
 
+class _Reader:
+    """Takes whatever is written to the follower, at once (``subscription.Writer``)."""
+
+    is_overdue = False
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+
+    def write(self, packed: tuple[int, bytes]) -> bool:
+        """Count the events of one batch."""
+        events, text = packed
+        self._watch.saw(events, text.count(_ALLOCATION_MARK))
+        return True
+
+    def flush(self) -> bool:
+        """Nothing is left."""
+        return True
+
+
+def _packed(events: Sequence[bytes]) -> tuple[int, bytes]:
+    """What a batch is written as: the number of its events, and their JSON."""
+    return len(events), b",".join(events)
+
+
 class Rig:
     """One running partition named ``default`` with feed and outbox; made by ``running``.
+
+    Args:
+        config: the queue file.
+        confirms: whether releases that the scheduler starts are confirmed at once, so that preemption and gangs go on.
+        refusal: answers predicate checks: why the asks may not run on the node, or "" if they may. None without such a service.
 
     Attributes:
         partition: the actor; measurements read its state.
         events: the output of the feed.
         responses: the output to the resource manager.
+        answers: the number of predicate checks that were answered.
+
+    Args:
+        may_miss: the follower may miss events: a single decision makes more of them than the feed keeps.
+        reserves, confirms: as of a ``PartitionActor``.
+        refusal: the predicate service: why an ask may not run on a node, or "". None: there is no service.
     """
 
-    def __init__(self, config: str) -> None:
+    def __init__(
+        self,
+        config: str,
+        *,
+        may_miss: bool = False,
+        reserves: bool = True,
+        confirms: bool = False,
+        refusal: Callable[[si.PredicateCheck], str] | None = None,
+    ) -> None:
+        self._may_miss = may_miss
         partitions: dict[PartitionName, Mailbox[PartitionCommand]] = {}
-        self._outboxes: OutboxRegistry[Any] = OutboxRegistry()
-        self._outbox = self._outboxes.renew("bench")
+        self._outboxes: OutboxRegistry[codec.Encoding] = OutboxRegistry()
+        self._outbox = self._outboxes.renew("bench", codec.JSON)
         self._feed = FeedActor(events, partitions, self._deliver)
         configured = queuefile.load(config).partitions[0]
-        self.partition = PartitionActor(configured, Clock.of_the_system(), self._feed.inbox.put)
+        self.partition = PartitionActor(
+            configured, Clock.of_the_system(), self._feed.inbox.put, reserves=reserves, confirms=confirms
+        )
+        self._refusal = refusal
+        self.answers = 0
         partitions[PartitionName(configured.name)] = self.partition.inbox
         self.events = Watch()
         self.responses = Watch()
@@ -96,10 +153,13 @@ class Rig:
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run all tasks until cancelled."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._feed.run)
-            nursery.start_soon(self._follow, Subscription(self._feed, Format(codec.JSON.encode, b",".join), EventFilter(), 0))
-            nursery.start_soon(self._answer, self._outbox.attach(0))
+            follower = Subscription(self._feed, Format(codec.JSON.encode_each, _packed), EventFilter(), 0)
+            nursery.start_soon(self._feed.run, name=FEED)
+            nursery.start_soon(self._follow, follower, name="follower")
+            nursery.start_soon(self._answer, self._outbox.attach(0), name="resource manager")
             await nursery.start(self.partition.run)
+            if self._refusal is not None:
+                await self.partition.inbox.put(Intake([SetPredicateService(True)]))
             task_status.started()
 
     async def submit(self, request: requests.PartitionRequest) -> None:
@@ -109,6 +169,12 @@ class Rig:
 
     async def settle(self) -> None:
         """Wait until nothing more can be decided, and all decisions were read on both sides."""
+        answers = -1
+        while answers != self.answers:
+            answers = self.answers
+            await self._settle()
+
+    async def _settle(self) -> None:
         decided = trio.Event()
         await self.partition.inbox.put(Quiesce(lambda _: decided.set()))
         await decided.wait()
@@ -125,33 +191,49 @@ class Rig:
         self._outboxes.deliver(responses(facts, partition))
 
     async def _follow(self, subscription: Subscription) -> None:
-        """A follower of all events; like a session it lets other tasks run between two batches."""
+        """A follower of all events, which come as to a session."""
+        reader = _Reader(self.events)
         while True:
-            message = await subscription.next()
-            if isinstance(message, Batch):
-                self.events.saw(len(message.events), message.packed.count(_ALLOCATION_MARK))
+            message = await subscription.next(reader)
+            if isinstance(message, Missed) and self._may_miss:
+                self.events.saw(message.last - message.first + 1, 0)
             elif isinstance(message, Missed):
                 raise RuntimeError(f"the follower missed events {message.first} to {message.last}: the figures would be wrong")
-            await trio.lowlevel.checkpoint()
 
-    async def _answer(self, reader: OutboxReader[Any]) -> None:
+    async def _answer(self, reader: OutboxReader[codec.Encoding]) -> None:
         """The resource manager's session."""
         while True:
             for message in await reader.take():
-                codec.JSON.encode(message)
-                self.responses.saw(1, len(message.new) if isinstance(message, si.AllocationResponse) else 0)
+                if _CHECKS_MARK in message:
+                    await self._answer_checks(codec.JSON.decode_response(message))
+                self.responses.saw(1, message.count(_NEW_MARK))
                 await trio.lowlevel.checkpoint()
+
+    async def _answer_checks(self, asked: si.Response) -> None:
+        assert isinstance(asked, si.PredicatesRequest)
+        assert self._refusal is not None, "without a service nothing is asked"
+        answers = [
+            si.PredicateAnswer(
+                predicate=check.predicate, node_id=check.node_id, allocate=check.allocate, error=self._refusal(check)
+            )
+            for check in asked.checks
+        ]
+        await self.submit(si.PredicatesResponse(answers=answers))
+        self.answers += len(answers)
 
 
 @asynccontextmanager
-async def running(config: str, setup: Sequence[requests.PartitionRequest]) -> AsyncIterator[Rig]:
-    """A rig that has carried out ``setup`` and has nothing left to decide."""
-    rig = Rig(config)
+async def running(config: str, setup: Sequence[requests.PartitionRequest], **options: Any) -> AsyncIterator[Rig]:
+    """A rig that has carried out the requests of ``setup`` one after the other, and has nothing left to decide.
+
+    It settles after each request: otherwise the asks of a later one could take the place of those before.
+    """
+    rig = Rig(config, **options)
     async with trio.open_nursery() as nursery:
         await nursery.start(rig.run)
         for request in setup:
             await rig.submit(request)
-        await rig.settle()
+            await rig.settle()
         rig.reset()
         yield rig
         nursery.cancel_scope.cancel()

@@ -1,7 +1,7 @@
 """A report as a chart: allocations per second of each case, with the target and YuniKorn's figure."""
 
-from xml.sax.saxutils import escape
-
+from bench import drawing
+from bench.drawing import line, rect, text, ticks
 from bench.runs import Figure, Report
 from bench.table import number
 from bench.targets import target, yunikorn_here
@@ -23,40 +23,29 @@ _STYLE = """
 def svg(report: Report) -> str:
     """One bar for each case with a rate: the median, a line from the worst run to the best, the target, YuniKorn's figure."""
     rates = [(result.name, result.figures[_RATE]) for result in report.results if _RATE in result.figures]
-    ticks = _ticks(max((_reach(name, figure) for name, figure in rates), default=1.0))
-    scale = (_WIDTH - _LABELS - 2 * _MARGIN) / ticks[-1]
+    marks = ticks(max((_reach(name, figure) for name, figure in rates), default=1.0))
+    scale = (_WIDTH - _LABELS - 2 * _MARGIN) / marks[-1]
     height = _TOP + _ROW * len(rates) + _BOTTOM
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" viewBox="0 0 {_WIDTH} {height}">',
-        f"<style>{_STYLE}</style>",
-        f'<rect width="{_WIDTH}" height="{height}" fill="white"/>',
-        _text(_MARGIN, 24, "Allocations a second", "title"),
+        text(_MARGIN, 24, "Allocations a second", "title"),
         *_legend(report),
-        *_axis(ticks, scale, height - _BOTTOM),
+        *_axis(marks, scale, height - _BOTTOM),
     ]
     for row, (name, figure) in enumerate(rates):
         parts += _bar(name, figure, _TOP + _ROW * row, scale, report.calibration)
-    return "\n".join([*parts, "</svg>\n"])
+    return drawing.svg(_WIDTH, height, _STYLE, parts)
 
 
 def _reach(name: str, figure: Figure) -> float:
     return max(figure.max, target(name, _RATE).bound or 0)
 
 
-def _ticks(reach: float) -> list[float]:
-    """Four to ten round numbers from zero to the first one that is not below ``reach``."""
-    step = 10.0 ** (len(str(int(reach))) - 1)
-    while reach / step < 4:
-        step /= 2
-    return [step * i for i in range(int(-(-reach // step)) + 1)]
-
-
-def _axis(ticks: list[float], scale: float, bottom: int) -> list[str]:
+def _axis(marks: list[float], scale: float, bottom: int) -> list[str]:
     parts = []
-    for tick in ticks:
-        x = _LABELS + _MARGIN + tick * scale
-        parts.append(_line(x, _TOP, x, bottom, "axis"))
-        parts.append(_text(x, bottom + 16, number(tick), "faint", "middle"))
+    for mark in marks:
+        x = _LABELS + _MARGIN + mark * scale
+        parts.append(line(x, _TOP, x, bottom, "axis"))
+        parts.append(text(x, bottom + 16, number(mark), "faint", "middle"))
     return parts
 
 
@@ -64,37 +53,25 @@ def _bar(name: str, figure: Figure, y: float, scale: float, calibration: float) 
     left, top, middle = _LABELS + _MARGIN, y + (_ROW - _BAR) / 2, y + _ROW / 2
     goal = target(name, _RATE)
     parts = [
-        _text(_LABELS + _MARGIN - 8, middle + 4, name, anchor="end"),
-        _rect(left, top, figure.median * scale, _BAR, "ours"),
+        text(_LABELS + _MARGIN - 8, middle + 4, name, anchor="end"),
+        rect(left, top, figure.median * scale, _BAR, "ours"),
     ]
     if goal.yunikorn is not None:
-        parts.append(_rect(left, top + _BAR - 6, yunikorn_here(_RATE, goal.yunikorn, calibration) * scale, 6, "theirs"))
+        parts.append(rect(left, top + _BAR - 6, yunikorn_here(_RATE, goal.yunikorn, calibration) * scale, 6, "theirs"))
     if goal.bound is not None:
-        parts.append(_line(left + goal.bound * scale, top - 4, left + goal.bound * scale, top + _BAR + 4, "target"))
-    parts.append(_line(left + figure.min * scale, middle, left + figure.max * scale, middle, "spread"))
+        parts.append(line(left + goal.bound * scale, top - 4, left + goal.bound * scale, top + _BAR + 4, "target"))
+    parts.append(line(left + figure.min * scale, middle, left + figure.max * scale, middle, "spread"))
     return parts
 
 
 def _legend(report: Report) -> list[str]:
     x, y = _MARGIN, 40
     return [
-        _rect(x, y, 14, 10, "ours"),
-        _text(x + 20, y + 9, f"median of {report.runs} runs, black: worst to best"),
-        _rect(x + 270, y, 14, 10, "theirs"),
-        _text(x + 290, y + 9, "YuniKorn, scaled to this machine"),
-        _line(x + 507, y - 1, x + 507, y + 11, "target"),
-        _text(x + 517, y + 9, "target"),
-        _text(_WIDTH - _MARGIN, 24, f"{report.at}, Python {report.python}", "faint", "end"),
+        rect(x, y, 14, 10, "ours"),
+        text(x + 20, y + 9, f"median of {report.runs} runs, black: worst to best"),
+        rect(x + 270, y, 14, 10, "theirs"),
+        text(x + 290, y + 9, "YuniKorn, scaled to this machine"),
+        line(x + 507, y - 1, x + 507, y + 11, "target"),
+        text(x + 517, y + 9, "target"),
+        text(_WIDTH - _MARGIN, 24, f"{report.at}, Python {report.python}", "faint", "end"),
     ]
-
-
-def _text(x: float, y: float, content: str, kind: str = "", anchor: str = "start") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}" text-anchor="{anchor}">{escape(content)}</text>'
-
-
-def _rect(x: float, y: float, width: float, height: float, kind: str) -> str:
-    return f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" class="{kind}"/>'
-
-
-def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
-    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{kind}"/>'

@@ -18,11 +18,11 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
-_HANDSHAKE = (
+HANDSHAKE = (
     b"GET /v1/feed HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
     b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
 )
-_OFFER = b"Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits\r\n"
+OFFER = b"Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits\r\n"
 _SUBSCRIBE = b'{"type":"Subscribe","from":0}'
 _FIELD = b'"sequence":'
 _NO_MASK = bytes(4)
@@ -40,6 +40,14 @@ class Outcome(Struct, frozen=True):
     gaps: int
     lost: int
     messages: int
+
+
+class Frame(NamedTuple):
+    """First byte of a frame, and start and end of its payload."""
+
+    kind: int
+    start: int
+    end: int
 
 
 class Span(NamedTuple):
@@ -72,7 +80,7 @@ class Reader:
         self.messages = 0
         self.sock = socket.create_connection(("127.0.0.1", port))
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
-        self.sock.sendall(_HANDSHAKE + (_OFFER if offers_deflate else b"") + b"\r\n")
+        self.sock.sendall(HANDSHAKE + (OFFER if offers_deflate else b"") + b"\r\n")
         self._unread = bytearray()
         while b"\r\n\r\n" not in self._unread:
             self._unread += self.sock.recv(_READ_MAX)
@@ -87,7 +95,7 @@ class Reader:
             return False
         self._unread += data
         at = 0
-        while (frame := _frame(self._unread, at)) is not None:
+        while (frame := frame_in(self._unread, at)) is not None:
             kind, start, end = frame
             if kind == _PING:
                 self.sock.sendall(bytes([_PONG, 0x80 | end - start]) + _NO_MASK + self._unread[start:end])
@@ -107,8 +115,8 @@ class Reader:
         self.messages += 1
 
 
-def _frame(data: bytearray, at: int) -> tuple[int, int, int] | None:
-    """First byte, start and end of the payload of the frame that starts at ``at``; None if it is not whole."""
+def frame_in(data: bytearray, at: int) -> Frame | None:
+    """The frame that starts at ``at``; None if it is not whole."""
     if len(data) < at + 10 and len(data) < at + 2 + (data[at + 1] & 127 if len(data) > at + 1 else 10):
         return None
     length, start = data[at + 1], at + 2
@@ -116,7 +124,7 @@ def _frame(data: bytearray, at: int) -> tuple[int, int, int] | None:
         length, start = int.from_bytes(data[at + 2 : at + 4]), at + 4
     elif length == 127:
         length, start = int.from_bytes(data[at + 2 : at + 10]), at + 10
-    return (data[at], start, start + length) if len(data) >= start + length else None
+    return Frame(data[at], start, start + length) if len(data) >= start + length else None
 
 
 def _number(data: bytes, at: int) -> int:

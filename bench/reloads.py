@@ -4,7 +4,7 @@ from time import perf_counter
 
 import trio
 
-from bench.measures import Samples, Stopwatch
+from bench.measures import Samples, Stopwatch, TurnWatch
 from bench.workloads import ManyQueues
 from ykactor.actors.clock import Clock
 from ykactor.actors.commands import Intake
@@ -24,6 +24,20 @@ async def reload_queues(queues: ManyQueues) -> Samples:
     ``max_ms`` is the longest time in which the event loop did not check its sockets, ``placed`` the number of asks placed during
     both changes.
     """
+    stopwatch = Stopwatch()
+    load_s, reload_s, placed = await _apply(queues, stopwatch)
+    return {"load_s": [load_s], "reload_s": [reload_s], "max_ms": [max(stopwatch.turns_ms)], "placed": [float(placed)]}
+
+
+async def hold(queues: ManyQueues) -> Samples:
+    """The same in CPU time: ``max_ms``."""
+    watch = TurnWatch()
+    await _apply(queues, watch)
+    return {"max_ms": [max(watch.turns_ms)]}
+
+
+async def _apply(queues: ManyQueues, instrument: trio.abc.Instrument) -> tuple[float, float, int]:
+    """The seconds of both changes, and the asks placed meanwhile; the instrument runs during them."""
     daemon = Daemon(queuefile.load(queues.small()), Settings(), Clock.of_the_system())
     async with trio.open_nursery() as nursery:
         listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
@@ -33,23 +47,18 @@ async def reload_queues(queues: ManyQueues) -> Samples:
         nursery.start_soon(_keep_asking, daemon, queues)
         await trio.sleep(0.2)
         settle_memory()
-        stopwatch = Stopwatch()
-        trio.lowlevel.add_instrument(stopwatch)
+        trio.lowlevel.add_instrument(instrument)
         placed_before = _placed(daemon)
         durations_s = []
         for max_vcore in (10, 20):
             began_s = perf_counter()
             await daemon.apply_config(queues.config(max_vcore), "")
             durations_s.append(perf_counter() - began_s)
-        trio.lowlevel.remove_instrument(stopwatch)
+        trio.lowlevel.remove_instrument(instrument)
         placed = _placed(daemon) - placed_before
         nursery.cancel_scope.cancel()
-    return {
-        "load_s": durations_s[:1],
-        "reload_s": durations_s[1:],
-        "max_ms": [max(stopwatch.turns_ms)],
-        "placed": [float(placed)],
-    }
+    load_s, reload_s = durations_s
+    return load_s, reload_s, placed
 
 
 async def _keep_asking(daemon: Daemon, queues: ManyQueues) -> None:

@@ -8,7 +8,7 @@ from bench.runs import Figure
 YUNIKORN_CALIBRATION_S = 0.49
 
 #: Figures of which higher is better; of all others lower is better.
-_RATES = ("allocations_per_second", "others_per_second")
+_RATES = ("allocations_per_second", "others_per_second", "json_share", "msgpack_share")
 
 
 class Target(Struct, frozen=True):
@@ -59,8 +59,18 @@ _TARGETS: dict[tuple[str, str], Target] = {
     ("followers", "incomplete_1000"): Target(0.0, always=True),
     ("followers-plain", "incomplete_100"): Target(0.0, always=True),
     ("followers-plain", "incomplete_1000"): Target(0.0, always=True),
+    ("socket-latency", "p50_ms"): Target(2.0),
+    ("socket-latency", "p99_ms"): Target(10.0),
+    ("socket-bulk", "json_share"): Target(0.6),
+    ("socket-bulk", "msgpack_share"): Target(0.6),
     ("idle", "cpu_s"): Target(0.01),
+    **{
+        (f"hold-{name}", "max_ms"): Target(10.0, always=True)
+        for name in ("snapshot", "release", "quota", "gang", "shapes", "queues")
+    },
     ("cost-ratio", "ratio"): Target(1.5),
+    ("memory", "running_mib"): Target(280.0),
+    ("memory", "waiting_mib"): Target(100.0),
 }
 
 

@@ -41,6 +41,7 @@ from ykactor.core.planner.plan import Budget
 from ykactor.core.queueing.priorities import PRIORITY_MIN
 from ykactor.core.state import wakeups
 from ykactor.core.turn.scheduler import SchedulerCore
+from ykactor.core.values.parts import finished
 from ykactor.sim.direct import DirectPartition
 from ykactor.sim.script import Instant
 from ykactor.wire import queuefile
@@ -351,11 +352,11 @@ class World:
 
     def state(self) -> dict[str, Any]:
         """The partition as people see it (``snapshot.partition_state``)."""
-        return partition_state(self.direct.core, self.direct.scheduler.state)
+        return finished(partition_state(self.direct.core, self.direct.scheduler.state))
 
     def final(self) -> dict[str, Any]:
         """The final state of a simulation."""
-        return final_state(self.direct.core, self.direct.scheduler.state)
+        return finished(final_state(self.direct.core, self.direct.scheduler.state))
 
     def queue(self, path: str) -> dict[str, Any]:
         """One queue of ``state``."""

@@ -38,9 +38,9 @@ class Counted:
         self.encoded = self.packed = 0
         self.form = Format(self._encode, self._pack)
 
-    def _encode(self, event):
-        self.encoded += 1
-        return b"%d" % event.sequence
+    def _encode(self, events):
+        self.encoded += len(events)
+        return [b"%d" % event.sequence for event in events]
 
     def _pack(self, events):
         self.packed += 1

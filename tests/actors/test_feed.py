@@ -42,9 +42,9 @@ class Encoder:
     def __init__(self):
         self.count = 0
 
-    def encode(self, event):
-        self.count += 1
-        return msgspec.json.encode(event)
+    def encode(self, events):
+        self.count += len(events)
+        return [msgspec.json.encode(event) for event in events]
 
 
 class World:
@@ -322,8 +322,7 @@ async def test_ring_goes_round(ring_max):
             await w.publish(*names)
             assert (w.feed.sequence, w.feed.lowest) == (len(published), max(1, len(published) - ring_max + 1))
             kept = [
-                msgspec.json.decode(event)
-                for event in w.feed.encoded(range(w.feed.lowest, len(published) + 1), msgspec.json.encode)
+                msgspec.json.decode(event) for event in w.feed.encoded(range(w.feed.lowest, len(published) + 1), Encoder().encode)
             ]
             assert [event["object_id"] for event in kept] == published[-ring_max:]
 
@@ -495,15 +494,22 @@ async def test_waiting_callers_share_a_snapshot(seed, autojump_clock):
                 await trio.sleep(0.1)
                 await w.feed.inbox.put(PartitionSnapshot("default", command.snapshot_id, {}))
 
+        taken = []
+
+        async def take():
+            taken.append(await w.feed.snapshot())
+
         async with trio.open_nursery() as nursery:
             nursery.start_soon(partition)
             async with trio.open_nursery() as callers:
-                callers.start_soon(w.feed.snapshot)
+                callers.start_soon(take)
                 await trio.testing.wait_all_tasks_blocked()
                 for _ in range(99):  # too late for the round that runs: its answers may be older than these calls
-                    callers.start_soon(w.feed.snapshot)
+                    callers.start_soon(take)
+            assert rounds == [1, 2]
+            assert all(snapshot.is_shared for snapshot in taken[1:])
+            assert not (await w.feed.snapshot()).is_shared  # nobody else has it: it may be taken apart
             nursery.cancel_scope.cancel()
-        assert rounds == [1, 2]
 
 
 async def test_snapshot_that_is_not_answered_is_given_up(autojump_clock):

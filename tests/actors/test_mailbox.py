@@ -63,6 +63,18 @@ async def test_put_waits_for_room(seed):
         assert [number for sender, number in taken if sender == name] == list(range(20))
 
 
+async def test_offer_takes_room_and_never_waits():
+    """It says whether there was room, and lets no other task run."""
+    box = filled(1, capacity=2)
+    with trio.testing.assert_no_checkpoints():
+        assert box.offer(1)
+        assert not box.offer(2)
+    assert await box.take_batch(10) == [0, 1]
+    box.close()
+    with pytest.raises(trio.ClosedResourceError):
+        box.offer(3)
+
+
 async def test_message_without_room_is_our_mistake():
     """``put_nowait`` counts on reserved room: the overflow names the inbox and its bound, and leaves it as it was."""
     box = filled(3, capacity=3)

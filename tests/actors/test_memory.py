@@ -4,8 +4,9 @@ import gc
 import weakref
 
 import pytest
+import trio
 
-from ykactor.actors.memory import settle_memory
+from ykactor.actors.memory import OLD_LATEST_S, OLD_S, collect_old, settle_memory
 
 
 class Knot:
@@ -38,3 +39,25 @@ def test_what_is_there_is_looked_at_no_more(collector):
     kept = [[] for _ in range(1000)]
     settle_memory()
     assert gc.get_freeze_count() > len(kept)
+
+
+@pytest.mark.parametrize("is_ever_quiet", [True, False])
+async def test_old_knots_are_freed(collector, autojump_clock, is_ever_quiet):
+    """Knots that young collections have passed over: freed in the first quiet moment after ten minutes, within the hour at the
+    latest.
+    """
+    gc.disable()
+    try:
+        knot = Knot()
+        freed_at = []
+        weakref.finalize(knot, lambda: freed_at.append(trio.current_time() - began_at))
+        del knot
+        began_at = trio.current_time()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(collect_old, lambda: is_ever_quiet and trio.current_time() - began_at > OLD_S + 100)
+            await trio.sleep(3700)
+            nursery.cancel_scope.cancel()
+    finally:
+        gc.enable()
+    (at_s,) = freed_at
+    assert at_s == pytest.approx(OLD_S + (100 if is_ever_quiet else OLD_LATEST_S), abs=2)

@@ -1,5 +1,9 @@
 """Messages to a resource manager: numbered without gaps, kept for a while, read by one session."""
 
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
 import pytest
 import trio
 import trio.testing
@@ -13,8 +17,16 @@ class Note(Struct, frozen=True):
     sequence: int = 0
 
 
-def outbox(count: int, kept_max: int = 100) -> Outbox[Note]:
-    box: Outbox[Note] = Outbox("rm-1", kept_max=kept_max)
+#: How the messages of these tests are encoded.
+JSON = SimpleNamespace(encode=msgspec.json.encode)
+
+
+def notes(messages: list[bytes]) -> list[Note]:
+    return [msgspec.json.decode(message, type=Note) for message in messages]
+
+
+def outbox(count: int, kept_max: int = 100) -> Outbox[Any]:
+    box: Outbox[Any] = Outbox("rm-1", JSON, kept_max=kept_max)
     for number in range(1, count + 1):
         box.post(Note(f"m{number}"))
     return box
@@ -22,7 +34,7 @@ def outbox(count: int, kept_max: int = 100) -> Outbox[Note]:
 
 def test_messages_are_numbered_from_one_without_gaps():
     """Every message carries ``sequence``, increasing by one (protocol, Delivery)."""
-    assert [(m.sequence, m.text) for m in outbox(3).after(0)] == [(1, "m1"), (2, "m2"), (3, "m3")]
+    assert [(m.sequence, m.text) for m in notes(outbox(3).after(0))] == [(1, "m1"), (2, "m2"), (3, "m3")]
 
 
 @pytest.mark.parametrize(
@@ -36,17 +48,17 @@ def test_only_kept_messages_can_be_read(after: int, expected: list[int] | None):
         with pytest.raises(MessagesLostError):
             box.after(after)
     else:
-        assert [m.sequence for m in box.after(after)] == expected
+        assert [m.sequence for m in notes(box.after(after))] == expected
 
 
 def test_messages_are_kept_up_to_their_bytes():
     """300 messages of 1 MB: no more than the bound is kept, and a session that lacks an older one cannot resume (4002)."""
-    box: Outbox[Note] = Outbox("rm-1")
+    box: Outbox[Any] = Outbox("rm-1", JSON)
     reader = box.attach(0)
     for _ in range(300):
         box.post(Note("x" * 10**6))
-        assert sum(len(message.text) for message in box._kept) <= KEPT_BYTES_MAX
-    assert [m.sequence for m in box.after(233)] == list(range(234, 301))
+        assert sum(map(len, box._kept)) <= KEPT_BYTES_MAX
+    assert [m.sequence for m in notes(box.after(233))] == list(range(234, 301))
     with pytest.raises(MessagesLostError):
         box.attach(232)
     assert reader.attached
@@ -54,7 +66,7 @@ def test_messages_are_kept_up_to_their_bytes():
 
 async def test_a_session_that_lacks_a_message_dropped_for_its_bytes_is_told():
     """As when the count is exceeded."""
-    box: Outbox[Note] = Outbox("rm-1", bytes_max=1000)
+    box: Outbox[Any] = Outbox("rm-1", JSON, bytes_max=1000)
     reader = box.attach(0)
     box.post(Note("x" * 600))
     box.post(Note("x" * 600))
@@ -64,14 +76,14 @@ async def test_a_session_that_lacks_a_message_dropped_for_its_bytes_is_told():
 
 def test_after_takes_the_oldest_first_and_no_more_than_asked():
     """A bounded read continues where it stopped."""
-    assert [m.sequence for m in outbox(10).after(2, 3)] == [3, 4, 5]
+    assert [m.sequence for m in notes(outbox(10).after(2, 3))] == [3, 4, 5]
 
 
 async def test_reader_gets_kept_messages_and_then_new_ones():
     """An unattached outbox keeps; the session that attaches gets what it lacks and is woken for more."""
     box = outbox(3)
     reader = box.attach(1)
-    assert [m.sequence for m in await reader.take()] == [2, 3]
+    assert [m.sequence for m in notes(await reader.take())] == [2, 3]
     async with trio.open_nursery() as nursery:
         nursery.start_soon(expect_taken, reader, [4])
         await trio.testing.wait_all_tasks_blocked()
@@ -79,7 +91,7 @@ async def test_reader_gets_kept_messages_and_then_new_ones():
 
 
 async def expect_taken(reader, sequences):
-    assert [m.sequence for m in await reader.take()] == sequences
+    assert [m.sequence for m in notes(await reader.take())] == sequences
 
 
 async def test_newer_session_sends_the_older_one_away():
@@ -108,7 +120,7 @@ async def test_finishing_reader_gets_what_is_there_and_then_nothing(count):
 
     async def read():
         while messages := await reader.take():
-            seen.extend(message.sequence for message in messages)
+            seen.extend(message.sequence for message in notes(messages))
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(read)
@@ -140,13 +152,13 @@ def test_failed_attach_leaves_the_session_in_place():
 
 def test_fresh_registration_goes_on_counting_and_forgets():
     """A fresh registration has an empty outbox; late messages of the old one reach nobody (SC-141)."""
-    registry: OutboxRegistry[Note] = OutboxRegistry()
+    registry: OutboxRegistry[Any] = OutboxRegistry()
     registry.deliver([Note("nobody listens")])
-    old = registry.renew("rm-1")
+    old = registry.renew("rm-1", JSON)
     registry.deliver([Note("a"), Note("b")])
     session = old.attach(0)
-    new = registry.renew("rm-1")
+    new = registry.renew("rm-1", JSON)
     old.post(Note("late"))
     registry.deliver([Note("c")])
     assert not session.attached
-    assert [(m.sequence, m.text) for m in new.after(2)] == [(3, "c")]
+    assert [(m.sequence, m.text) for m in notes(new.after(2))] == [(3, "c")]

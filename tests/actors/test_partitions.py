@@ -18,6 +18,7 @@ from ykactor.core.inspection.invariants import violations
 from ykactor.core.inspection.snapshot import partition_state, waiting_asks
 from ykactor.core.messages.facts import ConfigurationChanged, NodeRemoved, QueueRemoved
 from ykactor.core.planner.plan import Budget
+from ykactor.core.values.parts import finished
 from ykactor.sim.direct import DirectPartition, DirectPartitions
 
 UNBOUNDED = Budget(PLENTY, PLENTY)
@@ -80,7 +81,7 @@ class Realm:
             name: (
                 id(actor.core.registry.config),
                 {path: (id(core), id(core.config), core.state) for path, core in actor.core.registry.queues.items()},
-                partition_state(actor.core, actor.scheduler_core.state),
+                finished(partition_state(actor.core, actor.scheduler_core.state)),
                 waiting_asks(actor.scheduler_core.state),
             )
             for name, actor in self.partitions.actors.items()

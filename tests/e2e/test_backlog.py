@@ -41,6 +41,16 @@ async def test_a_backlog_waits_for_the_oldest() -> None:
     assert len(backlog._requests) == 1
 
 
+async def test_a_backlog_of_finished_requests_costs_no_step() -> None:
+    """``add`` lets no other task run if it need not wait: small requests that arrive during a turn are the input of the next."""
+    backlog = Backlog(bytes_max=100)
+    first = pending("1")
+    with trio.testing.assert_no_checkpoints():
+        await backlog.add(first, 60)
+        first.on_done("1")  # type: ignore[arg-type]
+        await backlog.add(pending("2"), 60)
+
+
 async def test_a_session_reads_no_more_than_its_partition_handles() -> None:
     """While a partition stands still, a session takes requests of some 64 MiB; the others wait in the network."""
     attributes = {f"{number:02}": "x" * 4000 for number in range(60)}

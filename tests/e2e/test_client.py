@@ -124,17 +124,19 @@ async def test_refused_registration_raises():
             assert error.value.code == code
 
 
-async def test_resume_brings_what_was_missed():
-    """After a lost connection ``resume_from`` brings every message behind it, once."""
+@pytest.mark.parametrize("before", ["json", "msgpack"])
+@pytest.mark.parametrize("after", ["json", "msgpack"])
+async def test_resume_brings_what_was_missed(before, after):
+    """After a lost connection ``resume_from`` brings every message behind it, once, in whatever encoding it resumes."""
     async with running_daemon() as daemon:
-        async with connect(daemon.url, rm_id="rm-1") as rm:
+        async with connect(daemon.url, rm_id="rm-1", encoding=before) as rm:
             await rm.send(si.NodeRequest(nodes=[NODE]))
             await rm.send(si.NodeRequest(nodes=[NODE]))
             assert (await rm.__anext__()).sequence == 3
             known = rm.sequence
         while daemon.outboxes.current.sequence < 4:
             await trio.lowlevel.checkpoint()
-        async with connect(daemon.url, rm_id="rm-1", resume_from=known) as rm:
+        async with connect(daemon.url, rm_id="rm-1", resume_from=known, encoding=after) as rm:
             assert (await rm.__anext__()).sequence == 4
             await rm.request(si.NodeRequest(nodes=[NODE]))
             assert (await rm.__anext__()).sequence == 7

@@ -46,6 +46,18 @@ def test_a_frame_of_any_length_is_read_by_a_client(length):
     assert whole_messages(store.put(b"y" * length, is_text=False).read()) == [(BytesMessage, b"y" * length)]
 
 
+@pytest.mark.parametrize("length", [1, 10, 11, 95])
+def test_a_long_message_is_several_frames(length, monkeypatch):
+    """They are made one at a time, none is longer than a part, and a client reads one message."""
+    monkeypatch.setattr(frames_module, "PART_BYTES", 10)
+    text = "".join(chr(ord("a") + number % 26) for number in range(length - 1)) + "é"
+    for is_text, expected in ((True, (TextMessage, text)), (False, (BytesMessage, text.encode()))):
+        parts = [frames.read() for frames in FrameStore().put_in_parts(text.encode(), is_text=is_text)]
+        assert len(parts) == -(-(length + 1) // 10)
+        assert max(map(len, parts)) <= 12
+        assert whole_messages(b"".join(parts)) == [expected]
+
+
 async def test_frames_and_sends_of_the_library_never_mix(pair):
     """What the library sends comes between whole frames, in the order of the calls, however small the socket's buffer is."""
     stream, there = pair

@@ -19,6 +19,7 @@ from ykactor.core.messages.facts import ApplicationMoved, Fact, ReleaseStarted, 
 from ykactor.core.messages.submissions import Administration, MoveApplication, Submission, TerminateApplication
 from ykactor.core.planner.planner import Budget
 from ykactor.core.values.ids import ApplicationID
+from ykactor.core.values.parts import finished
 from ykactor.wire.decision_log import decision_log
 
 SEEDS = seeds(60)
@@ -40,12 +41,12 @@ class Administered(World):
 
     def ask_for(self, now_ns: int, request: Administration) -> None:
         """Everything holds at once after the request; nothing is different after a refusal."""
-        before = partition_state(self.core, self.scheduler.state)
+        before = finished(partition_state(self.core, self.scheduler.state))
         refusal = self.administer(now_ns, request)
         found = violations(self.core, self.scheduler)
         assert not found, "\n".join([str(request), *found])
         if refusal:
-            assert partition_state(self.core, self.scheduler.state) == before
+            assert finished(partition_state(self.core, self.scheduler.state)) == before
 
 
 def draw_request(rng: random.Random, queues: list[str]) -> Administration:

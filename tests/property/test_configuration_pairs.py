@@ -16,6 +16,7 @@ from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.parent import ParentCore
 from ykactor.core.partition.reload import walk
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
+from ykactor.core.values.parts import finished
 
 #: Long enough for the cleaner, whatever it waits for.
 LATER_NS = 25 * S_NS
@@ -25,7 +26,7 @@ def everything(world: World) -> dict[str, object]:
     """All that a refused configuration must leave alone."""
     registry, state = world.core.registry, world.scheduler.state
     return {
-        "state": partition_state(world.core, state),
+        "state": finished(partition_state(world.core, state)),
         "configuration": registry.config,
         "queues": {path: (id(queue), queue.config, queue.state) for path, queue in registry.queues.items()},
         "applications": dict(registry.applications),

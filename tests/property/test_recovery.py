@@ -23,6 +23,7 @@ from ykactor.core.messages.asks import AllocationSpec
 from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.kinds import NodeAction, TerminationType
 from ykactor.core.messages.submissions import AddApplication, ReleaseAllocations, Submission, SubmitAllocation, UpdateNode
+from ykactor.core.values.parts import finished
 from ykactor.core.values.resources import pruned
 from ykactor.sim.direct import DirectPartition
 from ykactor.wire.si import messages as si
@@ -188,7 +189,7 @@ class Recovery:
         """The resource manager begins afresh, and nothing is left of what was."""
         self.partition.intake(self.now_ns, [reset()])
         self._heard = len(self._facts)
-        assert partition_state(self.partition.core, self.partition.scheduler.state)["applications"] == {}
+        assert finished(partition_state(self.partition.core, self.partition.scheduler.state))["applications"] == {}
         assert self.partition.core.registry.nodes == {}
         assert violations(self.partition.core, self.partition.scheduler) == []
 

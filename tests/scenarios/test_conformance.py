@@ -19,6 +19,7 @@ from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.planner.plan import Budget
 from ykactor.core.turn.scheduler import SchedulerCore
 from ykactor.core.values.ids import PartitionName
+from ykactor.core.values.parts import finished
 from ykactor.sim.direct import DirectPartition, DirectPartitions
 from ykactor.sim.script import Work, addressed, instants
 from ykactor.sim.simulator import play
@@ -89,7 +90,7 @@ def simulate(path: Path) -> tuple[list[dict[str, object]], dict[str, object]]:
     for instant in instants(story):
         play(instant, direct, admit)
     (part,) = direct.partitions.values()
-    final = final_state(part.core, part.scheduler.state)
+    final = finished(final_state(part.core, part.scheduler.state))
     final["applications"] = turned_away | final["applications"]
     return [line for decision in facts for line in decision_lines(decision)], final
 

@@ -3,6 +3,8 @@
 from test_event_table import N1, ONE, PLAIN, records
 from world import World, app, ask, make_world, node, queue, release, remove, tree
 
+from ykactor.core.messages.facts import Allocated
+
 
 class Told:
     """A world, and its records step by step in a short form."""
@@ -76,6 +78,26 @@ def test_a_replacement() -> None:
         "NODE n1 ADD NODE_ALLOC t1", "USERGROUP alice REMOVE UG_USER_RESOURCE root.a",
         "USERGROUP alice ADD UG_USER_RESOURCE root.a", "APP app-1 REMOVE REQUEST_CANCEL p1",
     ]  # fmt: skip
+
+
+def test_recovered_allocations() -> None:
+    """Each as a placement (EV-30); one that changes no state is one fact."""
+    world = make_world(PLAIN, [N1])
+    session = Told(world)
+    world.given(app("app-1"), ask("t1", "app-1", on="n1", **ONE))
+    session.since()
+    start = len(world.facts)
+    world.send(*(ask(key, "app-1", on="n1", **ONE) for key in ("t2", "t3", "t4")))
+    used, charged, allocated = (
+        "NODE n1 ADD NODE_ALLOC {}",
+        "USERGROUP alice ADD UG_USER_RESOURCE root.a",
+        "APP app-1 ADD APP_ALLOC {}",
+    )
+    assert session.since() == [
+        used.format("t2"), "APP app-1 SET APP_RUNNING", charged, allocated.format("t2"),
+        *(event.format(key) for key in ("t3", "t4") for event in (used, charged, allocated)),
+    ]  # fmt: skip
+    assert [type(fact) for fact in world.facts[start:]][-2:] == [Allocated, Allocated]
 
 
 def test_a_node_leaves() -> None:

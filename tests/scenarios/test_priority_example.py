@@ -15,6 +15,7 @@ from ykactor.core.messages.submissions import Submission
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.partition.reload import walk
 from ykactor.core.turn.scheduler import SchedulerCore
+from ykactor.core.values.parts import finished
 
 CONFIG = (Path(__file__).resolve().parents[2] / "config" / "priorities.yaml").read_text()
 
@@ -73,7 +74,7 @@ class Stepped:
         self.order = [(spec.application_id, spec.allocation_key) for spec in allocated]
 
     def _look(self, core: PartitionCore, scheduler: SchedulerCore) -> None:
-        found = priorities_of(final_state(core, scheduler.state))
+        found = priorities_of(finished(final_state(core, scheduler.state)))
         self.priorities.append({path.rpartition(".")[2]: priority for path, priority in found.items()})
 
 

@@ -9,6 +9,7 @@ from ykactor.core.messages.states import ApplicationEvent, ApplicationState
 from ykactor.core.messages.submissions import AddApplication
 from ykactor.core.objects.application import Application, created_ns
 from ykactor.core.objects.lifecycle import Timer, is_stateaware
+from ykactor.core.values.parts import finished
 from ykactor.core.values.times import S_NS
 
 
@@ -148,7 +149,7 @@ def test_release_all_in_order() -> None:
     pending_application = application()
     for key, on in [("t1", "n1"), ("t2", None), ("t3", "n1")]:
         pending_application.submit(5, entry(key, on), 5, 1)
-    facts = pending_application.release_all(9, "STOPPED_BY_RM")
+    facts = finished(pending_application.release_all(9, "STOPPED_BY_RM"))
     assert said(facts) == [f"t1 {RELEASED}", f"t3 {RELEASED}", "app-1 Completing"]
     assert [fact.pending for fact in facts if isinstance(fact, AskRemoved)] == [False, False, True]
 

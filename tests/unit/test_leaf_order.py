@@ -8,6 +8,7 @@ from ykactor.core.messages.asks import AllocationSpec, Ask
 from ykactor.core.messages.facts import ApplicationAdded
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.queueing.leaf_order import LeafOrder, usage_key
+from ykactor.core.queueing.opened import OpenedNodes
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.values.ids import QueuePath
@@ -132,7 +133,7 @@ def chosen(states: str, *, enabled: bool = False, priorities: str = "") -> str:
             pending_application.add(Ask(AllocationSpec("t", name, {"vcore": 1 + number}, priority), 10**9, number))  # type: ignore[arg-type]
         order.update(pending_application)
     offered = []
-    while (first := order.first(0)) is not None:
+    while (first := order.first(0, OpenedNodes(reserves=True))) is not None:
         offered.append(first.application_id)
         (line,) = {asks.ask_class for asks in first.queues.values()}
         order.park(line)

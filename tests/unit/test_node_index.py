@@ -103,6 +103,20 @@ def test_every_change_moves_the_node(change: Submission) -> None:
     world.expect("t3 on n2")
 
 
+@pytest.mark.parametrize("count", [2, 200])
+def test_changes_before_the_order_is_needed(count: int) -> None:
+    """Nodes change any number of times, are drained and leave before the next ask: the order is that of their last state."""
+    names = [f"n{i:03}" for i in range(count)]
+    world = make_world(tree(queue("a")), [node(name, vcore=1000, probe=1) for name in ("quiet", *names)])
+    world.given(app("used"), ask("q", "used", on="quiet", vcore=500))
+    for loop in range(2):
+        world.given(*(ask(f"{loop}{name}", "used", on=name, vcore=1 + i) for i, name in enumerate(names)))
+    world.given(node(names[0], "DRAIN_NODE"))
+    world.given(node(names[1], "DECOMISSION"))
+    world.given(node(names[0], "DRAIN_TO_SCHEDULABLE"), node(names[1], vcore=1000, probe=1))
+    assert order_of_nodes(world, count + 1) == [names[1], names[0], *names[2:], "quiet"]
+
+
 def test_release_moves_the_node() -> None:
     """A release re-scores the node before the next step (PR-66)."""
     world = make_world(tree(queue("a")), [node("n1", vcore=10), node("n2", vcore=10)])

@@ -10,6 +10,7 @@ from ykactor.core.messages.asks import AllocationSpec, Ask, order_of, shape_of
 from ykactor.core.messages.facts import ApplicationAdded
 from ykactor.core.queueing.equivalence import RESERVES, AskQueue
 from ykactor.core.queueing.pending import PendingApplication
+from ykactor.core.queueing.scheduling_queue import SchedulingQueue
 from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.values.ids import QueuePath
 
@@ -92,7 +93,7 @@ def test_ask_queue_against_sorting() -> None:
     """Thousands of random additions, removals and turns agree with a sorted list."""
     chance = random.Random(3)
     first = waiting("t0", 0)
-    asks, present = AskQueue((shape_of(first.spec), RESERVES)), [first]
+    asks, present = AskQueue((shape_of(first.spec), RESERVES), SchedulingQueue()), [first]
     asks.add(order_of(first), first)
     for arrival in range(1, 5000):
         match chance.randrange(5):
@@ -145,7 +146,7 @@ def test_application_forgets_what_is_discarded() -> None:
     pending_application.discard(other)
     assert not pending_application.asks
     assert not pending_application.queues
-    assert pending_application.ask_queues.first(0) is None
+    assert pending_application.ask_queues.first() is None
 
 
 def test_older_asks_make_the_application_older() -> None:

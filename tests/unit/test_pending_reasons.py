@@ -8,6 +8,7 @@ from ykactor.core.planner.planner import Budget, Planner
 from ykactor.core.state import pending_reasons as module
 from ykactor.core.state.pending_reasons import CONDITIONS_MAX, LOOKS_MAX
 from ykactor.core.turn.turn import Cycle
+from ykactor.sim.direct import carry_out
 
 ONE_NODE = [node("n1", vcore=4)]
 
@@ -161,9 +162,9 @@ def test_looking_is_bounded() -> None:
     world = crowded(count)
     state, planner = world.direct.scheduler.state, Planner(world.direct.scheduler.state)
     assert remarks(world) == []
-    assert planner.plan(0, Budget(256, 10**6)).work == 0
+    assert carry_out(planner.plan(0, Budget(256, 10**6))).work == 0
     state.pending_reasons.usage_grew()
-    plans = [planner.plan(0, Budget(256, 10**6)) for _ in range(4)]
+    plans = [carry_out(planner.plan(0, Budget(256, 10**6))) for _ in range(4)]
     assert [plan.at_rest for plan in plans] == [False, False, True, True]
     assert [plan.work for plan in plans] == [5 * LOOKS_MAX, 5 * LOOKS_MAX, 50, 0]
     world.send(ask("b3", "big", vcore=2401))

@@ -7,6 +7,7 @@ from ykactor.core.messages.facts import AskRemoved
 from ykactor.core.objects.commands import PlaceBatch, Refused
 from ykactor.core.objects.node import NodeCore
 from ykactor.core.planner.planner import Budget, Planner
+from ykactor.sim.direct import carry_out
 
 TEXT = tree(queue("g"))
 CONFIRM = "PLACEHOLDER_REPLACED"
@@ -231,11 +232,11 @@ def test_many_gangs_are_looked_at_a_few_at_a_time():
     world = refused_gangs(10, placements_max=4)
     assert [line.split("'")[1] for line in world.remarks()] == [f"t-gang-{number:03}" for number in range(10)]
     state, planner = world.direct.scheduler.state, Planner(world.direct.scheduler.state)
-    state.nodes.openings += 1
-    plans = [planner.plan(world.now_ns + 20 * S_NS, Budget(4, 10**6)) for _ in range(4)]
+    state.nodes.opened.count += 1
+    plans = [carry_out(planner.plan(world.now_ns + 20 * S_NS, Budget(4, 10**6))) for _ in range(4)]
     assert [len(plan) for plan in plans] == [4, 4, 2, 0]
-    state.nodes.openings += 1
-    works = [planner.plan(world.now_ns + 20 * S_NS, Budget(4, 50)).work for _ in range(6)]
+    state.nodes.opened.count += 1
+    works = [carry_out(planner.plan(world.now_ns + 20 * S_NS, Budget(4, 50))).work for _ in range(6)]
     assert all(50 < work < 100 for work in works[:3])
     assert not state.pairs.by_leaf
 

@@ -8,6 +8,7 @@ from ykactor.core.messages import submissions as messages
 from ykactor.core.messages.kinds import NodeAction, TerminationType
 from ykactor.core.values.ids import PartitionName
 from ykactor.wire.si import messages as si
+from ykactor.wire.si import requests
 from ykactor.wire.si.codec import JSON, ProtocolError
 from ykactor.wire.si.requests import administration, running, submissions, unknown_partition
 
@@ -69,6 +70,30 @@ def test_absent_preemption_policy(policy, expected):
     assert isinstance(wire, si.AllocationRequest)
     spec = spec_of(wire.allocations[0])
     assert (spec.allow_preempt_self, spec.allow_preempt_other) == expected
+
+
+def test_equal_parts_of_asks_are_kept_once():
+    """Equal resources of asks, as numbers or as text, are one object, and so are equal identifiers; keys are not compared."""
+    wire = [{"vcore": 7, "memory": 2**30}, {"vcore": "7m", "memory": "1Gi"}]
+    for resource in wire:
+        first, second = (
+            spec_of(allocation(resource_per_alloc=dict(resource), application_id="".join(("app", "-7")), node_id="".join("n7")))
+            for _ in range(2)
+        )
+        assert first.resource is second.resource
+        assert first.resource == wire[0]
+        assert first.application_id is second.application_id
+        assert first.node_id is second.node_id
+
+
+def test_remembered_resources_are_bounded():
+    """In number and in size, whatever is sent; others are kept by their asks only."""
+    large = {"x" * 600: 1}
+    sizes = [{"vcore": number} for number in range(10_000)]
+    for resource in (large, *sizes):
+        assert spec_of(allocation(resource_per_alloc=resource)).resource == resource
+    assert len(requests._RESOURCES) <= requests._RESOURCES_MAX
+    assert not any(len(str(items)) > requests._RESOURCE_TEXT_MAX for items in requests._RESOURCES)
 
 
 def test_quantities_that_the_core_judges():

@@ -121,6 +121,25 @@ def test_old_ask_behind_young_ones_of_its_application() -> None:
     expect(world, "old reserves n2", "older reserves n1")
 
 
+def test_old_ask_of_an_application_that_starts() -> None:
+    """In a stateaware leaf an ask counts from the start of its application on, with its full age, also when young ones have
+    just failed: it reserves when it is 2 s old (SC-50).
+    """
+    world = make_world(tree(queue("a", p={"application.sort.policy": "stateaware"})), [node("n1", vcore=4), node("n2", vcore=3)])
+    world.given(
+        app("app-1", application__stateaware__disable="true"),
+        ask("t1", "app-1", vcore=2),
+        app("app-2"),
+        ask("t2", "app-2", vcore=1),
+        app("app-3"),
+    )
+    world.given(ask("old", "app-3", vcore=4), ask("small", "app-3", priority=1, vcore=1), at=2.5)
+    world.send(ask("young", "app-1", priority=5, vcore=4), remove("app-2"), at=3.5)
+    expect(world, "small on n2")
+    world.run(4.6)
+    expect(world, "old reserves n1")
+
+
 def test_what_fits_comes_before_what_is_behind_it() -> None:
     """SC-10, SC-20: one order for reserving and placing: the large one reserves n2 before the small one, behind it, is placed."""
     world = fragmented()

@@ -8,6 +8,9 @@ from world import app, ask, make_world, node, queue, release, tree
 
 from ykactor.core.messages.submissions import Submission
 from ykactor.core.queueing.scheduling_queue import SchedulingQueue
+from ykactor.core.queueing.sibling_order import ChildOrder, ChildPlace, Effort
+from ykactor.core.values.ids import QueuePath
+from ykactor.core.values.resources import Resource, ahead
 from ykactor.core.values.sorted_list import SortKey
 
 #: Nothing but priorities, shares and pending is to decide: more room than anybody wants.
@@ -113,6 +116,54 @@ def test_preference_is_not_exclusion() -> None:
     assert world.placed() == ["small-big"]
 
 
+class Sibling:
+    """A queue among its siblings."""
+
+    def __init__(self, path: str) -> None:
+        self.path = QueuePath(path)
+        self.priority: int | None = None
+        self.share = 0.0
+        self.pending: Resource = {}
+        self.parked = False
+        self.place: ChildPlace[Sibling] = ChildPlace()
+
+
+@pytest.mark.parametrize("types", ["v", "vm", "vmg"], ids=["one-type", "two-types", "three-types"])
+@pytest.mark.parametrize("by_priority", [True, False], ids=["enabled", "disabled"])
+def test_children_against_sorting(by_priority: bool, types: str) -> None:
+    """Thousands of random changes agree with PR-71 applied anew to all siblings each time (PR-36 counts parked ones too)."""
+    chance = random.Random(len(types))
+    siblings = [Sibling(f"q{number}") for number in range(9)]
+    order, generation = ChildOrder[Sibling](Effort(), by_priority=by_priority), 0
+
+    def expected(sibling: Sibling) -> tuple[object, ...]:
+        first = (-(sibling.priority or 0), sibling.share) if by_priority else (sibling.share,)
+        rivals = [other for other in siblings if other.priority is not None and other.share == sibling.share]
+        group = [other for other in rivals if not by_priority or other.priority == sibling.priority]
+        return first, sum(ahead(other.pending, sibling.pending) for other in group), -(sibling.priority or 0), sibling.path
+
+    for _ in range(3000):
+        sibling = chance.choice(siblings)
+        match chance.randrange(6):
+            case 0 | 1 | 2:
+                sibling.priority, sibling.share = chance.randrange(2), chance.choice([0.0, 0.0, 0.5, chance.random()])
+                sibling.pending = {name: amount for name in types if (amount := chance.randrange(3))} or {types[0]: 1}
+                order.update(sibling)
+            case 3:
+                sibling.priority, sibling.pending = None, {}
+                order.update(sibling)
+            case 4 if sibling.priority is not None:
+                order.park(sibling)
+            case 5:
+                generation += chance.random() < 0.2
+                order.wake(sibling)
+        best = order.first(generation)
+        waiting = [other for other in siblings if other.priority is not None]
+        assert best is min((other for other in waiting if not other.parked), key=expected, default=None)
+        if chance.random() < 0.3:
+            assert sorted(waiting, key=order.rank) == sorted(waiting, key=expected)
+
+
 # ---- lineups
 
 
@@ -131,35 +182,36 @@ class Runner:
 def test_lineup_offers_the_best() -> None:
     """``put`` gives a place, moves it, and with None takes out of the order."""
     a, b, line = Runner("a"), Runner("b"), SchedulingQueue[Runner]()
-    assert line.first(0) is None
+    assert line.first() is None
     line.put(a, (2,))
     line.put(b, (1,))
-    assert line.first(0) is b
+    assert line.first() is b
     line.put(b, (3,))
-    assert line.first(0) is a
+    assert line.first() is a
     line.put(a, None)
     line.put(b, None)
-    assert line.first(0) is None
+    assert line.first() is None
     line.put(b, None)  # twice is harmless
-    assert line.first(0) is None
+    assert line.first() is None
 
 
-def test_parked_is_not_offered_until_the_generation_moves_on() -> None:
-    """Parking keeps the place in the order; a new generation offers it again."""
+def test_parked_is_not_offered_until_it_is_woken() -> None:
+    """Parking keeps the place in the order."""
     a, b, line = Runner("a"), Runner("b"), SchedulingQueue[Runner]()
     line.put(a, (1,))
     line.put(b, (2,))
     line.park(a)
-    assert line.first(0) is b
+    assert line.first() is b
     line.put(a, (3,))  # moving does not wake
-    assert line.first(0) is b
+    assert line.first() is b
     line.park(b)
-    assert line.first(0) is None
-    assert line.first(1) is b  # moved behind b meanwhile
+    assert line.first() is None
+    assert line.wake_all() == [a, b]
+    assert line.first() is b  # a moved behind b meanwhile
     line.park(b)
-    assert line.first(1) is a
-    line.wake_all()
-    assert line.first(1) is b
+    assert line.first() is a
+    line.wake(b)
+    assert line.first() is b
 
 
 def test_parked_may_leave() -> None:
@@ -168,16 +220,17 @@ def test_parked_may_leave() -> None:
     line.put(a, (1,))
     line.park(a)
     line.put(a, None)
-    assert line.first(1) is None
+    line.wake_all()
+    assert line.first() is None
     line.put(a, (1,))
-    assert line.first(1) is a
+    assert line.first() is a
 
 
 def test_lineup_against_sorting() -> None:
     """Thousands of random moves agree with sorting all candidates anew each time."""
     chance = random.Random(7)
     runners = [Runner(str(n)) for n in range(12)]
-    line, keys, parked, generation = SchedulingQueue[Runner](), dict[Runner, tuple[int, int]](), set[Runner](), 0
+    line, keys, parked = SchedulingQueue[Runner](), dict[Runner, tuple[int, int]](), set[Runner]()
     for _ in range(4000):
         runner = chance.choice(runners)
         match chance.randrange(5):
@@ -193,7 +246,7 @@ def test_lineup_against_sorting() -> None:
                     line.park(runner)
                     parked.add(runner)
             case 4 if chance.random() < 0.2:
-                generation += 1
+                assert set(line.wake_all()) == parked
                 parked.clear()
         best = min((word for word in keys if word not in parked), key=keys.__getitem__, default=None)
-        assert line.first(generation) is best
+        assert line.first() is best

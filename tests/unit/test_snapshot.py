@@ -5,8 +5,9 @@ import json
 from gangs import gang, real, room, three
 from world import app, ask, foreign, make_world, node, queue, release, remove, tree
 
-from ykactor.core.inspection.snapshot import waiting_asks
+from ykactor.core.inspection.snapshot import partition_state, waiting_asks
 from ykactor.core.queueing.priorities import PRIORITY_MIN
+from ykactor.core.values import parts
 
 
 def test_final_state() -> None:
@@ -150,3 +151,19 @@ def test_waiting_asks() -> None:
         ("t2", "root.a", "wants 0.002, has 0.001 of 0.002 vcore in the cluster"),
         ("t3", "root.b", "its required node n9 is not registered"),
     ]
+
+
+def test_a_snapshot_pauses(monkeypatch) -> None:
+    """After so many nodes with their tasks, and so many applications with their pending asks; what it shows is the same."""
+    world = make_world(tree(queue("a")), [node(f"n{number}", vcore=4) for number in range(10)])
+    for number in range(10):
+        name = f"app-{number}"
+        world.given(app(name, "root.a"), *(ask(f"{name}-{size}", name, vcore=size) for size in (1, 2, 4, 5)))
+    whole = world.state()
+    core, state = world.direct.core, world.direct.scheduler.state
+    assert list(partition_state(core, state)) == []
+    monkeypatch.setattr(parts, "PART_MAX", 5)
+    pauses = list(partition_state(core, state))
+    assert pauses == [()] * len(pauses)
+    assert len(pauses) > 10
+    assert world.state() == whole

@@ -1,7 +1,11 @@
-"""Runs the generators of the core: each yields what is to be carried out, and is sent the result."""
+"""Runs the generators of the core: each yields what is to be carried out, or a pause, and is sent the result."""
 
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any, TypeVar
+
+import trio
+
+from ykactor.actors.memory import collect_young
 
 W = TypeVar("W")
 R = TypeVar("R")
@@ -16,3 +20,9 @@ async def drive(generator: Generator[W, Any, R], carry_out: Callable[[W], Awaita
     except StopIteration as stop:
         result: R = stop.value
         return result
+
+
+async def pause(_: object = None) -> None:
+    """Let other tasks run; what carries out work that only pauses."""
+    collect_young()
+    await trio.lowlevel.checkpoint()

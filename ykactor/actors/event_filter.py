@@ -5,8 +5,8 @@ from typing import Any, Protocol
 
 from msgspec import Struct, msgpack
 
-#: Encodes one event record.
-Encode = Callable[[Any], bytes]
+#: Encodes event records, each on its own.
+Encode = Callable[[list[Any]], list[bytes]]
 
 
 class EventRecordLike(Protocol):

@@ -6,12 +6,14 @@ subscriber (``Subscription``) is a cursor into the ring: it is served new events
 when events that it has not read were overwritten. The feed never waits for a subscriber.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 from weakref import WeakValueDictionary
 
 import trio
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ykactor.actors.commands import FeedCommand, PartitionCommand, PartitionSnapshot, Publication, TakeSnapshot
 from ykactor.actors.event_filter import Encode, EventFilter, EventRecordLike, sizes_of
@@ -40,11 +42,17 @@ Render = Callable[[Fact, PartitionName, int], Sequence[EventRecordLike]]
 
 
 class FeedSnapshot(Struct, frozen=True):
-    """The states of all partitions exactly at ``sequence``; ``round_number`` counts the snapshots taken."""
+    """The states of all partitions exactly at ``sequence``.
+
+    Attributes:
+        round_number: counts the snapshots taken.
+        is_shared: whether other callers get the same states; if not, the caller may take them apart.
+    """
 
     sequence: int
     partitions: list[dict[str, Any]]
     round_number: int
+    is_shared: bool = False
 
 
 class SnapshotError(Exception):
@@ -118,8 +126,8 @@ class FeedActor:
         #: For each place of the ring: the size of the event and of its encoded forms.
         self._sizes: list[int] = []
         self._bytes = 0
-        #: For each encoding in use: the encoded form of each event in the ring, made when first needed.
-        self._encoded: dict[Encode, list[bytes | None]] = {}
+        #: For each encoding in use: the encoded form of each event in the ring, None until it is needed.
+        self._encoded: dict[Encode, list[Any]] = {}
         self._selections: WeakValueDictionary[tuple[Format, EventFilter], Selection] = WeakValueDictionary()
         self._kept_parts = Kept()
         self._round: _Round | None = None
@@ -219,21 +227,16 @@ class FeedActor:
         column = self._encoded.get(encode)
         if column is None:
             column = self._encoded[encode] = [None] * len(self._ring)
-        found: list[bytes] = []
-        taken_bytes = 0
-        for number in numbers:
-            position = (number - 1) % self._ring_max
-            data = column[position]
-            if data is None:
-                data = column[position] = encode(self._ring[position])
+        positions = [(number - 1) % self._ring_max for number in numbers]
+        missing = [position for position in positions if column[position] is None]
+        if missing:
+            for position, data in zip(missing, encode([self._ring[position] for position in missing]), strict=True):
+                column[position] = data
                 self._sizes[position] += len(data)
                 self._bytes += len(data)
-            found.append(data)
-            taken_bytes += len(data)
-            if taken_bytes >= TAKE_BYTES_MAX:
-                break
+        found: list[bytes] = [column[position] for position in positions]
         self._drop_oldest()
-        return found
+        return found[: 1 + bisect_left(list(accumulate(map(len, found))), TAKE_BYTES_MAX)]
 
     def selection(self, form: Format, wanted: EventFilter) -> Selection:
         """The events that pass a filter; one object for all subscribers with the same format and filter."""
@@ -259,7 +262,10 @@ class FeedActor:
             if latest is None or latest.round_number <= rounds_before:
                 latest = await self._take_snapshot()
             # Kept only for callers that share it: a snapshot can be large.
-            self._latest = latest if self._snapshot_turn.statistics().tasks_waiting else None
+            if self._snapshot_turn.statistics().tasks_waiting:
+                latest = self._latest = structs.replace(latest, is_shared=True)
+            else:
+                self._latest = None
             return latest
 
     async def _take_snapshot(self) -> FeedSnapshot:

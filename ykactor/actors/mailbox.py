@@ -4,18 +4,40 @@ It does what ``trio.open_memory_channel`` does for many senders and one receiver
 wakes a node and a queue, so what a message costs limits how many asks are placed in a second.
 
 There are two ways to send (``flow.py`` lists which message uses which). ``put`` may wait; in sessions this causes TCP back
-pressure. ``put_nowait`` never waits: room is reserved, so an overflow is a program error.
+pressure. Where each step counts a sender tries ``offer`` first. ``put_nowait`` never waits: room is reserved, so an overflow is a
+program error.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Generator
 from typing import Generic, TypeVar
 
+import outcome
 import trio
 from trio.lowlevel import Abort, RaiseCancelT, Task, current_task, reschedule, wait_task_rescheduled
 
 T = TypeVar("T")
+R = TypeVar("R")
+
+
+class _Nothing(outcome.Outcome[None]):
+    """What a receiver is woken with. One object serves all: to make one for each message is a tenth of what a message costs."""
+
+    def unwrap(self) -> None:
+        """Return None; other outcomes can be unwrapped only once."""
+
+    def send(self, gen: Generator[R, None, object]) -> R:
+        """Resume a generator."""
+        return gen.send(None)
+
+    async def asend(self, agen: AsyncGenerator[R, None]) -> R:
+        """Resume an asynchronous generator."""
+        return await agen.asend(None)
+
+
+_NOTHING = _Nothing()
 
 
 class MailboxOverflow(Exception):
@@ -35,7 +57,8 @@ class Mailbox(Generic[T]):
     def __init__(self, name: str, capacity: int) -> None:
         self.name = name
         self.capacity = capacity
-        self._messages: deque[T] = deque()
+        #: A list, because there are few messages but many mailboxes: an empty deque takes ten times as much memory.
+        self._messages: list[T] = []
         self._receiver: Task | None = None
         #: The tasks that wait for room, in order, with their messages.
         self._senders: OrderedDict[Task, T] = OrderedDict()
@@ -61,7 +84,8 @@ class Mailbox(Generic[T]):
         if self._is_closed:
             raise trio.ClosedResourceError
         if len(self._messages) < self.capacity:
-            self._accept(message)
+            self._messages.append(message)
+            self._wake_receiver()
             await trio.lowlevel.cancel_shielded_checkpoint()
             return
         task = current_task()
@@ -76,6 +100,20 @@ class Mailbox(Generic[T]):
             del self._senders[task]
             raise trio.ClosedResourceError
 
+    def offer(self, message: T) -> bool:
+        """Send a message if there is room; whether there was. Without a checkpoint, which the sender needs elsewhere.
+
+        Raises:
+            trio.ClosedResourceError: the inbox is closed.
+        """
+        if self._is_closed:
+            raise trio.ClosedResourceError
+        has_room = len(self._messages) < self.capacity
+        if has_room:
+            self._messages.append(message)
+            self._wake_receiver()
+        return has_room
+
     def put_nowait(self, message: T) -> None:
         """Send a message for which room is reserved.
 
@@ -83,19 +121,18 @@ class Mailbox(Generic[T]):
             MailboxOverflow: the inbox is full.
             trio.ClosedResourceError: the inbox is closed.
         """
+        messages = self._messages
         if self._is_closed:
             raise trio.ClosedResourceError
-        if len(self._messages) >= self.capacity:
+        if len(messages) >= self.capacity:
             raise MailboxOverflow(f"{self.name}: more than {self.capacity} messages wait")
-        self._accept(message)
-
-    def _accept(self, message: T) -> None:
-        self._messages.append(message)
-        self._wake_receiver()
+        messages.append(message)
+        if self._receiver is not None:
+            self._wake_receiver()
 
     def _wake_receiver(self) -> None:
         if self._receiver is not None:
-            reschedule(self._receiver)
+            reschedule(self._receiver, _NOTHING)
             self._receiver = None
 
     def close(self) -> None:
@@ -116,8 +153,17 @@ class Mailbox(Generic[T]):
         Raises:
             trio.EndOfChannel: the inbox is closed, and all messages were taken.
         """
-        await self._wait()
-        message = self._messages.popleft()
+        if self._messages:
+            await trio.lowlevel.checkpoint()
+        else:
+            if self._is_closed:
+                raise trio.EndOfChannel
+            assert self._receiver is None, f"{self.name}: two tasks read"
+            self._receiver = current_task()
+            await wait_task_rescheduled(self._stop_waiting)
+            if not self._messages:
+                raise trio.EndOfChannel
+        message = self._messages.pop(0)
         if self._senders:
             self._admit()
         return message
@@ -128,8 +174,8 @@ class Mailbox(Generic[T]):
         Raises:
             trio.EndOfChannel: as ``get``.
         """
-        await self._wait()
-        return self.take_nowait(messages_max)
+        first = await self.get()
+        return [first, *self.take_nowait(messages_max - 1)] if self._messages else [first]
 
     def take_nowait(self, messages_max: int) -> list[T]:
         """Take the messages that are there, at most ``messages_max``; may be empty.
@@ -140,22 +186,11 @@ class Mailbox(Generic[T]):
         messages = self._messages
         if self._is_closed and not messages:
             raise trio.EndOfChannel
-        batch = [messages.popleft() for _ in range(min(messages_max, len(messages)))]
+        batch = messages[:messages_max]
+        del messages[:messages_max]
         if self._senders:
             self._admit()
         return batch
-
-    async def _wait(self) -> None:
-        if self._messages:
-            await trio.lowlevel.checkpoint()
-            return
-        if self._is_closed:
-            raise trio.EndOfChannel
-        assert self._receiver is None, f"{self.name}: two tasks read"
-        self._receiver = current_task()
-        await wait_task_rescheduled(self._stop_waiting)
-        if not self._messages:
-            raise trio.EndOfChannel
 
     def _stop_waiting(self, _: RaiseCancelT) -> Abort:
         self._receiver = None

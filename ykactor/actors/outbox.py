@@ -6,21 +6,28 @@ protocol).
 """
 
 from collections import deque
-from collections.abc import Iterable
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, Protocol, TypeVar
 
 import trio
-from msgspec import Struct, msgpack, structs
+from msgspec import Struct, structs
 
-M = TypeVar("M", bound=Struct)
-
-#: Messages kept for a session that resumes, and their bytes in msgpack.
+#: Messages kept for a session that resumes, and their bytes.
 KEPT_MAX = 10_000
 KEPT_BYTES_MAX = 2**26
 #: Messages that a session takes at once.
 TAKE_MAX = 256
 
-_encode = msgpack.Encoder().encode
+
+class MessageEncoding(Protocol):
+    """How messages become bytes."""
+
+    @property
+    def encode(self) -> Callable[[Any], bytes]:
+        """Encodes one message."""
+
+
+E = TypeVar("E", bound=MessageEncoding)
 
 
 class MessagesLostError(Exception):
@@ -31,42 +38,43 @@ class SessionReplacedError(Exception):
     """A newer session of the same resource manager has taken over."""
 
 
-class Outbox(Generic[M]):
-    """The messages to one registered resource manager.
+class Outbox(Generic[E]):
+    """The messages to one registered resource manager, each encoded once: bytes need a tenth of the memory of the message.
 
     Args:
         rm_id: the resource manager.
+        encoding: of all messages, that of the session that registered; one that resumes may use another.
         sequence: the number before that of the first message.
-        kept_max, bytes_max: number of messages kept, and their bytes in msgpack.
+        kept_max, bytes_max: number of messages kept, and their bytes.
     """
 
-    def __init__(self, rm_id: str, sequence: int = 0, kept_max: int = KEPT_MAX, bytes_max: int = KEPT_BYTES_MAX) -> None:
+    def __init__(
+        self, rm_id: str, encoding: E, sequence: int = 0, *, kept_max: int = KEPT_MAX, bytes_max: int = KEPT_BYTES_MAX
+    ) -> None:
         self.rm_id = rm_id
+        self.encoding = encoding
         #: The number of the newest message.
         self.sequence = sequence
         #: The session that reads, if any.
-        self.reader: OutboxReader[M] | None = None
+        self.reader: OutboxReader[E] | None = None
         #: The Unix time at which this session began, or without one, at which the last one ended; set by the sessions.
         self.since_ns = 0
         self.grown = trio.lowlevel.ParkingLot()
         self._kept_max = kept_max
         self._bytes_max = bytes_max
-        self._kept: deque[M] = deque()
-        self._sizes: deque[int] = deque()
+        self._kept: deque[bytes] = deque()
         self._bytes = 0
 
-    def post(self, message: M) -> None:
-        """Number the message, keep it, and wake the session. Never waits. Cost: 0.2 us for each entry of the message."""
+    def post(self, message: Struct) -> None:
+        """Number the message, keep it, and wake the session. Never waits. Cost: 0.6 us for each entry of the message."""
         self.sequence += 1
-        self._kept.append(structs.replace(message, sequence=self.sequence))
-        self._sizes.append(len(_encode(message)))
-        self._bytes += self._sizes[-1]
+        self._kept.append(self.encoding.encode(structs.replace(message, sequence=self.sequence)))
+        self._bytes += len(self._kept[-1])
         while len(self._kept) > self._kept_max or self._bytes > self._bytes_max:
-            self._kept.popleft()
-            self._bytes -= self._sizes.popleft()
+            self._bytes -= len(self._kept.popleft())
         self.grown.unpark_all()
 
-    def after(self, sequence: int, messages_max: int = TAKE_MAX) -> list[M]:
+    def after(self, sequence: int, messages_max: int = TAKE_MAX) -> list[bytes]:
         """The messages after this number, the oldest first.
 
         Raises:
@@ -78,7 +86,7 @@ class Outbox(Generic[M]):
         # Indexed from the right: sessions usually read the newest messages, and a deque is fast at its ends.
         return [self._kept[-n] for n in range(behind, max(behind - messages_max, 0), -1)]
 
-    def attach(self, after: int) -> "OutboxReader[M]":
+    def attach(self, after: int) -> "OutboxReader[E]":
         """Attach a session that reads from the message after this number; a session attached before is replaced.
 
         Raises:
@@ -95,10 +103,10 @@ class Outbox(Generic[M]):
         self.grown.unpark_all()
 
 
-class OutboxReader(Generic[M]):
+class OutboxReader(Generic[E]):
     """The cursor of a session in an outbox."""
 
-    def __init__(self, outbox: Outbox[M], after: int) -> None:
+    def __init__(self, outbox: Outbox[E], after: int) -> None:
         self.outbox = outbox
         self._cursor = after
         self._is_finishing = False
@@ -113,7 +121,7 @@ class OutboxReader(Generic[M]):
         self._is_finishing = True
         self.outbox.grown.unpark_all()
 
-    async def take(self) -> list[M]:
+    async def take(self) -> list[bytes]:
         """Wait for messages; returns [] only after ``finish``.
 
         Raises:
@@ -129,27 +137,27 @@ class OutboxReader(Generic[M]):
         raise SessionReplacedError(f"a newer session of {self.outbox.rm_id} has registered")
 
 
-class OutboxRegistry(Generic[M]):
+class OutboxRegistry(Generic[E]):
     """The outbox of the registered resource manager, if any; there is at most one (SC-142)."""
 
     def __init__(self) -> None:
-        self.current: Outbox[M] | None = None
+        self.current: Outbox[E] | None = None
         #: Held while a session registers or handles one request, so that a request and a new registration do not interleave.
         self.turn = trio.Lock()
 
-    def renew(self, rm_id: str) -> Outbox[M]:
+    def renew(self, rm_id: str, encoding: E) -> Outbox[E]:
         """Register anew: a new outbox that continues the numbering; unread messages of the old one are dropped (SC-141)."""
         old = self.current
         if old is not None:
             old.detach()
-        self.current = Outbox(rm_id, old.sequence if old is not None else 0)
+        self.current = Outbox(rm_id, encoding, old.sequence if old is not None else 0)
         return self.current
 
     def release(self) -> None:
         """End the registration; the session still takes the messages that are left (SC-142)."""
         self.current = None
 
-    def deliver(self, messages: Iterable[M]) -> None:
+    def deliver(self, messages: Iterable[Struct]) -> None:
         """Post messages to the registered resource manager; dropped if there is none."""
         if self.current is not None:
             for message in messages:

@@ -7,15 +7,17 @@ results do not depend on the order in which trio runs tasks.
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import trio
+from trio.lowlevel import Abort, RaiseCancelT, Task, current_task, reschedule, wait_task_rescheduled
 
-from ykactor.actors.driving import drive
+from ykactor.actors.driving import drive, pause
 from ykactor.actors.mailbox import Mailbox
-from ykactor.core.objects.commands import Close, Command, Decommission
+from ykactor.actors.memory import collect_young
+from ykactor.core.objects.commands import Close, Decommission
 from ykactor.core.objects.exchange import Exchange, Owner, Sends
+from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.node import NodeCore
 from ykactor.core.objects.registry import Core
 
@@ -28,24 +30,49 @@ IN_FLIGHT_MAX = 256
 #: Commands that end the owner and its task.
 _LAST_COMMANDS = (Decommission, Close)
 
-Replies = Mailbox[tuple[int, Any]]
+
+class Replies:
+    """The replies to commands that are in flight; the requester waits until all of them are there."""
+
+    __slots__ = ("_missing", "_received", "_requester")
+
+    def __init__(self, count: int) -> None:
+        self._received: list[Any] = [None] * count
+        self._missing = count
+        self._requester: Task | None = None
+
+    def put(self, position: int, reply: Any) -> None:
+        """Reply to the command with this position in the list of commands."""
+        self._received[position] = reply
+        self._missing -= 1
+        if not self._missing and self._requester is not None:
+            reschedule(self._requester)
+
+    async def all(self) -> list[Any]:
+        """Wait for all replies; in the order of the commands."""
+        if self._missing:
+            self._requester = current_task()
+            await wait_task_rescheduled(self._give_up)
+        return self._received
+
+    def _give_up(self, _: RaiseCancelT) -> Abort:
+        self._requester = None
+        return Abort.SUCCEEDED
 
 
-class Envelope(NamedTuple):
-    """A command in flight, with its position in the list of commands and the mailbox for its reply."""
-
-    command: Command[Any]
-    position: int
-    replies: Replies
+#: A command in flight, with its position in the list of commands and where its reply goes.
+Envelope = tuple[Any, int, Replies]
 
 
 async def own(owner: Owner, inbox: Mailbox[Envelope]) -> None:
     """The task of one owner: receive a command, carry it out, reply. Ends with the owner's last command."""
     while True:
         command, position, replies = await inbox.get()
-        replies.put_nowait((position, owner.handle(command)))
+        reply = await drive(owner.work(command), pause) if isinstance(owner, LeafCore) else owner.handle(command)
+        replies.put(position, reply)
         if type(command) in _LAST_COMMANDS:
             return
+        del command, replies  # a task that waits does not keep them
 
 
 class Owners:
@@ -55,39 +82,34 @@ class Owners:
         self._nursery = nursery
         self._inboxes: dict[Core, Mailbox[Envelope]] = {}
 
-    async def carry_out(self, generator: Exchange[R], replies: Replies) -> R:
-        """Run a core's generator to its end and return its result.
+    async def carry_out(self, generator: Exchange[R]) -> R:
+        """Run a core's generator, which yields commands and receives their replies in the same order; return its result."""
+        return await drive(generator, self._exchange)
 
-        Args:
-            generator: yields commands and receives their replies in the same order.
-            replies: the requester's own mailbox for replies, with room for ``IN_FLIGHT_MAX``.
-        """
-        return await drive(generator, partial(self._exchange, mailbox=replies))
-
-    async def _exchange(self, sends: Sends[Any], mailbox: Replies) -> list[Any]:
-        if not sends:  # the core only lets other tasks run
-            await trio.lowlevel.checkpoint()
-        replies: list[Any] = [None] * len(sends)
+    async def _exchange(self, sends: Sends[Any]) -> list[Any]:
+        if not sends:
+            await pause()
+        received: list[Any] = []
         for start in range(0, len(sends), IN_FLIGHT_MAX):
-            chunk = sends[start : start + IN_FLIGHT_MAX]
-            for position, (core, command) in enumerate(chunk, start):
-                self._inbox_of(core).put_nowait(Envelope(command, position, mailbox))
-            missing = len(chunk)
-            while missing:
-                batch = await mailbox.take_batch(missing)
-                missing -= len(batch)
-                for position, reply in batch:
-                    replies[position] = reply
-            for core, command in chunk:
-                if type(command) in _LAST_COMMANDS:
-                    del self._inboxes[core]
-        return replies
+            if start:
+                collect_young()
+            received += await self._send(sends[start : start + IN_FLIGHT_MAX])
+        return received
 
-    def _inbox_of(self, core: Core) -> Mailbox[Envelope]:
-        inbox = self._inboxes.get(core)
-        if inbox is None:
-            kind, name = ("node", core.node_id) if isinstance(core, NodeCore) else ("queue", core.path)
-            # room for two requesters, the partition and its scheduler
-            inbox = self._inboxes[core] = Mailbox(f"{kind} {name}", 2 * IN_FLIGHT_MAX)
-            self._nursery.start_soon(own, core, inbox, name=inbox.name)
+    async def _send(self, sends: Sends[Any]) -> list[Any]:
+        replies, inboxes = Replies(len(sends)), self._inboxes
+        for position, (core, command) in enumerate(sends):
+            inbox = inboxes.get(core) or self._open_inbox(core)
+            inbox.put_nowait((command, position, replies))
+        received = await replies.all()
+        for core, command in sends:
+            if type(command) in _LAST_COMMANDS:
+                del inboxes[core]
+        return received
+
+    def _open_inbox(self, core: Core) -> Mailbox[Envelope]:
+        kind, name = ("node", core.node_id) if isinstance(core, NodeCore) else ("queue", core.path)
+        # room for two requesters, the partition and its scheduler
+        inbox = self._inboxes[core] = Mailbox(f"{kind} {name}", 2 * IN_FLIGHT_MAX)
+        self._nursery.start_soon(own, core, inbox, name=inbox.name)
         return inbox

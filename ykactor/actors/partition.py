@@ -29,16 +29,16 @@ from ykactor.actors.commands import (
     SwitchConfig,
     TakeSnapshot,
 )
-from ykactor.actors.driving import drive
+from ykactor.actors.driving import drive, pause
 from ykactor.actors.mailbox import Mailbox
-from ykactor.actors.owners import IN_FLIGHT_MAX, Owners, Replies
+from ykactor.actors.owners import IN_FLIGHT_MAX, Owners
 from ykactor.actors.scheduler import SchedulerActor
 from ykactor.core.config.model import PartitionConfig
 from ykactor.core.inspection.snapshot import partition_state
 from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.submissions import ApplyConfig, RemovePartition, Reset, Submission
 from ykactor.core.objects.exchange import Exchange
-from ykactor.core.partition.partition import PartitionCore, refusal_in
+from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.partition.reload import objection
 from ykactor.core.planner.plan import Budget
 from ykactor.core.state import moving, wakeups
@@ -116,7 +116,6 @@ class PartitionActor:
         #: The last command had ``more_follows``: take no decision before the next one.
         self._on_hold = False
         self._is_removed = False
-        self._replies: Replies = Mailbox(f"partition {config.name} replies", IN_FLIGHT_MAX)
         self._owners: Owners
         self._scheduler: SchedulerActor
 
@@ -204,15 +203,16 @@ class PartitionActor:
             if intake.done is not None:
                 intake.done(self.core.name)
 
-    async def _observe(self, now_ns: int, taken_in: Exchange[list[Fact]]) -> list[Fact]:
+    async def _observe(self, now_ns: int, taken_in: Exchange[list[Fact]]) -> str:
+        """Returns why an administrator's request was refused, or ""."""
         outcome = await drive(turn(self.core, now_ns, taken_in, confirms=self._confirms), self._carry_out)
-        if outcome.observed:
+        if outcome.has_observed:
             self._at_rest = False
-        return outcome.observed
+        return outcome.refusal
 
     async def _carry_out(self, phase: Phase) -> Any:
         if isinstance(phase, Ingest):
-            return await self._owners.carry_out(phase.input, self._replies)
+            return await self._owners.carry_out(phase.input)
         if isinstance(phase, Publish):
             return await self._publish(Publication(self.core.name, phase.facts))
         return await self._scheduler.carry_out(phase)
@@ -226,10 +226,9 @@ class PartitionActor:
             case Administer(request, done):
                 now_ns = self._clock.now_ns()
                 objections = partial(moving.objection, self.scheduler_core.state)
-                facts = await self._observe(now_ns, self.core.administer(now_ns, request, objections))
-                done(self.core.name, refusal_in(facts))
+                done(self.core.name, await self._observe(now_ns, self.core.administer(now_ns, request, objections)))
             case TakeSnapshot(snapshot_id):
-                shown = partition_state(self.core, self.scheduler_core.state)
+                shown = await drive(partition_state(self.core, self.scheduler_core.state), pause)
                 await self._publish(PartitionSnapshot(self.core.name, snapshot_id, shown))
             case RunCycles(count, done):
                 for _ in range(count):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ykactor.actors.mailbox import Mailbox
-from ykactor.actors.owners import IN_FLIGHT_MAX, Owners, Replies
+from ykactor.actors.owners import Owners
 from ykactor.core.turn.phases import SchedulerPhase
 from ykactor.core.turn.scheduler import SchedulerCore
 
@@ -23,13 +23,12 @@ class SchedulerActor:
         self.inbox: Mailbox[SchedulerPhase] = Mailbox("scheduler", 1)
         self._outbox: Mailbox[Any] = Mailbox("scheduler replies", 1)
         self._owners = owners
-        self._replies: Replies = Mailbox("scheduler's owners", IN_FLIGHT_MAX)
 
     async def run(self) -> None:
         """Serve until cancelled."""
         while True:
             phase = await self.inbox.get()
-            self._outbox.put_nowait(await self._owners.carry_out(self.core.handle(phase), self._replies))
+            self._outbox.put_nowait(await self._owners.carry_out(self.core.handle(phase)))
 
     async def carry_out(self, phase: SchedulerPhase) -> Any:
         """Send a phase to the scheduler's task and return its reply. Called by the partition's task only."""

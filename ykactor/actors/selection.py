@@ -22,7 +22,7 @@ class Format(NamedTuple):
     """How events are written. The same functions for all subscribers of one encoding.
 
     Attributes:
-        encode: encodes an event record.
+        encode: encodes event records, each on its own.
         pack: makes of encoded events what a ``Writer`` writes.
     """
 

@@ -15,7 +15,7 @@ from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.submissions import Administration, ApplyConfig, RemovePartition, Submission
 from ykactor.core.objects.commands import Command
 from ykactor.core.objects.exchange import Exchange, Owner
-from ykactor.core.partition.partition import PartitionCore, refusal_in
+from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.partition.reload import changeover, objection
 from ykactor.core.planner.plan import Budget
 from ykactor.core.state import moving
@@ -105,7 +105,7 @@ class DirectPartition:
     def administer(self, now_ns: int, request: Administration) -> str:
         """End or move an application. Returns why this is refused, and nothing has changed; else ""."""
         objections = partial(moving.objection, self.scheduler.state)
-        return refusal_in(self.run_turn(now_ns, self.core.administer(now_ns, request, objections)).observed)
+        return self.run_turn(now_ns, self.core.administer(now_ns, request, objections)).refusal
 
     def schedule(self, now_ns: int) -> None:
         """Schedule until nothing more can be decided."""

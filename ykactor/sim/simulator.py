@@ -27,6 +27,7 @@ from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.planner.plan import Budget
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import AllocationKey, PartitionName, QueuePath
+from ykactor.core.values.parts import finished
 from ykactor.sim.direct import DirectPartition, DirectPartitions
 from ykactor.sim.script import ANY_PARTITION, Instant, Request, Step, Work, addressed, instants, to_ns, with_endings
 from ykactor.wire import queuefile
@@ -103,7 +104,7 @@ class _Record:
     def outcome(self, cores: list[tuple[PartitionCore, SchedulerState]], end_ns: int) -> Outcome:
         """The outcome after the last instant."""
         facts = list(heapq.merge(*(self.facts[name] for name in sorted(self.facts)), key=lambda fact: fact.at_ns))
-        finals = {core.name: final_state(core, state) for core, state in cores}
+        finals = {core.name: finished(final_state(core, state)) for core, state in cores}
         first = next(iter(finals.values()))
         first["applications"] = dict(sorted((self.turned_away | first["applications"]).items()))
         final = first if len(finals) == 1 else {"partitions": finals}

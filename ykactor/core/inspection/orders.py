@@ -12,6 +12,7 @@ from ykactor.core.queueing.equivalence import ClassKey
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.priorities import sort_rank
 from ykactor.core.queueing.tree import QueueNode
+from ykactor.core.queueing.waiting import WaitingGroup
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import ApplicationID
 
@@ -25,17 +26,23 @@ def orders(registry: Registry, state: SchedulerState) -> Iterator[str]:
             rank, place = sort_rank(queue.priority), queue.place
             key = (rank, queue.share) if queue.parent.config.properties.sort_by_priority else (queue.share,)
             yield from differs(f"queue {path}", "the place", place.group_key, None if queue.priority is None else key)
-            if queue.priority is not None:
-                yield from differs(f"queue {path}", "the pending resource of its place", dict(place.vector), queue.pending)
+            if place.bucket is not None:
+                yield from differs(f"queue {path}", "the pending resource of its place", place.bucket.pending, queue.pending)
         leaf = registry.queues.get(path)
         if isinstance(leaf, LeafCore):
             there = [name for name in leaf.applications if name in state.applications]
             yield from _leaf_order(queue, [state.applications[name] for name in there])
+            for ask_class in queue.applications.waiting.missed(state.nodes.opened, state.nodes.in_order()):
+                yield f"queue {path}: ask_class {ask_class.key} waits, expected an offer because a node is open to it"
 
 
 def watched_classes(state: SchedulerState) -> Iterator[str]:
     """Classes watched for pending reasons are current classes of their leaves, or empty and about to be forgotten."""
     for ask_class, leaf in state.pending_reasons.watched():
+        if isinstance(ask_class, WaitingGroup):
+            if ask_class and ask_class not in leaf.applications.waiting.groups.values():
+                yield f"queue {leaf.path}: a group of waiting classes is watched, expected none that is over"
+            continue
         is_current = leaf.applications.classes.get(ask_class.key) is ask_class and state.tree.nodes.get(leaf.path) is leaf
         if ask_class and not is_current:
             yield f"queue {leaf.path}: ask_class {ask_class.key} is watched, expected none that is over"
@@ -72,3 +79,10 @@ def _leaf_order(leaf: QueueNode, applications: list[PendingApplication]) -> Iter
         for application, place in places.items():
             if application.sort_key is not None and place > application.sort_key:
                 yield f"pending application {application.application_id}: stands at {place}, expected {application.sort_key}"
+        offered = None if ask_class.parked else ask_class.head().queues[class_key[0]]
+        yield from differs(f"queue {leaf.path}", f"what ask_class {class_key} offers", ask_class.offered, offered)
+    for application in applications:
+        for shape, queue in application.queues.items():
+            is_offered = queue.ask_class is not None and queue.ask_class.offered is queue
+            where = f"pending application {application.application_id}"
+            yield from differs(where, f"whether its asks of {shape} are parked", queue.parked, not is_offered)

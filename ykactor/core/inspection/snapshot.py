@@ -1,6 +1,6 @@
 """A partition's state as plain data, for the final state of a simulation and for the feed's ``Snapshot``.
 
-Read between two cycles only. Quantities are base units; zero quantities are left out.
+Read between two cycles only, also during the pauses. Quantities are base units; zero quantities are left out.
 """
 
 from __future__ import annotations
@@ -23,35 +23,45 @@ from ykactor.core.quota.headroom import left_of
 from ykactor.core.quota.limits import Tracker
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import AllocationKey, QueuePath
+from ykactor.core.values.parts import Pace, Pausing
 from ykactor.core.values.resources import Resource, min_union, pruned, saturated
+
+#: An entry of pending asks takes as long as so many items: 10 us.
+_ENTRY_ITEMS = 5
 
 
 def _shown(resource: Resource) -> Resource:
     return saturated(pruned(resource))
 
 
-def final_state(partition: PartitionCore, state: SchedulerState) -> dict[str, Any]:
+def final_state(partition: PartitionCore, state: SchedulerState) -> Pausing[dict[str, Any]]:
     """``queues``, ``applications`` and ``nodes`` in the format of the simulator's ``--final``.
 
     ``priority`` is the queue's priority as its parent sees it; the lowest int32 when nothing is pending. Ended applications are
     listed, removed ones are not.
     """
-    queues = {path: _queue_state(partition, queue) for path, queue in state.tree.nodes.items()}
+    pace = Pace()
+    queues = {}
+    for path, queue in state.tree.nodes.items():
+        queues[path] = _queue_state(partition, queue)
+        if pace.is_due():
+            yield ()
     applications = {
         ended.application_id: {"state": ended.state.value, "queueName": ended.queue}
         for ended in [*partition.timers.rejected.values(), *partition.timers.ended.values()]
     }
     for waiting in state.applications.values():
         applications[waiting.application_id] = {"state": waiting.state.value, "queueName": waiting.leaf.path}
-    nodes = {
-        node_id: {
+    nodes = {}
+    for node_id, node in sorted(partition.registry.nodes.items()):
+        nodes[node_id] = {
             "allocated": _shown(node.allocated),
             "allocations": sorted([key for _, key in node.allocations] + list(node.foreign)),
             "schedulable": node.schedulable,
             "occupied": _shown(node.occupied),
         }
-        for node_id, node in sorted(partition.registry.nodes.items())
-    }
+        if pace.is_due(1 + len(node.allocations)):
+            yield ()
     return {"queues": queues, "applications": dict(sorted(applications.items())), "nodes": nodes}
 
 
@@ -64,9 +74,9 @@ def _queue_state(partition: PartitionCore, queue: QueueNode) -> dict[str, Any]:
     }
 
 
-def partition_state(partition: PartitionCore, state: SchedulerState) -> dict[str, Any]:
+def partition_state(partition: PartitionCore, state: SchedulerState) -> Pausing[dict[str, Any]]:
     """``final_state`` with limits, headroom, shares, capacities, reservations, owners, and why asks are pending."""
-    shown = final_state(partition, state)
+    shown, pace = (yield from final_state(partition, state)), Pace()
     headrooms: dict[QueuePath, Resource | None] = {}
     guarantees: dict[QueuePath, Resource | None] = {}
     for path, queue in state.tree.nodes.items():  # parents before children
@@ -84,6 +94,8 @@ def partition_state(partition: PartitionCore, state: SchedulerState) -> dict[str
             "runningApplications": len(queue.running),
             "isLeaf": queue.is_leaf,
         }
+        if pace.is_due():
+            yield ()
     if state.enforces_quotas():
         for queue, start_ns in state.clocks.starts.items():
             shown["queues"][queue.path]["quotaPreemptionStartTime"] = start_ns
@@ -93,12 +105,16 @@ def partition_state(partition: PartitionCore, state: SchedulerState) -> dict[str
             "available": saturated(node.available),
             "reservations": [reservation.ask.spec.allocation_key for reservation in state.reservations.on(node_id)],
         }
+        if pace.is_due():
+            yield ()
     texts = PendingTexts(state)
     for waiting in state.applications.values():
         shown["applications"][waiting.application_id] |= {
             **_application_state(state, waiting, texts),
             **_replacements(partition, waiting),
         }
+        if pace.is_due(_ENTRY_ITEMS * (1 + len(waiting.queues))):
+            yield ()
     limits = [_limit_state(tracker) for _, tracker in sorted(state.trackers.in_use.items())]
     predicates, preemption = _predicates_state(state.nodes.predicates), _preemption_state(state)
     return {"name": partition.name, **shown, "limits": limits, "predicates": predicates, "preemption": preemption}

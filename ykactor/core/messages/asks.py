@@ -1,5 +1,7 @@
 """Asks: what is to run. Here is everything that stays the same while an ask is pending and while its allocation runs."""
 
+from typing import final
+
 from msgspec import Struct, structs
 
 from ykactor.core.values import selector
@@ -15,6 +17,7 @@ PREDICATE_CLASS_MAX = 253
 NEGATIVE_RESOURCES = "allocation contains negative resources"
 
 
+@final
 class AllocationSpec(Struct, frozen=True, gc=False):
     """One entry of ``AllocationRequest.allocations``, as sent. With ``node_id`` it is an allocation that runs there (AP-109)."""
 

@@ -29,11 +29,10 @@ from ykactor.core.messages.facts import (
 )
 from ykactor.core.messages.kinds import Change, TerminationType
 from ykactor.core.values.ids import ApplicationID
+from ykactor.core.values.parts import PART_MAX
 
 #: Needed for every placement; looking up the member of an enum is slow in Python 3.11.
 _ADD = Change.ADD
-#: Facts put in order before other tasks may run.
-YIELD_EVERY = 1000
 
 _Ranks = dict[type, int]
 _ALLOCATION: _Ranks = {NodeUseChanged: 0, ApplicationChanged: 1, UsageChanged: 2, Allocated: 3}
@@ -70,7 +69,7 @@ def in_order(facts: list[Fact]) -> Iterator[list[Fact]]:
         ordered += facts[position:start]
         ordered += sorted(facts[start:end], key=lambda fact: ranks[type(fact)])
         position = end
-        if len(ordered) >= YIELD_EVERY:
+        if len(ordered) >= PART_MAX:
             yield ordered
             ordered = []
     yield ordered

@@ -4,6 +4,8 @@
 pass them on.
 """
 
+from typing import final
+
 from msgspec import Struct
 
 from ykactor.core.config.access import UserGroups
@@ -15,12 +17,14 @@ from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID
 from ykactor.core.values.resources import Resource
 
 
+@final
 class SubmitAllocation(Struct, frozen=True, gc=False):
     """An ask, or an allocation that already runs."""
 
     spec: AllocationSpec
 
 
+@final
 class ReleaseAllocations(Struct, frozen=True, gc=False):
     """Release one allocation or ask; without ``allocation_key`` all of the application's (AP-126, AP-131)."""
 
@@ -29,6 +33,7 @@ class ReleaseAllocations(Struct, frozen=True, gc=False):
     termination_type: TerminationType
 
 
+@final
 class AddApplication(Struct, frozen=True, gc=False):
     """A new application for ``queue_name`` (may be empty).
 
@@ -47,6 +52,7 @@ class AddApplication(Struct, frozen=True, gc=False):
     user_is_unknown: bool = False
 
 
+@final
 class RemoveApplication(Struct, frozen=True, gc=False):
     """Remove an application with all its asks and allocations (AP-80)."""
 

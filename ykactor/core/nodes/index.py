@@ -18,6 +18,7 @@ from ykactor.core.nodes.indexed_node import IndexedNode
 from ykactor.core.nodes.labels import Labels
 from ykactor.core.nodes.predicates import Predicates
 from ykactor.core.objects.node import NodeCore
+from ykactor.core.queueing.opened import OpenedNodes
 from ykactor.core.values.ids import NodeID
 from ykactor.core.values.resources import Resource
 from ykactor.core.values.sorted_list import SortedList, SortKey
@@ -31,12 +32,14 @@ YIELD_EVERY = 500
 class NodeIndex:
     """All nodes of a partition, in order."""
 
-    def __init__(self, policy: NodeSortPolicy) -> None:
+    def __init__(self, policy: NodeSortPolicy, *, reserves: bool = True) -> None:
         self.nodes: dict[NodeID, IndexedNode] = {}
         self.predicates = Predicates()
         self._policy = policy
         #: The offered nodes by place.
         self._sorted: SortedList[IndexedNode] = SortedList()
+        #: Offered nodes that have changed since the order was last needed, and are not in ``_sorted``.
+        self._unsorted: dict[NodeID, IndexedNode] = {}
         self._labels = Labels(self.nodes)
         self._fitting = BestNodes(self.nodes, self._pool, _place_if_fits, self.predicates)
         self._reservable = BestNodes(self.nodes, self._pool, _shortfall, self.predicates)
@@ -45,8 +48,8 @@ class NodeIndex:
         self._changed: dict[NodeID, None] = {}
         #: Nodes looked at since the last plan began, without those that the heaps looked at.
         self._visited = 0
-        #: Increased whenever a node may accept what it did not before: it has changed, was removed, or is offered again.
-        self.openings = 0
+        #: The nodes that may accept what they did not before: they have changed, were removed, or are offered again.
+        self.opened: OpenedNodes[IndexedNode] = OpenedNodes(reserves=reserves)
 
     @property
     def visited(self) -> int:
@@ -71,8 +74,7 @@ class NodeIndex:
                 yield
 
     def sync(self, core: NodeCore) -> None:
-        """Take over the present state of a new or known node."""
-        self.openings += 1
+        """Take over the present state of a new or known node. It is put in order when the order is needed."""
         node = self.nodes.get(core.node_id)
         if node is None:
             node = self.nodes[core.node_id] = IndexedNode(core.node_id)
@@ -88,7 +90,11 @@ class NodeIndex:
         node.schedulable = core.schedulable
         node.offered = core.schedulable and not node.reserved
         node.revision = core.revision
-        self._put_in(node)
+        self._score(node)
+        if node.offered:
+            self._unsorted[node.node_id] = node
+        self._touch(node)
+        self.opened.note(node)
 
     def set_capacity(self, node: IndexedNode, capacity: Resource) -> None:
         """The node has another capacity; ``sync`` updates its available amounts and its position."""
@@ -97,13 +103,13 @@ class NodeIndex:
 
     def remove(self, node_id: NodeID) -> None:
         """Remove a node."""
-        self.openings += 1
         node = self.nodes.pop(node_id)
         self._labels.remove(node)
         if node.offered:
             self._take_out(node)
         node.schedulable = node.offered = False
         self._touch(node)
+        self.opened.note(node)
 
     def set_reserved(self, node: IndexedNode, *, reserved: bool) -> None:
         """Reserve the node for asks, or offer it to all asks again."""
@@ -113,7 +119,7 @@ class NodeIndex:
         node.offered = node.schedulable and not reserved
         self._put_in(node)
         if not reserved:
-            self.openings += 1
+            self.opened.note(node)
 
     def mark(self, node: IndexedNode) -> None:
         """A reserved node, or one of its reservations, has changed."""
@@ -127,7 +133,7 @@ class NodeIndex:
 
     def in_order(self) -> list[IndexedNode]:
         """The offered nodes, best first."""
-        return self._sorted.items()
+        return self._order().items()
 
     # ---- what the planner does
 
@@ -150,7 +156,7 @@ class NodeIndex:
         labelled = self._labels.meeting(selector) if selector else None
         if labelled is not None and sum(map(len, labelled)) <= SCAN_MAX:
             return self._first_of(shape, [node for part in labelled for node in part.values()])
-        for node in islice(self._sorted, SCAN_MAX):
+        for node in islice(self._order(), SCAN_MAX):
             if node.fits(items, selector) and self.predicates.admits(predicate, node.node_id):
                 self._visited += 1
                 return node
@@ -186,7 +192,7 @@ class NodeIndex:
     def _pool(self, shape: Shape) -> Iterable[IndexedNode]:
         """The nodes that may suit a shape: those with an attribute that its selector asks for, or all that are offered."""
         labelled = self._labels.meeting(shape[2])
-        return self._sorted if labelled is None else chain.from_iterable(part.values() for part in labelled)
+        return self._order() if labelled is None else chain.from_iterable(part.values() for part in labelled)
 
     # ---- the order
 
@@ -203,10 +209,24 @@ class NodeIndex:
             self._take_out(node)
         self._put_in(node)
 
+    def _order(self) -> SortedList[IndexedNode]:
+        """The offered nodes by place."""
+        if self._unsorted:
+            self._sorted.add_all([(node.place, node) for node in self._unsorted.values()])
+            self._unsorted.clear()
+        return self._sorted
+
     def _take_out(self, node: IndexedNode) -> None:
-        self._sorted.remove(node.place)
+        if not self._unsorted or self._unsorted.pop(node.node_id, None) is None:
+            self._sorted.remove(node.place)
 
     def _put_in(self, node: IndexedNode) -> None:
+        self._score(node)
+        if node.offered:
+            self._sorted.add(node.place, node)
+        self._touch(node)
+
+    def _score(self, node: IndexedNode) -> None:
         used = weight_sum = 0.0
         available = node.available
         for name, weight, capacity in node.weights:
@@ -214,9 +234,6 @@ class NodeIndex:
             weight_sum += weight
         utilisation = used / weight_sum if weight_sum else 0.0
         node.place = utilisation if self._policy.type == "fair" else 1.0 - utilisation, node.node_id
-        if node.offered:
-            self._sorted.add(node.place, node)
-        self._touch(node)
 
     def _touch(self, node: IndexedNode) -> None:
         """Give the node a new version, and say that it has changed."""

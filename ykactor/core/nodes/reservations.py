@@ -6,11 +6,14 @@ that require the node share it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from msgspec import Struct
 
 from ykactor.core.messages.asks import Ask, AskID, Shape, ask_id, shape_of
 from ykactor.core.nodes.index import NodeIndex
 from ykactor.core.nodes.indexed_node import IndexedNode
+from ykactor.core.nodes.reserved_shapes import ReservedShapes
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.values.ids import NodeID
 from ykactor.core.values.times import S_NS
@@ -48,7 +51,8 @@ class Reservations:
         #: In the order in which they were made.
         self.by_ask: dict[AskID, Reservation] = {}
         #: Those of asks that do not require their node.
-        self.by_shape: dict[Shape, dict[AskID, Reservation]] = {}
+        self._by_shape: dict[Shape, dict[AskID, Reservation]] = {}
+        self._shapes = ReservedShapes(nodes)
         self._by_node: dict[NodeID, dict[AskID, Reservation]] = {}
         #: The number of reservations that were made or resized.
         self.changes = 0
@@ -82,15 +86,19 @@ class Reservations:
         identity, node_id = ask_id(reservation.ask), reservation.node.node_id
         self.by_ask[identity] = self._by_node.setdefault(node_id, {})[identity] = reservation
         if not reservation.is_pinned():
-            self.by_shape.setdefault(reservation.shape, {})[identity] = reservation
+            if reservation.shape not in self._by_shape:
+                self._by_shape[reservation.shape] = {}
+                self._shapes.add(reservation.shape)
+            self._by_shape[reservation.shape][identity] = reservation
         self.changes += 1
 
     def _drop_shape(self, reservation: Reservation) -> None:
         if not reservation.is_pinned():
-            alike = self.by_shape[reservation.shape]
+            alike = self._by_shape[reservation.shape]
             del alike[ask_id(reservation.ask)]
             if not alike:
-                del self.by_shape[reservation.shape]
+                del self._by_shape[reservation.shape]
+                self._shapes.remove(reservation.shape)
 
     def remove(self, reservation: Reservation) -> None:
         """End a reservation; a node without others is offered again."""
@@ -102,6 +110,11 @@ class Reservations:
         if not others:
             del self._by_node[node.node_id]
             self._nodes.set_reserved(node, reserved=False)
+
+    def with_room_elsewhere(self) -> Iterator[Reservation]:
+        """The reservations whose asks require no node and fit on an offered one."""
+        for shape in self._shapes.fitting():
+            yield from self._by_shape[shape].values()
 
     def next_old_ns(self, after_ns: int) -> int | None:
         """When, after ``after_ns``, the next reservation reaches the age ``RESERVATION_MAX_NS``; None if none will."""

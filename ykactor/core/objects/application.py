@@ -1,10 +1,13 @@
 """One application: its asks and allocations, and what they mean for its state.
 
-``Application`` belongs to its leaf (``leaf.LeafCore``), which is its only writer. Every method returns the facts
-that it caused, in order; state changes come before the allocation or release that follows from the same step (AP-96).
+``Application`` belongs to its leaf (``leaf.LeafCore``), which is its only writer. Every method returns the facts that it caused,
+in order; state changes come before the allocation or release that follows from the same step (AP-96). Methods that concern all
+tasks of the application pause (``values.parts``).
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from ykactor.core.messages.asks import NEGATIVE_RESOURCES, PREDICATE_CLASS_MAX, PREDICATE_TAG, AllocationSpec, Ask, resized
 from ykactor.core.messages.facts import (
@@ -25,10 +28,12 @@ from ykactor.core.objects.lifecycle import HAVE_STARTED, Timer, states_first
 from ykactor.core.objects.record import ApplicationRecord
 from ykactor.core.values import selector
 from ykactor.core.values.ids import AllocationKey, NodeID
+from ykactor.core.values.parts import Pace, Pausing, finished
 from ykactor.core.values.quantities import parse_uint64
-from ykactor.core.values.resources import strictly_positive
 from ykactor.core.values.times import S_NS
 
+#: Looking up the member of an enum is slow in Python 3.11.
+_NEW, _COMPLETING = ApplicationState.NEW, ApplicationState.COMPLETING
 #: Releases of these types are requests of the resource manager and are echoed; the others are confirmations (AP-131).
 _ECHOED_TERMINATIONS = frozenset({TerminationType.STOPPED_BY_RM, TerminationType.UNKNOWN_TERMINATION_TYPE})
 
@@ -44,18 +49,18 @@ class Application(ApplicationRecord):
 
     __slots__ = ()
 
-    def fire_timer(self, now_ns: int, timer: Timer) -> list[Fact]:
+    def fire_timer(self, now_ns: int, timer: Timer) -> Pausing[list[Fact]]:
         """A timer has expired (AP-43, AP-44, AP-46)."""
         self.set_timer(timer, None)
         match timer:
             case Timer.STATE if self.state is ApplicationState.COMPLETING and self.placeholder_count:
-                return placeholders.release_all(self, now_ns, ON_COMPLETE)  # AP-50
+                return (yield from placeholders.release_all(self, now_ns, ON_COMPLETE))  # AP-50
             case Timer.STATE:
                 return [*self.move_on(now_ns), *self.leave_if_ended(now_ns)]
             case Timer.PLACEHOLDERS:
-                return placeholders.time_out(self, now_ns)
+                return (yield from placeholders.time_out(self, now_ns))
             case Timer.EXECUTION:
-                return self._execution_timeout(now_ns)
+                return (yield from self._execution_timeout(now_ns))
 
     # ---- asks and allocations
 
@@ -73,11 +78,12 @@ class Application(ApplicationRecord):
             return self._update_replacement(now_ns, placeholder, spec)
         created = created_ns(spec, arrival_ns)
         ask = Ask(spec, created, arrival, created if created < now_ns else now_ns)
-        self.submission_ns = min(self.submission_ns, ask.created_ns)
+        if created < self.submission_ns:
+            self.submission_ns = created
         facts = placeholders.add(self, now_ns, ask) if spec.placeholder else []
         if spec.node_id is not None:  # it already runs there (AP-109)
             return facts + self.allocate(now_ns, ask, spec.node_id, recovered=True)
-        if self.state in (ApplicationState.NEW, ApplicationState.COMPLETING):  # AP-34
+        if self.state in (_NEW, _COMPLETING):  # AP-34
             facts += self.move(now_ns, ApplicationEvent.RUN)
         self.asks[spec.allocation_key] = ask
         facts.append(AskAdded(now_ns, ask, self.queue))
@@ -118,42 +124,46 @@ class Application(ApplicationRecord):
 
     def allocate(self, now_ns: int, ask: Ask, node_id: NodeID, *, recovered: bool) -> list[Fact]:
         """An ask becomes an allocation (AP-130)."""
-        facts: list[Fact] = [Allocated(now_ns, ask, self.queue, node_id, recovered)]
-        if self.state is ApplicationState.NEW:  # AP-35
-            facts += self.move(now_ns, ApplicationEvent.RUN)
-        return states_first(facts + self.settle(now_ns, ask, node_id))
+        allocated = Allocated(now_ns, ask, self.queue, node_id, recovered)
+        begun = self.move(now_ns, ApplicationEvent.RUN) if self.state is _NEW else []  # AP-35
+        caused = begun + self.settle(now_ns, ask, node_id)
+        return states_first([allocated, *caused]) if caused else [allocated]
 
     def settle(self, now_ns: int, ask: Ask, node_id: NodeID) -> list[Fact]:
         """Record a placement. Returns only what it causes: state changes, and the release of a placement that comes too late."""
-        self.asks.pop(ask.spec.allocation_key, None)
-        self.allocations[ask.spec.allocation_key] = ask, node_id
-        self.began_ns[ask.spec.allocation_key] = now_ns
-        if ask.spec.placeholder:
+        spec, key = ask.spec, ask.spec.allocation_key
+        self.asks.pop(key, None)
+        self.allocations[key] = ask, node_id
+        self.began_ns[key] = now_ns
+        if spec.placeholder:
             self.placeholder_count += 1
             facts = placeholders.allocated(self, now_ns, ask)
         else:
             self.real_count += 1
             facts = self.run(now_ns)
-        return facts + self.release_if_late(now_ns, ask.spec)
+        return facts + self.release_if_late(now_ns, spec)
 
     def release(self, now_ns: int, key: AllocationKey, termination_type: TerminationType) -> list[Fact]:
         """End one allocation or cancel one ask; an unknown key is ignored (AP-131)."""
         if key in self.asks:
-            return self._cancel([self.asks.pop(key)], now_ns)
+            return finished(self._cancel([self.asks.pop(key)], now_ns))
         if key not in self.allocations:
             return placeholders.cancel_replacement(self, now_ns, key)
         if termination_type in _ECHOED_TERMINATIONS:
             return self.end_allocation(now_ns, key, TerminationType.STOPPED_BY_RM, "allocation remove as per RM request")
         return self.end_allocation(now_ns, key, termination_type, "")
 
-    def release_all(self, now_ns: int, termination_type: TerminationType) -> list[Fact]:
+    def release_all(self, now_ns: int, termination_type: TerminationType) -> Pausing[list[Fact]]:
         """End all allocations, then cancel all asks, also those that wait for their placeholder."""
-        facts = placeholders.cancel_replacements(self, now_ns)
+        facts, pace = placeholders.cancel_replacements(self, now_ns), Pace()
         for key in list(self.allocations):
             facts += self.release(now_ns, key, termination_type)
+            if pace.is_due():
+                yield ()
         asks = list(self.asks.values())
         self.asks.clear()
-        return facts + self._cancel(asks, now_ns)
+        facts += yield from self._cancel(asks, now_ns)
+        return facts
 
     def end_allocation(
         self, now_ns: int, key: AllocationKey, termination_type: TerminationType, message: str, *, with_node: bool = False
@@ -179,60 +189,76 @@ class Application(ApplicationRecord):
             return self.end_allocation(now_ns, key, TerminationType.PLACEHOLDER_REPLACED, "")
         return self.end_allocation(now_ns, key, TerminationType.STOPPED_BY_RM, message, with_node=True)
 
-    def _cancel(self, asks: list[Ask], now_ns: int) -> list[Fact]:
+    def _cancel(self, asks: list[Ask], now_ns: int) -> Pausing[list[Fact]]:
         facts: list[Fact] = []
         for ask in asks:
             if ask.spec.placeholder:
                 facts += placeholders.drop_pending(self, now_ns, ask)
         if asks and not self.asks and not self.allocations:
             facts += self.complete(now_ns)  # AP-39
-        facts += [AskRemoved(now_ns, ask, self.queue, True) for ask in asks]
+        facts += yield from self._removed(asks, now_ns)
+        return facts
+
+    def _removed(self, asks: Iterable[Ask], now_ns: int) -> Pausing[list[Fact]]:
+        facts, pace = list[Fact](), Pace()
+        for ask in asks:
+            facts.append(AskRemoved(now_ns, ask, self.queue, True))
+            if pace.is_due():
+                yield ()
         return facts
 
     # ---- the end
 
-    def remove(self, now_ns: int) -> list[Fact]:
+    def remove(self, now_ns: int) -> Pausing[list[Fact]]:
         """The resource manager removes the application: Completing, Completed, then everything ends (AP-80, AP-81)."""
         facts: list[Fact] = []
         if self.state is ApplicationState.ACCEPTED or self.state in HAVE_STARTED:
             facts = self.complete(now_ns)
             facts += self.move(now_ns, ApplicationEvent.COMPLETE)
-        return facts + self._end(now_ns, f"Application {self.application_id} Removed", is_removed=True)
+        facts += yield from self._end(now_ns, f"Application {self.application_id} Removed", is_removed=True)
+        return facts
 
-    def fail(self, now_ns: int, why: str, message: str) -> list[Fact]:
+    def fail(self, now_ns: int, why: str, message: str) -> Pausing[list[Fact]]:
         """Failing because of ``why`` (AP-95), Failed, then everything ends, with ``message`` for each allocation."""
         facts = self.move(now_ns, ApplicationEvent.FAIL, why)
         facts += self.move(now_ns, ApplicationEvent.FAIL)
-        return facts + self._end(now_ns, message, is_removed=False)
+        facts += yield from self._end(now_ns, message, is_removed=False)
+        return facts
 
-    def _end(self, now_ns: int, message: str, *, is_removed: bool) -> list[Fact]:
-        facts = placeholders.cancel_replacements(self, now_ns)
+    def _end(self, now_ns: int, message: str, *, is_removed: bool) -> Pausing[list[Fact]]:
+        facts, pace = placeholders.cancel_replacements(self, now_ns), Pace()
         for ask, node_id in self.allocations.values():
             facts += _with_ask(Released(now_ns, ask, self.queue, node_id, TerminationType.STOPPED_BY_RM, message))
+            if pace.is_due():
+                yield ()
+        facts += yield from self._removed(self.asks.values(), now_ns)
+        self.asks.clear()
         return facts + self.leave(now_ns, is_removed=is_removed)
 
-    def terminate(self, now_ns: int) -> list[Fact]:
+    def terminate(self, now_ns: int) -> Pausing[list[Fact]]:
         """An administrator ends the application, which must not be failing already."""
         return self._wind_up(now_ns, "Terminated", "releasing allocations on application termination")
 
-    def _execution_timeout(self, now_ns: int) -> list[Fact]:
+    def _execution_timeout(self, now_ns: int) -> Pausing[list[Fact]]:
         """The application has used up its execution time (AP-62)."""
         if self.state not in HAVE_STARTED:
             return []
-        return self._wind_up(now_ns, "ExecutionTimeout", "releasing allocations on application execution timeout")
+        return (yield from self._wind_up(now_ns, "ExecutionTimeout", "releasing allocations on application execution timeout"))
 
-    def _wind_up(self, now_ns: int, why: str, message: str) -> list[Fact]:
+    def _wind_up(self, now_ns: int, why: str, message: str) -> Pausing[list[Fact]]:
         """Failing because of ``why``: asks are dropped, allocations released; Failed when the last one is gone (AP-47)."""
         self.set_timer(Timer.PLACEHOLDERS, None)
         self.ending = message
-        facts = self.move(now_ns, ApplicationEvent.FAIL, why)
+        facts, pace = self.move(now_ns, ApplicationEvent.FAIL, why), Pace()
         asks = list(self.asks.values())
         self.asks.clear()
         for ask in asks:
             if ask.spec.placeholder:
                 facts += placeholders.drop_pending(self, now_ns, ask)
             facts.append(AskRemoved(now_ns, ask, self.queue, True, timed_out=True))
-        facts += self.start_release(now_ns, list(self.allocations), message)
+            if pace.is_due():
+                yield ()
+        facts += yield from self.start_releases(now_ns, list(self.allocations), message)
         return facts + self.after_failing(now_ns)
 
     def preempt(self, now_ns: int, key: AllocationKey, message: str) -> list[Fact]:
@@ -248,12 +274,16 @@ def _with_ask(released: Released) -> list[Fact]:
 
 def _refusal(spec: AllocationSpec) -> str:
     """Why this entry cannot be taken, or "" (AP-105 to AP-107)."""
-    if any(quantity < 0 for quantity in spec.resource.values()):
+    if min(spec.resource.values(), default=0) < 0:
         return NEGATIVE_RESOURCES
-    if not strictly_positive(spec.resource):
+    if max(spec.resource.values(), default=0) == 0:
         return "allocation contains no resources"
     if spec.placeholder and not spec.task_group_name:
         return "placeholder without task group"
+    return _refusal_of_tags(spec) if spec.tags else ""
+
+
+def _refusal_of_tags(spec: AllocationSpec) -> str:
     if len(spec.tags.get(PREDICATE_TAG, "")) > PREDICATE_CLASS_MAX:
         return f"tag {PREDICATE_TAG}: found {len(spec.tags[PREDICATE_TAG])} characters, expected at most {PREDICATE_CLASS_MAX}"
     try:

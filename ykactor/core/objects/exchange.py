@@ -19,7 +19,8 @@ R = TypeVar("R")
 Send = tuple[QueueCore, QueueCommand[R]] | tuple[NodeCore, NodeCommand[R]]
 Sends = Sequence[Send[R]]
 
-#: Work that returns an ``R`` at its end. It yields an empty list where other tasks may run.
+#: Work that returns an ``R`` at its end. It yields an empty list where other tasks may run: a pause. Nothing that the work reads
+#: changes meanwhile. Where it pauses depends on its input only (``values.parts``).
 Exchange = Generator[Sends[Any], list[Any], R]
 
 

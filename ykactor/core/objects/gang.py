@@ -51,11 +51,21 @@ class Gang:
         allocated_ever: placeholders ever allocated, also those replaced since (GA-61).
         released: allocations whose release was started and is not confirmed yet (AP-129).
         replacing: by placeholder, the real ask that replaces it and the node where the ask will run. If that is not the
-            placeholder's node, the ask has its place there already.
+            placeholder's node, the ask has its place there already. Written by ``replace`` and ``end_replacement``.
         is_over: the gang has timed out; the application is an ordinary one from then on (GA-50).
     """
 
-    __slots__ = ("allocated_ever", "groups", "is_hard", "is_over", "released", "replacing", "timeout_ns", "total")
+    __slots__ = (
+        "_placeholders",
+        "allocated_ever",
+        "groups",
+        "is_hard",
+        "is_over",
+        "released",
+        "replacing",
+        "timeout_ns",
+        "total",
+    )
 
     def __init__(self, spec: AddApplication) -> None:
         self.total = pruned(spec.placeholder_ask or {})
@@ -65,6 +75,8 @@ class Gang:
         self.allocated_ever: Resource = {}
         self.released: set[AllocationKey] = set()
         self.replacing: dict[AllocationKey, tuple[Ask, NodeID]] = {}
+        #: By real ask, the placeholder that it waits for.
+        self._placeholders: dict[AllocationKey, AllocationKey] = {}
         self.is_over = False
 
     def add(self, ask: Ask) -> None:
@@ -90,9 +102,20 @@ class Gang:
         """Whether all of ``total`` has been allocated (AP-38)."""
         return bool(self.total) and all(self.allocated_ever.get(name, 0) >= quantity for name, quantity in self.total.items())
 
+    def replace(self, placeholder: AllocationKey, real: Ask, node_id: NodeID) -> None:
+        """A real ask waits for this placeholder, and will run on the node."""
+        self.replacing[placeholder] = real, node_id
+        self._placeholders[real.spec.allocation_key] = placeholder
+
+    def end_replacement(self, placeholder: AllocationKey) -> None:
+        """No real ask waits for this placeholder any more."""
+        ended = self.replacing.pop(placeholder, None)
+        if ended is not None:
+            del self._placeholders[ended[0].spec.allocation_key]
+
     def placeholder_of(self, key: AllocationKey) -> AllocationKey | None:
         """The placeholder that the real ask ``key`` waits for, if any."""
-        return next((placeholder for placeholder, (ask, _) in self.replacing.items() if ask.spec.allocation_key == key), None)
+        return self._placeholders.get(key)
 
 
 def timeout_ns(milliseconds: int) -> int | None:

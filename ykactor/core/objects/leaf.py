@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import QueueConfig
+from ykactor.core.messages.asks import AllocationSpec
 from ykactor.core.messages.facts import Allocated, AllocationRejected, ApplicationAdded, Fact
 from ykactor.core.messages.planned import Cancellation, Eviction, Planned, Replacement
 from ykactor.core.messages.states import QueueState
@@ -33,6 +34,7 @@ from ykactor.core.objects.commands import (
 )
 from ykactor.core.objects.lifecycle import Timer, states_first
 from ykactor.core.values.ids import ApplicationID
+from ykactor.core.values.parts import Pausing, finished
 
 R = TypeVar("R")
 
@@ -51,29 +53,36 @@ class LeafCore:
         self.deadline_ns: int | None = None
 
     def handle(self, command: QueueCommand[R]) -> R:
-        """Carry out one command. Returns its reply."""
-        reply: R = self._carry_out(command)
+        """Carry out one command without a pause. Returns its reply."""
+        return finished(self.work(command))
+
+    def work(self, command: QueueCommand[R]) -> Pausing[R]:
+        """Carry out one command, with pauses if it concerns many tasks. Returns its reply.
+
+        Nobody may read the leaf, and there may be no other command, before the end.
+        """
+        reply: R = yield from self._carry_out(command)
         self.deadline_ns = self._next_deadline_ns()
         return reply
 
-    def _carry_out(self, command: QueueCommand[Any]) -> Any:
+    def _carry_out(self, command: QueueCommand[Any]) -> Pausing[Any]:
         match command:
             case SubmitBatch():
-                return self.on_submit_batch(command)
+                return (yield from self.on_submit_batch(command))
             case SettleBatch():
                 return self.on_settle_batch(command)
             case EndAllocations():
                 return self.on_end_allocations(command)
             case FailAll():
-                return self.on_fail_all(command)
+                return (yield from self.on_fail_all(command))
             case Terminate(now_ns, application_id):
-                return self.on_terminate(now_ns, self.applications[application_id])
+                return (yield from self.on_terminate(now_ns, self.applications[application_id]))
             case GiveAway(application_id):
                 return self.applications.pop(application_id)
             case TakeOver(application):
                 self.on_take_over(application)
             case FireTimers():
-                return self.on_fire_timers(command)
+                return (yield from self.on_fire_timers(command))
             case Configure():
                 self.config = command.config or self.config
                 self.state = command.state
@@ -100,16 +109,18 @@ class LeafCore:
             heapq.heappush(self._timers, (deadline_ns, application.arrival, application.application_id, timer))
         application.armed.clear()
 
-    def on_submit_batch(self, command: SubmitBatch) -> Positioned:
+    def on_submit_batch(self, command: SubmitBatch) -> Pausing[Positioned]:
         now_ns = command.now_ns
         reply = []
         for entry in command.entries:
             submission = entry.submission
-            if type(submission) is AddApplication:
+            if type(submission) is SubmitAllocation:
+                facts = self._submit(now_ns, entry, submission.spec)
+            elif type(submission) is AddApplication:
                 assert entry.who is not None
                 facts = [self._add_application(now_ns, submission, entry.who, entry.arrival_ns, entry.arrival)]
             else:
-                facts = self._on_application(now_ns, entry)
+                facts = yield from self._release(now_ns, submission)
             reply.append((entry.position, facts))
         return reply
 
@@ -128,25 +139,26 @@ class LeafCore:
             application.gang.total,
         )
 
-    def _on_application(self, now_ns: int, entry: Entry) -> list[Fact]:
-        submission = entry.submission
-        name = submission.spec.application_id if isinstance(submission, SubmitAllocation) else submission.application_id
-        if name not in self.applications:  # it ended earlier in this batch
-            return _too_late(now_ns, submission)
-        match submission:
-            case SubmitAllocation(spec):
-                application = self.applications[spec.application_id]
-                facts = application.submit(now_ns, spec, entry.arrival_ns, entry.arrival)
-            case ReleaseAllocations(application_id, key, termination_type):
-                application = self.applications[application_id]
-                if key is None:
-                    facts = application.release_all(now_ns, termination_type)
-                else:
-                    facts = application.release(now_ns, key, termination_type)
-            case RemoveApplication(application_id):
-                return self.applications.pop(application_id).remove(now_ns)
-            case AddApplication():
-                raise AssertionError("handled by the caller")
+    def _submit(self, now_ns: int, entry: Entry, spec: AllocationSpec) -> list[Fact]:
+        application = self.applications.get(spec.application_id)
+        if application is None:  # it ended earlier in this batch (AP-103)
+            reason = f"failed to find application {spec.application_id}"
+            return [AllocationRejected(now_ns, spec.allocation_key, spec.application_id, reason)]
+        facts = application.submit(now_ns, spec, entry.arrival_ns, entry.arrival)
+        self._keep_or_drop(application)
+        return facts
+
+    def _release(self, now_ns: int, submission: ReleaseAllocations | RemoveApplication) -> Pausing[list[Fact]]:
+        application = self.applications.get(submission.application_id)
+        if application is None:
+            return []
+        if type(submission) is RemoveApplication:
+            del self.applications[submission.application_id]
+            return (yield from application.remove(now_ns))
+        if submission.allocation_key is None:
+            facts = yield from application.release_all(now_ns, submission.termination_type)
+        else:
+            facts = application.release(now_ns, submission.allocation_key, submission.termination_type)
         self._keep_or_drop(application)
         return facts
 
@@ -176,13 +188,16 @@ class LeafCore:
             self._keep_or_drop(application)
         return states_first(facts)  # so that the releases are not split into several messages
 
-    def on_fail_all(self, command: FailAll) -> list[Fact]:
+    def on_fail_all(self, command: FailAll) -> Pausing[list[Fact]]:
         failing = list(self.applications.values())
         self.applications.clear()
-        return [fact for application in failing for fact in application.fail(command.now_ns, command.why, command.message)]
+        facts: list[Fact] = []
+        for application in failing:
+            facts += yield from application.fail(command.now_ns, command.why, command.message)
+        return facts
 
-    def on_terminate(self, now_ns: int, application: Application) -> list[Fact]:
-        facts = application.terminate(now_ns)
+    def on_terminate(self, now_ns: int, application: Application) -> Pausing[list[Fact]]:
+        facts = yield from application.terminate(now_ns)
         self._keep_or_drop(application)
         return facts
 
@@ -191,24 +206,15 @@ class LeafCore:
         self.applications[application.application_id] = application
         self._arm(application)
 
-    def on_fire_timers(self, command: FireTimers) -> Expired:
+    def on_fire_timers(self, command: FireTimers) -> Pausing[Expired]:
         reply = []
         while (deadline_ns := self._next_deadline_ns()) is not None and deadline_ns <= command.now_ns:
             _, arrival, application_id, timer = heapq.heappop(self._timers)
             application = self.applications[application_id]
-            facts = application.fire_timer(command.now_ns, timer)
+            facts = yield from application.fire_timer(command.now_ns, timer)
             self._keep_or_drop(application)
             reply.append(((deadline_ns, arrival), facts))
         return reply
-
-
-def _too_late(now_ns: int, submission: object) -> list[Fact]:
-    """The refusal of a submission for an application that has just ended (AP-103)."""
-    if type(submission) is not SubmitAllocation:
-        return []
-    spec = submission.spec
-    reason = f"failed to find application {spec.application_id}"
-    return [AllocationRejected(now_ns, spec.allocation_key, spec.application_id, reason)]
 
 
 def _settle(application: Application, now_ns: int, decision: Planned) -> list[Fact]:

@@ -33,7 +33,9 @@ _STATE_TIMERS = {
     ApplicationState.STARTING: (STARTING_TIMEOUT_NS, ApplicationEvent.RUN),
     ApplicationState.COMPLETING: (COMPLETING_TIMEOUT_NS, ApplicationEvent.COMPLETE),
 }
-_STARTED = (ApplicationState.STARTING, ApplicationState.RUNNING)
+#: The state in which an allocation changes nothing, as nearly always.
+_RUNNING = ApplicationState.RUNNING
+_STARTED = (ApplicationState.STARTING, _RUNNING)
 _ENDED = (ApplicationState.COMPLETED, ApplicationState.FAILED)
 #: States that an application only enters after it has run something or its gang is complete.
 HAVE_STARTED = (*_STARTED, ApplicationState.COMPLETING)
@@ -103,8 +105,10 @@ class Lifecycle:
 
     def run(self, now_ns: int) -> list[Fact]:
         """A real allocation was added (AP-36, AP-40)."""
+        if self.state is _RUNNING:
+            return []
         entered = after_allocation(self.state, stateaware=self.stateaware)
-        return [self._enter(now_ns, state, ApplicationEvent.RUN) for state in entered]
+        return [self._enter(now_ns, state, ApplicationEvent.RUN) for state in entered] if entered else []
 
     def complete(self, now_ns: int) -> list[Fact]:
         """Move to Completing, unless the state is Completing: a second event would end that state early."""

@@ -154,9 +154,9 @@ class NodeCore:
 
     def _put(self, ask: Ask) -> None:
         self.allocations[ask_id(ask)] = ask
-        add_to(self.allocated, ask.spec.resource)
-        available = self.available
+        allocated, available = self.allocated, self.available
         for name, quantity in ask.spec.resource.items():
+            allocated[name] = allocated.get(name, 0) + quantity
             if quantity:
                 available[name] = available.get(name, 0) - quantity
 

@@ -21,6 +21,7 @@ from ykactor.core.objects.gang import ON_TIMEOUT, placeholder_deadline_ns
 from ykactor.core.objects.lifecycle import HAVE_STARTED, Timer
 from ykactor.core.objects.record import ApplicationRecord
 from ykactor.core.values.ids import AllocationKey, NodeID
+from ykactor.core.values.parts import Pace, Pausing
 from ykactor.core.values.resources import Resource, fits
 
 # ---- before they are replaced
@@ -55,7 +56,7 @@ def start_replacement(
     del application.asks[ask.spec.allocation_key]
     replaced, placeholder_node_id = application.allocations[placeholder]
     application.gang.released.add(placeholder)
-    application.gang.replacing[placeholder] = ask, node_id
+    application.gang.replace(placeholder, ask, node_id)
     why, message = TerminationType.PLACEHOLDER_REPLACED, f"replacing allocationKey: {ask.spec.allocation_key}"
     return [ReleaseStarted(now_ns, replaced, application.queue, placeholder_node_id, why, message)]
 
@@ -69,7 +70,8 @@ def is_replaced_elsewhere(application: ApplicationRecord, placeholder: Allocatio
 def withdraw(application: ApplicationRecord, now_ns: int, placeholder: AllocationKey) -> list[Fact]:
     """Nothing replaces the placeholder any more; a place on another node becomes free."""
     was_elsewhere = is_replaced_elsewhere(application, placeholder)
-    real, node_id = application.gang.replacing.pop(placeholder)
+    real, node_id = application.gang.replacing[placeholder]
+    application.gang.end_replacement(placeholder)
     return [PlaceGivenUp(now_ns, real, node_id)] if was_elsewhere else []
 
 
@@ -94,7 +96,8 @@ def lose_replacement(application: ApplicationRecord, now_ns: int, key: Allocatio
     """The node has left on which the real ask ``key`` had its place; its placeholder is on another node (SC-115)."""
     placeholder = application.gang.placeholder_of(key)
     assert placeholder is not None
-    real, _ = application.gang.replacing.pop(placeholder)
+    real, _ = application.gang.replacing[placeholder]
+    application.gang.end_replacement(placeholder)
     return _return_ask(application, now_ns, real)
 
 
@@ -106,7 +109,7 @@ def resize_replacement(application: ApplicationRecord, now_ns: int, placeholder:
     real = resized(before, resource)
     if is_replaced_elsewhere(application, placeholder):  # its place on the other node has the old size
         return withdraw(application, now_ns, placeholder) + _return_ask(application, now_ns, real)
-    application.gang.replacing[placeholder] = real, node_id
+    application.gang.replace(placeholder, real, node_id)
     return []
 
 
@@ -123,7 +126,8 @@ def ended(
 ) -> list[Fact]:
     """A placeholder's allocation is over: a real ask replaces it (GA-30), or it ended in another way (GA-78)."""
     application.placeholder_count -= 1
-    real, real_node_id = application.gang.replacing.pop(placeholder.spec.allocation_key, (None, node_id))
+    real, real_node_id = application.gang.replacing.get(placeholder.spec.allocation_key, (None, node_id))
+    application.gang.end_replacement(placeholder.spec.allocation_key)
     group = application.gang.groups[placeholder.spec.task_group_name]
     facts: list[Fact] = []
     if real is not None and real_node_id != node_id:
@@ -194,27 +198,29 @@ def drop_pending(application: ApplicationRecord, now_ns: int, ask: Ask) -> list[
     return [] if group.is_open() else [TaskGroupChanged(now_ns, application.application_id, name, is_open=False)]
 
 
-def release_all(application: ApplicationRecord, now_ns: int, message: str) -> list[Fact]:
+def release_all(application: ApplicationRecord, now_ns: int, message: str) -> Pausing[list[Fact]]:
     """Release every placeholder that runs."""
     keys = [key for key, (ask, _) in application.allocations.items() if ask.spec.placeholder]
-    return application.start_release(now_ns, keys, message)
+    return application.start_releases(now_ns, keys, message)
 
 
-def time_out(application: ApplicationRecord, now_ns: int) -> list[Fact]:
+def time_out(application: ApplicationRecord, now_ns: int) -> Pausing[list[Fact]]:
     """GA-42: a complete gang releases its unused placeholders; an incomplete one resumes without them (Soft) or fails (Hard)."""
     if application.state in HAVE_STARTED:
-        return release_all(application, now_ns, ON_TIMEOUT)
-    gang = application.gang
+        return (yield from release_all(application, now_ns, ON_TIMEOUT))
+    gang, pace = application.gang, Pace()
     gang.is_over = True
     event = ApplicationEvent.FAIL if gang.is_hard else ApplicationEvent.RESUME
     facts = application.move(now_ns, event, "ResourceReservationTimeout")
     cancelled = [ask for ask in application.asks.values() if ask.spec.placeholder or gang.is_hard]
     if gang.is_hard:
-        facts += application.start_release(now_ns, list(application.allocations), ON_TIMEOUT)
+        facts += yield from application.start_releases(now_ns, list(application.allocations), ON_TIMEOUT)
     else:
-        facts += release_all(application, now_ns, ON_TIMEOUT)
+        facts += yield from release_all(application, now_ns, ON_TIMEOUT)
     for ask in cancelled:
         facts += _time_out_pending(application, now_ns, ask)
+        if pace.is_due():
+            yield ()
     return facts + _after_last(application, now_ns)
 
 

@@ -13,6 +13,10 @@ from ykactor.core.messages.submissions import AddApplication
 from ykactor.core.objects.gang import ON_COMPLETE, ON_TIMEOUT, Gang, timeout_ns
 from ykactor.core.objects.lifecycle import Lifecycle, Timer
 from ykactor.core.values.ids import AllocationKey, NodeID, QueuePath
+from ykactor.core.values.parts import Pace, Pausing, in_parts
+
+#: Looking up the member of an enum is slow in Python 3.11.
+_FAILING = ApplicationState.FAILING
 
 
 class ApplicationRecord(Lifecycle):
@@ -66,7 +70,7 @@ class ApplicationRecord(Lifecycle):
         message: str,
         termination_type: TerminationType = TerminationType.TIMEOUT,
     ) -> list[Fact]:
-        """Ask the resource manager to end these allocations; usage goes down when it confirms (AP-133)."""
+        """Ask the resource manager to end these few allocations; usage goes down when it confirms (AP-133)."""
         facts: list[Fact] = []
         for key in keys:
             if key not in self.gang.released:
@@ -75,9 +79,18 @@ class ApplicationRecord(Lifecycle):
                 facts.append(ReleaseStarted(now_ns, ask, self.queue, node_id, termination_type, message))
         return facts
 
+    def start_releases(self, now_ns: int, keys: list[AllocationKey], message: str) -> Pausing[list[Fact]]:
+        """The same for any number of allocations."""
+        facts, pace = list[Fact](), Pace()
+        for part in in_parts(keys):
+            facts += self.start_release(now_ns, part, message)
+            if pace.is_due(len(part)):
+                yield ()
+        return facts
+
     def release_if_late(self, now_ns: int, spec: AllocationSpec) -> list[Fact]:
         """Release a new allocation at once if all allocations of its kind are being released already (AP-50, GA-47)."""
-        if self.state is ApplicationState.FAILING or (spec.placeholder and self.state is ApplicationState.RESUMING):
+        if self.state is _FAILING or (spec.placeholder and self.state is ApplicationState.RESUMING):
             return self.start_release(now_ns, [spec.allocation_key], self.ending)
         if spec.placeholder and self.state is ApplicationState.COMPLETING and Timer.STATE not in self.timers:
             return self.start_release(now_ns, [spec.allocation_key], ON_COMPLETE)

@@ -44,4 +44,6 @@ class Registry:
 
     def leaf_of(self, application_id: ApplicationID) -> LeafCore:
         """The leaf of a live application."""
-        return self.leaf(self.applications[application_id])
+        leaf = self.queues[self.applications[application_id]]
+        assert isinstance(leaf, LeafCore)
+        return leaf

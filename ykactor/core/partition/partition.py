@@ -51,11 +51,17 @@ from ykactor.core.partition.rounds import ForLeaves, ForNodes, Round, Rounds, in
 from ykactor.core.partition.timers import Timers
 from ykactor.core.placement.users import Users
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
+from ykactor.core.values.parts import in_parts, joined
 
 
 def refusal_in(facts: list[Fact]) -> str:
-    """Why an administrator's request was refused, or "" if these facts are what it caused."""
-    return next((fact.reason for fact in facts if type(fact) is RequestRefused), "")
+    """Why an administrator's request was refused, or "" if these facts are what it caused. A refusal is the only fact."""
+    first = facts[0]
+    return first.reason if type(first) is RequestRefused else ""
+
+
+#: Facts that may set a timer.
+_SET_TIMERS = frozenset((ApplicationChanged, Allocated, ApplicationLeft, ApplicationMoved))
 
 
 class PartitionCore:
@@ -73,15 +79,19 @@ class PartitionCore:
 
     def ingest(self, now_ns: int, submissions: Iterable[Submission]) -> Round:
         """Handle submissions in order. Returns what became true, in order."""
-        facts: list[Fact] = []
+        found: list[list[Fact]] = []
         for part in in_rounds(submissions):
             if isinstance(part, ForLeaves):
-                facts += yield from self._rounds.of_leaves(now_ns, part.submissions)
+                found.append((yield from self._rounds.of_leaves(now_ns, part.submissions)))
             elif isinstance(part, ForNodes):
-                facts += yield from self._rounds.of_nodes(now_ns, part.submissions)
+                found.append((yield from self._rounds.of_nodes(now_ns, part.submissions)))
             else:
-                facts += yield from self._alone(now_ns, part)
-        self.note(facts)
+                found.append((yield from self._alone(now_ns, part)))
+        facts = joined(found)
+        for number, some in enumerate(in_parts(facts)):
+            if number:
+                yield []
+            self.note(some)
         return facts
 
     def _alone(self, now_ns: int, submission: Submission) -> Round:
@@ -118,7 +128,7 @@ class PartitionCore:
             message = f"Node {node_id} Removed"
             replies = yield from send([(leaf, EndAllocations(now_ns, keys, message)) for leaf, keys in orphans.items()])
             ended = [fact for reply in replies for fact in reply]
-            self._rounds.keep_ended(ended)
+            yield from self._rounds.keep_ended(ended)
             facts += ended
         return [*facts, removed]
 
@@ -147,7 +157,7 @@ class PartitionCore:
             facts = yield from move(self.registry, now_ns, name, target_of(request))
         else:
             (facts,) = yield from send([(self.registry.leaf_of(name), Terminate(now_ns, name))])
-            self._rounds.keep_ended(facts)
+            yield from self._rounds.keep_ended(facts)
         self.note(facts)
         return facts
 
@@ -188,7 +198,7 @@ class PartitionCore:
         replies = yield from send([(leaf, failure) for leaf in leaves])
         facts = [fact for reply in replies for fact in reply]
         yield from self._rounds.change_nodes(facts)
-        self._rounds.keep_ended(facts)
+        yield from self._rounds.keep_ended(facts)
         for node_id in list(self.registry.nodes):
             facts += yield from self._decommission(now_ns, node_id)
         closing = list(self.registry.queues.values())[::-1]
@@ -209,7 +219,7 @@ class PartitionCore:
         for leaf in leaves:
             if isinstance(leaf, LeafCore):
                 self.timers.note_leaf(leaf.path, leaf.deadline_ns)
-        self._rounds.keep_ended(facts)
+        yield from self._rounds.keep_ended(facts)
         for ended in self.timers.due_expiries(now_ns):
             path, event = QueuePath(ended.queue), ApplicationEvent.EXPIRE
             facts.append(ApplicationChanged(now_ns, ended.application_id, path, ApplicationState.EXPIRED, event))
@@ -223,6 +233,8 @@ class PartitionCore:
 
     def note(self, facts: list[Fact]) -> None:
         """Look through facts, own and the scheduler's, for what sets a timer."""
+        if _SET_TIMERS.isdisjoint(map(type, facts)):
+            return
         for fact in facts:
             if type(fact) is ApplicationChanged or (type(fact) is Allocated and fact.ask.spec.placeholder):
                 queue = self.registry.queues.get(fact.queue)

@@ -8,7 +8,8 @@ configuration) is handled alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeGuard
 
 from msgspec import Struct
@@ -47,9 +48,13 @@ from ykactor.core.partition.timers import EndedApplication, Timers
 from ykactor.core.placement.admission import Admission
 from ykactor.core.placement.users import Users
 from ykactor.core.values.ids import ApplicationID, NodeID, PartitionName
+from ykactor.core.values.parts import PART_MAX, joined
 
 #: Work that returns what became true, in order.
 Round = Exchange[list[Fact]]
+
+#: Facts of leaves that change what runs on a node.
+_ON_NODES = frozenset((Released, PlaceGivenUp, Allocated, AllocationResized))
 
 LeafSubmission = SubmitAllocation | ReleaseAllocations | AddApplication | RemoveApplication
 NodeSubmission = UpdateNode | SubmitAllocation | ReleaseAllocations | AnswerPredicate | ForgetPredicates | SetPredicateService
@@ -68,9 +73,9 @@ class ForNodes(Struct):
 
 
 def _is_for_leaf(submission: Submission) -> TypeGuard[LeafSubmission]:
-    if isinstance(submission, SubmitAllocation):
+    if type(submission) is SubmitAllocation:
         return not (submission.spec.tags and "foreign" in submission.spec.tags)
-    if isinstance(submission, ReleaseAllocations):
+    if type(submission) is ReleaseAllocations:
         return bool(submission.application_id)
     return isinstance(submission, AddApplication | RemoveApplication)
 
@@ -86,7 +91,7 @@ def in_rounds(submissions: Iterable[Submission]) -> Iterator[ForLeaves | ForNode
     current: ForLeaves | ForNodes | None = None
     for submission in submissions:
         if _is_for_leaf(submission):
-            if not isinstance(current, ForLeaves):
+            if type(current) is not ForLeaves:
                 if current is not None:
                     yield current
                 current = ForLeaves([])
@@ -126,58 +131,58 @@ class Rounds:
 
     # ---- leaves: applications, asks, releases
 
-    def of_leaves(self, now_ns: int, submissions: Iterable[LeafSubmission]) -> Round:
+    def of_leaves(self, now_ns: int, submissions: Sequence[LeafSubmission]) -> Round:
         """Let leaves handle submissions, and tell the nodes what begins and ends on them."""
-        positioned: dict[int, list[Fact]] = {}
-        batches: dict[LeafCore, list[Entry]] = {}
+        caused: list[list[Fact]] = [[]] * len(submissions)
+        batches: dict[LeafCore, list[Entry]] = defaultdict(list)
         admission = Admission(self._name, self._registry, self._users)
         for position, submission in enumerate(submissions):
             who = None
             routed: LeafCore | Fact | None
-            if isinstance(submission, AddApplication):
+            if type(submission) is AddApplication:
                 admitted = admission.admit(now_ns, submission)
                 if isinstance(admitted, ApplicationRejected):
                     routed = self._keep_rejected(submission, admitted)
                 else:
-                    routed, who, positioned[position] = admitted
+                    routed, who, caused[position] = admitted
             else:
                 routed = self._route(now_ns, submission)
             if isinstance(routed, LeafCore):
-                batches.setdefault(routed, []).append(Entry(position, submission, *self._stamp(now_ns), who))
+                batches[routed].append(Entry(position, submission, *self._stamp(now_ns), who))
             elif routed is not None:
-                positioned[position] = [routed]
+                caused[position] = [routed]
         preparations = admission.sends()
         if preparations:
             yield from send(preparations)
         replies = yield from send([(leaf, SubmitBatch(now_ns, entries)) for leaf, entries in batches.items()])
         for reply in replies:
-            for position, caused in reply:
-                positioned.setdefault(position, []).extend(caused)
-        facts = [fact for position in sorted(positioned) for fact in positioned[position]]
+            for position, facts in reply:
+                caused[position] = [*caused[position], *facts] if caused[position] else facts
+        facts = joined(caused)
         yield from self.change_nodes(facts)
-        self.keep_ended(facts)
+        yield from self.keep_ended(facts)
         return facts
 
     def _route(
         self, now_ns: int, submission: SubmitAllocation | ReleaseAllocations | RemoveApplication
     ) -> LeafCore | Fact | None:
         """The leaf that handles a submission, or the refusal, or None for what is silently ignored (AP-131, AP-132)."""
-        applications = self._registry.applications
-        match submission:
-            case SubmitAllocation(spec):
-                if spec.application_id not in applications:  # AP-103
-                    reason = f"failed to find application {spec.application_id}"
-                elif spec.node_id is not None and spec.node_id not in self._registry.nodes:  # AP-104
-                    reason = f"failed to find node {spec.node_id}"
-                else:
-                    return self._registry.leaf_of(spec.application_id)
-                return AllocationRejected(now_ns, spec.allocation_key, spec.application_id, reason)
-            case ReleaseAllocations(application_id):
-                return self._registry.leaf_of(application_id) if application_id in applications else None
-            case RemoveApplication(application_id):
-                if application_id not in applications:
-                    return None  # AP-83
-                return self._registry.leaf(applications.pop(application_id))
+        registry = self._registry
+        if type(submission) is SubmitAllocation:
+            spec = submission.spec
+            if spec.application_id not in registry.applications:  # AP-103
+                reason = f"failed to find application {spec.application_id}"
+            elif spec.node_id is not None and spec.node_id not in registry.nodes:  # AP-104
+                reason = f"failed to find node {spec.node_id}"
+            else:
+                return registry.leaf_of(spec.application_id)
+            return AllocationRejected(now_ns, spec.allocation_key, spec.application_id, reason)
+        if submission.application_id not in registry.applications:
+            return None  # AP-83
+        leaf = registry.leaf_of(submission.application_id)
+        if type(submission) is RemoveApplication:
+            del registry.applications[submission.application_id]
+        return leaf
 
     def _keep_rejected(self, spec: AddApplication, rejected: ApplicationRejected) -> ApplicationRejected:
         """Refused applications stay visible for a while (AP-22)."""
@@ -188,22 +193,29 @@ class Rounds:
 
     def change_nodes(self, facts: list[Fact]) -> Exchange[None]:
         """Tell the nodes which allocations began and ended on them according to the leaves."""
-        changes: dict[NodeID, list[tuple[bool, Ask]]] = {}
-        for fact in facts:
-            if type(fact) is Released or type(fact) is PlaceGivenUp:
-                changes.setdefault(fact.node_id, []).append((False, fact.ask))
-            elif type(fact) is Allocated:
-                changes.setdefault(fact.node_id, []).append((True, fact.ask))
+        if _ON_NODES.isdisjoint(map(type, facts)):
+            return
+        changes: dict[NodeID, list[tuple[bool, Ask]]] = defaultdict(list)
+        for number, fact in enumerate(facts, 1):
+            if number % PART_MAX == 0:
+                yield []
+            if type(fact) is Allocated:
+                changes[fact.node_id].append((True, fact.ask))
+            elif type(fact) is Released or type(fact) is PlaceGivenUp:
+                changes[fact.node_id].append((False, fact.ask))
             elif type(fact) is AllocationResized:
-                changes.setdefault(fact.node_id, []).extend([(False, fact.before), (True, fact.after)])
-        if changes:
-            nodes = self._registry.nodes
-            yield from send([(nodes[node_id], ChangeAllocations(batch)) for node_id, batch in changes.items()])
+                changes[fact.node_id] += [(False, fact.before), (True, fact.after)]
+        nodes = self._registry.nodes
+        yield from send([(nodes[node_id], ChangeAllocations(batch)) for node_id, batch in changes.items()])
 
-    def keep_ended(self, facts: list[Fact]) -> None:
+    def keep_ended(self, facts: list[Fact]) -> Exchange[None]:
         """Applications that ended leave the registry and stay visible for a while (AP-70, AP-71)."""
+        if ApplicationLeft not in map(type, facts):
+            return
         states: dict[ApplicationID, ApplicationState] = {}
-        for fact in facts:
+        for number, fact in enumerate(facts, 1):
+            if number % PART_MAX == 0:
+                yield []
             if type(fact) is ApplicationChanged:
                 states[fact.application_id] = fact.state
             elif type(fact) is ApplicationLeft and not fact.is_removed:

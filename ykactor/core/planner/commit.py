@@ -22,9 +22,11 @@ def commit(state: SchedulerState, plan: Plan) -> Exchange[set[IndexedNode]]:
         if order.node is not None:
             batches.setdefault(order.node, []).append(order)
     cores = state.registry.nodes
-    sends = [(cores[node.node_id], PlaceBatch(node.revision, [order.ask for order in batch])) for node, batch in batches.items()]
+    sends = [
+        (cores[node.node_id], PlaceBatch(node.revision, [order.planned.ask for order in batch]))
+        for node, batch in batches.items()
+    ]
     replies = yield from send(sends)
-    placements = [order for order in plan.orders if type(order) is Placement]
     refused: set[IndexedNode] = set()
     for (node, batch), reply in zip(batches.items(), replies, strict=True):
         if isinstance(reply, Placed):
@@ -33,7 +35,7 @@ def commit(state: SchedulerState, plan: Plan) -> Exchange[set[IndexedNode]]:
             _undo(state, node, batch, reply)
             refused.add(node)
     if refused:
-        _restore_counts(state, placements)
+        _restore_counts(state, [order for order in plan.orders if type(order) is Placement])
     return refused
 
 

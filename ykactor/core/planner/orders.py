@@ -46,7 +46,8 @@ class Placement(Struct, gc=False):
         application, ask, leaf = self.application, self.planned.ask, self.leaf
         state.pending_reasons.usage_grew()
         application.discard(ask)
-        state.preemptions.forget(ask)
+        if state.preemptions.last_attempts:
+            state.preemptions.forget(ask)
         application.begin(ask)
         state.nodes.charge(self.node, ask.spec.resource)
         state.ledger.charge(leaf, ask.spec.resource)

@@ -66,7 +66,7 @@ class PlaceholderStep:
         """
         assert application.gang is not None
         gang, tried, moving, is_known = application.gang, set(), None, True
-        for ask in list(gang.held.items()):
+        for ask in gang.held:
             kind = ask.spec.task_group_name, shape_of(ask.spec)
             if kind in tried:  # an equal ask would give the same result
                 continue

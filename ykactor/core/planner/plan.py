@@ -65,7 +65,7 @@ class Plan:
 
     def is_full(self) -> bool:
         """Whether the budget of placements is used up."""
-        return len(self) >= self._budget.placements_max
+        return len(self.orders) + len(self.facts) >= self._budget.placements_max
 
     def decide(self, order: Order) -> None:
         """Add an order and apply it to the scheduler's state."""

@@ -1,9 +1,11 @@
 """The walk: which ask is placed next, and on which node (PR-25 to PR-31, SC-20 to SC-45).
 
-``Planner.plan`` is one synchronous function. It reads the scheduler's state, updates it with each placement, and returns a
-``Plan``. Each decision starts at the root queue with current values; the sorted structures of ``queueing`` are updated
-incrementally, so nothing is sorted again. There is no head-of-line blocking: a candidate that cannot place anything is parked
-and skipped, so that the cost of a decision does not depend on the number of pending asks.
+``Planner.plan`` reads the scheduler's state, updates it with each placement, and returns a ``Plan``. Each decision starts at
+the root queue with current values; the sorted structures of ``queueing`` are updated incrementally, so nothing is sorted again.
+There is no head-of-line blocking: a candidate that cannot place anything is parked and skipped, so that the cost of a decision
+does not depend on the number of pending asks.
+
+A plan can let other tasks run before it is complete (``objects.exchange``). Nothing that it reads changes meanwhile.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from contextlib import suppress
 
 from ykactor.core.nodes.indexed_node import IndexedNode
 from ykactor.core.nodes.predicate_client import PredicateClient
+from ykactor.core.objects.exchange import Exchange
 from ykactor.core.planner.orders import placement
 from ykactor.core.planner.placeholder_step import PlaceholderStep
 from ykactor.core.planner.plan import TRY_WORK, Budget, Plan, PlanEnds
@@ -20,7 +23,7 @@ from ykactor.core.planner.quota_preemption_step import QuotaPreemptionStep
 from ykactor.core.planner.reservation_step import ReservationStep
 from ykactor.core.planner.unschedulable_step import UnschedulableStep
 from ykactor.core.queueing.equivalence import HAS_NODE, RESERVES, AskQueue
-from ykactor.core.queueing.pending import AskClass, PendingApplication
+from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.quota.headroom import queue_shortage
 from ykactor.core.quota.limits import Tracker
@@ -47,20 +50,20 @@ class Planner:
         #: Search work of the last plan.
         self._search_work = 0
 
-    def plan(self, now_ns: int, budget: Budget) -> Plan:
+    def plan(self, now_ns: int, budget: Budget) -> Exchange[Plan]:
         """Decide what can be decided at Unix time ``now_ns``, best first, within ``budget``."""
         plan = Plan(self._state, now_ns, budget)
         self._unschedulable.begin_plan(may_preempt=self._search_work < SEARCH_WORK_MAX)
-        self._decide(plan)
+        yield from self._decide(plan)
         plan.work, self._search_work = plan.spent(), plan.search_work
         plan.recheck_ns = self._state.nodes.predicates.due_ns()
         return plan
 
-    def _decide(self, plan: Plan) -> None:
+    def _decide(self, plan: Plan) -> Exchange[None]:
         state = self._state
         wakeups.on_deadlines(state, plan.now_ns)
         state.pairs.recall()
-        self._quotas.run(plan)
+        yield from self._quotas.run(plan)
         if plan:  # a step that reads the owners needs a plan of its own
             plan.spend(TRY_WORK * len(plan))
             return
@@ -117,11 +120,15 @@ class Planner:
     def _try_leaf(self, plan: Plan, leaf: QueueNode) -> bool:
         """Try the classes of a leaf in order; returns whether anything was decided (SC-21 to SC-24, SC-148)."""
         state, order = self._state, leaf.applications
-        while (application := order.first(state.generation)) is not None:
+        backs_off = leaf.config.properties.backoff_count > 0
+        while (application := order.first(state.generation, state.nodes.opened)) is not None:
             plan.try_candidate()
-            if self._backs_off(plan, leaf, application):
+            if backs_off and self._backs_off(plan, leaf, application):
                 continue
-            queue, ask_class = self._next_asks(application)
+            queue = application.ask_queues.first()
+            assert queue is not None
+            ask_class = queue.ask_class
+            assert ask_class is not None
             short = ask_class.shortage = application.slot_shortage() or application.shortage(queue.shape)
             if short is not None:
                 if queue.key[1] == RESERVES or not short[1] or isinstance(short[0], Tracker):  # PE-73
@@ -143,17 +150,6 @@ class Planner:
                 self._place(plan, leaf, application, queue, node)
                 return True
         return False
-
-    def _next_asks(self, application: PendingApplication) -> tuple[AskQueue, AskClass]:
-        """The application's first class that is not parked and that it represents, with its asks; there must be one."""
-        while True:
-            queue = application.ask_queues.first(self._state.generation)
-            assert queue is not None
-            ask_class = queue.ask_class
-            assert ask_class is not None
-            if not ask_class.parked and (ask_class.representative or application) is application:
-                return queue, ask_class
-            application.ask_queues.park(queue)
 
     def _place(self, plan: Plan, leaf: QueueNode, application: PendingApplication, queue: AskQueue, node: IndexedNode) -> None:
         ask = queue.first()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from heapq import merge
+
 from ykactor.core.messages.facts import AskCondition, QuotaPreempted
 from ykactor.core.messages.planned import Eviction
+from ykactor.core.objects.exchange import Exchange
 from ykactor.core.planner.orders import EvictionOrder
 from ykactor.core.planner.plan import Plan
 from ykactor.core.preemption.laws import VictimSet
@@ -11,16 +14,20 @@ from ykactor.core.preemption.quota import candidates, choose, preemptable, share
 from ykactor.core.preemption.victims import Victim
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.state.state import SchedulerState
+from ykactor.core.values.parts import Pace, in_parts
 from ykactor.core.values.resources import Resource, add_to
 
 
 class QuotaPreemptionStep:
-    """Enforces the quotas of one partition; only in a plan that has decided nothing yet, because the step reads the owners."""
+    """Enforces the quotas of one partition; only in a plan that has decided nothing yet, because the step reads the owners.
+
+    It looks at all tasks of a queue, which can be many, and therefore lets other tasks of the loop run.
+    """
 
     def __init__(self, state: SchedulerState) -> None:
         self._state = state
 
-    def run(self, plan: Plan) -> None:
+    def run(self, plan: Plan) -> Exchange[None]:
         """Release tasks of every queue whose start time has come; each start is used once.
 
         Queues below one that released tasks follow in the next plan; queues below one that released nothing follow at once.
@@ -31,27 +38,42 @@ class QuotaPreemptionStep:
         while not plan and (due := clocks.due(plan.now_ns)):
             for queue in due:
                 clocks.forget(queue)
-                self._enforce(plan, queue)
+                yield from self._enforce(plan, queue)
 
-    def _enforce(self, plan: Plan, queue: QueueNode) -> None:
+    def _enforce(self, plan: Plan, queue: QueueNode) -> Exchange[None]:
         amount = preemptable(queue)
-        spared = VictimSet(queue, (), is_own=False)
-        count, victims = 0, []
+        spared, pace = VictimSet(queue, (), is_own=False), Pace()
+        count, victims = 0, list[Victim]()
         for leaf, part in shares(queue, amount, self._state.tree.children_of()) if amount else ():
-            tasks = candidates(self._state.tasks.possible_victims(leaf), part, queue.config.max or {})
-            count += len(tasks)
-            victims += choose(leaf, tasks, part, spared)
+            sorted_parts = []
+            for tasks in in_parts(self._state.tasks.of_leaf(leaf)):
+                possible = [task for task in tasks if self._state.tasks.queue_of_victim(task) is not None]
+                sorted_parts.append(candidates(possible, part, queue.config.max or {}))
+                count += len(sorted_parts[-1])
+                if pace.is_due(len(tasks)):
+                    yield []
+            rest = dict(part)
+            for some in in_parts(merge(*sorted_parts)):
+                victims += choose(leaf, some, rest, spared)
+                if pace.is_due(len(some)):
+                    yield []
         if count:
-            _evict(plan, queue, victims, amount, count)
+            yield from _evict(plan, queue, victims, amount, count)
 
 
-def _evict(plan: Plan, queue: QueueNode, victims: list[Victim], amount: Resource, count: int) -> None:
+def _evict(plan: Plan, queue: QueueNode, victims: list[Victim], amount: Resource, count: int) -> Exchange[None]:
     who = f"Preempted by Quota change enforcement process in {queue.path}"
     message = f"preempting allocations to enforce new max quota for queue : {queue.path}"
-    plan.report(*(AskCondition(plan.now_ns, victim.task, victim.leaf.path, who) for victim in victims))
+    pace = Pace()
+    for victim in victims:
+        plan.report(AskCondition(plan.now_ns, victim.task, victim.leaf.path, who))
+        if pace.is_due():
+            yield []
     claimed: Resource = {}
     for victim in victims:
         plan.decide(EvictionOrder(Eviction(victim.task, message), victim.leaf, None))
         add_to(claimed, victim.task.spec.resource)
+        if pace.is_due():
+            yield []
     maximum = queue.config.max or {}
     plan.report(QuotaPreempted(plan.now_ns, queue.path, amount, claimed, count, len(victims), maximum))

@@ -102,9 +102,7 @@ class ReservationStep:
         current = self._reservations.by_ask
         self._hopeful = {key: reservation for key, reservation in self._hopeful.items() if current.get(key) is reservation}
         chosen = dict(self._hopeful)
-        for shape, same_shape in self._reservations.by_shape.items():
-            if self._state.nodes.first_fit(shape) is not None:
-                chosen.update(same_shape)
+        chosen.update((ask_id(reservation.ask), reservation) for reservation in self._reservations.with_room_elsewhere())
         return chosen
 
     def _expired(self, now_ns: int) -> list[Reservation]:

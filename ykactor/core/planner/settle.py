@@ -1,4 +1,7 @@
-"""Settle: one batch for each leaf in the plan. The leaf turns asks into allocations and changes states of applications."""
+"""Settle: a batch for each leaf in the plan, in parts if it is long.
+
+The leaf turns asks into allocations and changes states of applications.
+"""
 
 from __future__ import annotations
 
@@ -9,24 +12,32 @@ from ykactor.core.messages.states import COUNTED_AS_RUNNING
 from ykactor.core.nodes.indexed_node import IndexedNode
 from ykactor.core.objects.commands import SettleBatch
 from ykactor.core.objects.exchange import Exchange, send
-from ykactor.core.objects.leaf import LeafCore
-from ykactor.core.planner.orders import Order, Placement
+from ykactor.core.planner.orders import Placement
 from ykactor.core.planner.plan import Plan
+from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.state.state import SchedulerState
+from ykactor.core.values.parts import PART_MAX, in_parts
 
 
 def settle(state: SchedulerState, plan: Plan, refused: set[IndexedNode]) -> Exchange[list[Fact]]:
     """Send each leaf its orders, without those that nodes refused. Returns all facts in the order of the plan (AP-96)."""
-    batches: dict[LeafCore, list[tuple[int, Planned]]] = {}
+    batches: dict[QueueUsage, list[tuple[int, Planned]]] = {}
     for position, order in enumerate(plan.orders):
         if order.node not in refused:
-            batches.setdefault(state.registry.leaf(order.leaf.path), []).append((position, order.planned))
-    replies = yield from send([(leaf, SettleBatch(plan.now_ns, batch)) for leaf, batch in batches.items()])
+            batches.setdefault(order.leaf, []).append((position, order.planned))
+        if (position + 1) % PART_MAX == 0:
+            yield []
+    leaf_of = state.registry.leaf
+    sends = [(leaf_of(leaf.path), SettleBatch(plan.now_ns, part)) for leaf, batch in batches.items() for part in in_parts(batch)]
+    replies = yield from send(sends)
     changes: dict[int, list[Fact]] = {}
     for reply in replies:
         changes.update(reply)
-    facts = _in_plan_order(plan, refused, changes)
-    _adopt_states(state, facts)
+    facts = yield from _in_plan_order(plan, refused, changes)
+    for number, part in enumerate(in_parts(facts)):
+        if number:
+            yield []
+        _adopt_states(state, part)
     state.ledger.confirm()
     return facts
 
@@ -44,7 +55,7 @@ def _adopt_states(state: SchedulerState, facts: list[Fact]) -> None:
                 state.requeue(application)
 
 
-def _in_plan_order(plan: Plan, refused: set[IndexedNode], changes: dict[int, list[Fact]]) -> list[Fact]:
+def _in_plan_order(plan: Plan, refused: set[IndexedNode], changes: dict[int, list[Fact]]) -> Exchange[list[Fact]]:
     """The reported facts and the facts that orders led to, merged in the order of the plan."""
     facts: list[Fact] = []
     reported = iter([*plan.facts, (len(plan.orders) + 1, None)])
@@ -53,15 +64,16 @@ def _in_plan_order(plan: Plan, refused: set[IndexedNode], changes: dict[int, lis
         while at <= position and fact is not None:
             facts.append(fact)
             at, fact = next(reported)
-        if order.node not in refused:
-            facts += _outcome(order, changes.get(position, []))
+        caused = changes.get(position)
+        if type(order) is not Placement:
+            facts += caused or []
+        elif caused:
+            facts += with_state_changes(caused, order.planned)
+        elif order.node not in refused:
+            facts.append(order.planned)
+        if (position + 1) % PART_MAX == 0:
+            yield []
     while fact is not None:
         facts.append(fact)
         at, fact = next(reported)
     return facts
-
-
-def _outcome(order: Order, changes: list[Fact]) -> list[Fact]:
-    if type(order) is not Placement:
-        return changes
-    return with_state_changes(changes, order.planned) if changes else [order.planned]

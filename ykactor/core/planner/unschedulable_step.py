@@ -17,6 +17,7 @@ from ykactor.core.planner.preemption_step import Preemptor
 from ykactor.core.queueing.equivalence import HAS_NODE, RESERVES, AskQueue
 from ykactor.core.queueing.pending import AskClass, PendingApplication
 from ykactor.core.queueing.tree import QueueNode
+from ykactor.core.quota import headroom
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.stamp import Stamp
 from ykactor.core.values.times import MS_NS, NEVER
@@ -71,7 +72,10 @@ class UnschedulableStep:
         assert ask_class is not None
         eligible_ns = self._turns(plan, leaf, queue, ask_class, is_without_node=is_without_node)
         if eligible_ns is None:
-            self._state.park(leaf, ask_class)
+            if is_without_node and self._waits_for_node(leaf, queue, ask_class, now_ns):
+                self._state.wait(leaf, ask_class)
+            else:
+                self._state.park(leaf, ask_class)
             return False
         order.mark_stuck(ask_class)
         self._state.note_eligible()
@@ -98,6 +102,15 @@ class UnschedulableStep:
             raise PlanEnds
         self._preempt(plan, leaf, application, ask)
         return False
+
+    def _waits_for_node(self, leaf: QueueNode, queue: AskQueue, ask_class: AskClass, now_ns: int) -> bool:
+        """Whether only a node that opens can help the class, and only usage can hold it back: not age, preemption or slots."""
+        state, kind = self._state, queue.key[1]
+        if queue.predicate or kind == HAS_NODE or (kind != RESERVES and state.preempts()):
+            return False
+        if ask_class.key[2] or any(queue.max for queue in leaf.path_up[:-1]) or headroom.limits_slots(leaf.path_up, ()):
+            return False
+        return not state.reserves or ask_class.oldest_ns + RESERVATION_DELAY_NS <= now_ns
 
     def _turns(
         self, plan: Plan, leaf: QueueNode, queue: AskQueue, ask_class: AskClass, *, is_without_node: bool

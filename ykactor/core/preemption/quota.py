@@ -17,6 +17,9 @@ from ykactor.core.values.times import S_NS
 
 _HOUR_NS = 3600 * S_NS
 
+#: A task that may be preempted, behind its position among others: it is unique, so tasks are never compared.
+Candidate = tuple[tuple[object, ...], Ask]
+
 
 def left(queue: QueueNode, name: str) -> int:
     """What the queue uses of a type once all its victims have ended."""
@@ -59,16 +62,17 @@ def _surplus(queue: QueueNode, names: Iterable[str]) -> Resource:
     return {name: max(0, left(queue, name) - guarantee(queue, name)) for name in names}
 
 
-def candidates(tasks: Iterable[Ask], part: Resource, limit: Resource) -> list[Ask]:
+def candidates(tasks: Iterable[Ask], part: Resource, limit: Resource) -> list[Candidate]:
     """The tasks of a leaf that use a type it must release, in the order in which they are preempted (PE-85, PE-86).
+
+    Those of several parts of its tasks can be merged.
 
     Args:
         part: what the leaf must release.
         limit: the max of the queue above its quota; lists all types of ``part``.
     """
     wanted = positive(part).keys()
-    able = [task for task in tasks if wanted & positive(task.spec.resource).keys()]
-    return sorted(able, key=lambda task: _order(task, limit, part))
+    return sorted((_order(task, limit, part), task) for task in tasks if wanted & positive(task.spec.resource).keys())
 
 
 def _order(task: Ask, limit: Resource, part: Resource) -> tuple[object, ...]:
@@ -85,16 +89,18 @@ def _order(task: Ask, limit: Resource, part: Resource) -> tuple[object, ...]:
     return *last_resort, -match, spec.priority, newness, size, spec.allocation_key, spec.application_id
 
 
-def choose(leaf: QueueNode, tasks: Iterable[Ask], part: Resource, spared: VictimSet) -> list[Victim]:
+def choose(leaf: QueueNode, tasks: Iterable[Candidate], rest: Resource, spared: VictimSet) -> list[Victim]:
     """Victims in ``leaf``: tasks in order while they fit into what remains to be released; larger ones are skipped (PE-87).
 
     Args:
+        rest: what remains to be released; reduced by the victims.
         spared: the victims of this run so far; it enforces the guarantees of queues (law 2), also of types not to be released.
     """
-    rest, chosen = dict(part), []
-    for task in tasks:
+    chosen = []
+    for _, task in tasks:
         resource = task.spec.resource
         if all(resource.get(name, 0) <= amount for name, amount in rest.items()) and spared.take(leaf, resource):
             chosen.append(Victim(task, leaf))
-            rest = {name: amount - resource.get(name, 0) for name, amount in rest.items()}
+            for name in rest:
+                rest[name] -= resource.get(name, 0)
     return chosen

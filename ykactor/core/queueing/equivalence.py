@@ -7,6 +7,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from ykactor.core.messages.asks import Ask, Shape
 from ykactor.core.queueing.notified import NotifiedAsks
+from ykactor.core.queueing.scheduling_queue import SchedulingQueue
 from ykactor.core.quota.headroom import Shortage
 from ykactor.core.quota.limits import TrackerTuple
 from ykactor.core.values.ids import ApplicationID
@@ -24,11 +25,25 @@ QueueKey = tuple[Shape, int]
 class AskQueue(SortedList[Ask]):
     """The pending asks of one application that have the same ``QueueKey``, in ask order."""
 
-    __slots__ = ("ask_class", "key", "needs", "notified", "parked", "predicate", "required_node", "selector", "shape", "sort_key")
+    __slots__ = (
+        "ask_class",
+        "key",
+        "needs",
+        "notified",
+        "order",
+        "parked",
+        "predicate",
+        "required_node",
+        "selector",
+        "shape",
+        "sort_key",
+    )
 
-    def __init__(self, key: QueueKey) -> None:
+    def __init__(self, key: QueueKey, order: SchedulingQueue[AskQueue]) -> None:
         super().__init__()
         self.key = key
+        #: The order of the application's queues, which this one is in.
+        self.order = order
         self.shape = shape = key[0]
         self.needs, self.required_node, self.selector, self.predicate = shape
         self.sort_key: SortKey | None = None
@@ -83,6 +98,8 @@ class EquivalenceClass(Generic[M]):
         stuck: see above.
         answer: which quotas held the class back when it was last parked, as the bits of ``notified``; None before that.
         representative: the application whose turn it is in a stuck class; None if that is the first one.
+        offered: the asks of the class that its head offers; None while the class is parked. Written by the leaf's order.
+        waits_at: its position among those that wait for a node (``waiting``); None while it is not one of them.
         oldest_ns: no ask in the class has been pending since before this time.
     """
 
@@ -92,12 +109,14 @@ class EquivalenceClass(Generic[M]):
         "answer",
         "key",
         "number",
+        "offered",
         "oldest_ns",
         "parked",
         "representative",
         "shortage",
         "sort_key",
         "stuck",
+        "waits_at",
     )
 
     def __init__(self, key: ClassKey, number: int) -> None:
@@ -107,6 +126,8 @@ class EquivalenceClass(Generic[M]):
         self._places: dict[M, SortKey] = {}
         self.sort_key: SortKey | None = None
         self.parked = self.stuck = False
+        self.offered: AskQueue | None = None
+        self.waits_at: SortKey | None = None
         self.representative: M | None = None
         self.oldest_ns = NEVER
         self.answer: int | None = None
@@ -164,6 +185,14 @@ class EquivalenceClass(Generic[M]):
         if self.representative is not None:
             return self._places[self.representative], self.number
         return (self._order.first_key(), self.number) if self._order else None
+
+    def turn(self) -> SortKey | None:
+        """The position of the class by application, then by ask; None when it is empty. It may be too early."""
+        if not self._order:
+            return None
+        head = self.head()
+        queue = head.queues.get(self.key[0])
+        return self._places[head], () if queue is None else queue.sort_key, self.number
 
     def places(self) -> dict[M, SortKey]:
         """All applications of the class with their positions in it."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from ykactor.core.config.model import QueueConfig
 from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.states import ApplicationState
-from ykactor.core.queueing.equivalence import AskQueue, ClassKey
+from ykactor.core.queueing.equivalence import AskQueue, ClassKey, EquivalenceClass
+from ykactor.core.queueing.opened import OpenedNodes
 from ykactor.core.queueing.pending import AskClass, PendingApplication
 from ykactor.core.queueing.priorities import sort_rank
 from ykactor.core.queueing.scheduling_queue import SchedulingQueue
+from ykactor.core.queueing.waiting import WaitingClasses
 from ykactor.core.values.ids import ApplicationID
 from ykactor.core.values.resources import Resource
 from ykactor.core.values.sorted_list import SortedList, SortKey
@@ -60,8 +63,7 @@ class LeafOrder:
         "_starting",
         "_stuck",
         "classes",
-        "park",
-        "wake",
+        "waiting",
     )
 
     def __init__(self, config: QueueConfig) -> None:
@@ -73,10 +75,8 @@ class LeafOrder:
         self.classes: dict[ClassKey, AskClass] = {}
         self._classes_made = 0
         self._ask_classes: SchedulingQueue[AskClass] = SchedulingQueue()
-        #: Do not offer a class until the generation changes.
-        self.park = self._ask_classes.park
-        #: Offer a class again.
-        self.wake = self._ask_classes.wake
+        #: The classes that wait for a node.
+        self.waiting = WaitingClasses()
         self._generation = 0
         #: Classes that are stuck in this generation, and ask queues that are not at the position of their first ask.
         self._stuck: list[AskClass] = []
@@ -88,22 +88,62 @@ class LeafOrder:
 
     # ---- what is next
 
-    def first(self, generation: int) -> PendingApplication | None:
-        """The head of the first class that is not parked; None if all are parked."""
-        ask_queues = self._ask_classes
+    def first(self, generation: int, opened: OpenedNodes[Any]) -> PendingApplication | None:
+        """The head of the first class that is not parked; None if all are parked.
+
+        Args:
+            generation: parked classes are offered again if it has changed, those that wait for a node only if one ``opened``.
+        """
         if generation != self._generation:
             self._generation = generation
-            self._release()
-        while (ask_class := ask_queues.first(generation)) is not None:
-            application = ask_class.head()
-            assert ask_class.sort_key is not None
-            if ask_class.sort_key[0] == application.sort_key:
-                if ask_class.stuck:  # the queue whose turn it is may be parked
-                    application.ask_queues.wake(application.queues[ask_class.key[0]])
+            self._wake(opened)
+        while True:
+            first = self._ask_classes.first()
+            waiting = self.waiting.first(None if first is None else first.turn())
+            if waiting is not None:
+                self.wake(waiting)
+                continue
+            if first is None:
+                return None
+            application = first.head()
+            assert first.sort_key is not None
+            if first.sort_key[0] == application.sort_key:
                 return application
-            ask_class.put(application)
-            ask_queues.put(ask_class, ask_class.head_key())
-        return None
+            first.put(application)
+            self._reorder(first)
+
+    def _wake(self, opened: OpenedNodes[Any]) -> None:
+        self._release()
+        for ask_class in self.waiting.look(opened):
+            self.wake(ask_class)
+        for ask_class in self._ask_classes.wake_all():
+            self._offer(ask_class)
+
+    def park(self, ask_class: AskClass) -> None:
+        """Do not offer a class until the generation changes."""
+        self._ask_classes.park(ask_class)
+        self._offer(ask_class)
+
+    def wait(self, ask_class: AskClass) -> None:
+        """Do not offer a class until a node opened for it. A leaf with back-off tries its classes whenever something grew."""
+        if self._backs_off:
+            self.park(ask_class)
+            return
+        self._ask_classes.park(ask_class, is_woken_alone=True)
+        self.waiting.add(ask_class)
+        self._offer(ask_class)
+
+    def wake(self, ask_class: AskClass) -> None:
+        """Offer a class again."""
+        self.waiting.remove(ask_class)
+        self._ask_classes.wake(ask_class)
+        self._offer(ask_class)
+
+    def park_if_waiting(self, ask_class: AskClass) -> None:
+        """A class that waited for a node waits for a quota from now on."""
+        if ask_class.waits_at is not None:
+            self.wake(ask_class)
+            self.park(ask_class)
 
     def queued_applications(self) -> list[PendingApplication]:
         """All applications that are in a class."""
@@ -128,7 +168,7 @@ class LeafOrder:
         """
         at_ns = ask_class.find_representative(now_ns, eligible_ns)
         if at_ns <= now_ns:
-            self._ask_classes.put(ask_class, ask_class.head_key())
+            self._reorder(ask_class)
         return at_ns
 
     def reposition(self, application: PendingApplication, queue: AskQueue, key: SortKey) -> None:
@@ -137,13 +177,13 @@ class LeafOrder:
         self._repositioned.append((application, queue))
 
     def _release(self) -> None:
-        for ask_class in self._stuck:
-            ask_class.stuck, ask_class.representative = False, None
-            self._ask_classes.put(ask_class, ask_class.head_key())
-        self._stuck.clear()
         for application, queue in self._repositioned:
             application.ask_queues.put(queue, queue.first_key())
         self._repositioned.clear()
+        for ask_class in self._stuck:
+            ask_class.stuck, ask_class.representative = False, None
+            self._reorder(ask_class)
+        self._stuck.clear()
 
     # ---- keeping the order
 
@@ -199,7 +239,6 @@ class LeafOrder:
                 if wanted is not None:
                     self._join(application, queue, wanted)
             application.in_classes = wanted
-            application.ask_queues.wake_all()
         elif wanted is not None:
             for queue in application.opened:
                 if application.queues.get(queue.key) is queue:
@@ -217,11 +256,12 @@ class LeafOrder:
             queue.ask_class = ask_class
             ask_class.note_age(queue)
         ask_class.put(application)
-        self._ask_classes.put(ask_class, ask_class.head_key())
+        self._reorder(ask_class)
 
     def _make_class(self, key: ClassKey) -> AskClass:
         self._classes_made += 1
-        ask_class = self.classes[key] = AskClass(key, self._classes_made)
+        ask_class: AskClass = EquivalenceClass(key, self._classes_made)  # calling the alias of a generic type takes 1 us more
+        self.classes[key] = ask_class
         return ask_class
 
     def class_key(self, application: PendingApplication, queue: AskQueue, slots_needed: int) -> ClassKey:
@@ -233,9 +273,29 @@ class LeafOrder:
         application.ask_queues.put(queue, queue.first_key())
         if ask_class is not None:
             ask_class.remove(application)
-            self._ask_classes.put(ask_class, ask_class.head_key())
+            self._reorder(ask_class)
             if not ask_class:
                 del self.classes[ask_class.key]
+
+    def _reorder(self, ask_class: AskClass) -> None:
+        """The members of the class, their positions or its representative have changed."""
+        self._ask_classes.put(ask_class, ask_class.head_key())
+        if ask_class.waits_at is not None:
+            self.waiting.move(ask_class)
+        self._offer(ask_class)
+
+    def _offer(self, ask_class: AskClass) -> None:
+        """The head of a class that is not parked offers its asks, no other application does."""
+        is_offered = bool(ask_class) and not ask_class.parked
+        queue = ask_class.head().queues.get(ask_class.key[0]) if is_offered else None
+        before = ask_class.offered
+        if queue is before:
+            return
+        ask_class.offered = queue
+        if before is not None and before.sort_key is not None and not before.parked:
+            before.order.park(before)
+        if queue is not None:
+            queue.order.wake(queue)
 
     # ---- stateaware
 

@@ -31,8 +31,10 @@ class PendingApplication:
         state: as the leaf has it, or will have it when the present plan is settled.
         allocated: sum of the allocations, base units, for the fair policy (PR-74).
         submission_ns: as in ``objects.application``; earlier if an ask or allocation is older (PR-40).
-        queues: its queues of asks; ``ask_queues`` has them in the order of their first asks.
-        opened, closed: queues that were created and emptied since the leaf's order was last updated.
+        queues: its queues of asks; ``ask_queues`` has them in the order of their first asks. There a queue is parked unless its
+            class is offered and the application is the head of the class; written by the leaf's order.
+        opened, closed: queues that were created and emptied since the leaf's order was last updated; also opened are those that
+            have another first ask while their class waits for a node.
         shown_priority: its priority as counted in the leaf's ``priorities``.
         sort_key: its position by the leaf's policy; None while it has none or is kept back. Written by the leaf's order.
         changed: whether its state or age changed since the leaf's order was last updated; ``used``: whether its usage did.
@@ -139,14 +141,18 @@ class PendingApplication:
         key = shape, HAS_NODE if has_node else PREEMPTS if may_preempt else RESERVES
         queue = self.queues.get(key)
         if queue is None:
-            queue = self.queues[key] = AskQueue(key)
+            queue = self.queues[key] = AskQueue(key, self.ask_queues)
             self.opened.append(queue)
+            self.ask_queues.put(queue, order_of(ask))
+            self.ask_queues.park(queue)
         queue.add(order_of(ask), ask)
         if queue.notified is not None:
             queue.notified.add(ask)
         ask_class = queue.ask_class
-        if ask_class is not None and ask.since_ns < ask_class.oldest_ns:
-            ask_class.oldest_ns = ask.since_ns
+        if ask_class is not None:
+            ask_class.oldest_ns = min(ask_class.oldest_ns, ask.since_ns)
+            if ask_class.waits_at is not None and queue.first() is ask:
+                self.opened.append(queue)
         self.asks[ask.spec.allocation_key] = ask, queue
         self.ask_queues.put(queue, queue.first_key())
 
@@ -268,6 +274,8 @@ class PendingApplication:
         for queue in self.queues.values():
             queue.ask_class = None
             self.ask_queues.put(queue, queue.first_key())
+            if not queue.parked:
+                self.ask_queues.park(queue)
         self.opened.clear()
         self.closed.clear()
         self.sort_key = self.in_classes = None

@@ -12,7 +12,7 @@ class Candidate(Protocol):
 
     #: The position in the order, or None while not in it; written by the ``SchedulingQueue`` only.
     sort_key: SortKey | None
-    #: Whether it is not offered until the generation changes; written by the ``SchedulingQueue`` only.
+    #: Whether it is not offered until it is woken; written by the ``SchedulingQueue`` only.
     parked: bool
 
 
@@ -22,12 +22,11 @@ C = TypeVar("C", bound=Candidate)
 class SchedulingQueue(Generic[C]):
     """Candidates in the order of their keys, some of them parked."""
 
-    __slots__ = ("_generation", "_parked", "_ready")
+    __slots__ = ("_parked", "_ready")
 
     def __init__(self) -> None:
         self._ready: SortedList[C] = SortedList()
         self._parked: dict[C, None] = {}
-        self._generation = 0
 
     def put(self, candidate: C, key: SortKey | None) -> None:
         """Give ``candidate`` the position ``key``; None takes it out. A parked candidate stays parked."""
@@ -38,7 +37,7 @@ class SchedulingQueue(Generic[C]):
         if candidate.parked:
             if key is None:
                 candidate.parked = False
-                del self._parked[candidate]
+                self._parked.pop(candidate, None)
             return
         ready = self._ready
         if old is None:
@@ -50,35 +49,39 @@ class SchedulingQueue(Generic[C]):
             ready.remove(old)
             ready.add(key, candidate)
 
-    def first(self, generation: int) -> C | None:
+    def first(self) -> C | None:
         """The best candidate that is not parked; None if all are."""
-        if generation != self._generation:
-            self._generation = generation
-            self.wake_all()
         return self._ready.peek()
 
-    def park(self, candidate: C) -> None:
-        """Do not offer ``candidate`` until the generation changes; it must be in the order and not be parked."""
+    def park(self, candidate: C, *, is_woken_alone: bool = False) -> None:
+        """Do not offer ``candidate`` until it is woken; it must be in the order and not be parked.
+
+        Args:
+            is_woken_alone: ``wake_all`` does not wake it.
+        """
         assert candidate.sort_key is not None
         self._ready.remove(candidate.sort_key)
         candidate.parked = True
-        self._parked[candidate] = None
+        if not is_woken_alone:
+            self._parked[candidate] = None
 
     def wake(self, candidate: C) -> None:
         """Offer ``candidate`` again."""
         if candidate.parked:
             assert candidate.sort_key is not None
             candidate.parked = False
-            del self._parked[candidate]
+            self._parked.pop(candidate, None)
             self._ready.add(candidate.sort_key, candidate)
 
-    def wake_all(self) -> None:
-        """Offer all candidates again."""
-        if self._parked:
-            self._ready.add_all((candidate.sort_key, candidate) for candidate in self._parked if candidate.sort_key is not None)
-            for candidate in self._parked:
+    def wake_all(self) -> list[C]:
+        """Offer the parked candidates again, without those that are woken alone. Returns them."""
+        woken = list(self._parked)
+        if woken:
+            self._ready.add_all((candidate.sort_key, candidate) for candidate in woken if candidate.sort_key is not None)
+            for candidate in woken:
                 candidate.parked = False
             self._parked.clear()
+        return woken
 
     def has_ready(self) -> bool:
         """Whether some candidate is not parked."""

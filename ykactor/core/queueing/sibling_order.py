@@ -50,10 +50,11 @@ class Effort:
 class _Bucket(Generic[Q]):
     """The queues of a group that have the same pending resources."""
 
-    __slots__ = ("ahead_count", "pending", "point", "ready", "size")
+    __slots__ = ("ahead_count", "pending", "point", "ready", "size", "vector")
 
-    def __init__(self, pending: Resource) -> None:
-        self.pending = pending
+    def __init__(self, vector: Amounts) -> None:
+        self.vector = vector
+        self.pending: Resource = dict(vector)
         #: The amounts of the group's one or two types.
         self.point = (0, 0)
         #: Members, parked ones included.
@@ -71,41 +72,58 @@ _CHANGES_MAX = 16
 class _Group(Generic[Q]):
     """Queues whose keys are equal up to "more pending"; that, and what follows it, decides between them.
 
+    The members are divided into buckets when the best of several is needed, and stay so. Most groups never are: their queues are
+    served, and so leave the group, one by one, or are alone.
+
     The counts of PR-36 are computed when the best of several buckets is needed: in one sweep, O(n log n), if all buckets together
     have one or two types; else by comparing all pairs, O(n²). A few changes update them, O(n) each; after more changes they are
     dropped until they are needed again.
     """
 
-    __slots__ = ("_changes", "_effort", "_types", "buckets", "ready_count")
+    __slots__ = ("_changes", "_effort", "_types", "buckets", "members", "ready_count")
 
     def __init__(self, effort: Effort) -> None:
-        self.buckets: dict[Amounts, _Bucket[Q]] = {}
+        #: Parked ones included.
+        self.members: dict[Q, None] = {}
         self.ready_count = 0
+        #: By pending vector; empty while the group is not divided.
+        self.buckets: dict[Amounts, _Bucket[Q]] = {}
         self._effort = effort
         #: Changes since the counts were last used; None while there are no counts.
         self._changes: int | None = None
         #: The types of all buckets together if they are one or two, else None; set with the counts.
         self._types: tuple[str, str] | None = None
 
-    def join(self, vector: Amounts) -> _Bucket[Q]:
-        """Add a member with this pending vector. Returns its bucket."""
-        bucket = self.buckets.get(vector)
-        if bucket is None:
-            bucket = self.buckets[vector] = _Bucket(dict(vector))
-            if self._changes is not None:
-                self._place(bucket)
-        self._resize(bucket, 1)
-        return bucket
+    def join(self, child: Q) -> None:
+        """Add a member; the caller offers it."""
+        self.members[child] = None
+        if self.buckets:
+            self._put_in_bucket(child)
 
-    def leave(self, vector: Amounts) -> None:
-        """Remove a member with this pending vector."""
-        bucket = self.buckets[vector]
-        self._resize(bucket, -1)
-        if bucket.size == 0:
-            del self.buckets[vector]
+    def leave(self, child: Q) -> None:
+        """Remove a member that is parked or withdrawn."""
+        del self.members[child]
+        bucket, child.place.bucket = child.place.bucket, None
+        if bucket is not None:
+            bucket.size -= 1
+            if self._changes is not None:
+                self._count(bucket, -1)
+            if bucket.size == 0:
+                del self.buckets[bucket.vector]
+
+    def unite(self) -> None:
+        """Forget the buckets: the only member has changed."""
+        if self.buckets:
+            self.buckets, self._changes = {}, None
+            for child in self.members:
+                child.place.bucket = None
 
     def first(self) -> Q:
         """The best member that is not parked; there must be one."""
+        if not self.buckets:
+            if len(self.members) == 1:
+                return next(iter(self.members))
+            self._divide()
         if len(self.buckets) == 1:
             (bucket,) = self.buckets.values()
             return bucket.ready[0][2]
@@ -113,18 +131,40 @@ class _Group(Generic[Q]):
         self._effort.spent += len(self.buckets)
         return min((bucket.ahead_count, *bucket.ready[0]) for bucket in self.buckets.values() if bucket.ready)[3]
 
+    def _divide(self) -> None:
+        for child in self.members:
+            bucket = self._put_in_bucket(child)
+            if not child.parked:
+                bucket.ready.append(child.place.member)
+        for bucket in self.buckets.values():
+            bucket.ready.sort()
+
+    def _put_in_bucket(self, child: Q) -> _Bucket[Q]:
+        vector = frozenset(child.pending.items())
+        bucket = self.buckets.get(vector)
+        if bucket is None:
+            bucket = self.buckets[vector] = _Bucket(vector)
+            if self._changes is not None:
+                self._place(bucket)
+        child.place.bucket = bucket
+        bucket.size += 1
+        if self._changes is not None:
+            self._count(bucket, 1)
+        return bucket
+
     # ---- counts
 
     def reckon(self) -> None:
         """Compute the counts of PR-36 unless they are valid; they are about to be used."""
+        if not self.buckets:
+            self._divide()
         if self._changes is None:
             self._count_all()
         self._changes = 0
 
-    def _resize(self, bucket: _Bucket[Q], step: int) -> None:
-        bucket.size += step
-        if self._changes is None:
-            return
+    def _count(self, bucket: _Bucket[Q], step: int) -> None:
+        """A member joined the bucket (``step`` 1) or left it (-1): update the counts, or drop them after many changes."""
+        assert self._changes is not None
         self._changes += 1
         if self._changes > _CHANGES_MAX:
             self._changes = None
@@ -180,13 +220,13 @@ class _Group(Generic[Q]):
 class ChildPlace(Generic[Q]):
     """The position of a queue in its parent's order."""
 
-    __slots__ = ("bucket", "group_key", "member", "vector")
+    __slots__ = ("bucket", "group_key", "member")
 
     def __init__(self) -> None:
         self.group_key: tuple[float, ...] | None = None
-        self.vector: Amounts = frozenset()
         self.member: tuple[int, str, Q]
-        self.bucket: _Bucket[Q]
+        #: None while the group is not divided.
+        self.bucket: _Bucket[Q] | None = None
 
 
 class ChildOrder(Generic[Q]):
@@ -209,62 +249,71 @@ class ChildOrder(Generic[Q]):
 
     def update(self, child: Q) -> None:
         """Bring the position of ``child`` up to date with its priority, share and pending resources."""
-        place = child.place
-        if place.group_key is not None:
-            self._take_out(child)
-        if child.priority is not None:
-            rank = sort_rank(child.priority)
-            place.group_key = (rank, child.share) if self._by_priority else (child.share,)
-            place.vector = frozenset(child.pending.items())
-            place.member = (rank, child.path, child)
-            self._put_in(child)
-        elif child.parked:
-            child.parked = False
-            del self._parked[child]
+        if child.priority is None:
+            self.remove(child)
+            return
+        place, groups, rank = child.place, self._groups, sort_rank(child.priority)
+        key = (rank, child.share) if self._by_priority else (child.share,)
+        old_key = place.group_key
+        if old_key is not None:
+            group = groups[old_key]
+            is_alone = len(group.members) == 1
+            if is_alone:
+                group.unite()
+            if key == old_key and place.bucket is None:  # pending amounts do not matter yet
+                place.member = rank, child.path, child
+                return
+            if is_alone and key not in groups:
+                place.member, place.group_key = (rank, child.path, child), key
+                self._rename(group, old_key, key)
+                return
+            self._take_out(child, group, old_key)
+        place.member, place.group_key = (rank, child.path, child), key
+        joined = groups.get(key)
+        if joined is None:
+            joined = groups[key] = _Group(self._effort)
+        joined.join(child)
+        if not child.parked:
+            self._offer(child, joined, key)
 
     def remove(self, child: Q) -> None:
         """Take out a child; it is no longer parked."""
-        if child.place.group_key is not None:
-            self._take_out(child)
+        key = child.place.group_key
+        if key is not None:
+            self._take_out(child, self._groups[key], key)
         if child.parked:
             child.parked = False
             del self._parked[child]
 
-    def _put_in(self, child: Q) -> None:
-        place = child.place
-        assert place.group_key is not None
-        group = self._groups.get(place.group_key)
-        if group is None:
-            group = self._groups[place.group_key] = _Group(self._effort)
-        place.bucket = group.join(place.vector)
-        if not child.parked:
-            self._offer(child, group)
+    def _rename(self, group: _Group[Q], old_key: tuple[float, ...], key: tuple[float, ...]) -> None:
+        """The only member of a group has another key: the group goes along."""
+        self._groups[key] = self._groups.pop(old_key)
+        if group.ready_count:
+            del self._ready_keys[bisect_left(self._ready_keys, old_key)]
+            insort(self._ready_keys, key)
 
-    def _take_out(self, child: Q) -> None:
-        place = child.place
-        assert place.group_key is not None
-        group = self._groups[place.group_key]
+    def _take_out(self, child: Q, group: _Group[Q], key: tuple[float, ...]) -> None:
         if not child.parked:
-            self._withdraw(child, group)
-        group.leave(place.vector)
-        if not group.buckets:
-            del self._groups[place.group_key]
-        place.group_key = None
+            self._withdraw(child, group, key)
+        group.leave(child)
+        if not group.members:
+            del self._groups[key]
+        child.place.group_key = None
 
-    def _offer(self, child: Q, group: _Group[Q]) -> None:
-        insort(child.place.bucket.ready, child.place.member)
+    def _offer(self, child: Q, group: _Group[Q], key: tuple[float, ...]) -> None:
+        if child.place.bucket is not None:
+            insort(child.place.bucket.ready, child.place.member)
         group.ready_count += 1
         if group.ready_count == 1:
-            assert child.place.group_key is not None
-            insort(self._ready_keys, child.place.group_key)
+            insort(self._ready_keys, key)
 
-    def _withdraw(self, child: Q, group: _Group[Q]) -> None:
-        ready = child.place.bucket.ready
-        del ready[bisect_left(ready, child.place.member)]
+    def _withdraw(self, child: Q, group: _Group[Q], key: tuple[float, ...]) -> None:
+        if child.place.bucket is not None:
+            ready = child.place.bucket.ready
+            del ready[bisect_left(ready, child.place.member)]
         group.ready_count -= 1
         if group.ready_count == 0:
-            assert child.place.group_key is not None
-            del self._ready_keys[bisect_left(self._ready_keys, child.place.group_key)]
+            del self._ready_keys[bisect_left(self._ready_keys, key)]
 
     def first(self, generation: int) -> Q | None:
         """The best child that is not parked; None if all are."""
@@ -279,13 +328,15 @@ class ChildOrder(Generic[Q]):
         place = child.place
         assert place.group_key is not None
         self._groups[place.group_key].reckon()
+        assert place.bucket is not None
         return place.group_key, place.bucket.ahead_count, place.member[:2]
 
     def park(self, child: Q) -> None:
         """Do not offer ``child`` until the generation changes or it is woken."""
         if not child.parked:
-            assert child.place.group_key is not None
-            self._withdraw(child, self._groups[child.place.group_key])
+            key = child.place.group_key
+            assert key is not None
+            self._withdraw(child, self._groups[key], key)
             child.parked = True
             self._parked[child] = None
 
@@ -294,5 +345,6 @@ class ChildOrder(Generic[Q]):
         if child.parked:
             child.parked = False
             del self._parked[child]
-            if child.place.group_key is not None:
-                self._offer(child, self._groups[child.place.group_key])
+            key = child.place.group_key
+            if key is not None:
+                self._offer(child, self._groups[key], key)

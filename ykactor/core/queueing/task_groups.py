@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 from ykactor.core.messages.asks import Ask
 from ykactor.core.values.ids import AllocationKey, NodeID
@@ -90,7 +91,10 @@ class PendingGang:
         """The number of asks that wait for placeholders plus the number of placeholders that may be replaced."""
         return len(self.held) + len(self._places)
 
-    def placeholders_for(self, ask: Ask) -> list[PlacedPlaceholder]:
-        """The placeholders that a real ask may replace, in the order in which they are tried (GA-74)."""
+    def placeholders_for(self, ask: Ask) -> Iterator[PlacedPlaceholder]:
+        """The placeholders that a real ask may replace, in the order in which they are tried (GA-74).
+
+        Lazy: usually only the first is needed. A placeholder that was yielded may be withdrawn meanwhile.
+        """
         replaceable = self.replaceable.get(ask.spec.task_group_name)
-        return list(replaceable.items()) if replaceable else []
+        return replaceable.walk() if replaceable else iter(())

@@ -168,16 +168,16 @@ class QueueTree:
         application.leave_classes()
         application.leaf = to_leaf
 
-    def update_places(self, leaf: QueueNode) -> None:
-        """Bring the positions of a leaf and of all queues above it up to date."""
-        for node in leaf.path_up:
+    def update_places(self, queues: Iterable[QueueNode]) -> None:
+        """Bring the positions of these queues among their siblings up to date."""
+        for node in queues:
             if node.parent is not None:
                 node.parent.children.update(node)
 
     def wake(self, leaf: QueueNode) -> None:
         """Offer a leaf and its ancestors again: something there may be placeable now."""
         for node in leaf.path_up:
-            if node.parent is not None:
+            if node.parked and node.parent is not None:
                 node.parent.children.wake(node)
 
     def first_of(self, leaves: Iterable[QueueNode]) -> QueueNode:

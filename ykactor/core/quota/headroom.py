@@ -29,6 +29,11 @@ def full_queue(path_up: Iterable[QueueUsage], application_id: ApplicationID) -> 
     return None
 
 
+def limits_slots(path_up: Iterable[QueueUsage], trackers: TrackerTuple) -> bool:
+    """Whether a queue or tracker limits the number of running applications."""
+    return any(queue.config.max_applications for queue in path_up) or any(tracker.max_applications for tracker in trackers)
+
+
 def slot_shortage(
     path_up: Iterable[QueueUsage], trackers: TrackerTuple, application_id: ApplicationID, slots_needed: int
 ) -> Shortage | None:

@@ -12,7 +12,7 @@ from typing import Self
 from ykactor.core.config.model import QueueConfig
 from ykactor.core.quota.limits import QueueLimits
 from ykactor.core.values.ids import ApplicationID, QueuePath
-from ykactor.core.values.resources import Resource, add_to, subtract_from
+from ykactor.core.values.resources import Resource, subtract_from
 
 
 class QueueUsage:
@@ -143,8 +143,11 @@ class Ledger:
         """Add usage whether it fits or not: recovered allocations (QU-41)."""
         self.changes += 1
         for queue in leaf.path_up:
-            add_to(queue.allocated, resource)
-            queue.update_share()
+            allocated, denominators = queue.allocated, queue.denominators
+            for name, quantity in resource.items():
+                used = allocated[name] = allocated.get(name, 0) + quantity
+                if name in denominators:  # as in ``charge``
+                    queue.share = max(queue.share, _part(used, denominators[name]))
 
     def free(self, leaf: QueueUsage, resource: Resource) -> None:
         """Remove usage that has ended (QU-42)."""
@@ -197,5 +200,9 @@ def fair_share(allocated: Resource, denominators: dict[str, float]) -> float:
         denominator = denominators.get(name)
         if denominator is None or used < 0:
             continue
-        share = max(share, float(used) / denominator if denominator > 0 else float(used != 0))
+        share = max(share, _part(used, denominator))
     return share
+
+
+def _part(used: int, denominator: float) -> float:
+    return used / denominator if denominator > 0 else float(used != 0)

@@ -3,42 +3,87 @@
 from __future__ import annotations
 
 from ykactor.core.messages.asks import Ask, ask_id
-from ykactor.core.messages.facts import Allocated, AllocationResized, NodeUseChanged, Released, ReleaseStarted
+from ykactor.core.messages.facts import (
+    Allocated,
+    AllocationResized,
+    ApplicationChanged,
+    AskRemoved,
+    Fact,
+    NodeUseChanged,
+    Released,
+    ReleaseStarted,
+)
 from ykactor.core.messages.kinds import Change
 from ykactor.core.queueing.pending import PendingApplication
+from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.state import ask_facts, enrolment, node_facts
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.state.worklist import Handler, Worklist
 from ykactor.core.values.ids import NodeID
 from ykactor.core.values.resources import fits, positive, subtracted
 
+#: Facts with which the step of an allocation may begin: a state change, and the end of the placeholder that it replaces.
+_BEFORE_ALLOCATION = (ApplicationChanged, AskRemoved)
+
+
+def as_one_fact(state: SchedulerState, fact: Allocated, before: Fact | None) -> Allocated:
+    """The allocation as a fact that stands for its consequences too, if it is a step by itself: most recovered ones are.
+
+    Args:
+        before: the fact before it, which may begin the step (EV-30).
+    """
+    spec = fact.ask.spec
+    application = state.applications[spec.application_id]
+    if not fact.recovered or spec.allocation_key in application.asks or type(before) in _BEFORE_ALLOCATION:
+        return fact
+    return Allocated(fact.at_ns, fact.ask, fact.queue, fact.node_id, True, application.charged_to)
+
 
 def allocated(state: SchedulerState, work: Worklist, fact: Allocated) -> None:
     """An allocation was recovered, or was placed by the resource manager, or replaces a placeholder."""
-    ask, application = fact.ask, state.applications[fact.ask.spec.application_id]
+    ask = fact.ask
+    leaf, application = state.owner_of(ask)
     if ask.spec.allocation_key in application.asks:  # it was pending until the resource manager placed it (AP-112)
         ask_facts.discard(state, work, fact.at_ns, ask)
-    application.submission_ns = min(application.submission_ns, ask.created_ns)  # PR-40
-    application.changed = True
-    _change_usage(state, work, fact.at_ns, None, ask, fact.node_id)
-    _note_growth(state, fact.at_ns, ask)
+    if ask.created_ns < application.submission_ns:  # PR-40
+        application.submission_ns = ask.created_ns
+        application.changed = True
+    if fact.charged_to is None:
+        _report_use(work, fact, application, Change.ADD)
+    _begin(state, leaf, application, ask)
+    if ask.spec.placeholder:
+        state.place_placeholder(application, ask, fact.node_id)
+    _touch(state, work, leaf, application, fact.node_id)
+    _note_growth(state, fact.at_ns, leaf)
 
 
 def allocation_resized(state: SchedulerState, work: Worklist, fact: AllocationResized) -> None:
     """An allocation uses more or less."""
     before, after = fact.before, fact.after
-    _change_usage(state, work, fact.at_ns, before, after, fact.node_id)
+    leaf, application = state.owner_of(after)
+    _report_resize(work, fact, application)
+    _begin(state, leaf, application, after)
+    _end(state, leaf, application, before)
+    if after.spec.placeholder and application.gang is not None:
+        application.gang.resize(before, after)
+    _touch(state, work, leaf, application, fact.node_id)
     if not fits(before.spec.resource, after.spec.resource):
-        _note_growth(state, fact.at_ns, after)
+        _note_growth(state, fact.at_ns, leaf)
     if ask_id(after) in state.preemptions.victims:
-        state.preemptions.resize_victim(state.owner_of(after)[0], after)
+        state.preemptions.resize_victim(leaf, after)
 
 
 def released(state: SchedulerState, work: Worklist, fact: Released) -> None:
     """An allocation has ended."""
-    state.preemptions.confirm(fact.at_ns, state.owner_of(fact.ask)[0], fact.ask)
-    _change_usage(state, work, fact.at_ns, fact.ask, None, fact.node_id)
-    ask_facts.uncount_idle(state, fact.ask)
+    ask = fact.ask
+    leaf, application = state.owner_of(ask)
+    state.preemptions.confirm(fact.at_ns, leaf, ask)
+    _report_use(work, fact, application, Change.REMOVE)
+    _end(state, leaf, application, ask)
+    if application.gang is not None:
+        application.gang.withdraw(ask.spec.allocation_key)
+    _touch(state, work, leaf, application, fact.node_id)
+    ask_facts.uncount_idle(state, ask)
 
 
 def release_started(state: SchedulerState, work: Worklist, fact: ReleaseStarted) -> None:
@@ -49,56 +94,45 @@ def release_started(state: SchedulerState, work: Worklist, fact: ReleaseStarted)
         work.touch(leaf, application)
 
 
-def _note_growth(state: SchedulerState, at_ns: int, task: Ask) -> None:
-    if state.enforces_quotas():
-        state.clocks.grow(at_ns, state.owner_of(task)[0])
+def _begin(state: SchedulerState, leaf: QueueNode, application: PendingApplication, ask: Ask) -> None:
+    """More is in use, whatever the quotas are (QU-41)."""
+    state.pending_reasons.usage_grew()
+    state.ledger.use(leaf, ask.spec.resource)
+    application.begin(ask)
 
 
-def _change_usage(
-    state: SchedulerState, work: Worklist, at_ns: int, ended: Ask | None, begun: Ask | None, node_id: NodeID
-) -> None:
-    either = ended or begun
-    assert either is not None
-    leaf, application = state.owner_of(either)
-    _report_change(work, at_ns, application, ended, begun, node_id)
-    if begun is not None:
-        state.pending_reasons.usage_grew()
-        state.ledger.use(leaf, begun.spec.resource)
-        application.begin(begun)
-        if begun.spec.placeholder and ended is None:
-            state.place_placeholder(application, begun, node_id)
-        elif application.gang is not None and ended is not None and begun.spec.placeholder:
-            application.gang.resize(ended, begun)
-    if ended is not None:
-        state.ledger.free(leaf, ended.spec.resource)
-        application.end(ended)
-        if application.gang is not None and begun is None:
-            application.gang.withdraw(ended.spec.allocation_key)
-        state.capacity_grew()
+def _end(state: SchedulerState, leaf: QueueNode, application: PendingApplication, ask: Ask) -> None:
+    """Less is in use."""
+    state.ledger.free(leaf, ask.spec.resource)
+    application.end(ask)
+    state.capacity_grew()
+
+
+def _touch(state: SchedulerState, work: Worklist, leaf: QueueNode, application: PendingApplication, node_id: NodeID) -> None:
     node_facts.touch_node(state, work, node_id)
     work.touch(leaf, application)
 
 
-def _report_change(
-    work: Worklist,
-    at_ns: int,
-    application: PendingApplication,
-    ended: Ask | None,
-    begun: Ask | None,
-    node_id: NodeID,
-) -> None:
-    """Add the consequences for node and user; a resize does not change which allocations the node has."""
-    leaf, charged_to, consequences = application.leaf, application.charged_to, work.consequences
-    if ended is None or begun is None:
-        work.is_out_of_order = True
-        either, change = (ended, Change.REMOVE) if ended else (begun, Change.ADD)
-        assert either is not None
-        consequences.append(NodeUseChanged(at_ns, either, leaf.path, node_id, change))
-        consequences += enrolment.usage_changed(at_ns, charged_to, leaf, change, either.spec.resource)
-    else:
-        before, after = ended.spec.resource, begun.spec.resource
-        consequences += enrolment.usage_changed(at_ns, charged_to, leaf, Change.ADD, positive(subtracted(after, before)))
-        consequences += enrolment.usage_changed(at_ns, charged_to, leaf, Change.REMOVE, positive(subtracted(before, after)))
+def _note_growth(state: SchedulerState, at_ns: int, leaf: QueueNode) -> None:
+    if state.enforces_quotas():
+        state.clocks.grow(at_ns, leaf)
+
+
+def _report_use(work: Worklist, fact: Allocated | Released, application: PendingApplication, change: Change) -> None:
+    """Add the consequences for node and user: an allocation begins or ends there."""
+    leaf, ask = application.leaf, fact.ask
+    work.is_out_of_order = True
+    work.consequences.append(NodeUseChanged(fact.at_ns, ask, leaf.path, fact.node_id, change))
+    work.consequences += enrolment.usage_changed(fact.at_ns, application.charged_to, leaf, change, ask.spec.resource)
+
+
+def _report_resize(work: Worklist, fact: AllocationResized, application: PendingApplication) -> None:
+    """Add the consequences for the user; a resize does not change which allocations the node has."""
+    at_ns, leaf, charged_to = fact.at_ns, application.leaf, application.charged_to
+    before, after = fact.before.spec.resource, fact.after.spec.resource
+    more, less = positive(subtracted(after, before)), positive(subtracted(before, after))
+    work.consequences += enrolment.usage_changed(at_ns, charged_to, leaf, Change.ADD, more)
+    work.consequences += enrolment.usage_changed(at_ns, charged_to, leaf, Change.REMOVE, less)
 
 
 #: By type of fact.

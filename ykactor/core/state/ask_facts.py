@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ykactor.core.messages.asks import Ask, ask_id
 from ykactor.core.messages.facts import AskRemoved, AskResized, AskReturned, TaskGroupChanged
-from ykactor.core.nodes.reservations import RESERVATION_DELAY_NS
 from ykactor.core.state import node_facts
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.state.worklist import Handler, Worklist
@@ -20,9 +19,7 @@ def add(state: SchedulerState, work: Worklist, ask: Ask) -> None:
     """An ask is pending."""
     leaf, application = state.owner_of(ask)
     application.add(ask)
-    if state.next_eligible_ns is not None:
-        delay_ns = leaf.config.properties.preemption_delay_ns if ask.spec.allow_preempt_other else RESERVATION_DELAY_NS
-        state.note_eligible(ask.since_ns + min(delay_ns, RESERVATION_DELAY_NS))
+    state.note_ages(leaf, (ask,))
     work.change_pending(leaf, ask.spec.resource, 1)
     work.touch(leaf, application)
 

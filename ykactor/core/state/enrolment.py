@@ -16,8 +16,11 @@ def enrol(state: SchedulerState, at_ns: int, application: PendingApplication) ->
     """Count the application against its limits, from its first ask or allocation on (QU-70). Returns what to publish."""
     if not (application.asks or application.allocated):
         return []
-    leaf = application.leaf
-    application.choose(choose_group(leaf.limits_up(), application.who))
+    leaf, limits_up = application.leaf, application.leaf.limits_up()
+    if not limits_up:
+        application.track(())
+        return []
+    application.choose(choose_group(limits_up, application.who))
     facts = _link_changed(at_ns, application, application.group, Change.SET)
     facts += usage_changed(at_ns, ChargedTo("", application.charged_to.group), leaf, Change.ADD, application.allocated)
     facts += _first_sights(state, at_ns, application)

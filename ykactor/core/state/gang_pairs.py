@@ -19,7 +19,7 @@ class GangPairs:
     def __init__(self, nodes: NodeIndex) -> None:
         self.by_leaf: dict[QueueNode, dict[PendingApplication, None]] = {}
         self.aside: dict[PendingApplication, QueueNode] = {}
-        self._recalled = Stamp(lambda: (nodes.openings, nodes.predicates.changes))
+        self._recalled = Stamp(lambda: (nodes.opened.count, nodes.predicates.changes))
 
     def note(self, leaf: QueueNode, application: PendingApplication) -> None:
         """The asks or placeholders of an application have changed."""

@@ -12,14 +12,16 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 
 from ykactor.core.messages.fact_order import in_order
-from ykactor.core.messages.facts import AskAdded, ConfigurationChanged, Fact, NodeRemoved
+from ykactor.core.messages.facts import Allocated, AskAdded, ConfigurationChanged, Fact, NodeRemoved
 from ykactor.core.preemption.cycles import OUTSIDE
 from ykactor.core.state import allocation_facts, application_facts, ask_facts, enrolment, node_facts, reconfigure
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.state.worklist import Handler, Worklist
 
-#: Facts or applications processed between two yields to other tasks.
+#: Facts after which what they concern is brought up to date.
 YIELD_EVERY = 1000
+#: Facts processed, or applications or queues brought up to date, between two yields to other tasks (up to 15 us each).
+PAUSE_EVERY = 250
 
 
 class Observer:
@@ -41,11 +43,15 @@ class Observer:
         state, work, observed = self._state, self._work, list[Fact]()
         work.is_out_of_order = False
         for start in range(0, len(facts), YIELD_EVERY):
-            for fact in facts[start : start + YIELD_EVERY]:
+            for number, fact in enumerate(facts[start : start + YIELD_EVERY]):
+                if number and number % PAUSE_EVERY == 0:
+                    yield
                 if type(fact) is NodeRemoved:
                     work.is_out_of_order = True
                     node_facts.cancel(state, work, fact.at_ns, state.reservations.on(fact.node_id))
                     observed += work.take_consequences()
+                elif type(fact) is Allocated:
+                    fact = allocation_facts.as_one_fact(state, fact, observed[-1] if observed else None)
                 observed.append(fact)
                 if type(fact) is AskAdded:  # by far the most frequent
                     ask_facts.add(state, work, fact.ask)
@@ -87,7 +93,7 @@ class Observer:
             state.update_position(application)
             if application.queues:
                 state.pending_reasons.note(state.leaf_of(application), application)
-            if number % YIELD_EVERY == 0:
+            if number % PAUSE_EVERY == 0:
                 yield
         work.applications.clear()
         for node_id in work.nodes:
@@ -95,9 +101,13 @@ class Observer:
         work.nodes.clear()
         for number, leaf in enumerate(work.leaves, 1):
             state.tree.refresh_priority(leaf)
-            state.tree.update_places(leaf)
             if leaf.applications.has_ready():
                 state.tree.wake(leaf)
-            if number % YIELD_EVERY == 0:
+            if number % PAUSE_EVERY == 0:
                 yield
+        queues = list(dict.fromkeys(queue for leaf in work.leaves for queue in leaf.path_up))  # leaves share their parents
+        for start in range(0, len(queues), PAUSE_EVERY):
+            if start:
+                yield
+            state.tree.update_places(queues[start : start + PAUSE_EVERY])
         work.leaves.clear()

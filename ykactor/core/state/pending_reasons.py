@@ -20,6 +20,7 @@ from ykactor.core.queueing.notified import HELD_BY_LIMIT, HELD_BY_QUEUE, OVER_LI
 from ykactor.core.queueing.pending import AskClass, PendingApplication
 from ykactor.core.queueing.sibling_order import Effort
 from ykactor.core.queueing.tree import QueueNode
+from ykactor.core.queueing.waiting import WaitingGroup
 from ykactor.core.quota import headroom
 from ykactor.core.quota.limits import Tracker
 
@@ -47,15 +48,16 @@ class PendingReasons:
         self._effort = effort
         self._news: dict[PendingApplication, QueueNode] = {}
         #: Parked classes that quotas may hold back further when others use more; the walk does not try them again for that.
-        #: Each with its leaf and the moment when it was last checked, in the order of these moments.
-        self._watched: OrderedDict[AskClass, tuple[QueueNode, int]] = OrderedDict()
+        #: Each with its leaf and the moment when it was last checked, in the order of these moments. Those that wait for a node
+        #: are watched by group.
+        self._watched: OrderedDict[AskClass | WaitingGroup, tuple[QueueNode, int]] = OrderedDict()
         self._moment = 0
         self._cleanup_size = _CLEANUP_SIZE
         self._usage_grew = False
 
     def has_news(self) -> bool:
         """Whether there may be something to report. Begins a new moment if usage has grown (see ``_now``)."""
-        return bool(self._news) or self._next_class() is not None
+        return bool(self._news) or self._next_watched() is not None
 
     # ---- what has to be checked
 
@@ -81,6 +83,9 @@ class PendingReasons:
         self._watched.pop(ask_class, None)
         if not ask_class or not _may_worsen(leaf, ask_class):
             return
+        if ask_class.waits_at is not None:
+            self._watched.setdefault(leaf.applications.waiting.groups[ask_class.key[2]], (leaf, self._now()))
+            return
         self._watched[ask_class] = leaf, self._now()
         if len(self._watched) > self._cleanup_size:
             for empty in [watched for watched in self._watched if not watched]:
@@ -101,10 +106,12 @@ class PendingReasons:
         """The order of ``leaf`` is about to be rebuilt: its present classes end. O(classes)."""
         for ask_class in leaf.applications.classes.values():
             self._watched.pop(ask_class, None)
+        for group in leaf.applications.waiting.groups.values():
+            self._watched.pop(group, None)
 
-    def watched(self) -> list[tuple[AskClass, QueueNode]]:
-        """The classes that are rechecked when usage grows, with their leaves."""
-        return [(ask_class, leaf) for ask_class, (leaf, _) in self._watched.items()]
+    def watched(self) -> list[tuple[AskClass | WaitingGroup, QueueNode]]:
+        """The classes and groups that are rechecked when usage grows, with their leaves."""
+        return [(watched, leaf) for watched, (leaf, _) in self._watched.items()]
 
     def _note_answer(self, leaf: QueueNode, ask_class: AskClass) -> None:
         answer = self._answer(leaf, ask_class)
@@ -112,15 +119,24 @@ class PendingReasons:
             ask_class.answer = answer
             self._news.update(dict.fromkeys(ask_class.places(), leaf))
 
-    def _next_class(self) -> AskClass | None:
-        """The class that was checked longest ago, if that was before the present moment."""
-        ask_class = next(iter(self._watched), None)
-        return ask_class if ask_class is not None and self._is_old(ask_class) else None
+    def _next_watched(self) -> AskClass | WaitingGroup | None:
+        """The class or group that was checked longest ago, if that was before the present moment."""
+        watched = next(iter(self._watched), None)
+        return watched if watched is not None and self._is_old(watched) else None
 
-    def _is_old(self, ask_class: AskClass) -> bool:
-        """Whether the class is watched and was last checked before the present moment."""
-        known = self._watched.get(ask_class)
+    def _is_old(self, watched: AskClass | WaitingGroup) -> bool:
+        """Whether the class or group is watched and was last checked before the present moment."""
+        known = self._watched.get(watched)
         return known is not None and known[1] != self._now()
+
+    def _recheck_group(self, group: WaitingGroup) -> None:
+        """Others use more: quotas may now hold back some classes of the group, which waited for a node until now."""
+        leaf, _ = self._watched.pop(group)
+        for ask_class in group.short():
+            leaf.applications.park_if_waiting(ask_class)
+            self._watched[ask_class] = leaf, 0
+        if group:
+            self._watched[group] = leaf, self._now()
 
     def _recheck(self, ask_class: AskClass) -> None:
         """Others use more: a quota may now hold back the class, which waited for a node or for another quota until now."""
@@ -164,10 +180,13 @@ class PendingReasons:
         Returns: about ``CONDITIONS_MAX`` facts at most; there may be more while ``has_news``.
         """
         for _ in range(LOOKS_MAX):
-            ask_class = self._next_class()
-            if ask_class is None:
+            watched = self._next_watched()
+            if watched is None:
                 break
-            self._recheck(ask_class)
+            if isinstance(watched, WaitingGroup):
+                self._recheck_group(watched)
+            else:
+                self._recheck(watched)
         facts: list[Fact] = []
         for application, leaf in list(self._news.items()):
             self._report_application(now_ns, leaf, application, facts)
@@ -196,9 +215,7 @@ def _may_worsen(leaf: QueueNode, ask_class: AskClass) -> bool:
     answer, (_, slots_needed, trackers, _) = ask_class.answer or 0, ask_class.key
     if not answer or (answer == OVER_QUOTA and trackers):
         return True
-    slots = (queue.config.max_applications for queue in leaf.path_up)
-    limits = (tracker.max_applications for tracker in trackers)
-    return bool(slots_needed) and answer & _HELD != _HELD and (any(slots) or any(limits))
+    return bool(slots_needed) and answer & _HELD != _HELD and headroom.limits_slots(leaf.path_up, trackers)
 
 
 def _report_held(now_ns: int, leaf: QueueNode, application: PendingApplication, held: int, facts: list[Fact]) -> None:

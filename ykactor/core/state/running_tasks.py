@@ -6,7 +6,7 @@ plan of its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from ykactor.core.messages.asks import Ask, shape_of
 from ykactor.core.objects.application import Application
@@ -45,10 +45,10 @@ class RunningTasks:
         is_possible = key in owner.allocations and key not in owner.gang.released and shape_of(task.spec)[1] is None
         return self.queue_of(task) if is_possible else None
 
-    def possible_victims(self, leaf: QueueUsage) -> list[Ask]:
-        """The tasks of a leaf that may be victims."""
+    def of_leaf(self, leaf: QueueUsage) -> Iterator[Ask]:
+        """The tasks of a leaf; lazily, because they can be many."""
         owners = self._registry.leaf(leaf.path).applications.values()
-        return [task for owner in owners for task, _ in owner.allocations.values() if self.queue_of_victim(task) is not None]
+        return (task for owner in owners for task, _ in owner.allocations.values())
 
     def _owner_of(self, task: Ask) -> Application:
         application = self._applications[task.spec.application_id]

@@ -11,12 +11,14 @@ What cannot be placed is parked and costs nothing until it is tried again:
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ykactor.core.messages.asks import Ask, ask_id, shape_of
 from ykactor.core.messages.facts import Reserved, Unreserved
 from ykactor.core.messages.states import WINDING_UP, ApplicationState
 from ykactor.core.nodes.index import NodeIndex
 from ykactor.core.nodes.indexed_node import IndexedNode
-from ykactor.core.nodes.reservations import Reservation, Reservations
+from ykactor.core.nodes.reservations import RESERVATION_DELAY_NS, Reservation, Reservations
 from ykactor.core.objects.registry import Registry
 from ykactor.core.preemption.attempts import PreemptionAttempts
 from ykactor.core.preemption.quota_clocks import QuotaClocks
@@ -56,7 +58,7 @@ class SchedulerState:
         self.reserves = reserves
         self.ledger = Ledger()
         self.tree = QueueTree()
-        self.nodes = NodeIndex(registry.config.node_sort_policy)
+        self.nodes = NodeIndex(registry.config.node_sort_policy, reserves=reserves)
         self.applications: dict[ApplicationID, PendingApplication] = {}
         self.trackers = Trackers()
         self.reservations = Reservations(self.nodes)
@@ -96,18 +98,39 @@ class SchedulerState:
         """Asks found no room: one of them may reserve or preempt at ``at_ns``, and the age of new asks matters from now on."""
         self.next_eligible_ns = at_ns if self.next_eligible_ns is None else min(self.next_eligible_ns, at_ns)
 
+    def note_ages(self, leaf: QueueNode, asks: Iterable[Ask]) -> None:
+        """Asks are offered from now on; a class that they join may have been parked when none of its asks was as old."""
+        if self.next_eligible_ns is not None:
+            for ask in asks:
+                delay_ns = leaf.config.properties.preemption_delay_ns if ask.spec.allow_preempt_other else RESERVATION_DELAY_NS
+                self.note_eligible(ask.since_ns + min(delay_ns, RESERVATION_DELAY_NS))
+
     def park(self, leaf: QueueNode, ask_class: AskClass) -> None:
         """Nothing in the class can be placed until something grows."""
         leaf.applications.park(ask_class)
+        self.pending_reasons.note_class(leaf, ask_class)
+
+    def wait(self, leaf: QueueNode, ask_class: AskClass) -> None:
+        """Nothing in the class can be placed, and no node reserved for it, until a node opened for it."""
+        leaf.applications.wait(ask_class)
         self.pending_reasons.note_class(leaf, ask_class)
 
     # ---- orders
 
     def update_position(self, application: PendingApplication) -> bool:
         """Bring the position of an application in its leaf up to date. Returns whether its priority changed."""
-        leaf = self.tree.leaf_of(application)
+        return self._update_position(self.tree.leaf_of(application), application)
+
+    def _update_position(self, leaf: QueueNode, application: PendingApplication) -> bool:
         if application.gang is not None:
             self.pairs.note(leaf, application)
+        classes_before = application.in_classes
+        has_changed = self._reposition(leaf, application)
+        if application.in_classes not in (None, classes_before):
+            self.note_ages(leaf, (ask for ask, _ in application.asks.values()))
+        return has_changed
+
+    def _reposition(self, leaf: QueueNode, application: PendingApplication) -> bool:
         priority = application.priorities.highest
         if priority == application.shown_priority:
             if leaf.applications.has_moved(application):
@@ -121,9 +144,9 @@ class SchedulerState:
     def requeue(self, application: PendingApplication) -> None:
         """Bring the positions of an application and of all queues above it up to date at once: the planner reads them next."""
         leaf = self.tree.leaf_of(application)
-        if self.update_position(application):
+        if self._update_position(leaf, application):
             self.tree.refresh_priority(leaf)
-        self.tree.update_places(leaf)
+        self.tree.update_places(leaf.path_up)
 
     # ---- reservations and preemption
 

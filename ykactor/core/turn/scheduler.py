@@ -34,7 +34,7 @@ class SchedulerCore:
             case Observe(facts):
                 return (yield from self._observe(facts))
             case MakePlan(now_ns, budget):
-                return self.planner.plan(now_ns, budget)
+                return (yield from self.planner.plan(now_ns, budget))
             case Commit(plan):
                 return (yield from commit(self.state, plan))
             case Settle(plan, refused):

@@ -9,10 +9,12 @@ from msgspec import Struct
 
 from ykactor.core.messages.confirmations import confirmations
 from ykactor.core.messages.facts import Fact
+from ykactor.core.messages.submissions import Submission
 from ykactor.core.objects.exchange import Exchange
-from ykactor.core.partition.partition import PartitionCore
+from ykactor.core.partition.partition import PartitionCore, refusal_in
 from ykactor.core.planner.plan import Budget, Plan
 from ykactor.core.turn.phases import Commit, Ingest, MakePlan, Observe, Publish, Settle, Turn
+from ykactor.core.values.parts import emptied, in_parts
 
 
 class Cycle(Struct):
@@ -35,12 +37,14 @@ class TurnResult(Struct):
     """The result of one turn.
 
     Attributes:
-        observed: the direct effects of the input.
+        has_observed: whether the input had effects.
+        refusal: why an administrator's request was refused, or "".
         cycle: None for a turn without a cycle.
         has_confirmed: releases were confirmed after the cycle: there may be more to decide.
     """
 
-    observed: list[Fact]
+    has_observed: bool
+    refusal: str
     cycle: Cycle | None = None
     has_confirmed: bool = False
 
@@ -61,28 +65,31 @@ def turn(
         budget: of the cycle.
         confirms: confirm at once the releases that the scheduler starts (simulation).
     """
-    observed: list[Fact] = []
+    has_observed, refusal = False, ""
     if taken_in is not None:
-        observed = yield from _take_in(partition, now_ns, taken_in, confirms=confirms)
+        has_observed, refusal = yield from _take_in(partition, now_ns, taken_in, confirms=confirms)
     if budget is None:
-        return TurnResult(observed)
+        return TurnResult(has_observed, refusal)
     cycle = yield from _cycle(partition, now_ns, budget)
-    has_confirmed = yield from _confirm(partition, now_ns, cycle.facts if confirms else [])
-    return TurnResult(observed, cycle, has_confirmed)
+    has_confirmed = yield from _confirm(partition, now_ns, confirmations(cycle.facts) if confirms else [])
+    return TurnResult(has_observed, refusal, cycle, has_confirmed)
 
 
-def _take_in(partition: PartitionCore, now_ns: int, taken_in: Exchange[list[Fact]], *, confirms: bool) -> Turn[list[Fact]]:
+def _take_in(partition: PartitionCore, now_ns: int, taken_in: Exchange[list[Fact]], *, confirms: bool) -> Turn[tuple[bool, str]]:
+    """Returns whether the input had effects, and why an administrator's request was refused."""
     facts: list[Fact] = yield Ingest(taken_in)
-    if facts:
-        facts = yield Observe(facts)
-        yield Publish(facts)
-        yield from _confirm(partition, now_ns, facts if confirms else [])
-    return facts
+    if not facts:
+        return False, ""
+    facts = yield Observe(facts)
+    refusal, confirmed = refusal_in(facts), confirmations(facts) if confirms else []
+    for part in emptied(facts):
+        yield Publish(part)
+    yield from _confirm(partition, now_ns, confirmed)
+    return True, refusal
 
 
-def _confirm(partition: PartitionCore, now_ns: int, facts: list[Fact]) -> Turn[bool]:
+def _confirm(partition: PartitionCore, now_ns: int, confirmed: list[Submission]) -> Turn[bool]:
     """Confirm the releases that were started; returns whether there were any."""
-    confirmed = confirmations(facts)
     if confirmed:
         yield from _take_in(partition, now_ns, partition.ingest(now_ns, confirmed), confirms=True)
     return bool(confirmed)
@@ -97,6 +104,6 @@ def _cycle(partition: PartitionCore, now_ns: int, budget: Budget) -> Turn[Cycle]
     refused = yield Commit(plan)
     facts: list[Fact] = yield Settle(plan, refused)
     partition.note(facts)
-    if facts:
-        yield Publish(facts)
+    for part in in_parts(facts):
+        yield Publish(part)
     return Cycle(facts, plan.at_rest and not refused, plan.is_full(), plan.work)

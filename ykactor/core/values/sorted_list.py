@@ -11,6 +11,9 @@ SortKey = tuple[Any, ...]
 
 T = TypeVar("T")
 
+#: The number of entries, nearly all in order, that are sorted in the time that inserting one takes.
+_SORTED_PER_INSERTED = 20
+
 
 class SortedList(Generic[T]):
     """Items in the order of their keys.
@@ -42,12 +45,21 @@ class SortedList(Generic[T]):
 
     def add(self, key: SortKey, item: T) -> None:
         """Insert an item; no other item may have its key."""
-        insort(self._entries, (key, item), lo=self._start)
+        entries = self._entries
+        if not entries or entries[-1][0] < key:  # what arrives is often last
+            entries.append((key, item))
+        else:
+            insort(entries, (key, item), lo=self._start)
 
     def add_all(self, entries: Iterable[tuple[SortKey, T]]) -> None:
-        """Insert many items at once."""
-        self._entries = sorted([*self._entries[self._start :], *entries])
-        self._start = 0
+        """Insert many items at once, or one by one if that costs less."""
+        added = list(entries)
+        if len(added) * _SORTED_PER_INSERTED < len(self):
+            for entry in added:
+                insort(self._entries, entry, lo=self._start)
+        else:
+            self._entries = sorted([*self._entries[self._start :], *added])
+            self._start = 0
 
     def remove(self, key: SortKey) -> T:
         """Take out the item with this key; it must be here."""
@@ -77,6 +89,16 @@ class SortedList(Generic[T]):
         """The items in order; the list must not change meanwhile."""
         for index in range(self._start, len(self._entries)):
             yield self._entries[index][1]
+
+    def walk(self) -> Iterator[T]:
+        """The items in order; an item that was yielded may be taken out meanwhile, but no other change is allowed."""
+        position = self._start
+        while position < len(self._entries):
+            key, item = self._entries[position]
+            yield item
+            position = bisect_left(self._entries, (key,), lo=self._start)
+            if position < len(self._entries) and self._entries[position][0] == key:
+                position += 1
 
     def items(self, count: int | None = None) -> list[T]:
         """The first ``count`` items, or all, in order."""

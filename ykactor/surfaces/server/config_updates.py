@@ -4,7 +4,7 @@ import logging
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import trio
 
@@ -13,7 +13,7 @@ from ykactor.actors.outbox import Outbox
 from ykactor.surfaces.server.peer import error_response
 from ykactor.surfaces.server.pending import unavailable_when_closed
 from ykactor.wire.si import messages as si
-from ykactor.wire.si.codec import ProtocolError
+from ykactor.wire.si.codec import Encoding, ProtocolError
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ class _Update(NamedTuple):
     """A request, and the outbox of the registration that it belongs to."""
 
     request: si.UpdateConfigurationRequest
-    outbox: Outbox[Any]
+    outbox: Outbox[Encoding]
 
 
 class ConfigUpdates:
@@ -43,7 +43,7 @@ class ConfigUpdates:
         #: Around the one that is being read.
         self._reading = trio.CancelScope()
 
-    def put(self, request: si.UpdateConfigurationRequest, outbox: Outbox[Any]) -> None:
+    def put(self, request: si.UpdateConfigurationRequest, outbox: Outbox[Encoding]) -> None:
         """Carry out a request later.
 
         Raises:
@@ -78,7 +78,7 @@ class ConfigUpdates:
                     logger.exception("config_update_failed")
                     outbox.post(error_response(_FAILED, request.id))
 
-    async def _carry_out(self, request: si.UpdateConfigurationRequest, outbox: Outbox[Any]) -> None:
+    async def _carry_out(self, request: si.UpdateConfigurationRequest, outbox: Outbox[Encoding]) -> None:
         failure = "update of configuration failed"
         async with reading_config(self._gateway, request.config, failure, request.if_checksum) as config:
             checksum = await config.apply()

@@ -8,11 +8,11 @@ and then the rest is cancelled.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import trio
 from msgspec import Struct, structs
@@ -20,7 +20,7 @@ from msgspec import Struct, structs
 from ykactor.actors.clock import Clock
 from ykactor.actors.commands import Intake, RunCycles
 from ykactor.actors.feed import FeedActor
-from ykactor.actors.memory import settle_memory
+from ykactor.actors.memory import collect_old, settle_memory
 from ykactor.actors.outbox import OutboxRegistry
 from ykactor.actors.partition import PartitionActor
 from ykactor.actors.partitions import Partitions
@@ -39,7 +39,7 @@ from ykactor.surfaces.server.reloading import ReadConfig, Reloading, log_changes
 from ykactor.surfaces.server.systemd import Notifier, feed_watchdog
 from ykactor.surfaces.server.watcher import ConfigWatcher, TryAgainError, watch_config
 from ykactor.surfaces.server.websocket import serve_websockets
-from ykactor.wire.si.codec import ProtocolError
+from ykactor.wire.si.codec import Encoding, ProtocolError
 from ykactor.wire.si.events import events
 from ykactor.wire.si.responses import responses
 
@@ -77,7 +77,7 @@ class Daemon:
         self, config: SchedulerConfig, settings: Settings, clock: Clock, observe: Callable[[Fact], object] | None = None
     ) -> None:
         self.manual = settings.manual
-        self.outboxes: OutboxRegistry[Any] = OutboxRegistry()
+        self.outboxes: OutboxRegistry[Encoding] = OutboxRegistry()
         self._partitions = Partitions(self._make_partition)
         self.partitions = self._partitions.inboxes
         self.feed = FeedActor(events, self.partitions, self._deliver, is_idle=self._is_idle)
@@ -190,6 +190,7 @@ class Daemon:
             inner.start_soon(self.feed.run, name="feed")
             await self._partitions.start(inner, self.config)
             inner.start_soon(feed_watchdog, notifier, self._progress, self._is_idle, name="watchdog")
+            inner.start_soon(collect_old, self._is_idle, name="collector")
             async with trio.open_nursery() as edge:
                 await edge.start(partial(serve_websockets, listeners, self, stopping=stopping), name="websockets")
                 await self._start_watching(inner, notifier, stopping)
@@ -283,12 +284,12 @@ def _setter(done: trio.Event) -> Callable[[PartitionName], None]:
 def _log_cycle(partition: PartitionName, cycle: int, result: Cycle) -> None:
     """Log each cycle that had results, and before it each of its preemptions."""
     if result.facts and log.isEnabledFor(logging.INFO):
-        for fact in result.facts:
+        kinds, evicted = Counter(map(type, result.facts)), 0  # the facts can be many
+        for fact in result.facts if kinds[Preempted] or kinds[PreemptionRefused] else ():
             if isinstance(fact, Preempted | PreemptionRefused):
                 _log_preemption(partition, cycle, fact)
-        placed = sum(isinstance(fact, Allocated) for fact in result.facts)
-        evicted = sum(len(fact.victims) for fact in result.facts if isinstance(fact, Preempted))
-        counts = {"placed": placed, "evicted": evicted, "work": result.work, "at_rest": result.at_rest}
+                evicted += len(fact.victims) if isinstance(fact, Preempted) else 0
+        counts = {"placed": kinds[Allocated], "evicted": evicted, "work": result.work, "at_rest": result.at_rest}
         log_event(log, logging.INFO, "cycle_finished", partition=partition, cycle=cycle, **counts)
 
 

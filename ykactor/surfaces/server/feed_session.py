@@ -1,9 +1,10 @@
 """The session of a follower: it subscribes to the feed and gets the events of its subscription."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice
+from typing import Any
 
 import trio
 from msgspec import Raw, Struct, structs
@@ -14,7 +15,7 @@ from ykactor.actors.feed import SnapshotError
 from ykactor.actors.gateway import Gateway
 from ykactor.actors.selection import Batch, Format
 from ykactor.actors.subscription import Message, Missed, Reached, Subscription, Unread
-from ykactor.surfaces.server.frames import Frames, FrameStore
+from ykactor.surfaces.server.frames import PART_BYTES, Frames, FrameStore
 from ykactor.surfaces.server.peer import Peer, error_response
 from ykactor.wire.compression import compressed
 from ykactor.wire.si import messages as si
@@ -39,7 +40,7 @@ def event_formats() -> Formats:
     """Formats that write ``Events`` messages in frames."""
     store = FrameStore()
     return {
-        (name, is_compressed): Format(encoding.encode, partial(_pack, store, encoding, is_compressed))
+        (name, is_compressed): Format(encoding.encode_each, partial(_pack, store, encoding, is_compressed))
         for name, encoding in ENCODINGS.items()
         for is_compressed in (False, True)
     }
@@ -154,8 +155,17 @@ class FeedSession:
         if self._beginning.cancelled_caught:
             return None
         # Sent first: it confirms the subscription and has the number from which to resume.
-        await self.peer.send(structs.replace(begin, missing_queues=missing))
+        await self._send_begin(structs.replace(begin, missing_queues=missing))
         return Subscription(self._feed, self._format, wanted, begin.sequence)
+
+    async def _send_begin(self, begin: si.Snapshot | si.Bookmark) -> None:
+        """Send it; a snapshot can be large, and is sent in parts."""
+        if isinstance(begin, si.Bookmark):
+            await self.peer.send(begin)
+            return
+        encoding = self.peer.encoding
+        for frames in FrameStore().put_in_parts(encoding.encode(begin), is_text=encoding is JSON):
+            await self.peer.send_packed(frames)
 
     async def _begin(self, from_: int | str, instance: str) -> si.Snapshot | si.Bookmark:
         """The message with the sequence number after which events follow: a snapshot or a bookmark."""
@@ -167,7 +177,10 @@ class FeedSession:
                     snapshot = await self._feed.snapshot()
                 except SnapshotError as error:
                     raise ProtocolError("UNAVAILABLE", str(error), "from") from None
-                return si.Snapshot(sequence=snapshot.sequence, instance=self._instance, partitions=snapshot.partitions)
+                partitions = [
+                    await _encoded(state, self.peer.encoding, is_shared=snapshot.is_shared) for state in snapshot.partitions
+                ]
+                return si.Snapshot(sequence=snapshot.sequence, instance=self._instance, partitions=partitions)
             case int() if instance not in ("", self._instance):
                 message = f"found {instance}, expected {self._instance}: the daemon restarted, subscribe to a snapshot instead"
                 raise ProtocolError("RESYNC_REQUIRED", message, "instance")
@@ -180,6 +193,24 @@ class FeedSession:
 
     def _bookmark(self, sequence: int) -> si.Bookmark:
         return si.Bookmark(sequence=sequence, instance=self._instance)
+
+
+async def _encoded(state: dict[str, Any], encoding: Encoding, *, is_shared: bool) -> dict[str, Any]:
+    """A partition's state with encoded entries, a part at a time: encoding or freeing all of it at once takes long."""
+    encode: Callable[[Any], bytes] = encoding.encode
+    shown, size = dict(state), 0
+    for section, entries in state.items():
+        if not isinstance(entries, dict):
+            continue
+        shown[section] = encoded = {}
+        for name in list(entries):
+            data = encode(entries[name] if is_shared else entries.pop(name))
+            encoded[name] = Raw(data)
+            size += len(data)
+            if size >= PART_BYTES:
+                await trio.lowlevel.checkpoint()
+                size = 0
+    return shown
 
 
 def _check_kinds(kinds: Sequence[str]) -> None:

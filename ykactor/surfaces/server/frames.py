@@ -9,10 +9,16 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
 from typing import NamedTuple
 
 #: The size of one file. It is freed when the last of its frames is neither kept nor unsent.
 _FILE_BYTES = 16 * 2**20
+#: The size of the frames of a long message: other tasks may run between two of them.
+PART_BYTES = 2**18
+
+#: The first byte of a frame (RFC 6455, 5.2).
+_LAST, _COMPRESSED, _CONTINUED, _TEXT, _BINARY = 0x80, 0x40, 0x00, 0x01, 0x02
 
 
 class _File:
@@ -67,17 +73,27 @@ class FrameStore:
 
     def put(self, payload: bytes, *, is_text: bool, is_compressed: bool = False) -> Frames:
         """A message as one frame; ``is_compressed`` says what the payload is."""
+        return self._put(_LAST | (_COMPRESSED if is_compressed else 0) | (_TEXT if is_text else _BINARY), payload)
+
+    def put_in_parts(self, message: bytes, *, is_text: bool) -> Iterator[Frames]:
+        """A long message as frames of ``PART_BYTES`` each; a frame is made when it is asked for."""
+        kind = _TEXT if is_text else _BINARY
+        for start in range(0, len(message), PART_BYTES):
+            end = start + PART_BYTES
+            yield self._put(kind | (_LAST if end >= len(message) else 0), message[start:end])
+            kind = _CONTINUED
+
+    def _put(self, first: int, payload: bytes) -> Frames:
         file = self._file
         if file is None or file.size >= _FILE_BYTES:
             file = self._file = _File()
         start = file.size
-        for part in (_header(len(payload), is_text, is_compressed), payload):
+        for part in (_header(first, len(payload)), payload):
             file.size += os.pwrite(file.descriptor, part, file.size)
         return Frames(file, start, file.size)
 
 
-def _header(length: int, is_text: bool, is_compressed: bool) -> bytes:
-    first = 0x80 | (0x40 if is_compressed else 0) | (0x01 if is_text else 0x02)
+def _header(first: int, length: int) -> bytes:
     if length < 126:
         return bytes((first, length))
     if length < 2**16:

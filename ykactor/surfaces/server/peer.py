@@ -111,12 +111,19 @@ class Peer:
                     return
 
     async def send(self, message: Struct) -> None:
-        """Send one message; raises ``ConnectionClosed`` if the connection has ended, or the peer does not read for ``send_s``.
+        """Send one message, as ``send_encoded`` does."""
+        await self.send_encoded(self.encoding.encode(message), self.encoding)
+
+    async def send_encoded(self, data: bytes, encoding: Encoding) -> None:
+        """Send one message that was encoded in ``encoding``; another one than that of the peer is only possible for responses.
+
+        Raises ``ConnectionClosed`` if the connection has ended, or the peer does not read for ``send_s``.
 
         Nothing can follow a part of a frame, not even a close frame. So a peer that does not read has ``close_s`` more to take
         the message; if it does, the close frame with the reason follows.
         """
-        data = self.encoding.encode(message)
+        if encoding is not self.encoding:
+            data = self.encoding.encode(encoding.decode_response(data))
         await self._send_in_time(partial(self._connection.send_message, data.decode() if self.encoding is JSON else data))
 
     async def _send_in_time(self, send: Callable[[], Awaitable[None]]) -> None:

@@ -53,7 +53,8 @@ class Backlog:
         self._bytes += size
         while self._requests and (self._requests[0][0].done.is_set() or self._bytes > self._bytes_max):
             oldest, oldest_size = self._requests[0]
-            await oldest.done.wait()
+            if not oldest.done.is_set():  # even then to wait would be a checkpoint, and make small requests dearer
+                await oldest.done.wait()
             self._requests.popleft()
             self._bytes -= oldest_size
 

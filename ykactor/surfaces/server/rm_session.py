@@ -1,9 +1,10 @@
 """The session of a resource manager: registers it, passes its requests to partitions, and sends the messages of its outbox."""
 
 import logging
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Literal
 
 import trio
 from msgspec import UNSET, structs
@@ -20,7 +21,7 @@ from ykactor.surfaces.server.peer import Peer, error_response
 from ykactor.surfaces.server.pending import Backlog, Pending, Reply, unavailable_when_closed
 from ykactor.wire.si import messages as si
 from ykactor.wire.si import requests
-from ykactor.wire.si.codec import ProtocolError
+from ykactor.wire.si.codec import Encoding, ProtocolError
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +44,7 @@ class ResourceManagerSession:
         self._gateway = gateway
         self._nursery = nursery
         self._configs = configs
-        self._reader: OutboxReader[Any] | None = None
+        self._reader: OutboxReader[Encoding] | None = None
         #: Whether the resource manager is a predicate service.
         self._answers = False
         #: Around everything but sending, because a partly sent message cannot be taken back; cancelled by ``stop``. (It is also
@@ -80,7 +81,7 @@ class ResourceManagerSession:
             if self._reader is not None and not self._listening.cancel_called:
                 await self._leave(self._reader.outbox)
 
-    async def _leave(self, outbox: Outbox[Any]) -> None:
+    async def _leave(self, outbox: Outbox[Encoding]) -> None:
         """Without this session there is no predicate service, unless a newer session has taken over."""
         async with self._gateway.outboxes.turn:
             if self._answers and outbox is self._gateway.outboxes.current and outbox.reader is None:
@@ -95,13 +96,13 @@ class ResourceManagerSession:
             while self._is_registered(reader):
                 await self._on_message(await self.peer.receive(), reader, acknowledge)
 
-    def _is_registered(self, reader: OutboxReader[Any]) -> bool:
+    def _is_registered(self, reader: OutboxReader[Encoding]) -> bool:
         """False when a newer session has taken over, or the resource manager has deregistered."""
         return reader.attached and self._gateway.outboxes.current is reader.outbox
 
     # ---- registration (SC-140 to SC-145)
 
-    async def _register(self) -> OutboxReader[Any]:
+    async def _register(self) -> OutboxReader[Encoding]:
         while True:
             message = await self.peer.receive()
             request_id = ""
@@ -115,7 +116,7 @@ class ResourceManagerSession:
             except ProtocolError as error:
                 await self.peer.send(error_response(error, request_id))
 
-    async def _on_register(self, request: si.RegisterResourceManagerRequest) -> OutboxReader[Any]:
+    async def _on_register(self, request: si.RegisterResourceManagerRequest) -> OutboxReader[Encoding]:
         """Nobody waits while a configuration is read, so the registration is checked before and again after it."""
         if not request.config:
             async with self._gateway.outboxes.turn:
@@ -135,7 +136,7 @@ class ResourceManagerSession:
             raise ProtocolError("ALREADY_REGISTERED", message, "rmID")
         return None if request.resume_from is UNSET else _resume_after(current, request.resume_from)
 
-    async def _enter(self, request: si.RegisterResourceManagerRequest, config: ReadConfig | None) -> OutboxReader[Any]:
+    async def _enter(self, request: si.RegisterResourceManagerRequest, config: ReadConfig | None) -> OutboxReader[Encoding]:
         outboxes = self._gateway.outboxes
         after = self._check_registration(request)
         current = outboxes.current
@@ -146,7 +147,7 @@ class ResourceManagerSession:
         else:
             self._configs.drop()  # SC-141
             await self._reset_partitions(request.answers_predicates)
-            outbox = outboxes.renew(request.rm_id)
+            outbox = outboxes.renew(request.rm_id, self.peer.encoding)
             reader = outbox.attach(outbox.sequence)
         self._answers = request.answers_predicates
         reader.outbox.since_ns = self._gateway.now_ns()
@@ -176,14 +177,14 @@ class ResourceManagerSession:
     async def _on_message(
         self,
         message: str | bytes,
-        reader: OutboxReader[Any],
+        reader: OutboxReader[Encoding],
         acknowledge: trio.MemorySendChannel[Pending],
     ) -> None:
         request_id = ""
         try:
             request = self.peer.encoding.decode_request(message)
             request_id = request.id
-            async with self._gateway.outboxes.turn:
+            async with _held(self._gateway.outboxes.turn):
                 if not reader.attached:
                     return
                 pending = await self._on_request(request, reader.outbox)
@@ -195,7 +196,7 @@ class ResourceManagerSession:
         except ProtocolError as error:
             reader.outbox.post(error_response(error, request_id))
 
-    async def _on_request(self, request: si.Request, outbox: Outbox[Any]) -> Pending | None:
+    async def _on_request(self, request: si.Request, outbox: Outbox[Encoding]) -> Pending | None:
         """Carry out a request, or begin to; None if its ``Ack`` comes from elsewhere."""
         match request:
             case si.RegisterResourceManagerRequest():
@@ -254,7 +255,8 @@ class ResourceManagerSession:
     async def _put(self, name: PartitionName, inbox: Mailbox[PartitionCommand], intake: Intake) -> bool:
         """Submit to a partition; returns False if the partition has been removed meanwhile."""
         try:
-            await inbox.put(intake)
+            if not inbox.offer(intake):
+                await inbox.put(intake)
         except (trio.ClosedResourceError, trio.BrokenResourceError):
             if name in self._gateway.partitions:
                 raise ProtocolError("UNAVAILABLE", f"partition {name} does not run at the moment, try again later") from None
@@ -263,11 +265,11 @@ class ResourceManagerSession:
 
     # ---- messages to the resource manager
 
-    async def _send_messages(self, reader: OutboxReader[Any]) -> None:
+    async def _send_messages(self, reader: OutboxReader[Encoding]) -> None:
         try:
             while messages := await reader.take():
                 for message in messages:
-                    await self.peer.send(message)
+                    await self.peer.send_encoded(message, reader.outbox.encoding)
         except ConnectionClosed:
             pass  # the task that receives gets the same exception
         except SessionReplacedError as reason:
@@ -275,7 +277,7 @@ class ResourceManagerSession:
         except MessagesLostError as reason:
             await self.peer.drop(CLOSED_FELL_BEHIND, str(reason))
 
-    async def _acknowledge(self, pending: trio.MemoryReceiveChannel[Pending], outbox: Outbox[Any]) -> None:
+    async def _acknowledge(self, pending: trio.MemoryReceiveChannel[Pending], outbox: Outbox[Encoding]) -> None:
         """``_send_acks``, which outlives the session: an error of its own must not end the daemon.
 
         After it nothing takes from ``pending``, so that the session fails with its next request.
@@ -288,7 +290,7 @@ class ResourceManagerSession:
         finally:
             self._acknowledged.set()
 
-    async def _send_acks(self, pending: trio.MemoryReceiveChannel[Pending], outbox: Outbox[Any]) -> None:
+    async def _send_acks(self, pending: trio.MemoryReceiveChannel[Pending], outbox: Outbox[Encoding]) -> None:
         """Post an ``Ack`` for each request, in the order of the requests, after all their direct results."""
         async for request in pending:
             if not self._listening.cancel_called:
@@ -301,7 +303,23 @@ class ResourceManagerSession:
             outbox.post(request.ack)
 
 
-def _holder(current: Outbox[Any], partitions_count: int) -> str:
+@asynccontextmanager
+async def _held(lock: trio.Lock) -> AsyncIterator[None]:
+    """As ``async with lock``, but without a checkpoint if the lock is free.
+
+    A request is then handled in one step of the event loop, and the requests that arrive during a turn are the input of the next.
+    """
+    try:
+        lock.acquire_nowait()
+    except trio.WouldBlock:
+        await lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _holder(current: Outbox[Encoding], partitions_count: int) -> str:
     """Why no other resource manager can register, since when, and what ends this."""
     since = datetime.fromtimestamp(current.since_ns // 10**9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     connected = "has been" if current.reader is not None else "has not been"
@@ -311,7 +329,7 @@ def _holder(current: Outbox[Any], partitions_count: int) -> str:
     )
 
 
-def _resume_after(current: Outbox[Any] | None, wanted: int | Literal["now"]) -> int:
+def _resume_after(current: Outbox[Encoding] | None, wanted: int | Literal["now"]) -> int:
     """The number of the last message that is not sent again."""
     try:
         if current is None:

@@ -126,10 +126,9 @@ def _allocated(fact: facts.Allocated, partition: str, first: int) -> list[si.Eve
     charged_to = fact.charged_to
     if charged_to is None:
         return [_of_application(fact, partition, first, "ADD", "APP_ALLOC")]
-    records = [_of_node(fact, partition, first, "ADD")]
-    records += _of_charged(fact, partition, first + 1, charged_to, "ADD", fact.ask.spec.resource)
-    records.append(_of_application(fact, partition, first + len(records), "ADD", "APP_ALLOC"))
-    return records
+    used = _of_charged(fact, partition, first + 1, charged_to, "ADD", fact.ask.spec.resource)
+    last = first + 1 + len(used)
+    return [_of_node(fact, partition, first, "ADD"), *used, _of_application(fact, partition, last, "ADD", "APP_ALLOC")]
 
 
 def _released(fact: facts.Released, partition: str, first: int) -> list[si.EventRecord]:

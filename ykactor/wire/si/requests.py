@@ -9,6 +9,7 @@ does not exist, but here, so that it goes no further.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import partial
+from sys import intern
 from typing import Any, TypeVar
 
 from msgspec import structs
@@ -48,6 +49,12 @@ _DEFAULT = PartitionName("default")
 _NODE_ACTIONS = {action.value: action for action in NodeAction}
 _TERMINATION_TYPES = {kind.value: kind for kind in TerminationType}
 
+#: Equal resources of asks are one object, as long as they are remembered here: it is made once, and takes memory once.
+_RESOURCES: dict[tuple[tuple[str, si.Quantity], ...], Resource] = {}
+_RESOURCES_MAX = 4096
+#: Characters of a resource that is remembered.
+_RESOURCE_TEXT_MAX = 512
+
 #: The requests that ``submissions`` converts; the session carries out the others itself.
 PartitionRequest = si.NodeRequest | si.ApplicationRequest | si.AllocationRequest | si.PredicatesResponse
 
@@ -60,7 +67,7 @@ def submissions(request: PartitionRequest) -> dict[PartitionName, list[Submissio
 
     Raises:
         ProtocolError with the path of the first mistake; TypeError for a request of another type.
-    Cost: 0.8 us for each ask, 1.8 us with quantities as text.
+    Cost: 0.8 us for each ask, also with quantities as text, if its resources are remembered; else 1.8 us.
     """
     routed: dict[PartitionName, list[Submission]] = {}
     for field, entries, convert in _parts(request):
@@ -215,10 +222,11 @@ def _allocation(wire: si.Allocation) -> _Routed:
     policy = wire.preemption_policy or _NO_POLICY
     spec = AllocationSpec(
         allocation_key=AllocationKey(wire.allocation_key),
-        application_id=ApplicationID(wire.application_id),
+        # asks are many: equal parts of them are kept once
+        application_id=ApplicationID(intern(wire.application_id)),
         resource=_resource(wire.resource_per_alloc, "resourcePerAlloc"),
         priority=wire.priority,
-        node_id=NodeID(wire.node_id) if wire.node_id else None,
+        node_id=NodeID(intern(wire.node_id)) if wire.node_id else None,
         tags=wire.allocation_tags,
         task_group_name=wire.task_group_name,
         placeholder=wire.placeholder,
@@ -261,14 +269,23 @@ def _partition(name: str) -> PartitionName:
 
 def _resource(wire: si.WireResource, field: str) -> Resource:
     """Integers are base units; text is parsed as in the queue file. The core refuses empty and negative ones (AP-105, AP-106)."""
+    items = tuple(wire.items())
+    return _RESOURCES.get(items) or _new_resource(items, field)
+
+
+def _new_resource(items: tuple[tuple[str, si.Quantity], ...], field: str) -> Resource:
     resource: Resource = {}
-    for name, quantity in wire.items():
+    for name, quantity in items:
         if isinstance(quantity, str):
             try:
                 quantity = parse_quantity(name, quantity)
             except QuantityError as error:
                 raise ProtocolError("BAD_QUANTITY", str(error), f"{field}.{name}") from None
         resource[name] = quantity
+    if len(str(items)) <= _RESOURCE_TEXT_MAX:
+        if len(_RESOURCES) == _RESOURCES_MAX:
+            _RESOURCES.clear()
+        _RESOURCES[items] = resource
     return resource
 
 

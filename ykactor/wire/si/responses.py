@@ -6,7 +6,7 @@ message and the list that its entry belongs to; a fact whose class is not in the
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
@@ -124,15 +124,13 @@ def _new(fact: Allocated, partition: str) -> si.Allocation:
         allocation_key=spec.allocation_key,
         application_id=spec.application_id,
         partition_name=partition,
-        resource_per_alloc=dict(spec.resource),
+        resource_per_alloc=cast("si.WireResource", spec.resource),
         priority=spec.priority,
         allocation_tags=spec.tags,
         task_group_name=spec.task_group_name,
         placeholder=spec.placeholder,
         originator=spec.originator,
-        preemption_policy=si.PreemptionPolicy(
-            allow_preempt_self=spec.allow_preempt_self, allow_preempt_other=spec.allow_preempt_other
-        ),
+        preemption_policy=_POLICIES[spec.allow_preempt_self, spec.allow_preempt_other],
         node_id=fact.node_id,
     )
 
@@ -148,6 +146,14 @@ def _released(fact: Released | ReleaseStarted, partition: str) -> si.AllocationR
         termination_type=fact.termination_type,
         message=fact.message,
     )
+
+
+#: By "may be preempted" and "may preempt others"; all messages share them.
+_POLICIES = {
+    (of_self, of_other): si.PreemptionPolicy(allow_preempt_self=of_self, allow_preempt_other=of_other)
+    for of_self in (False, True)
+    for of_other in (False, True)
+}
 
 
 class _Target(NamedTuple):

@@ -1,0 +1,71 @@
+"""The daemon in a process of its own, with real sockets: ``ykactor serve``, and what measurements ask of a process."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+import trio
+
+
+@asynccontextmanager
+async def python_process(*arguments: str, stdout: int | None = None, stderr: int | None = None) -> AsyncIterator[trio.Process]:
+    """A Python process that is killed at the end."""
+    process = await trio.lowlevel.open_process([sys.executable, "-m", *arguments], stdout=stdout, stderr=stderr)
+    try:
+        yield process
+    finally:
+        process.kill()
+        with trio.CancelScope(shield=True):
+            await process.wait()
+            for pipe in (process.stdout, process.stderr):
+                if pipe is not None:
+                    await pipe.aclose()
+
+
+@asynccontextmanager
+async def running_daemon(config: str) -> AsyncIterator[tuple[str, int]]:
+    """The URL and the process id of a daemon with this queue file, which runs until the block ends."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "queues.yaml"
+        path.write_text(config)
+        async with _serving(path) as served:
+            yield served
+
+
+@asynccontextmanager
+async def _serving(config: Path) -> AsyncIterator[tuple[str, int]]:
+    arguments = ("ykactor", "serve", "--ws", "127.0.0.1:0", "--config", str(config))
+    async with python_process(*arguments, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        log = b""
+        while b'"daemon_started"' not in log:
+            log += await read_line(process.stderr)
+        started = next(line for line in map(msgspec.json.decode, log.splitlines()) if line["event"] == "daemon_started")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_drain, process.stderr)
+            yield started["addresses"], process.pid
+            nursery.cancel_scope.cancel()
+
+
+async def read_line(pipe: trio.abc.ReceiveStream) -> bytes:
+    """What comes, up to the end of a line; shorter if the pipe ends."""
+    read = b""
+    while not read.endswith(b"\n") and (part := await pipe.receive_some()):
+        read += part
+    return read
+
+
+async def _drain(stream: trio.abc.ReceiveStream) -> None:
+    async for _ in stream:
+        pass
+
+
+def cpu_of(pid: int) -> float:
+    """CPU time that the process has used, in seconds."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -1,0 +1,116 @@
+"""Long work is done in parts of so many items, never of so much time, and what it brings about does not depend on the parts."""
+
+from itertools import pairwise
+
+import pytest
+from world import PLENTY, app, ask, configure, make_world, node, queue, release, remove, tree
+
+from ykactor.core.objects.commands import Entry, SubmitBatch
+from ykactor.core.planner.plan import Budget
+from ykactor.core.state.running_tasks import RunningTasks
+from ykactor.core.values import parts
+from ykactor.core.values.parts import Pace, in_parts
+
+
+def test_parts_have_the_same_number_of_items(monkeypatch):
+    monkeypatch.setattr(parts, "PART_MAX", 3)
+    assert list(in_parts(range(8))) == [[0, 1, 2], [3, 4, 5], [6, 7]]
+    assert list(in_parts([])) == []
+
+
+def test_a_pause_is_due_after_as_many_items(monkeypatch):
+    monkeypatch.setattr(parts, "PART_MAX", 3)
+    pace = Pace()
+    assert [pace.is_due(items) for items in (1, 1, 1, 2, 2, 7, 1)] == [False, False, True, False, True, True, False]
+
+
+def above_quota(tasks):
+    """A queue with so many tasks, whose quota is lowered to half of them."""
+
+    def text(limit):
+        leaf = queue("a", p={"quota.preemption.delay": "10s"}, max={"vcore": limit})
+        return tree(leaf, preemption={"quotapreemptionenabled": True})
+
+    world = make_world(text(tasks), [node("n1", vcore=tasks)], confirms=False)
+    world.given(app("app-1"), *(ask(f"t{number:03}", "app-1", vcore=1, on="n1") for number in range(tasks)))
+    world.direct.ingest(world.now_ns, [configure(text(tasks // 2))])
+    return world
+
+
+@pytest.mark.parametrize("tasks", [30, 60])
+def test_quota_preemption_pauses(tasks, monkeypatch):
+    """Between two pauses it looks at one part of the tasks; a plan without such work never pauses."""
+    world = above_quota(tasks)
+    planner, looks, counts = world.direct.scheduler.planner, 0, []
+    look = RunningTasks.queue_of_victim
+
+    def counted(self, task):
+        nonlocal looks
+        looks += 1
+        return look(self, task)
+
+    monkeypatch.setattr(RunningTasks, "queue_of_victim", counted)
+    monkeypatch.setattr(parts, "PART_MAX", 10)
+    for sends in planner.plan(world.now_ns + 10 * 10**9, Budget(1, PLENTY)):
+        assert sends == []
+        counts.append(looks)
+    assert looks == tasks
+    assert all(after - before <= 10 for before, after in pairwise(counts))
+    assert list(planner.plan(world.now_ns, Budget(1, PLENTY))) == []
+
+
+def test_parts_change_no_victim(monkeypatch):
+    """The order of victims goes over all parts."""
+    told = []
+    for size in (1000, 7):
+        monkeypatch.setattr(parts, "PART_MAX", size)
+        world = above_quota(60)
+        world.wait(10)
+        told.append(world.facts)
+    assert told[0] == told[1]
+
+
+# ---- the end of many tasks
+
+ENDS = {
+    "release": lambda: release(None),
+    "removal": lambda: remove("app-1"),
+}
+
+
+def crowded(running, pending):
+    """An application with so many tasks and so many pending asks."""
+    world = make_world(tree(queue("a")), [node("n1", vcore=running)], confirms=False)
+    world.given(app("app-1", "root.a"), *(ask(f"t{number:03}", "app-1", vcore=1, on="n1") for number in range(running)))
+    world.given(*(ask(f"a{number:03}", "app-1", vcore=1) for number in range(pending)))
+    return world
+
+
+@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
+def test_a_leaf_pauses_when_many_tasks_end(end, monkeypatch):
+    """After every part of the tasks and of the asks."""
+    monkeypatch.setattr(parts, "PART_MAX", 10)
+    leaf = crowded(30, 20).direct.core.registry.queues["root.a"]
+    assert list(leaf.work(SubmitBatch(0, [Entry(0, end(), 0, 0)]))) == [()] * 5
+
+
+@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
+def test_parts_change_nothing_that_ends(end, monkeypatch):
+    told = []
+    for size in (1000, 7):
+        monkeypatch.setattr(parts, "PART_MAX", size)
+        world = crowded(30, 20)
+        world.send(end())
+        told.append(world.facts)
+    assert told[0] == told[1]
+
+
+def test_a_release_of_many_is_published_in_parts(monkeypatch):
+    """So that the feed frees a part at a time."""
+    monkeypatch.setattr(parts, "PART_MAX", 10)
+    world = crowded(30, 0)
+    published = []
+    world.direct._publish = published.append
+    world.direct.ingest(world.now_ns, [release(None)])
+    assert len(published) > 3
+    assert all(0 < len(facts) <= 10 for facts in published)

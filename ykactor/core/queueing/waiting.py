@@ -1,0 +1,165 @@
+"""The classes of a leaf that wait for a node: each is offered again only when a node opened for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ykactor.core.queueing.equivalence import EquivalenceClass
+from ykactor.core.queueing.opened import OPENED_MAX, OpenedNodes
+from ykactor.core.quota.headroom import Amounts, shortage
+from ykactor.core.quota.ledger import QueueUsage
+from ykactor.core.quota.limits import TrackerTuple
+from ykactor.core.values.need_list import NeedList
+from ykactor.core.values.resources import Resource
+from ykactor.core.values.sorted_list import SortKey
+
+AnyClass = EquivalenceClass[Any]
+
+
+class WaitingGroup:
+    """The waiting classes of a leaf that count against the same limits: if quotas have room for the most, they have for all."""
+
+    __slots__ = ("_classes", "_most", "_path_up", "_trackers")
+
+    def __init__(self, path_up: tuple[QueueUsage, ...], trackers: TrackerTuple) -> None:
+        self._path_up = path_up
+        self._trackers = trackers
+        self._classes: dict[AnyClass, None] = {}
+        #: Of each type as much as one of the classes needs, or more.
+        self._most: Resource = {}
+
+    def __len__(self) -> int:
+        return len(self._classes)
+
+    def add(self, ask_class: AnyClass) -> None:
+        """A class waits."""
+        self._classes[ask_class] = None
+        self._raise(_needs(ask_class))
+
+    def remove(self, ask_class: AnyClass) -> None:
+        """A class does not wait any more."""
+        self._classes.pop(ask_class, None)
+
+    def short(self) -> list[AnyClass]:
+        """The classes that a quota holds back now. O(classes) if there may be some, else O(1)."""
+        if not self._classes or not self._is_short(tuple(self._most.items())):
+            return []
+        self._most = {}
+        found = []
+        for ask_class in self._classes:
+            if self._is_short(_needs(ask_class)):
+                found.append(ask_class)
+            else:
+                self._raise(_needs(ask_class))
+        return found
+
+    def _is_short(self, needs: Amounts) -> bool:
+        return shortage(self._path_up, self._trackers, needs, is_pinned=False) is not None
+
+    def _raise(self, needs: Amounts) -> None:
+        most = self._most
+        for name, wanted in needs:
+            most[name] = max(wanted, most.get(name, wanted))
+
+
+class WaitingClasses:
+    """Classes for which no node was open when they were tried, in the order of the leaf.
+
+    They come out one by one, when it is their turn: the first one often reserves the node that opened, and then the node is open
+    to no other.
+
+    Attributes:
+        groups: the groups of the classes, by the limits that they count against.
+    """
+
+    __slots__ = ("_classes", "_nodes", "_opened", "_seen", "_tried", "groups")
+
+    def __init__(self) -> None:
+        self._classes: NeedList[AnyClass] = NeedList()
+        self.groups: dict[TrackerTuple, WaitingGroup] = {}
+        self._opened: OpenedNodes[Any] | None = None
+        #: The nodes that opened since ``first`` found no class for them.
+        self._nodes: list[Any] = []
+        #: The position in the log of opened nodes.
+        self._seen = 0
+        #: No class up to this position can use ``_nodes``; None if that is not known of any.
+        self._tried: SortKey | None = None
+
+    def add(self, ask_class: AnyClass) -> None:
+        """A class waits from now on."""
+        self._put(ask_class)
+        trackers = ask_class.key[2]
+        if trackers not in self.groups:
+            self.groups[trackers] = WaitingGroup(ask_class.head().leaf.path_up, trackers)
+        self.groups[trackers].add(ask_class)
+
+    def move(self, ask_class: AnyClass) -> None:
+        """Bring the position of a waiting class up to date; a class that has become empty leaves."""
+        key = ask_class.turn()
+        if key != ask_class.waits_at:
+            self.remove(ask_class)
+            self._tried = None
+            if key is not None:
+                self.add(ask_class)
+
+    def _put(self, ask_class: AnyClass) -> None:
+        ask_class.waits_at = key = ask_class.turn()
+        assert key is not None
+        self._classes.add(key, _needs(ask_class), ask_class)
+
+    def remove(self, ask_class: AnyClass) -> None:
+        """The class does not wait for a node any more."""
+        if ask_class.waits_at is not None:
+            self._classes.remove(ask_class.waits_at)
+            ask_class.waits_at = None
+            group = self.groups[ask_class.key[2]]
+            group.remove(ask_class)
+            if not group:
+                del self.groups[ask_class.key[2]]
+
+    def look(self, opened: OpenedNodes[Any]) -> list[AnyClass]:
+        """Something grew: take note of the nodes that opened.
+
+        Returns: the classes to offer at once: those that a quota holds back now, and all if too many nodes opened.
+        """
+        nodes = opened.since(self._seen)
+        self._opened, self._seen, self._tried = opened, opened.count, None
+        if not self._classes:
+            self._nodes = []
+            return []
+        if nodes is not None and len(self._nodes) + len(nodes) <= OPENED_MAX:
+            self._nodes = list(dict.fromkeys([*self._nodes, *nodes]))
+            return [ask_class for group in self.groups.values() for ask_class in group.short()]
+        self._nodes = []
+        return self._classes.items()
+
+    def missed(self, opened: OpenedNodes[Any], offered: list[Any]) -> list[AnyClass]:
+        """The classes that still wait although a node is open to them; for checks."""
+        if self._nodes or self._seen != opened.count:
+            return []  # they will be offered when the leaf has its turn
+        classes = self._classes.items()
+        return [ask_class for ask_class in classes if any(opened.is_open(node, ask_class.key[0][0]) for node in offered)]
+
+    def first(self, before: SortKey | None) -> AnyClass | None:
+        """The first class that one of the opened nodes is open to, if its turn is before the turn ``before``."""
+        opened = self._opened
+        self._nodes = nodes = [node for node in self._nodes if node.offered]
+        if not nodes or opened is None:
+            return None
+        room = opened.room(nodes)
+        while (found := self._classes.first(room, self._tried)) is not None:
+            key, ask_class = found
+            if before is not None and before < key:
+                return None
+            if key != ask_class.turn():  # its first ask was withdrawn
+                self.move(ask_class)
+                continue
+            self._tried = key
+            if any(opened.is_open(node, ask_class.key[0][0]) for node in nodes):
+                return ask_class
+        self._nodes = []
+        return None
+
+
+def _needs(ask_class: AnyClass) -> Amounts:
+    return ask_class.key[0][0][0]
