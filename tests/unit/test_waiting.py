@@ -2,11 +2,11 @@
 
 from typing import Any
 
-import pytest
 from world import World, app, ask, make_world, node, queue, release, tree
 
-from ykactor.core.nodes.index import NodeIndex
+from ykactor.core.planner.plan import TRY_WORK
 from ykactor.core.queueing.opened import OPENED_MAX
+from ykactor.core.turn.turn import Cycle
 from ykactor.core.values.ids import QueuePath
 
 LEAF = tree(queue("a"))
@@ -23,43 +23,44 @@ def full(asks: int = 10, **options: Any) -> World:
     return world
 
 
-def tried(world: World, monkeypatch: pytest.MonkeyPatch, *submissions: Any) -> set[int]:
-    """The sizes for which a node was looked for because of the submissions."""
-    first_fit, sizes = NodeIndex.first_fit, set[int]()
+def tried(world: World, *submissions: Any) -> int:
+    """How many candidates were tried because of the submissions, by the work that plans have counted."""
+    cycle, work = world.direct.cycle, 0
 
-    def counted(self: NodeIndex, shape: Any) -> Any:
-        sizes.add(dict(shape[0])["vcore"])
-        return first_fit(self, shape)
+    def counted(now_ns: int) -> tuple[Cycle, bool]:
+        nonlocal work
+        result, has_confirmed = cycle(now_ns)
+        work += result.work
+        return result, has_confirmed
 
-    with monkeypatch.context() as patched:
-        patched.setattr(NodeIndex, "first_fit", counted)
-        world.send(*submissions)
-    return sizes
+    world.direct.cycle = counted  # type: ignore[method-assign]
+    world.send(*submissions)
+    return work // TRY_WORK
 
 
-def test_a_node_that_is_too_small_wakes_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_that_is_too_small_wakes_nobody() -> None:
     """Asks that a node could not take if it were empty are not tried when it opens."""
-    assert tried(full(), monkeypatch, node("small", vcore=29)) == set()
+    assert tried(full(), node("small", vcore=29)) == 0
 
 
-def test_one_ask_after_the_other_is_woken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_ask_after_the_other_is_woken() -> None:
     """The first ask that takes or reserves the node that opened keeps the others asleep."""
     world = full()
     world.heard()
-    assert tried(world, monkeypatch, node("n3", vcore=33)) == {30, 31, 32, 33}
+    assert tried(world, node("n3", vcore=33)) == 4
     assert [line for line in world.heard() if "reserves" in line] == ["w03 reserves n1"]
 
 
-def test_all_are_tried_when_very_many_nodes_open(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_are_tried_when_very_many_nodes_open() -> None:
     """To look for what fits on each of them would cost more."""
     names = [f"small{i:03}" for i in range(OPENED_MAX + 1)]
-    assert tried(full(), monkeypatch, *(node(name, vcore=1) for name in names)) >= set(range(33, 40))
+    assert tried(full(), *(node(name, vcore=1) for name in names)) >= 7
 
 
-def test_without_reservations_only_room_wakes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_reservations_only_room_wakes() -> None:
     """A node that has less available than an ask needs does not wake it, however large the node is."""
     world = full(reserves=False)
-    assert tried(world, monkeypatch, release("n1-0", "n1")) == {30}
+    assert tried(world, release("n1-0", "n1")) == 1
     assert world.placed() == ["w00"]
 
 
