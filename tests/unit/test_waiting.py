@@ -70,6 +70,6 @@ def test_what_a_quota_holds_back_does_not_wait_for_a_node() -> None:
     assert [len(group) for group in waiting.groups.values()] == [1]
     world.given(ask("more", "n1", vcore=15, on="n1"))
     assert "in the cluster" in world.why("w03")
-    assert [len(group) for group in waiting.groups.values()] == [0]
+    assert [len(group) for group in waiting.groups.values()] == []
     world.send(release("more", "n1"))
     assert [len(group) for group in waiting.groups.values()] == [1]
