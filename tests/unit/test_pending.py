@@ -93,7 +93,7 @@ def test_ask_queue_against_sorting() -> None:
     """Thousands of random additions, removals and turns agree with a sorted list."""
     chance = random.Random(3)
     first = waiting("t0", 0)
-    asks, present = AskQueue((shape_of(first.spec), RESERVES), SchedulingQueue()), [first]
+    asks, present = AskQueue((shape_of(first.spec), RESERVES), 1, SchedulingQueue()), [first]
     asks.add(order_of(first), first)
     for arrival in range(1, 5000):
         match chance.randrange(5):

@@ -3,8 +3,11 @@
 import pytest
 from world import World, app, ask, configure, limit, make_world, node, queue, release, remove, tree
 
-from ykactor.core.messages.facts import AskCondition, RunnableChanged
+from ykactor.core.messages.facts import AskCondition, Fact, RunnableChanged
 from ykactor.core.planner.planner import Budget, Planner
+from ykactor.core.queueing.equivalence import AskQueue
+from ykactor.core.queueing.pending import PendingApplication
+from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.state import pending_reasons as module
 from ykactor.core.state.pending_reasons import CONDITIONS_MAX, LOOKS_MAX
 from ykactor.core.turn.turn import Cycle
@@ -177,3 +180,29 @@ def test_an_application_is_told_once_what_holds_for_all_its_lines(monkeypatch: p
     world = crowded(3, maxapplications=1)
     world.send(app("app-2"), ask("u1", "app-2", vcore=1))
     assert remarks(world) == ["app-1 held QUEUE"]
+
+
+def test_only_what_may_be_new_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One more ask of an application that waits with asks of many shapes: only those of its shape are compared."""
+    world = make_world(tree(queue("a", max={"vcore": 1})), ONE_NODE)
+    world.send(app("app-1"), *(ask(f"t{n}", "app-1", vcore=2 + n) for n in range(50)))
+    compared: list[int] = []
+    report = module._report_asks
+
+    def noted(
+        now_ns: int, leaf: QueueNode, application: PendingApplication, queue: AskQueue, answer: int, facts: list[Fact]
+    ) -> None:
+        compared.append(len(queue))
+        report(now_ns, leaf, application, queue, answer, facts)
+
+    monkeypatch.setattr(module, "_report_asks", noted)
+    world.send(ask("t50", "app-1", vcore=2))
+    assert compared == [2]
+    assert remarks(world)[-1].startswith("Request 't50' does not fit")
+
+
+def test_what_other_quotas_hold_back_is_found_in_the_same_moment() -> None:
+    """Many classes wait for a node when others use what was left: all are reported, also if one was checked just now."""
+    world = crowded(3)
+    world.send(ask("b3", "big", vcore=2401), ask("t3", "app-1", vcore=2600))
+    assert sorted(message.split("'")[1] for message in remarks(world)) == ["t0", "t1", "t2", "t3"]

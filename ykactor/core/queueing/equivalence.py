@@ -30,6 +30,7 @@ class AskQueue(SortedList[Ask]):
         "key",
         "needs",
         "notified",
+        "number",
         "order",
         "parked",
         "predicate",
@@ -39,9 +40,11 @@ class AskQueue(SortedList[Ask]):
         "sort_key",
     )
 
-    def __init__(self, key: QueueKey, order: SchedulingQueue[AskQueue]) -> None:
+    def __init__(self, key: QueueKey, number: int, order: SchedulingQueue[AskQueue]) -> None:
         super().__init__()
         self.key = key
+        #: The number of queues that the application had made with this one.
+        self.number = number
         #: The order of the application's queues, which this one is in.
         self.order = order
         self.shape = shape = key[0]

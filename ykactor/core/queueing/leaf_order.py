@@ -254,6 +254,7 @@ class LeafOrder:
         ask_class = self._make_class(key) if known is None else known
         if queue.ask_class is not ask_class:
             queue.ask_class = ask_class
+            application.unreported[queue] = None
             ask_class.note_age(queue)
         ask_class.put(application)
         self._reorder(ask_class)

@@ -44,6 +44,8 @@ class PendingApplication:
         group: what it counts against in addition to its user; None is no group. ``charged_to`` has both.
         counted_as_running: whether its trackers count it as a running application (QU-74).
         gang: its task groups; None while it has none.
+        unreported: queues that asks or a class joined since it was last reported what quotas decide about them, and those whose
+            class has another answer.
         held: what keeps it from starting, as last reported (``notified.HELD_BY_QUEUE``, ``HELD_BY_LIMIT``).
         reserving: the asks that a node is reserved for.
         reserved: the part of ``allocated`` that placeholders hold.
@@ -51,6 +53,7 @@ class PendingApplication:
     """
 
     __slots__ = (
+        "_queues_made",
         "allocated",
         "application_id",
         "arrival",
@@ -79,6 +82,7 @@ class PendingApplication:
         "stateaware",
         "submission_ns",
         "trackers",
+        "unreported",
         "used",
         "who",
     )
@@ -101,9 +105,11 @@ class PendingApplication:
         self.asks: dict[AllocationKey, tuple[Ask, AskQueue | None]] = {}
         self.reserving: dict[AllocationKey, Ask] = {}
         self.queues: dict[QueueKey, AskQueue] = {}
+        self._queues_made = 0
         self.ask_queues: SchedulingQueue[AskQueue] = SchedulingQueue()
         self.opened: list[AskQueue] = []
         self.closed: list[AskQueue] = []
+        self.unreported: dict[AskQueue, None] = {}
         self.priorities = PriorityBag()
         self.shown_priority: Priority = None
         self.sort_key: SortKey | None = None
@@ -141,11 +147,13 @@ class PendingApplication:
         key = shape, HAS_NODE if has_node else PREEMPTS if may_preempt else RESERVES
         queue = self.queues.get(key)
         if queue is None:
-            queue = self.queues[key] = AskQueue(key, self.ask_queues)
+            self._queues_made += 1
+            queue = self.queues[key] = AskQueue(key, self._queues_made, self.ask_queues)
             self.opened.append(queue)
             self.ask_queues.put(queue, order_of(ask))
             self.ask_queues.park(queue)
         queue.add(order_of(ask), ask)
+        self.unreported[queue] = None
         if queue.notified is not None:
             queue.notified.add(ask)
         ask_class = queue.ask_class
@@ -186,6 +194,7 @@ class PendingApplication:
             self.ask_queues.put(queue, first_key)
             if first_key is None:
                 del self.queues[queue.key]
+                self.unreported.pop(queue, None)
                 self.closed.append(queue)
         elif not has_node:
             assert self.gang is not None

@@ -41,7 +41,8 @@ _HELD = HELD_BY_QUEUE | HELD_BY_LIMIT
 class PendingReasons:
     """Finds out what has to be reported.
 
-    Keeps the applications of which there may be something new. What was last reported is kept in each application.
+    Keeps the applications of which there may be something new; each notes in which of its ask queues (``unreported``), and what
+    was last reported.
     """
 
     def __init__(self, effort: Effort) -> None:
@@ -66,7 +67,7 @@ class PendingReasons:
         self._usage_grew = True
 
     def note(self, leaf: QueueNode, application: PendingApplication) -> None:
-        """The application may have joined a class whose result was reported to the other members only."""
+        """Some ask queues of the application may be ``unreported``."""
         self._news[application] = leaf
 
     def forget(self, application: PendingApplication) -> None:
@@ -117,7 +118,11 @@ class PendingReasons:
         answer = self._answer(leaf, ask_class)
         if answer != ask_class.answer:
             ask_class.answer = answer
-            self._news.update(dict.fromkeys(ask_class.places(), leaf))
+            for application in ask_class.places():
+                queue = application.queues.get(ask_class.key[0])
+                if queue is not None:
+                    application.unreported[queue] = None
+                    self._news[application] = leaf
 
     def _next_watched(self) -> AskClass | WaitingGroup | None:
         """The class or group that was checked longest ago, if that was before the present moment."""
@@ -132,9 +137,10 @@ class PendingReasons:
     def _recheck_group(self, group: WaitingGroup) -> None:
         """Others use more: quotas may now hold back some classes of the group, which waited for a node until now."""
         leaf, _ = self._watched.pop(group)
-        for ask_class in group.short():
+        for ask_class in reversed(group.short()):
             leaf.applications.park_if_waiting(ask_class)
             self._watched[ask_class] = leaf, 0
+            self._watched.move_to_end(ask_class, last=False)  # others may have been checked in this moment
         if group:
             self._watched[group] = leaf, self._now()
 
@@ -196,10 +202,11 @@ class PendingReasons:
         return facts
 
     def _report_application(self, now_ns: int, leaf: QueueNode, application: PendingApplication, facts: list[Fact]) -> None:
-        for queue in application.queues.values():  # check all of them first: each class says whether the application is held
+        queues = sorted(application.unreported, key=lambda queue: queue.number)
+        for queue in queues:  # check all of them first: each class says whether the application is held
             if queue.ask_class is not None and self._is_old(queue.ask_class):
                 self._recheck(queue.ask_class)
-        for queue in application.queues.values():
+        for queue in queues:
             ask_class = queue.ask_class
             if ask_class is None or not ask_class.parked or ask_class.answer is None:
                 continue
@@ -208,6 +215,9 @@ class PendingReasons:
                 _report_held(now_ns, leaf, application, held, facts)
             if not held:
                 _report_asks(now_ns, leaf, application, queue, ask_class.answer, facts)
+            if len(facts) >= CONDITIONS_MAX:
+                break
+            del application.unreported[queue]
 
 
 def _may_worsen(leaf: QueueNode, ask_class: AskClass) -> bool:
