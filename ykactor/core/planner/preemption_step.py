@@ -144,10 +144,9 @@ class Preemptor:
         """The nodes that could be reserved for the ask (PE-38, PE-52)."""
         needs, _, selector, predicate = shape
         nodes, reservations = self._state.nodes, self._state.reservations
-        for node in nodes.nodes.values():
+        passed = nodes.predicates.passed((predicate, True)) if predicate else nodes.nodes
+        for node in [nodes.nodes[node_id] for node_id in passed]:
             if not node.schedulable or not node.could_fit(needs, selector):
-                continue
-            if predicate and nodes.predicates.verdict((predicate, True), node.node_id) is not True:
                 continue
             there = reservations.on(node.node_id)
             if node.reserved and not all(self._gives_way(plan.now_ns, reservation, ask) for reservation in there):
