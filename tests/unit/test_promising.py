@@ -9,16 +9,17 @@ from ykactor.core.messages.facts import Preempted
 from ykactor.core.nodes import changed_nodes
 from ykactor.core.nodes.changed_nodes import ChangedNodes
 from ykactor.core.nodes.indexed_node import IndexedNode
+from ykactor.core.planner.preemption_step import Preemptor
 from ykactor.core.preemption.victims import Search
 from ykactor.core.values.ids import NodeID
 
 NODES = 20
 
 
-def full() -> World:
+def full(*, confirms: bool = True) -> World:
     """Nodes of 10 with five tasks of 2 each of root.b; root.a is guaranteed them all."""
     configuration = tree(queue("a", guaranteed={"vcore": 10 * NODES}), queue("b"))
-    world = make_world(configuration, [node(f"n{n:02}", vcore=10) for n in range(NODES)], confirms=True)
+    world = make_world(configuration, [node(f"n{n:02}", vcore=10) for n in range(NODES)], confirms=confirms)
     world.given(app("app-a", "root.a"), app("app-b", "root.b"))
     world.given(*(ask(f"t{n}-{i}", "app-b", vcore=2, on=f"n{n:02}") for n in range(NODES) for i in range(5)))
     return world
@@ -48,6 +49,18 @@ def test_a_node_is_ranked_again_only_when_it_has_changed(monkeypatch: pytest.Mon
     assert len(again) < NODES // 2
     victims = [fact.node_id for fact in world.facts if isinstance(fact, Preempted)]
     assert victims == ["n00", "n00", "n00"]
+
+
+def test_recent_reservations_of_others_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PE-52: only reservations that are old give way, so a search does not look at the others one by one."""
+    world = full(confirms=False)
+    ranked(world, monkeypatch, 40, "w0", "w1", "w2")
+    looks = []
+    gives_way = Preemptor._gives_way
+    monkeypatch.setattr(Preemptor, "_gives_way", lambda *args: looks.append(args) or gives_way(*args))
+    ranked(world, monkeypatch, 80, "w3")
+    assert [fact.node_id for fact in world.facts if isinstance(fact, Preempted)] == ["n00", "n01", "n02", "n03"]
+    assert looks == []
 
 
 def test_a_reader_that_is_far_behind_starts_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -148,14 +148,17 @@ class Preemptor:
 
         So the asks of other queues are placed between searches, however little these cost.
         """
-
-        def gives_way(node: IndexedNode) -> bool:
-            there = self._state.reservations.on(node.node_id)
-            return all(self._gives_way(plan.now_ns, reservation, ask) for reservation in there)
-
-        count, nodes = self._promising.for_search(search, shape, gives_way, plan.search)
+        usable = self._reserved_nodes(plan.now_ns, ask)
+        count, nodes = self._promising.for_search(search, shape, usable, plan.search)
         plan.search(LOOK_WORK * count)
         return search.run(nodes)
+
+    def _reserved_nodes(self, now_ns: int, ask: Ask) -> list[IndexedNode]:
+        """The reserved nodes that could be reserved for the ask (PE-38, PE-52)."""
+        reservations = self._state.reservations
+        own, old = reservations.find(ask), reservations.older_than(now_ns - RESERVATION_MAX_NS)
+        nodes = dict.fromkeys(reservation.node for reservation in (old if own is None else [own, *old]))
+        return [node for node in nodes if all(self._gives_way(now_ns, there, ask) for there in reservations.on(node.node_id))]
 
     def _gives_way(self, now_ns: int, reservation: Reservation, ask: Ask) -> bool:
         if reservation.ask is ask:

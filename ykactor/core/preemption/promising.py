@@ -58,16 +58,16 @@ class PromisingNodes:
         self._kept: dict[Shape, _Kept] = {}
 
     def for_search(
-        self, search: Search, shape: Shape, gives_way: Callable[[IndexedNode], bool], spend: Callable[[int], None]
+        self, search: Search, shape: Shape, reserved: Iterable[IndexedNode], spend: Callable[[int], None]
     ) -> tuple[int, Iterator[tuple[Rank, IndexedNode]]]:
         """The number of nodes that could be reserved for the ask (PE-38, PE-52), and the promising ones, best first.
 
         Args:
-            gives_way: whether a reserved node may be reserved for the ask.
+            reserved: the reserved nodes whose reservations give way to the ask; other reserved nodes are left out.
             spend: called with the cost of sorting the tasks of a changed node; if it raises, the next call goes on from there.
         """
         kept = self._up_to_date(search, shape, spend)
-        usable = [node for node in kept.reserved if gives_way(node)]
+        usable = [node for node in reserved if node in kept.reserved]
         ranked = [(rank, node) for node in usable if (rank := search.rank(node, self._tasks_on(node, spend))) is not None]
         order = ((rank, node) for node in kept.order if (rank := kept.ranks[node]) is not None)
         return len(kept.ranks) + len(usable), heapq.merge(order, sorted(ranked, key=lambda entry: entry[0]))
