@@ -16,9 +16,9 @@ from ykactor.core.values.ids import NodeID
 NODES = 20
 
 
-def full(*, confirms: bool = True) -> World:
+def full(*, confirms: bool = True, **b: Any) -> World:
     """Nodes of 10 with five tasks of 2 each of root.b; root.a is guaranteed them all."""
-    configuration = tree(queue("a", guaranteed={"vcore": 10 * NODES}), queue("b"))
+    configuration = tree(queue("a", guaranteed={"vcore": 10 * NODES}), queue("b", **b))
     world = make_world(configuration, [node(f"n{n:02}", vcore=10) for n in range(NODES)], confirms=confirms)
     world.given(app("app-a", "root.a"), app("app-b", "root.b"))
     world.given(*(ask(f"t{n}-{i}", "app-b", vcore=2, on=f"n{n:02}") for n in range(NODES) for i in range(5)))
@@ -61,6 +61,16 @@ def test_recent_reservations_of_others_are_not_looked_at(monkeypatch: pytest.Mon
     ranked(world, monkeypatch, 80, "w3")
     assert [fact.node_id for fact in world.facts if isinstance(fact, Preempted)] == ["n00", "n01", "n02", "n03"]
     assert looks == []
+
+
+def test_a_search_in_vain_ends_when_no_kind_of_task_can_be_preempted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PE-91: where the laws protect all tasks of one kind, the other nodes with such tasks are not solved one by one."""
+    world, solved = full(p={"preemption.policy": "disabled"}), []
+    solve = Search._solve
+    monkeypatch.setattr(Search, "_solve", lambda *args: solved.append(args) or solve(*args))
+    assert len(ranked(world, monkeypatch, 40, "w0")) == NODES
+    assert len(solved) == 1
+    assert [fact for fact in world.facts if isinstance(fact, Preempted)] == []
 
 
 def test_a_reader_that_is_far_behind_starts_again(monkeypatch: pytest.MonkeyPatch) -> None:

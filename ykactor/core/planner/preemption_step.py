@@ -151,7 +151,7 @@ class Preemptor:
         usable = self._reserved_nodes(plan.now_ns, ask)
         count, nodes = self._promising.for_search(search, shape, usable, plan.search)
         plan.search(LOOK_WORK * count)
-        return search.run(nodes)
+        return search.run(nodes, self._tasks.kinds)
 
     def _reserved_nodes(self, now_ns: int, ask: Ask) -> list[IndexedNode]:
         """The reserved nodes that could be reserved for the ask (PE-38, PE-52)."""

@@ -6,10 +6,10 @@ the search solves them in that order until no other node can be better.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from itertools import chain, islice
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from msgspec import Struct
 
@@ -25,8 +25,6 @@ from ykactor.core.values.resources import Resource
 REJECTED_MAX = 5
 #: Work units of sorting the tasks of a node that has changed (1 is a look at a node): for the node, and for each task.
 LIST_WORK, TASK_WORK = 20, 6
-#: Task kinds that are remembered.
-TASK_KINDS_MAX = 100_000
 
 
 #: (least number of victims, age rank, node id) of a node that is promising for an ask: the lowest is the best (PE-44).
@@ -65,6 +63,10 @@ def _age_rank(created_ns: int, *, has_room: bool) -> int:
     return -created_ns if has_room else 0
 
 
+#: (application, priority, size).
+KindKey = tuple[str, int, tuple[tuple[str, int], ...]]
+
+
 class TaskKind:
     """Tasks of one application with equal priority and size: if the laws protect one of them, they protect all.
 
@@ -72,7 +74,7 @@ class TaskKind:
         example: one of these tasks; it may have ended since.
     """
 
-    __slots__ = ("example",)
+    __slots__ = ("__weakref__", "example")
 
     def __init__(self, example: Ask) -> None:
         self.example = example
@@ -128,7 +130,8 @@ class Tasks:
         self._core_of = core_of
         #: By node object, not by name: a new node may have the name of a removed one.
         self._lists: WeakKeyDictionary[NodeCore, NodeTasks] = WeakKeyDictionary()
-        self._kinds: dict[tuple[str, int, tuple[tuple[str, int], ...]], TaskKind] = {}
+        #: The kinds that the lists use.
+        self.kinds: WeakValueDictionary[KindKey, TaskKind] = WeakValueDictionary()
 
     def on(self, node_id: NodeID, spend: Callable[[int], None]) -> NodeTasks:
         """The tasks of a node; ``spend`` is called with the cost in work units before any work is done."""
@@ -142,11 +145,9 @@ class Tasks:
     def _kind_of(self, task: Ask) -> TaskKind:
         spec = task.spec
         key = spec.application_id, spec.priority, tuple(spec.resource.items())
-        found = self._kinds.get(key)
+        found = self.kinds.get(key)
         if found is None:
-            if len(self._kinds) >= TASK_KINDS_MAX:  # nodes keep those that are in use
-                self._kinds.clear()
-            found = self._kinds[key] = TaskKind(task)
+            found = self.kinds[key] = TaskKind(task)
         return found
 
 
@@ -244,10 +245,17 @@ class Search:
         least = _least(needs, tasks.largest)
         return (least, _age_rank(tasks.newest_ns, has_room=has_room), node.node_id) if least else None
 
-    def run(self, nodes: Iterator[tuple[Rank, IndexedNode]]) -> Solution | None:
-        """The best solution on any of ``nodes``, which are in the order of their ranks (PE-44); None when there is none."""
+    def run(self, nodes: Iterator[tuple[Rank, IndexedNode]], kinds: Mapping[KindKey, TaskKind]) -> Solution | None:
+        """The best solution on any of ``nodes``; None when there is none.
+
+        Args:
+            nodes: in the order of their ranks (PE-44).
+            kinds: of all tasks; looked at when as many nodes are without a solution, so that a search in vain ends early.
+        """
         best: Solution | None = None
-        for rank, node in nodes:
+        for number, (rank, node) in enumerate(nodes):
+            if number == len(kinds) and best is None and not self._has_candidate(kinds.values()):
+                break
             if best is not None and best.rank() < (False, False, *rank):
                 others = islice(chain([(rank, node)], nodes), max(0, REJECTED_MAX - len(self.rejected)))
                 self.rejected += [(node_id, f"at least {_tasks(least)} would be preempted") for (least, _, node_id), _ in others]
@@ -277,10 +285,10 @@ class Search:
                 needs[name] = amount
         return needs, has_room
 
-    def _has_candidate(self, tasks: NodeTasks) -> bool:
-        """Whether any task on the node could be preempted; usually found in the cache."""
+    def _has_candidate(self, kinds: Iterable[TaskKind]) -> bool:
+        """Whether any task of these kinds could be preempted; usually found in the cache."""
         could_be_victim = self._could_be_victim
-        for kind in tasks.kinds:
+        for kind in kinds:
             found = could_be_victim.get(kind)
             if found is None:
                 spec = kind.example.spec
@@ -294,7 +302,7 @@ class Search:
 
     def _solve(self, node: IndexedNode) -> Solution | None:
         tasks = self._tasks_on(node.node_id)
-        if not self._has_candidate(tasks):
+        if not self._has_candidate(tasks.kinds):
             return None
         needs, has_room = self._needs_on(node)
         exchange = VictimSet(self._leaf, self._needs, is_own=self._is_own)
