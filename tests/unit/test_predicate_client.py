@@ -96,6 +96,18 @@ def test_refused_everywhere(world):
     assert len(world.remarks()) == 2
 
 
+def test_nodes_are_looked_at_only_for_a_report_that_is_due(world):
+    """While an ask was reported lately, another try of it does not look for the nodes that refuse it (SC-45)."""
+    index = world.direct.scheduler.state.nodes
+    world.given(gpu("t1"), *answer("gpu", "n1", "n2", no="no gpu"))
+    looked_at, candidates = [], index.candidates
+    index.candidates = lambda shape: looked_at.append(shape) or candidates(shape)
+    world.send(node("n3", vcore=100), at=14)
+    assert looked_at == []
+    world.send(node("n4", vcore=100), at=15)
+    assert len(looked_at) == 1
+
+
 def test_a_changed_answer_wakes(world):
     """Another answer replaces the one before (SC-156)."""
     world.given(gpu("t1"), *answer("gpu", "n1", "n2", no="no gpu"))

@@ -14,6 +14,7 @@ from itertools import chain, islice
 from ykactor.core.config.model import NodeSortPolicy
 from ykactor.core.messages.asks import Shape
 from ykactor.core.nodes.best_nodes import BestNodes
+from ykactor.core.nodes.changed_nodes import ChangedNodes
 from ykactor.core.nodes.indexed_node import IndexedNode
 from ykactor.core.nodes.labels import Labels
 from ykactor.core.nodes.predicates import Predicates
@@ -43,6 +44,8 @@ class NodeIndex:
         self._labels = Labels(self.nodes)
         self._fitting = BestNodes(self.nodes, self._pool, _place_if_fits, self.predicates)
         self._reservable = BestNodes(self.nodes, self._pool, _shortfall, self.predicates)
+        #: All changes of nodes, also of those that only have less available or were reserved.
+        self.changed = ChangedNodes()
         self._versions = 0
         #: Reserved nodes that have changed since ``take_changed``.
         self._changed: dict[NodeID, None] = {}
@@ -241,6 +244,7 @@ class NodeIndex:
         node.version = self._versions
         if node.reserved:
             self.mark(node)
+        self.changed.note(node)
         self._fitting.note(node)
         self._reservable.note(node)
 

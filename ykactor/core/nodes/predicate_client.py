@@ -14,6 +14,7 @@ from ykactor.core.messages.asks import PREDICATE_TAG, Ask, AskID, Shape, ask_id
 from ykactor.core.messages.facts import AskCondition, Fact, PredicatesAsked
 from ykactor.core.messages.reasons import NO_PREDICATE_SERVICE, unschedulable
 from ykactor.core.nodes.index import NodeIndex
+from ykactor.core.nodes.predicates import Question
 from ykactor.core.values.ids import NodeID, QueuePath
 from ykactor.core.values.times import S_NS
 
@@ -62,18 +63,31 @@ class PredicateClient:
     def report_refusals(self, now_ns: int, ask: Ask, queue: QueuePath, shape: Shape) -> None:
         """Report that all nodes with room refuse an ask, and ask again about nodes that were not answered in time.
 
-        Nothing is reported if no node has room, or if the ask has no predicate class.
+        Nothing is reported if no node has room, or if the ask has no predicate class. The nodes are looked at only for a report
+        that is due: a full cluster is tried very often for the same ask.
         """
         if not shape[3]:
             return
         question = shape[3], True
-        refusals = self._predicates.refusals(question)
-        counts = Counter(refusals.get(node.node_id, NO_PREDICATE_SERVICE) for node in self._nodes.candidates(shape))
+        counts = self._refusals(question, shape) if self._may_report(now_ns, ask) else None
         self._ask(now_ns, question, ask, self._predicates.to_ask_again(now_ns, question))
         if counts:
-            self._report_condition(now_ns, ask, queue, unschedulable(ask.spec.allocation_key, counts))
+            self._reported[ask_id(ask)] = now_ns
+            message = unschedulable(ask.spec.allocation_key, counts)
+            self.asked.append(AskCondition(now_ns, ask, queue, message))
 
-    def _ask(self, now_ns: int, question: tuple[str, bool], ask: Ask, nodes: Iterable[NodeID]) -> None:
+    def _refusals(self, question: Question, shape: Shape) -> Counter[str]:
+        """The reasons of the nodes that have room for the shape, with their numbers."""
+        refusals = self._predicates.refusals(question)
+        return Counter(refusals.get(node.node_id, NO_PREDICATE_SERVICE) for node in self._nodes.candidates(shape))
+
+    def _may_report(self, now_ns: int, ask: Ask) -> bool:
+        """Whether no node has been reported for the ask, nor for too many others, in the last ``CONDITION_NS``."""
+        while self._reported and next(iter(self._reported.values())) <= now_ns - CONDITION_NS:
+            del self._reported[next(iter(self._reported))]
+        return len(self._reported) < CONDITIONS_MAX and ask_id(ask) not in self._reported
+
+    def _ask(self, now_ns: int, question: Question, ask: Ask, nodes: Iterable[NodeID]) -> None:
         room = self._predicates.room(question)
         if room > 0:
             unasked = (node_id for node_id in nodes if not self._predicates.is_open(question, node_id))
@@ -81,11 +95,3 @@ class PredicateClient:
             if wanted:
                 self._predicates.ask(now_ns, question, wanted)
                 self.asked.append(PredicatesAsked(now_ns, question[0], ask, wanted, question[1]))
-
-    def _report_condition(self, now_ns: int, ask: Ask, queue: QueuePath, message: str) -> None:
-        while self._reported and next(iter(self._reported.values())) <= now_ns - CONDITION_NS:
-            del self._reported[next(iter(self._reported))]
-        identity = ask_id(ask)
-        if identity not in self._reported and len(self._reported) < CONDITIONS_MAX:
-            self._reported[identity] = now_ns
-            self.asked.append(AskCondition(now_ns, ask, queue, message))

@@ -55,7 +55,8 @@ class _Answers:
     def __init__(self) -> None:
         #: Waiting for an answer, with the time at which the node counts as refused.
         self.asked: dict[NodeID, int] = {}
-        self.passed: set[NodeID] = set()
+        #: A dict, because its order is that of the answers.
+        self.passed: dict[NodeID, None] = {}
         #: With the reason.
         self.refused: dict[NodeID, str] = {}
         #: The nodes that were refused as ``NO_ANSWER``, also while they are asked about again.
@@ -102,6 +103,11 @@ class Predicates:
     def admits(self, predicate: str, node_id: NodeID) -> bool:
         """Whether asks of the class may run on the node, as far as is known; asks without a class may."""
         return not predicate or self.verdict((predicate, True), node_id) is not False
+
+    def passed(self, question: Question) -> Iterable[NodeID]:
+        """The nodes that are known to pass, in the order of the answers; read only."""
+        answers = self._answers.get(question)
+        return () if answers is None else answers.passed
 
     def refusals(self, question: Question) -> dict[NodeID, str]:
         """The refused nodes with the reasons; read only."""
@@ -156,7 +162,7 @@ class Predicates:
         if error:
             answers.refused[node_id] = error
         else:
-            answers.passed.add(node_id)
+            answers.passed[node_id] = None
         self._known_count += 1
         self.changes += is_news
         return is_news
@@ -251,7 +257,7 @@ class Predicates:
         before = len(answers)
         if answers.asked.pop(node_id, None) is not None:
             self._open_count -= 1
-        answers.passed.discard(node_id)
+        answers.passed.pop(node_id, None)
         if answers.refused.pop(node_id, None) is not None:
             self.readmissions += 1
         answers.silent.pop(node_id, None)

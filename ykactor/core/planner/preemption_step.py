@@ -5,7 +5,7 @@ Only a plan that has decided nothing yet may preempt: only then do the owners, w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 
 from ykactor.core.messages import reasons
 from ykactor.core.messages.asks import Ask, Shape, ask_id, shape_of
@@ -15,10 +15,10 @@ from ykactor.core.nodes.indexed_node import IndexedNode
 from ykactor.core.nodes.reservations import RESERVATION_MAX_NS, Reservation
 from ykactor.core.planner.orders import EvictionOrder
 from ykactor.core.planner.plan import Plan
-from ykactor.core.preemption.laws import Needs, fence_root, shares, trigger
+from ykactor.core.preemption.laws import Needs, Trigger, fence_root, shares, trigger
+from ykactor.core.preemption.promising import PromisingNodes
 from ykactor.core.preemption.victims import (
     REJECTED_MAX,
-    NodeTasks,
     Search,
     Solution,
     Tasks,
@@ -48,6 +48,7 @@ class Preemptor:
     def __init__(self, state: SchedulerState) -> None:
         self._state = state
         self._tasks = Tasks(state.tasks.on_node)
+        self._promising = PromisingNodes(state.nodes, self._tasks)
         #: Why searches failed, by all that their result depends on while nothing changes: queue, shape, priority, reserved node.
         self._hopeless: dict[tuple[QueueNode, Shape, int, IndexedNode | None], str] = {}
         self._searched = Stamp(lambda: (state.generation, state.ledger.changes, state.preemptions.changes))
@@ -71,11 +72,8 @@ class Preemptor:
         if allowed is None:
             self._hopeless[known] = reasons.NOT_BELOW_GUARANTEE
             return reasons.NOT_BELOW_GUARANTEE
-        nodes = list(self._nodes(plan, ask, shape))  # takes several plans if many nodes have changed
-        plan.search(LOOK_WORK * len(nodes))
-        tasks = state.tasks
-        search = Search(ask, leaf, needs, allowed, fence_root(leaf, needs), tasks.queue_of_victim, tasks.queue_of)
-        found = search.run(nodes)
+        search = self._new_search(plan, leaf, ask, needs, allowed)
+        found = self._search(plan, ask, shape, search)
         if found is None:
             self._hopeless[known] = reasons.NO_VICTIMS
             return reasons.NO_VICTIMS
@@ -140,19 +138,27 @@ class Preemptor:
         preemptions.note_attempt(plan.now_ns, ask, reasons.NO_VICTIMS_ON_NODE)
         plan.report(AskCondition(plan.now_ns, ask, leaf.path, reasons.no_victim_on(_key(ask), node_id)))
 
-    def _nodes(self, plan: Plan, ask: Ask, shape: Shape) -> Iterator[tuple[IndexedNode, NodeTasks]]:
-        """The nodes that could be reserved for the ask (PE-38, PE-52)."""
-        needs, _, selector, predicate = shape
-        nodes, reservations = self._state.nodes, self._state.reservations
-        for node in nodes.nodes.values():
-            if not node.schedulable or not node.could_fit(needs, selector):
-                continue
-            if predicate and nodes.predicates.verdict((predicate, True), node.node_id) is not True:
-                continue
-            there = reservations.on(node.node_id)
-            if node.reserved and not all(self._gives_way(plan.now_ns, reservation, ask) for reservation in there):
-                continue
-            yield node, self._tasks.on(node.node_id, plan.search)
+    def _new_search(self, plan: Plan, leaf: QueueNode, ask: Ask, needs: Needs, allowed: Trigger) -> Search:
+        tasks, fence = self._state.tasks, fence_root(leaf, needs)
+        tasks_on = partial(self._tasks.on, spend=plan.search)
+        return Search(ask, leaf, needs, allowed, fence, tasks.queue_of_victim, tasks.queue_of, tasks_on)
+
+    def _search(self, plan: Plan, ask: Ask, shape: Shape, search: Search) -> Solution | None:
+        """Run a search. It counts as a look at each node that could be reserved, also at those that were ranked before.
+
+        So the asks of other queues are placed between searches, however little these cost.
+        """
+        usable = self._reserved_nodes(plan.now_ns, ask)
+        count, nodes = self._promising.for_search(search, shape, usable, plan.search)
+        plan.search(LOOK_WORK * count)
+        return search.run(nodes, self._tasks.kinds)
+
+    def _reserved_nodes(self, now_ns: int, ask: Ask) -> list[IndexedNode]:
+        """The reserved nodes that could be reserved for the ask (PE-38, PE-52)."""
+        reservations = self._state.reservations
+        own, old = reservations.find(ask), reservations.older_than(now_ns - RESERVATION_MAX_NS)
+        nodes = dict.fromkeys(reservation.node for reservation in (old if own is None else [own, *old]))
+        return [node for node in nodes if all(self._gives_way(now_ns, there, ask) for there in reservations.on(node.node_id))]
 
     def _gives_way(self, now_ns: int, reservation: Reservation, ask: Ask) -> bool:
         if reservation.ask is ask:

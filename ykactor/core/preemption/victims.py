@@ -1,15 +1,15 @@
 """The search for victims: which tasks may be preempted for an ask, and the cheapest set of them (PE-30 to PE-44, PE-60 to PE-62).
 
-All victims of a set run on one node. The search first computes for every node a lower bound of the number of victims. Then it
-solves the nodes in that order until no other node can be better.
+All victims of a set run on one node. The nodes are in the order of a lower bound of the number of victims (``promising``);
+the search solves them in that order until no other node can be better.
 """
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
-from weakref import WeakKeyDictionary
+from itertools import chain, islice
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from msgspec import Struct
 
@@ -25,8 +25,10 @@ from ykactor.core.values.resources import Resource
 REJECTED_MAX = 5
 #: Work units of sorting the tasks of a node that has changed (1 is a look at a node): for the node, and for each task.
 LIST_WORK, TASK_WORK = 20, 6
-#: Task kinds that are remembered.
-TASK_KINDS_MAX = 100_000
+
+
+#: (least number of victims, age rank, node id) of a node that is promising for an ask: the lowest is the best (PE-44).
+Rank = tuple[int, int, NodeID]
 
 
 class Victim(Struct, frozen=True, gc=False):
@@ -61,6 +63,10 @@ def _age_rank(created_ns: int, *, has_room: bool) -> int:
     return -created_ns if has_room else 0
 
 
+#: (application, priority, size).
+KindKey = tuple[str, int, tuple[tuple[str, int], ...]]
+
+
 class TaskKind:
     """Tasks of one application with equal priority and size: if the laws protect one of them, they protect all.
 
@@ -68,7 +74,7 @@ class TaskKind:
         example: one of these tasks; it may have ended since.
     """
 
-    __slots__ = ("example",)
+    __slots__ = ("__weakref__", "example")
 
     def __init__(self, example: Ask) -> None:
         self.example = example
@@ -124,7 +130,8 @@ class Tasks:
         self._core_of = core_of
         #: By node object, not by name: a new node may have the name of a removed one.
         self._lists: WeakKeyDictionary[NodeCore, NodeTasks] = WeakKeyDictionary()
-        self._kinds: dict[tuple[str, int, tuple[tuple[str, int], ...]], TaskKind] = {}
+        #: The kinds that the lists use.
+        self.kinds: WeakValueDictionary[KindKey, TaskKind] = WeakValueDictionary()
 
     def on(self, node_id: NodeID, spend: Callable[[int], None]) -> NodeTasks:
         """The tasks of a node; ``spend`` is called with the cost in work units before any work is done."""
@@ -138,11 +145,9 @@ class Tasks:
     def _kind_of(self, task: Ask) -> TaskKind:
         spec = task.spec
         key = spec.application_id, spec.priority, tuple(spec.resource.items())
-        found = self._kinds.get(key)
+        found = self.kinds.get(key)
         if found is None:
-            if len(self._kinds) >= TASK_KINDS_MAX:  # nodes keep those that are in use
-                self._kinds.clear()
-            found = self._kinds[key] = TaskKind(task)
+            found = self.kinds[key] = TaskKind(task)
         return found
 
 
@@ -190,6 +195,11 @@ class Search:
         fence: the queue below which victims are searched for.
         leaf_of: the queue of a task that may be preempted; None for a task that may never be.
         queue_of: the queue of any task.
+        tasks_on: the tasks of a node.
+
+    Attributes:
+        queue_needs: by how much the ask would exceed the max of queues on its path, the largest excess of each type (PE-39 b).
+        rejected: nodes that were not chosen, each with the reason; the best first.
     """
 
     def __init__(
@@ -201,6 +211,7 @@ class Search:
         fence: QueueUsage,
         leaf_of: Callable[[Ask], QueueUsage | None],
         queue_of: Callable[[Ask], QueueUsage],
+        tasks_on: Callable[[NodeID], NodeTasks],
     ) -> None:
         self._ask = ask
         self._leaf = leaf
@@ -209,17 +220,16 @@ class Search:
         self._fence = fence
         self._leaf_of = leaf_of
         self._queue_of = queue_of
+        self._tasks_on = tasks_on
         self._ancestors = set(leaf.path_up)
-        self._queue_needs = self._room_in_queues()
+        self.queue_needs = self._excess()
         #: (queue, priority) -> whether tasks of this priority in the queue may be victims.
         self._allowed: dict[tuple[QueueUsage, int], bool] = {}
         #: Whether a task of a kind could be the only victim.
         self._could_be_victim: dict[TaskKind, bool] = {}
-        #: Nodes that were not chosen, each with the reason; the best first.
         self.rejected: list[tuple[NodeID, str]] = []
 
-    def _room_in_queues(self) -> Resource:
-        """By how much the ask would exceed the max of queues on its path, the largest excess of each type (PE-39 b)."""
+    def _excess(self) -> Resource:
         room: Resource = {}
         for queue in self._leaf.path_up:
             limit = queue.max or {}
@@ -229,28 +239,31 @@ class Search:
                     room[name] = over
         return room
 
-    def run(self, nodes: Iterable[tuple[IndexedNode, NodeTasks]]) -> Solution | None:
-        """The best solution on any of ``nodes`` (PE-44); None when there is none."""
-        promising = [
-            (least, _age_rank(tasks.newest_ns, has_room=has_room), node.node_id, has_room, node, tasks, needs)
-            for node, tasks in nodes
-            for needs, has_room in [self._needs_on(node)]
-            if needs and (least := _least(needs, tasks.largest))
-        ]
-        heapq.heapify(promising)
+    def rank(self, node: IndexedNode, tasks: NodeTasks) -> Rank | None:
+        """The rank of a node for these needs and ``queue_needs``; None if no number of its tasks makes room."""
+        needs, has_room = self._needs_on(node)
+        least = _least(needs, tasks.largest)
+        return (least, _age_rank(tasks.newest_ns, has_room=has_room), node.node_id) if least else None
+
+    def run(self, nodes: Iterator[tuple[Rank, IndexedNode]], kinds: Mapping[KindKey, TaskKind]) -> Solution | None:
+        """The best solution on any of ``nodes``; None when there is none.
+
+        Args:
+            nodes: in the order of their ranks (PE-44).
+            kinds: of all tasks; looked at when as many nodes are without a solution, so that a search in vain ends early.
+        """
         best: Solution | None = None
-        while promising:
-            least, age, node_id, has_room, node, tasks, needs = promising[0]
-            if best is not None and best.rank() < (False, False, least, age, node_id):
+        for number, (rank, node) in enumerate(nodes):
+            if number == len(kinds) and best is None and not self._has_candidate(kinds.values()):
                 break
-            heapq.heappop(promising)
-            found = self._solve(node, tasks, needs, has_room=has_room) if self._has_candidate(tasks) else None
+            if best is not None and best.rank() < (False, False, *rank):
+                others = islice(chain([(rank, node)], nodes), max(0, REJECTED_MAX - len(self.rejected)))
+                self.rejected += [(node_id, f"at least {_tasks(least)} would be preempted") for (least, _, node_id), _ in others]
+                break
+            found = self._solve(node)
             if found is not None and (best is None or found.rank() < best.rank()):
                 found, best = best, found
-            self._reject(node_id if found is None else found.node.node_id, found, best)
-        if best is not None:
-            others = heapq.nsmallest(REJECTED_MAX - len(self.rejected), promising)
-            self.rejected += [(node_id, f"at least {_tasks(least)} would be preempted") for least, _, node_id, *_ in others]
+            self._reject(node.node_id if found is None else found.node.node_id, found, best)
         return best
 
     def _reject(self, node_id: NodeID, found: Solution | None, best: Solution | None) -> None:
@@ -267,15 +280,15 @@ class Search:
         """What must be freed on the node (PE-39), and whether the node has room for the ask already."""
         needs = lacking(self._needs, node.available)
         has_room = not needs
-        for name, amount in self._queue_needs.items():
+        for name, amount in self.queue_needs.items():
             if amount > needs.get(name, 0):
                 needs[name] = amount
         return needs, has_room
 
-    def _has_candidate(self, tasks: NodeTasks) -> bool:
-        """Whether any task on the node could be preempted; usually found in the cache."""
+    def _has_candidate(self, kinds: Iterable[TaskKind]) -> bool:
+        """Whether any task of these kinds could be preempted; usually found in the cache."""
         could_be_victim = self._could_be_victim
-        for kind in tasks.kinds:
+        for kind in kinds:
             found = could_be_victim.get(kind)
             if found is None:
                 spec = kind.example.spec
@@ -287,7 +300,11 @@ class Search:
                 return True
         return False
 
-    def _solve(self, node: IndexedNode, tasks: NodeTasks, needs: Resource, *, has_room: bool) -> Solution | None:
+    def _solve(self, node: IndexedNode) -> Solution | None:
+        tasks = self._tasks_on(node.node_id)
+        if not self._has_candidate(tasks.kinds):
+            return None
+        needs, has_room = self._needs_on(node)
         exchange = VictimSet(self._leaf, self._needs, is_own=self._is_own)
         leaves: dict[int, QueueUsage] = {}
 
