@@ -6,7 +6,8 @@ import pytest
 from world import PLENTY, app, ask, configure, make_world, node, queue, release, remove, tree
 
 from ykactor.core.objects.commands import Entry, SubmitBatch
-from ykactor.core.planner.plan import Budget
+from ykactor.core.planner import plan
+from ykactor.core.planner.plan import TRY_WORK, Budget
 from ykactor.core.state.running_tasks import RunningTasks
 from ykactor.core.values import parts
 from ykactor.core.values.parts import Pace, in_parts
@@ -68,6 +69,41 @@ def test_parts_change_no_victim(monkeypatch):
         world.wait(10)
         told.append(world.facts)
     assert told[0] == told[1]
+
+
+def wide(room):
+    """Thirty leaves with an ask each, of which so many fit."""
+    leaves = [f"q{number:02}" for number in range(30)]
+    world = make_world(tree(*map(queue, leaves)), reserves=False)
+    asks = [ask(f"a-{leaf}", f"app-{leaf}", vcore=1) for leaf in leaves]
+    world.given(*(app(f"app-{leaf}", f"root.{leaf}") for leaf in leaves), *asks)
+    world.direct.ingest(world.now_ns, [node("n1", vcore=room)])
+    return world
+
+
+@pytest.mark.parametrize("room", [30, 1], ids=["all fit", "one fits"])
+def test_a_plan_pauses_after_some_candidates(room, monkeypatch):
+    """Whether they are placed or not: 30 of them, or one and again 30 that have no room."""
+    monkeypatch.setattr(plan, "PAUSE_WORK", 10 * TRY_WORK)
+    planner = wide(room).direct.scheduler.planner
+    assert list(planner.plan(0, Budget(100, PLENTY))) == [[]] * 3
+
+
+def test_pauses_change_no_plan(monkeypatch):
+    told = []
+    for work in (PLENTY, TRY_WORK):
+        monkeypatch.setattr(plan, "PAUSE_WORK", work)
+        world = wide(20)
+        world.direct.schedule(world.now_ns)
+        told.append(world.facts)
+    assert told[0] == told[1]
+
+
+def test_reports_pause(monkeypatch):
+    """After every part of the applications of which there may be something to report."""
+    monkeypatch.setattr(parts, "PART_MAX", 10)
+    world = wide(30)
+    assert list(world.direct.scheduler.planner.plan(0, Budget(100, PLENTY))) == [()] * 3
 
 
 # ---- the end of many tasks
