@@ -3,11 +3,14 @@
 from itertools import pairwise
 
 import pytest
-from world import PLENTY, app, ask, configure, make_world, node, queue, release, remove, tree
+from world import PLENTY, app, ask, configure, limit, make_world, node, queue, release, remove, tree
 
+from ykactor.core.config.model import Limit
+from ykactor.core.messages.facts import LimitChanged
 from ykactor.core.objects.commands import Entry, SubmitBatch
 from ykactor.core.planner import plan
 from ykactor.core.planner.plan import TRY_WORK, Budget
+from ykactor.core.quota.limits import QueueLimits, Trackers, in_force
 from ykactor.core.state.running_tasks import RunningTasks
 from ykactor.core.values import parts
 from ykactor.core.values.parts import Pace, in_parts
@@ -104,6 +107,31 @@ def test_reports_pause(monkeypatch):
     monkeypatch.setattr(parts, "PART_MAX", 10)
     world = wide(30)
     assert list(world.direct.scheduler.planner.plan(0, Budget(100, PLENTY))) == [()] * 3
+
+
+# ---- a configuration with many queues
+
+
+def test_limits_are_gathered_in_parts(monkeypatch):
+    """Before and after a configuration changes: a pause after as many queues with limits."""
+    monkeypatch.setattr(parts, "PART_MAX", 10)
+    limits = [QueueLimits(f"root.q{number}", (Limit(("ann",)),)) for number in range(25)]
+    gathering = in_force(limits, Trackers())
+    assert [next(gathering), next(gathering)] == [None, None]
+    with pytest.raises(StopIteration) as end:
+        next(gathering)
+    assert len(end.value.value) == 25
+
+
+def test_parts_change_no_configuration(monkeypatch):
+    told = []
+    for size in (1000, 3):
+        monkeypatch.setattr(parts, "PART_MAX", size)
+        world = make_world(tree(*(queue(f"q{number}", limits=[limit("ann", vcore=1)]) for number in range(10))))
+        world.send(configure(tree(*(queue(f"q{number}", limits=[limit("ann", vcore=2)]) for number in range(5, 15)))))
+        told.append(world.facts)
+    assert told[0] == told[1]
+    assert len([fact for fact in told[0] if isinstance(fact, LimitChanged)]) == 20
 
 
 # ---- the end of many tasks
