@@ -15,7 +15,7 @@ from ykactor.core.planner.commit import InvariantViolation
 from ykactor.core.planner.plan import Budget
 from ykactor.core.queueing.sibling_order import ChildOrder
 from ykactor.core.queueing.tree import QueueTree
-from ykactor.core.state.observer import UPDATES_MAX
+from ykactor.core.state.observer import PAUSE_EVERY
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.turn.phases import Observe
 from ykactor.core.turn.turn import Cycle
@@ -153,8 +153,8 @@ def test_nothing_to_do() -> None:
 
 
 def test_observation_of_many_queues_lets_other_tasks_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many applications and queues facts concern, at most ``UPDATES_MAX`` of either are updated between two yields."""
-    count = 2 * UPDATES_MAX + 50
+    """However many applications and queues facts concern, at most ``PAUSE_EVERY`` of either are updated between two yields."""
+    count = 2 * PAUSE_EVERY + 50
     world = make_world(tree(*(queue(f"q{number}") for number in range(count))))
     updated: Counter[str] = Counter()
 
@@ -179,4 +179,4 @@ def test_observation_of_many_queues_lets_other_tasks_run(monkeypatch: pytest.Mon
         updated.clear()
     most |= updated
     assert set(most) == {"update_position", "refresh_priority", "update"}
-    assert max(most.values()) == UPDATES_MAX
+    assert max(most.values()) == PAUSE_EVERY
