@@ -26,7 +26,7 @@ async def test_input_during_a_plan_is_handled_after_it(seed, autojump_clock, mon
         pauses = 0
         carry_out = s.actor._scheduler._owners._exchange
 
-        async def exchange(sends, mailbox):
+        async def exchange(sends):
             """In the first pauses of the plan a command arrives each."""
             nonlocal pauses
             if not sends and trio.current_time() >= 10:
@@ -35,7 +35,7 @@ async def test_input_during_a_plan_is_handled_after_it(seed, autojump_clock, mon
                     assert len(s.told) == quiet
                     s.actor.inbox.put_nowait(commands[pauses])
                 pauses += 1
-            return await carry_out(sends, mailbox)
+            return await carry_out(sends)
 
         monkeypatch.setattr(s.actor._scheduler._owners, "_exchange", exchange)
         await s.until(11)
