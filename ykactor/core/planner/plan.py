@@ -10,8 +10,9 @@ from ykactor.core.state.state import SchedulerState
 
 #: Work units of trying one candidate; 1 unit is a look at a node (about 10 us against 0.2 us).
 TRY_WORK = 50
-#: Work between two pauses of a plan: that of 50 candidates, of up to 150 us each where there are many queues.
-PAUSE_WORK = 50 * TRY_WORK
+#: Work between two pauses of a plan: that of 64 candidates, of up to 150 us each where there are many queues. More pauses cost
+#: throughput: each lets tasks run that have little to do yet (about 150 us).
+PAUSE_WORK = 64 * TRY_WORK
 
 
 class Budget(Struct, frozen=True):
