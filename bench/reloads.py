@@ -1,6 +1,8 @@
 """Thousands of queues are configured while scheduling continues: the daemon's own code path, without its sockets."""
 
+from collections.abc import Callable
 from time import perf_counter
+from typing import TypeVar
 
 import trio
 
@@ -15,6 +17,8 @@ from ykactor.surfaces.server.systemd import Notifier
 from ykactor.wire import queuefile
 from ykactor.wire.si import requests
 
+Watch = TypeVar("Watch", bound=trio.abc.Instrument)
+
 _DEFAULT = PartitionName("default")
 
 
@@ -24,20 +28,18 @@ async def reload_queues(queues: ManyQueues) -> Samples:
     ``max_ms`` is the longest time in which the event loop did not check its sockets, ``placed`` the number of asks placed during
     both changes.
     """
-    stopwatch = Stopwatch()
-    load_s, reload_s, placed = await _apply(queues, stopwatch)
+    stopwatch, load_s, reload_s, placed = await _apply(queues, Stopwatch)
     return {"load_s": [load_s], "reload_s": [reload_s], "max_ms": [max(stopwatch.turns_ms)], "placed": [float(placed)]}
 
 
 async def hold(queues: ManyQueues) -> Samples:
     """The same in CPU time: ``max_ms``."""
-    watch = TurnWatch()
-    await _apply(queues, watch)
+    watch, *_ = await _apply(queues, TurnWatch)
     return {"max_ms": [max(watch.turns_ms)]}
 
 
-async def _apply(queues: ManyQueues, instrument: trio.abc.Instrument) -> tuple[float, float, int]:
-    """The seconds of both changes, and the asks placed meanwhile; the instrument runs during them."""
+async def _apply(queues: ManyQueues, make: Callable[[], Watch]) -> tuple[Watch, float, float, int]:
+    """An instrument that ran during both changes, their seconds, and the asks placed meanwhile."""
     daemon = Daemon(queuefile.load(queues.small()), Settings(), Clock.of_the_system())
     async with trio.open_nursery() as nursery:
         listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
@@ -47,18 +49,20 @@ async def _apply(queues: ManyQueues, instrument: trio.abc.Instrument) -> tuple[f
         nursery.start_soon(_keep_asking, daemon, queues)
         await trio.sleep(0.2)
         settle_memory()
+        texts = [queues.config(max_vcore) for max_vcore in (10, 20)]
+        instrument = make()
         trio.lowlevel.add_instrument(instrument)
         placed_before = _placed(daemon)
         durations_s = []
-        for max_vcore in (10, 20):
+        for text in texts:
             began_s = perf_counter()
-            await daemon.apply_config(queues.config(max_vcore), "")
+            await daemon.apply_config(text, "")
             durations_s.append(perf_counter() - began_s)
         trio.lowlevel.remove_instrument(instrument)
         placed = _placed(daemon) - placed_before
         nursery.cancel_scope.cancel()
     load_s, reload_s = durations_s
-    return load_s, reload_s, placed
+    return instrument, load_s, reload_s, placed
 
 
 async def _keep_asking(daemon: Daemon, queues: ManyQueues) -> None:

@@ -1,12 +1,16 @@
 """Which application first in a leaf (PR-73)."""
 
+from typing import Any
+
 import pytest
 from world import World, app, ask, configure, make_world, node, queue, release, tree
 
 from ykactor.core.config.model import QueueConfig, QueueProperties
+from ykactor.core.inspection.invariants import violations
 from ykactor.core.messages.asks import AllocationSpec, Ask
-from ykactor.core.messages.facts import ApplicationAdded
+from ykactor.core.messages.facts import Allocated, ApplicationAdded
 from ykactor.core.messages.states import ApplicationState
+from ykactor.core.queueing.equivalence import EquivalenceClass
 from ykactor.core.queueing.leaf_order import LeafOrder, usage_key
 from ykactor.core.queueing.opened import OpenedNodes
 from ykactor.core.queueing.pending import PendingApplication
@@ -222,3 +226,42 @@ def test_a_failed_shape_is_tried_once_for_all_applications() -> None:
     lines = world.direct.scheduler.state.tree.nodes[QueuePath("root.a")].applications.classes
     assert [len(line) for line in lines.values()] == [48]
     assert all(line.parked for line in lines.values())
+
+
+# ---- the first placement of an application, after which its asks belong to other classes
+
+
+def first_placement(
+    *applications: str, sizes: tuple[int, ...]
+) -> tuple[list[EquivalenceClass[Any]], list[EquivalenceClass[Any]]]:
+    """The classes of a leaf before and after the first placement; each application has an ask of each size."""
+    world = make_world(tree(queue("a")), [node("n1", vcore=10)], placements_max=1)
+    asks = [ask(f"{name}{size}", name, vcore=size) for name in applications for size in sizes]
+    world.direct.ingest(world.now_ns, [*(app(name, "root.a") for name in applications), *asks])
+    leaf = world.direct.scheduler.state.tree.nodes[QueuePath("root.a")].applications
+    before = list(leaf.classes.values())
+    cycle, _ = world.direct.cycle(world.now_ns)
+    assert any(isinstance(fact, Allocated) for fact in cycle.facts)
+    assert all(ask_class.key == key for key, ask_class in leaf.classes.items())
+    assert violations(world.direct.core, world.direct.scheduler) == []
+    return before, list(leaf.classes.values())
+
+
+def test_a_class_without_other_members_is_kept() -> None:
+    """An application with asks of hundreds of shapes would otherwise leave and make as many classes in one step."""
+    before, after = first_placement("x", sizes=(1, 2, 3))
+    assert after == before[1:]
+
+
+def test_a_class_with_other_members_is_left() -> None:
+    before, after = first_placement("x", "y", sizes=(1, 2))
+    assert after[:2] == before
+    assert len(after) == 3
+
+
+def test_a_class_that_was_found_short_is_left() -> None:
+    """Its result does not hold for the new key."""
+    before, after = first_placement("x", sizes=(20, 1, 2))
+    assert before[0] not in after
+    assert before[2] in after
+    assert len(after) == 2

@@ -3,10 +3,14 @@
 from itertools import pairwise
 
 import pytest
-from world import PLENTY, app, ask, configure, make_world, node, queue, release, remove, tree
+from world import PLENTY, app, ask, configure, limit, make_world, node, queue, release, remove, tree
 
+from ykactor.core.config.model import Limit
+from ykactor.core.messages.facts import LimitChanged
 from ykactor.core.objects.commands import Entry, SubmitBatch
-from ykactor.core.planner.plan import Budget
+from ykactor.core.planner import plan
+from ykactor.core.planner.plan import TRY_WORK, Budget
+from ykactor.core.quota.limits import QueueLimits, Trackers, in_force
 from ykactor.core.state.running_tasks import RunningTasks
 from ykactor.core.values import parts
 from ykactor.core.values.parts import Pace, in_parts
@@ -68,6 +72,66 @@ def test_parts_change_no_victim(monkeypatch):
         world.wait(10)
         told.append(world.facts)
     assert told[0] == told[1]
+
+
+def wide(room):
+    """Thirty leaves with an ask each, of which so many fit."""
+    leaves = [f"q{number:02}" for number in range(30)]
+    world = make_world(tree(*map(queue, leaves)), reserves=False)
+    asks = [ask(f"a-{leaf}", f"app-{leaf}", vcore=1) for leaf in leaves]
+    world.given(*(app(f"app-{leaf}", f"root.{leaf}") for leaf in leaves), *asks)
+    world.direct.ingest(world.now_ns, [node("n1", vcore=room)])
+    return world
+
+
+@pytest.mark.parametrize("room", [30, 1], ids=["all fit", "one fits"])
+def test_a_plan_pauses_after_some_candidates(room, monkeypatch):
+    """Whether they are placed or not: 30 of them, or one and again 30 that have no room."""
+    monkeypatch.setattr(plan, "PAUSE_WORK", 10 * TRY_WORK)
+    planner = wide(room).direct.scheduler.planner
+    assert list(planner.plan(0, Budget(100, PLENTY))) == [[]] * 3
+
+
+def test_pauses_change_no_plan(monkeypatch):
+    told = []
+    for work in (PLENTY, TRY_WORK):
+        monkeypatch.setattr(plan, "PAUSE_WORK", work)
+        world = wide(20)
+        world.direct.schedule(world.now_ns)
+        told.append(world.facts)
+    assert told[0] == told[1]
+
+
+def test_reports_pause(monkeypatch):
+    """After every part of the applications of which there may be something to report."""
+    monkeypatch.setattr(parts, "PART_MAX", 10)
+    world = wide(30)
+    assert list(world.direct.scheduler.planner.plan(0, Budget(100, PLENTY))) == [()] * 3
+
+
+# ---- a configuration with many queues
+
+
+def test_limits_are_gathered_in_parts(monkeypatch):
+    """Before and after a configuration changes: a pause after as many queues with limits."""
+    monkeypatch.setattr(parts, "PART_MAX", 10)
+    limits = [QueueLimits(f"root.q{number}", (Limit(("ann",)),)) for number in range(25)]
+    gathering = in_force(limits, Trackers())
+    assert [next(gathering), next(gathering)] == [None, None]
+    with pytest.raises(StopIteration) as end:
+        next(gathering)
+    assert len(end.value.value) == 25
+
+
+def test_parts_change_no_configuration(monkeypatch):
+    told = []
+    for size in (1000, 3):
+        monkeypatch.setattr(parts, "PART_MAX", size)
+        world = make_world(tree(*(queue(f"q{number}", limits=[limit("ann", vcore=1)]) for number in range(10))))
+        world.send(configure(tree(*(queue(f"q{number}", limits=[limit("ann", vcore=2)]) for number in range(5, 15)))))
+        told.append(world.facts)
+    assert told[0] == told[1]
+    assert len([fact for fact in told[0] if isinstance(fact, LimitChanged)]) == 20
 
 
 # ---- the end of many tasks

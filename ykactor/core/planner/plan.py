@@ -10,6 +10,9 @@ from ykactor.core.state.state import SchedulerState
 
 #: Work units of trying one candidate; 1 unit is a look at a node (about 10 us against 0.2 us).
 TRY_WORK = 50
+#: Work between two pauses of a plan: that of 128 candidates, of 15 to 100 us each. More pauses cost
+#: throughput: each lets tasks run that have little to do yet.
+PAUSE_WORK = 128 * TRY_WORK
 
 
 class Budget(Struct, frozen=True):
@@ -52,6 +55,8 @@ class Plan:
         self._state = state
         self._budget = budget
         self._work = 0
+        #: The work after which other tasks run next.
+        self._pause_at = PAUSE_WORK
         #: Whether a candidate has been tried.
         self._has_tried = False
         #: Whether a search for victims has made progress.
@@ -86,6 +91,14 @@ class Plan:
     def is_out_of_work(self) -> bool:
         """Whether the budget of work is used up."""
         return self.spent() > self._budget.work_max
+
+    def is_pause_due(self) -> bool:
+        """Whether other tasks should run before the next candidate, because a part of the plan is complete."""
+        spent = self.spent()
+        if spent < self._pause_at:
+            return False
+        self._pause_at = spent + PAUSE_WORK
+        return True
 
     def spend(self, work: int) -> None:
         """Count work that has been done."""

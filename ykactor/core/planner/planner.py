@@ -71,15 +71,17 @@ class Planner:
             plan.at_rest = True
             return
         with suppress(PlanEnds):  # parked candidates stay parked: the next plan continues here
-            self._walk(plan)
+            yield from self._walk(plan)
         if plan.at_rest:
-            plan.report(*state.pending_reasons.report(plan.now_ns))
+            plan.report(*(yield from state.pending_reasons.report(plan.now_ns)))
             plan.at_rest = not state.pending_reasons.has_news()
         plan.at_rest = plan.at_rest and not self._unschedulable.put_off
 
-    def _walk(self, plan: Plan) -> None:
+    def _walk(self, plan: Plan) -> Exchange[None]:
         """Take one decision after the other until nothing more can be placed or the plan is full."""
         while not plan.is_full() and not plan.at_rest:
+            if plan.is_pause_due():
+                yield []
             if self._state.reservations.by_ask and self._place_reserved(plan):
                 continue
             if self._state.pairs.by_leaf:  # in a plan of their own: a node may still refuse a placement of this plan
@@ -87,9 +89,9 @@ class Planner:
                     self._placeholders.run(plan)
                 if plan:
                     return
-            plan.at_rest = not self._step(plan)
+            plan.at_rest = not (yield from self._step(plan))
 
-    def _step(self, plan: Plan) -> bool:
+    def _step(self, plan: Plan) -> Exchange[bool]:
         """Walk down from root and take one decision; returns whether there was one."""
         queue = self._state.tree.root
         self._unschedulable.begin_pass()
@@ -97,6 +99,8 @@ class Planner:
             if queue.is_leaf:
                 if self._try_leaf(plan, queue):
                     return True
+                if plan.is_pause_due():
+                    yield []
             else:
                 child = queue.children.first(self._state.generation)
                 if child is not None:

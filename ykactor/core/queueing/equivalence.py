@@ -158,6 +158,15 @@ class EquivalenceClass(Generic[M]):
         self._order.remove(self._places.pop(application))
         self.representative = None
 
+    def is_new(self) -> bool:
+        """Whether the class was never found short of anything, and is not stuck."""
+        return self.answer is None and not self.stuck
+
+    def rename(self, key: ClassKey, queue: AskQueue) -> None:
+        """A new class has another key from now on; ``queue`` has all its asks."""
+        self.key, self.shortage, self.oldest_ns = key, None, NEVER
+        self.note_age(queue)
+
     def note_age(self, queue: AskQueue) -> None:
         """The asks of ``queue`` joined the class. The age of one ask is noted; that of several is computed when it is needed."""
         self.oldest_ns = min(self.oldest_ns, queue.first().since_ns) if len(queue) == 1 else 0

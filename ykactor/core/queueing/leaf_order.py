@@ -235,9 +235,10 @@ class LeafOrder:
         wanted = None if key is None or application.backoff_ns else application.slots_needed()
         if application.in_classes != wanted:
             for queue in application.queues.values():
-                self._leave(application, queue)
-                if wanted is not None:
-                    self._join(application, queue, wanted)
+                if wanted is None or not self._rename(application, queue, wanted):
+                    self._leave(application, queue)
+                    if wanted is not None:
+                        self._join(application, queue, wanted)
             application.in_classes = wanted
         elif wanted is not None:
             for queue in application.opened:
@@ -258,6 +259,24 @@ class LeafOrder:
             ask_class.note_age(queue)
         ask_class.put(application)
         self._reorder(ask_class)
+
+    def _rename(self, application: PendingApplication, queue: AskQueue, slots_needed: int) -> bool:
+        """Give the class of ``queue`` another key, if it has no other member and is as good as new.
+
+        Returns whether that was possible.
+        """
+        ask_class = queue.ask_class
+        if ask_class is None or len(ask_class) > 1 or not ask_class.is_new():
+            return False
+        key = self.class_key(application, queue, slots_needed)
+        if key in self.classes:
+            return False
+        del self.classes[ask_class.key]
+        self.classes[key] = ask_class
+        ask_class.rename(key, queue)
+        ask_class.put(application)
+        self._reorder(ask_class)
+        return True
 
     def _make_class(self, key: ClassKey) -> AskClass:
         self._classes_made += 1

@@ -8,13 +8,14 @@ already runs, and no error can accumulate.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 
 from msgspec import Struct
 
 from ykactor.core.config.access import Principal, PrincipalKind, UserGroups
 from ykactor.core.config.model import Limit
 from ykactor.core.values.ids import ApplicationID, QueuePath
+from ykactor.core.values.parts import Pace
 from ykactor.core.values.resources import Resource, add_to, subtract_from
 
 #: All users or groups that are not named.
@@ -170,14 +171,25 @@ def still_holds(path_up: Iterable[QueueLimits], choice: GroupChoice) -> bool:
 Terms = tuple[Resource | None, int]
 
 
-def in_force(every: Iterable[QueueLimits], trackers: Trackers) -> dict[tuple[QueuePath, Principal], Terms]:
-    """Every limit by queue and ``Tracker.whose``: those of named users and groups, and of users that count against ``*``."""
-    terms: dict[tuple[QueuePath, Principal], Terms] = {}
+def in_force(every: Iterable[QueueLimits], trackers: Trackers) -> Generator[None, None, dict[tuple[QueuePath, Principal], Terms]]:
+    """Every limit by queue and ``Tracker.whose``: those of named users and groups, and of users that count against ``*``.
+
+    Yields to other tasks.
+    """
+    terms = {key: (tracker.limit, tracker.max_applications) for key, tracker in trackers.in_use.items()}
+    pace = Pace()
     for limits in every:
-        named = {_user(user): limit for user, limit in limits.users.items() if user != _OTHERS}
-        for whose, limit in (named | {_group(group): limit for group, limit in limits.groups.items()}).items():
-            terms[limits.path, whose] = limit.max_resources, limit.max_applications
-    return {key: (tracker.limit, tracker.max_applications) for key, tracker in trackers.in_use.items()} | terms
+        if pace.is_due():
+            yield
+        terms |= named(limits)
+    return terms
+
+
+def named(limits: QueueLimits) -> dict[tuple[QueuePath, Principal], Terms]:
+    """The limits of named users and groups in one queue."""
+    users = {_user(user): limit for user, limit in limits.users.items() if user != _OTHERS}
+    groups = {_group(group): limit for group, limit in limits.groups.items()}
+    return {(limits.path, whose): (limit.max_resources, limit.max_applications) for whose, limit in (users | groups).items()}
 
 
 def charge(trackers: TrackerTuple, resource: Resource) -> None:

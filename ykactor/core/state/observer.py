@@ -20,8 +20,8 @@ from ykactor.core.state.worklist import Handler, Worklist
 
 #: Facts after which what they concern is brought up to date.
 YIELD_EVERY = 1000
-#: Facts processed, or applications or queues brought up to date, between two yields to other tasks (up to 15 us each).
-PAUSE_EVERY = 250
+#: Facts processed, or applications or queues brought up to date, between two yields to other tasks (up to 40 us each).
+PAUSE_EVERY = 150
 
 
 class Observer:

@@ -23,6 +23,7 @@ from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.queueing.waiting import WaitingGroup
 from ykactor.core.quota import headroom
 from ykactor.core.quota.limits import Tracker
+from ykactor.core.values.parts import Pace, Pausing
 
 #: The most facts that one plan reports (about 3 us each, with their events).
 CONDITIONS_MAX = 256
@@ -180,8 +181,8 @@ class PendingReasons:
                 facts += _conditions(now_ns, leaf, application, queue, before, 0, [ask])
         return facts
 
-    def report(self, now_ns: int) -> list[Fact]:
-        """Report what has changed for pending asks and applications; to be called when nothing can be placed.
+    def report(self, now_ns: int) -> Pausing[list[Fact]]:
+        """Report what has changed for pending asks and applications; to be called when nothing can be placed. Pauses.
 
         Returns: about ``CONDITIONS_MAX`` facts at most; there may be more while ``has_news``.
         """
@@ -194,7 +195,10 @@ class PendingReasons:
             else:
                 self._recheck(watched)
         facts: list[Fact] = []
+        pace = Pace()
         for application, leaf in list(self._news.items()):
+            if pace.is_due():
+                yield ()
             self._report_application(now_ns, leaf, application, facts)
             if len(facts) >= CONDITIONS_MAX:
                 break

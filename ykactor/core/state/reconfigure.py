@@ -14,11 +14,12 @@ from ykactor.core.messages.facts import (
 )
 from ykactor.core.messages.kinds import Change, QueueLimit
 from ykactor.core.objects.leaf import LeafCore
-from ykactor.core.quota.limits import QueueLimits, Trackers, in_force
+from ykactor.core.quota.limits import QueueLimits, Trackers, in_force, named
 from ykactor.core.state import enrolment
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.state.worklist import Handler, Worklist
 from ykactor.core.values.ids import QueuePath
+from ykactor.core.values.parts import Pace
 
 #: Applications processed between two yields to other tasks.
 YIELD_EVERY = 1000
@@ -33,12 +34,18 @@ def configuration_changed(state: SchedulerState, work: Worklist, fact: Configura
 
 def _apply(state: SchedulerState, work: Worklist, at_ns: int) -> Iterator[None]:
     configs = {path: node.config for path, node in state.tree.nodes.items()}
-    before = in_force(_limits(state), state.trackers)
+    before = yield from in_force(_limits(state), state.trackers)
     yield from rebuild(state, work, at_ns)
     state.clocks.adopt(at_ns, configs, state.tree.nodes.values())
-    after = in_force(_limits(state), state.trackers)
-    gone = [LimitChanged(at_ns, *key, Change.REMOVE) for key in before if key not in after]
-    work.consequences += gone + [LimitChanged(at_ns, *key, Change.SET) for key in after if after[key] != before.get(key)]
+    yield
+    after = yield from in_force(_limits(state), state.trackers)
+    pace = Pace()
+    work.consequences += [LimitChanged(at_ns, *key, Change.REMOVE) for key in before if key not in after]
+    for key, terms in after.items():
+        if pace.is_due():
+            yield
+        if terms != before.get(key):
+            work.consequences.append(LimitChanged(at_ns, *key, Change.SET))
 
 
 def rebuild(state: SchedulerState, work: Worklist, at_ns: int) -> Iterator[None]:
@@ -71,7 +78,7 @@ def _queue_added(state: SchedulerState, _: Worklist, fact: QueueAdded) -> None:
 def _queue_removed(state: SchedulerState, work: Worklist, fact: QueueRemoved) -> None:
     """An empty queue was removed, and its limits with it."""
     node = state.tree.nodes[fact.queue]
-    ended = in_force([node.limits], Trackers()) if node.limits is not None else ()
+    ended = named(node.limits) if node.limits is not None else ()
     work.consequences += [LimitChanged(fact.at_ns, *key, Change.REMOVE) for key in ended]
     state.clocks.forget(node)
     state.tree.remove(fact.queue)
