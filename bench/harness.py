@@ -111,6 +111,8 @@ class Rig:
 
     Args:
         config: the queue file.
+        may_miss: the follower may miss events: a single decision makes more of them than the feed keeps.
+        reserves: as of a ``PartitionActor``.
         confirms: whether releases that the scheduler starts are confirmed at once, so that preemption and gangs go on.
         refusal: answers predicate checks: why the asks may not run on the node, or "" if they may. None without such a service.
 
@@ -119,11 +121,6 @@ class Rig:
         events: the output of the feed.
         responses: the output to the resource manager.
         answers: the number of predicate checks that were answered.
-
-    Args:
-        may_miss: the follower may miss events: a single decision makes more of them than the feed keeps.
-        reserves, confirms: as of a ``PartitionActor``.
-        refusal: the predicate service: why an ask may not run on a node, or "". None: there is no service.
     """
 
     def __init__(
