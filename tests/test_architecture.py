@@ -34,7 +34,7 @@ FLOORS = (
     {"state"},
     {"planner"},
     {"turn"},
-    {"inspection"},
+    {"inspection", "records"},
 )
 FLOOR_OF = {package: floor for floor, packages in enumerate(FLOORS) for package in packages}
 #: Packages that must not import each other at all, or in one direction only: (who, whom).

@@ -7,6 +7,7 @@ from world import app, ask, make_world, node, queue, release, remove, tree
 
 from ykactor.core.inspection.invariants import violations
 from ykactor.core.messages.asks import AllocationSpec
+from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.facts import Preempted, PreemptionRefused
 from ykactor.core.messages.submissions import Submission, SubmitAllocation
 from ykactor.core.preemption.cycles import TAKEN_MAX, CycleGuard
@@ -43,7 +44,7 @@ def told(world, kind: type) -> list:
 
 def test_taking_back_is_refused() -> None:
     """What a leaf had to give of a type it may not take back from the one that got it; others may, and other types."""
-    cycle_guard = CycleGuard()
+    cycle_guard = CycleGuard(Changed())
     cycle_guard.note(TEST, PROD, ["vcore"])
     assert "would take vcore back from root.prod" in cycle_guard.objection(PROD, TEST, ["memory", "vcore"])
     assert cycle_guard.objection(TEST, PROD, ["vcore"]) == ""
@@ -55,7 +56,7 @@ def test_taking_back_is_refused() -> None:
 
 def test_memory_is_bounded() -> None:
     """However many queues take from each other, so many exchanges are remembered: the newest."""
-    cycle_guard = CycleGuard()
+    cycle_guard = CycleGuard(Changed())
     names = [QueuePath(f"root.q{n}") for n in range(TAKEN_MAX + 3)]
     for victim, preemptor in pairwise(names):
         cycle_guard.note(victim, preemptor, ["vcore"])

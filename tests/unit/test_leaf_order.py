@@ -8,6 +8,7 @@ from world import World, app, ask, configure, make_world, node, queue, release, 
 from ykactor.core.config.model import QueueConfig, QueueProperties
 from ykactor.core.inspection.invariants import violations
 from ykactor.core.messages.asks import AllocationSpec, Ask
+from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.facts import Allocated, ApplicationAdded
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.queueing.equivalence import EquivalenceClass
@@ -131,7 +132,7 @@ def chosen(states: str, *, enabled: bool = False, priorities: str = "") -> str:
     numbers = [int(word) for word in priorities.split()] or [0] * 9
     for number, (state, priority) in enumerate(zip(states.split(), numbers, strict=False)):
         name = f"a{number}"
-        pending_application = PendingApplication(ApplicationAdded(0, name, "root.a", "", number, number), LEAF)  # type: ignore[arg-type]
+        pending_application = PendingApplication(ApplicationAdded(0, name, "root.a", "", number, number), LEAF, Changed())  # type: ignore[arg-type]
         pending_application.state = ApplicationState(state.rstrip("-"))
         if not state.endswith("-"):
             pending_application.add(Ask(AllocationSpec("t", name, {"vcore": 1 + number}, priority), 10**9, number))  # type: ignore[arg-type]

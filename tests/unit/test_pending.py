@@ -7,6 +7,7 @@ from world import app, ask, foreign, make_world, node, queue, tree
 
 from ykactor.core.config.model import QueueConfig
 from ykactor.core.messages.asks import AllocationSpec, Ask, order_of, shape_of
+from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.facts import ApplicationAdded
 from ykactor.core.queueing.equivalence import RESERVES, AskQueue
 from ykactor.core.queueing.pending import PendingApplication
@@ -23,7 +24,7 @@ def waiting(key: str, arrival: int, priority: int = 0, created: int = 0, **resou
 
 
 def application(submission_ns: int = 100) -> PendingApplication:
-    return PendingApplication(ApplicationAdded(0, "app-1", "root.a", "", submission_ns, 1), LEAF)  # type: ignore[arg-type]
+    return PendingApplication(ApplicationAdded(0, "app-1", "root.a", "", submission_ns, 1), LEAF, Changed())  # type: ignore[arg-type]
 
 
 def keys(asks: list[Ask]) -> str:

@@ -1,5 +1,6 @@
 """What is remembered of the resource manager's answers: verdicts, deadlines, bounds."""
 
+from ykactor.core.messages.changed import Changed
 from ykactor.core.nodes import predicates as module
 from ykactor.core.nodes.predicates import LOOKS_MAX, NO_ANSWER, OPEN_MAX, PATIENCE_NS, REASON_MAX, Predicates
 
@@ -9,7 +10,7 @@ GPU_INSTEAD = ("gpu", False)
 
 def test_verdicts():
     """Unknown, passed, refused; without a class everything passes; ``allocate`` is part of the question."""
-    predicates = Predicates()
+    predicates = Predicates(Changed())
     assert predicates.verdict(("", True), "n1") is True
     assert predicates.verdict(GPU, "n1") is None
     assert predicates.answer(GPU, "n1", "")
@@ -26,7 +27,7 @@ def test_verdicts():
 
 def test_an_answer_in_time_is_not_overdue():
     """Its deadline is void."""
-    predicates = Predicates()
+    predicates = Predicates(Changed())
     predicates.ask(0, GPU, ["n1", "n2"])
     predicates.answer(GPU, "n1", "")
     predicates.answer(GPU, "n2", "no")
@@ -36,7 +37,7 @@ def test_an_answer_in_time_is_not_overdue():
 
 def test_silence():
     """Refused at the deadline, to be asked again after as long, then after twice as long; an answer ends it."""
-    predicates = Predicates()
+    predicates = Predicates(Changed())
     predicates.ask(0, GPU, ["n1"])
     assert not predicates.expire(PATIENCE_NS - 1)
     assert predicates.expire(PATIENCE_NS)
@@ -57,7 +58,7 @@ def test_silence():
 
 def test_open_questions_are_bounded():
     """As many as a question has room for, as many in all; an answer makes room."""
-    predicates = Predicates()
+    predicates = Predicates(Changed())
     assert predicates.room(GPU) == 16
     predicates.ask(0, GPU, [f"n{number}" for number in range(16)])
     assert predicates.room(GPU) == 0
@@ -71,7 +72,7 @@ def test_open_questions_are_bounded():
 def test_memory_is_bounded(monkeypatch):
     """Of answers those are forgotten whose class was used longest ago; open questions and their deadlines stay."""
     monkeypatch.setattr(module, "KNOWN_MAX", 100)
-    predicates = Predicates()
+    predicates = Predicates(Changed())
     predicates.ask(0, ("open", True), ["n0"])
     for number in range(1000):
         predicates.answer((f"class-{number}", True), "n1", "x" * 10 * REASON_MAX)
@@ -85,7 +86,7 @@ def test_memory_is_bounded(monkeypatch):
 
 def test_classes_are_bounded():
     """Also those with one answer each."""
-    predicates = Predicates()
+    predicates = Predicates(Changed())
     for number in range(3 * OPEN_MAX):
         predicates.answer((f"class-{number}", True), "n1", "")
     assert len(predicates.counts()) <= OPEN_MAX
@@ -93,11 +94,11 @@ def test_classes_are_bounded():
 
 def test_room_is_made_at_a_bounded_price():
     """With all classes open an answer to another one does not look through them all; those answered are still found and go."""
-    world, looks = Predicates(), []
+    world, looks = Predicates(Changed()), []
     for number in range(OPEN_MAX):
         world.ask(0, (f"open-{number}", True), ["n1"])
     forget = world._forget_known
-    world._forget_known = lambda answers: (looks.append(answers), forget(answers))
+    world._forget_known = lambda question, answers: (looks.append(answers), forget(question, answers))
     for number in range(2 * OPEN_MAX):
         world.answer((f"class-{number}", True), "n1", "")
     assert len(looks) <= 2 * OPEN_MAX * LOOKS_MAX
@@ -107,7 +108,7 @@ def test_room_is_made_at_a_bounded_price():
 
 def test_deadlines_that_are_void_do_not_pile_up():
     """An answerer that is quick leaves no trail."""
-    predicates = Predicates()
+    predicates = Predicates(Changed())
     for number in range(10 * OPEN_MAX):
         predicates.ask(number, GPU, ["n1"])
         predicates.answer(GPU, "n1", "no" if number % 2 else "")
@@ -116,7 +117,7 @@ def test_deadlines_that_are_void_do_not_pile_up():
 
 def test_readmissions():
     """Whoever passed over refused nodes hears when one of them may be tried again, and of nothing else."""
-    predicates = Predicates()
+    predicates = Predicates(Changed())
     predicates.answer(GPU, "n1", "")
     predicates.ask(0, GPU, ["n2"])
     predicates.answer(GPU, "n2", "no")

@@ -8,6 +8,7 @@ from world import S_NS, World, app, ask, configure, make_world, node, queue, rel
 from ykactor.core.config.model import QueueConfig, QueueProperties
 from ykactor.core.messages import facts as fact
 from ykactor.core.messages.asks import AllocationSpec, Ask
+from ykactor.core.messages.changed import Changed
 from ykactor.core.preemption.laws import VictimSet
 from ykactor.core.preemption.quota import candidates, choose, preemptable, shares
 from ykactor.core.preemption.quota_clocks import QuotaClocks, next_start
@@ -265,7 +266,7 @@ def test_parents_first() -> None:
     nodes_by_name = queue_nodes(
         root={}, root__b=over, root__b__x=over, root__a={}, root__a__y=over, root__a__x={"max": {"mem": 5}}
     )
-    clocks = QuotaClocks()
+    clocks = QuotaClocks(Changed())
     clocks.starts = {node: 5 for name, node in nodes_by_name.items() if "__" in name}
     clocks.starts[nodes_by_name["root__a__y"]] = 6
     assert clocks.next_ns() == 5

@@ -2,6 +2,7 @@
 
 from world import S_NS
 
+from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.states import TERMINAL_TIMEOUT_NS, ApplicationState
 from ykactor.core.partition.timers import REJECTED_MAX, EndedApplication, Timers
 from ykactor.core.values.ids import ApplicationID, QueuePath
@@ -15,7 +16,7 @@ def ended(finished_ns: int, name: str = "app-1") -> EndedApplication:
 
 def test_earliest_of_all() -> None:
     """The one alarm clock rings for whatever comes first; None while nothing is to come."""
-    timers = Timers()
+    timers = Timers(Changed())
     assert timers.next_ns() is None
     timers.note_ended(ended(0))
     assert timers.next_ns() == TERMINAL_TIMEOUT_NS
@@ -29,7 +30,7 @@ def test_earliest_of_all() -> None:
 
 def test_each_leaf_once() -> None:
     """Leaves are woken earliest first, each once however often it was noted."""
-    timers = Timers()
+    timers = Timers(Changed())
     for path, deadline_ns in [(A, 30), (B, 20), (A, 10), (A, 10), (B, 99)]:
         timers.note_leaf(path, deadline_ns)
     assert timers.due_leaves(9) == []
@@ -41,14 +42,14 @@ def test_each_leaf_once() -> None:
 
 def test_deadlines_are_inclusive() -> None:
     """Due at exactly its deadline (SC-5)."""
-    timers = Timers()
+    timers = Timers(Changed())
     timers.note_leaf(A, 30)
     assert timers.due_leaves(30) == [A]
 
 
 def test_ended_applications_expire() -> None:
     """Visible for 72 h under ``<applicationID>-<unix seconds>``, a second end in one second gets a number (AP-71, AP-73)."""
-    timers = Timers()
+    timers = Timers(Changed())
     for finished_ns in (5 * S_NS, 5 * S_NS + 1, 5 * S_NS + 2, 9 * S_NS):
         timers.note_ended(ended(finished_ns))
     assert list(timers.ended) == ["app-1-5", "app-1-5-2", "app-1-5-3", "app-1-9"]
@@ -60,7 +61,7 @@ def test_ended_applications_expire() -> None:
 
 def test_fresh_start() -> None:
     """Nothing that ended is visible any more, and nothing of it falls due (SC-141)."""
-    timers = Timers()
+    timers = Timers(Changed())
     timers.note_ended(ended(0))
     timers.forget_ended()
     assert (timers.ended, timers.next_ns(), timers.due_expiries(TERMINAL_TIMEOUT_NS)) == ({}, None, [])
@@ -68,7 +69,7 @@ def test_fresh_start() -> None:
 
 def test_refusals_do_not_fill_the_memory() -> None:
     """One refusal is kept for each id, and of many ids the newest; none of them touches what ended (AP-22, AP-71)."""
-    timers = Timers()
+    timers = Timers(Changed())
     timers.note_ended(ended(31 * S_NS, "x"))
     for number in range(REJECTED_MAX + 5):
         timers.note_rejected(ended(number, f"y{number}"))

@@ -4,6 +4,7 @@ import pytest
 from world import S_NS, app, make_world, queue, tree
 
 from ykactor.core.config.access import UserGroups
+from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.submissions import AddApplication
 from ykactor.core.placement.users import Users
 from ykactor.core.values.ids import ApplicationID
@@ -18,13 +19,13 @@ def spec(user: str, groups: tuple[str, ...] = (), *, forced: bool = False, unkno
 
 def test_groups_are_used_as_given() -> None:
     """One user, the groups in their order, nobody is asked (QU-90, QU-92)."""
-    assert Users().resolve(0, spec("bob", ("ops", "dev"), unknown=True)) == UserGroups("bob", ("ops", "dev"))
+    assert Users(Changed()).resolve(0, spec("bob", ("ops", "dev"), unknown=True)) == UserGroups("bob", ("ops", "dev"))
 
 
 def test_nobody() -> None:
     """Without a user an application is refused; a forced one runs as nobody, of nogroup (QU-91)."""
-    assert Users().resolve(0, spec("", ("dev",))) == "empty user cannot resolve: ugi names no user"
-    assert Users().resolve(0, spec("", forced=True)) == UserGroups("nobody", ("nogroup",))
+    assert Users(Changed()).resolve(0, spec("", ("dev",))) == "empty user cannot resolve: ugi names no user"
+    assert Users(Changed()).resolve(0, spec("", forced=True)) == UserGroups("nobody", ("nogroup",))
 
 
 @pytest.mark.parametrize("groups", [(), ("dev",)])
@@ -38,14 +39,14 @@ def test_nobody() -> None:
 def test_user_names(user: str, legal: bool, groups: tuple[str, ...]) -> None:
     """A user must have a name by CF-21, with groups and without (QU-92, QU-93); being forced does not help."""
     for forced in (False, True):
-        found = Users().resolve(0, spec(user, groups, forced=forced))
+        found = Users(Changed()).resolve(0, spec(user, groups, forced=forced))
         expected = UserGroups(user, groups or (user,)) if legal else "invalid username, it contains invalid characters"
         assert found == expected
 
 
 def test_without_groups() -> None:
     """One group of the user's name; whoever is unknown to the resolver is refused, or of nogroup if forced (QU-93)."""
-    users = Users()
+    users = Users(Changed())
     assert users.resolve(0, spec("bob")) == UserGroups("bob", ("bob",))
     assert users.resolve(0, spec("bob", unknown=True)) == "unknown user bob"
     assert users.resolve(0, spec("bob", unknown=True, forced=True)) == UserGroups("bob", ("nogroup",))
@@ -53,7 +54,7 @@ def test_without_groups() -> None:
 
 def test_groups_are_remembered() -> None:
     """For 300 s the groups that came last hold for applications without (QU-94), for this user only."""
-    users = Users()
+    users = Users(Changed())
     users.resolve(0, spec("bob", ("ops",)))
     users.resolve(10 * S_NS, spec("bob", ("dev",)))
     assert users.resolve(310 * S_NS - 1, spec("bob", unknown=True)) == UserGroups("bob", ("dev",))
@@ -63,7 +64,7 @@ def test_groups_are_remembered() -> None:
 
 def test_looking_up_does_not_prolong() -> None:
     """What was remembered ages whether it is used or not (QU-94)."""
-    users = Users()
+    users = Users(Changed())
     users.resolve(0, spec("bob", ("ops",)))
     for at_s in range(0, 300, 50):
         assert users.resolve(at_s * S_NS, spec("bob")) == UserGroups("bob", ("ops",))
@@ -72,10 +73,10 @@ def test_looking_up_does_not_prolong() -> None:
 
 def test_memory_is_bounded() -> None:
     """Users whose time is up are forgotten, however many come."""
-    users = Users()
+    users = Users(Changed())
     for number in range(10_000):
         users.resolve(number * S_NS, spec(f"u{number}", ("dev",)))
-    assert len(users._known) <= 1001
+    assert len(users.known) <= 1001
     assert users.resolve(10_000 * S_NS, spec("u9999")) == UserGroups("u9999", ("dev",))
 
 

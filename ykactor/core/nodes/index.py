@@ -13,6 +13,7 @@ from itertools import chain, islice
 
 from ykactor.core.config.model import NodeSortPolicy
 from ykactor.core.messages.asks import Shape
+from ykactor.core.messages.changed import Changed
 from ykactor.core.nodes.best_nodes import BestNodes
 from ykactor.core.nodes.changed_nodes import ChangedNodes
 from ykactor.core.nodes.indexed_node import IndexedNode
@@ -33,9 +34,9 @@ YIELD_EVERY = 500
 class NodeIndex:
     """All nodes of a partition, in order."""
 
-    def __init__(self, policy: NodeSortPolicy, *, reserves: bool = True) -> None:
+    def __init__(self, policy: NodeSortPolicy, changed: Changed, *, reserves: bool = True) -> None:
         self.nodes: dict[NodeID, IndexedNode] = {}
-        self.predicates = Predicates()
+        self.predicates = Predicates(changed)
         self._policy = policy
         #: The offered nodes by place.
         self._sorted: SortedList[IndexedNode] = SortedList()

@@ -13,8 +13,11 @@ from __future__ import annotations
 
 import heapq
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
+from msgspec import Struct
+
+from ykactor.core.messages.changed import Changed
 from ykactor.core.values.ids import NodeID
 from ykactor.core.values.times import S_NS
 
@@ -35,6 +38,23 @@ REASON_MAX = 200
 PATIENCE_NS = 10 * S_NS
 DOUBLINGS_MAX = 6
 NO_ANSWER = f"no answer from the resource manager within {PATIENCE_NS // S_NS} s"
+
+
+class Answer(Struct, frozen=True):
+    """All that is known of one question and one node.
+
+    Attributes:
+        due_ns: when the node counts as refused if the question, which is open, is not answered; None if it is not open.
+        has_passed: whether the service has answered that asks may run there.
+        refusal: why they may not.
+        again_ns, silences: after questions that were not answered in time: when to ask again, and how many there were.
+    """
+
+    due_ns: int | None = None
+    has_passed: bool = False
+    refusal: str | None = None
+    again_ns: int = 0
+    silences: int = 0
 
 
 class _Silence:
@@ -75,7 +95,8 @@ class Predicates:
         readmissions: increased whenever a refused node may pass after all; lists of the nodes that pass are then stale.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, changed: Changed) -> None:
+        self._changed = changed
         self.is_answered = True
         self.readmissions = 0
         #: Increased whenever something was answered or forgotten.
@@ -121,6 +142,22 @@ class Predicates:
             for question, answers in sorted(self._answers.items())
         ]
 
+    def known(self) -> Iterator[tuple[Question, NodeID]]:
+        """Every question with every node that was asked about or answered."""
+        for question, answers in self._answers.items():
+            for node_id in dict.fromkeys([*answers.asked, *answers.passed, *answers.refused]):
+                yield question, node_id
+
+    def answer_about(self, question: Question, node_id: NodeID) -> Answer | None:
+        """What is known of a question and a node; None if nothing is."""
+        answers = self._answers.get(question)
+        if answers is None or not any(node_id in some for some in (answers.asked, answers.passed, answers.refused)):
+            return None
+        silence = answers.silent.get(node_id)
+        again_ns, silences = (0, 0) if silence is None else (silence.again_ns, silence.times)
+        has_passed, refusal = node_id in answers.passed, answers.refused.get(node_id)
+        return Answer(answers.asked.get(node_id), has_passed, refusal, again_ns, silences)
+
     # ---- asking
 
     def room(self, question: Question) -> int:
@@ -146,10 +183,14 @@ class Predicates:
         """The question was asked about these nodes, at most ``room``."""
         answers = self._use(question)
         for node_id in nodes:
-            answers.asked[node_id] = now_ns + PATIENCE_NS
-            self._open_count += 1
-            self._known_count += 1
-            self._wake_at(now_ns + PATIENCE_NS, question, node_id)
+            self._note(question, node_id)
+            self._open_about(question, answers, node_id, now_ns + PATIENCE_NS)
+
+    def _open_about(self, question: Question, answers: _Answers, node_id: NodeID, due_ns: int) -> None:
+        answers.asked[node_id] = due_ns
+        self._open_count += 1
+        self._known_count += 1
+        self._wake_at(due_ns, question, node_id)
 
     # ---- answers
 
@@ -158,7 +199,7 @@ class Predicates:
         answers = self._use(question)
         error = error[:REASON_MAX]
         is_news = answers.refused.get(node_id) != error if error else node_id not in answers.passed
-        self._drop(answers, node_id)
+        self._drop(question, answers, node_id)
         if error:
             answers.refused[node_id] = error
         else:
@@ -174,7 +215,7 @@ class Predicates:
             if predicate and question[0] != predicate:
                 continue
             for forgotten in [NodeID(node_id)] if node_id else [*answers.asked, *answers.passed, *answers.refused]:
-                self._drop(answers, forgotten)
+                self._drop(question, answers, forgotten)
             if not answers:
                 del self._answers[question]
 
@@ -183,9 +224,23 @@ class Predicates:
         self.is_answered = is_answered
         self.changes += 1
         self.readmissions += 1
-        for answers in self._answers.values():
+        for question, answers in self._answers.items():
             for node_id in [*answers.asked, *answers.silent]:
-                self._drop(answers, node_id)
+                self._drop(question, answers, node_id)
+
+    def restore(self, question: Question, node_id: NodeID, answer: Answer) -> None:
+        """Take over what was known of a question and a node."""
+        answers = self._answers.setdefault(question, _Answers())
+        if answer.has_passed:
+            answers.passed[node_id] = None
+        if answer.refusal is not None:
+            answers.refused[node_id] = answer.refusal
+        self._known_count += answer.has_passed + (answer.refusal is not None)
+        if answer.silences:
+            answers.silent[node_id] = _Silence(answer.again_ns, answer.silences)
+            self._wake_at(answer.again_ns, question, node_id)
+        if answer.due_ns is not None:
+            self._open_about(question, answers, node_id, answer.due_ns)
 
     # ---- time
 
@@ -217,7 +272,7 @@ class Predicates:
     def _give_up(self, now_ns: int, question: Question, answers: _Answers, node_id: NodeID) -> None:
         silence = answers.silent.get(node_id)
         times = 0 if silence is None else silence.times
-        self._drop(answers, node_id)
+        self._drop(question, answers, node_id)
         again_ns = now_ns + (PATIENCE_NS << min(times, DOUBLINGS_MAX))
         answers.silent[node_id] = _Silence(again_ns, times + 1)
         answers.refused[node_id] = NO_ANSWER
@@ -244,16 +299,21 @@ class Predicates:
             if self._known_count < KNOWN_MAX and len(self._answers) < OPEN_MAX:
                 break
             question, answers = self._answers.popitem(last=False)
-            self._forget_known(answers)
+            self._forget_known(question, answers)
             if answers:
                 self._answers[question] = answers
 
-    def _forget_known(self, answers: _Answers) -> None:
+    def _forget_known(self, question: Question, answers: _Answers) -> None:
         for node_id in [*answers.passed, *answers.refused]:
             if node_id not in answers.asked:
-                self._drop(answers, node_id)
+                self._drop(question, answers, node_id)
 
-    def _drop(self, answers: _Answers, node_id: NodeID) -> None:
+    def _note(self, question: Question, node_id: NodeID) -> None:
+        predicate, allocate = question
+        self._changed.answer(predicate, node_id, allocate=allocate)
+
+    def _drop(self, question: Question, answers: _Answers, node_id: NodeID) -> None:
+        self._note(question, node_id)
         before = len(answers)
         if answers.asked.pop(node_id, None) is not None:
             self._open_count -= 1

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from ykactor.core.messages.asks import Ask, AskID, Shape, ask_id, shape_of
+from ykactor.core.messages.changed import Changed
 from ykactor.core.nodes.index import NodeIndex
 from ykactor.core.nodes.indexed_node import IndexedNode
 from ykactor.core.nodes.reserved_shapes import ReservedShapes
@@ -46,8 +47,9 @@ class Reservation(Struct, frozen=True, gc=False):
 class Reservations:
     """All reservations of a partition; everything that is reported of reservations is derived from here (SC-57)."""
 
-    def __init__(self, nodes: NodeIndex) -> None:
+    def __init__(self, nodes: NodeIndex, changed: Changed) -> None:
         self._nodes = nodes
+        self._changed = changed
         #: In the order in which they were made.
         self.by_ask: dict[AskID, Reservation] = {}
         #: Those of asks that do not require their node.
@@ -91,6 +93,7 @@ class Reservations:
                 self._shapes.add(reservation.shape)
             self._by_shape[reservation.shape][identity] = reservation
         self.changes += 1
+        self._changed.reservation(identity)
 
     def _drop_shape(self, reservation: Reservation) -> None:
         if not reservation.is_pinned():
@@ -104,6 +107,7 @@ class Reservations:
         """End a reservation; a node without others is offered again."""
         node, identity = reservation.node, ask_id(reservation.ask)
         del self.by_ask[identity]
+        self._changed.reservation(identity)
         self._drop_shape(reservation)
         others = self._by_node[node.node_id]
         del others[identity]

@@ -78,8 +78,10 @@ class Application(ApplicationRecord):
             return self._update_replacement(now_ns, placeholder, spec)
         created = created_ns(spec, arrival_ns)
         ask = Ask(spec, created, arrival, created if created < now_ns else now_ns)
+        self.changed.task(ask)
         if created < self.submission_ns:
             self.submission_ns = created
+            self.touch()
         facts = placeholders.add(self, now_ns, ask) if spec.placeholder else []
         if spec.node_id is not None:  # it already runs there (AP-109)
             return facts + self.allocate(now_ns, ask, spec.node_id, recovered=True)
@@ -110,6 +112,7 @@ class Application(ApplicationRecord):
             return []  # AP-114
         after = resized(before, spec.resource)
         self.asks[spec.allocation_key] = after
+        self.changed.task(after)
         return [AskResized(now_ns, before, after, self.queue)]
 
     def _resize_allocation(self, now_ns: int, spec: AllocationSpec) -> list[Fact]:
@@ -118,8 +121,10 @@ class Application(ApplicationRecord):
             return []  # AP-113, AP-114
         after = resized(before, spec.resource)
         self.allocations[spec.allocation_key] = after, node_id
+        self.changed.task(after)
         if before.spec.placeholder:
             self.gang.resize(before.spec.resource, spec.resource)
+            self.touch()
         return [AllocationResized(now_ns, before, after, self.queue, node_id)]
 
     def allocate(self, now_ns: int, ask: Ask, node_id: NodeID, *, recovered: bool) -> list[Fact]:
@@ -135,6 +140,7 @@ class Application(ApplicationRecord):
         self.asks.pop(key, None)
         self.allocations[key] = ask, node_id
         self.began_ns[key] = now_ns
+        self.changed.task(ask)
         if spec.placeholder:
             self.placeholder_count += 1
             facts = placeholders.allocated(self, now_ns, ask)
@@ -146,7 +152,9 @@ class Application(ApplicationRecord):
     def release(self, now_ns: int, key: AllocationKey, termination_type: TerminationType) -> list[Fact]:
         """End one allocation or cancel one ask; an unknown key is ignored (AP-131)."""
         if key in self.asks:
-            return finished(self._cancel([self.asks.pop(key)], now_ns))
+            ask = self.asks.pop(key)
+            self.changed.task(ask)
+            return finished(self._cancel([ask], now_ns))
         if key not in self.allocations:
             return placeholders.cancel_replacement(self, now_ns, key)
         if termination_type in _ECHOED_TERMINATIONS:
@@ -161,7 +169,7 @@ class Application(ApplicationRecord):
             if pace.is_due():
                 yield ()
         asks = list(self.asks.values())
-        self.asks.clear()
+        self.forget_asks()
         facts += yield from self._cancel(asks, now_ns)
         return facts
 
@@ -171,6 +179,7 @@ class Application(ApplicationRecord):
         """An allocation is over; the end of the last one completes the application (AP-41, AP-42)."""
         ask, node_id = self.allocations.pop(key)
         del self.began_ns[key]
+        self.changed.task(ask)
         self.gang.released.discard(key)
         released = Released(now_ns, ask, self.queue, node_id, termination_type, message, with_node)
         facts = _with_ask(released)
@@ -228,11 +237,12 @@ class Application(ApplicationRecord):
     def _end(self, now_ns: int, message: str, *, is_removed: bool) -> Pausing[list[Fact]]:
         facts, pace = placeholders.cancel_replacements(self, now_ns), Pace()
         for ask, node_id in self.allocations.values():
+            self.changed.task(ask)
             facts += _with_ask(Released(now_ns, ask, self.queue, node_id, TerminationType.STOPPED_BY_RM, message))
             if pace.is_due():
                 yield ()
         facts += yield from self._removed(self.asks.values(), now_ns)
-        self.asks.clear()
+        self.forget_asks()
         return facts + self.leave(now_ns, is_removed=is_removed)
 
     def terminate(self, now_ns: int) -> Pausing[list[Fact]]:
@@ -249,9 +259,10 @@ class Application(ApplicationRecord):
         """Failing because of ``why``: asks are dropped, allocations released; Failed when the last one is gone (AP-47)."""
         self.set_timer(Timer.PLACEHOLDERS, None)
         self.ending = message
+        self.touch()
         facts, pace = self.move(now_ns, ApplicationEvent.FAIL, why), Pace()
         asks = list(self.asks.values())
-        self.asks.clear()
+        self.forget_asks()
         for ask in asks:
             if ask.spec.placeholder:
                 facts += placeholders.drop_pending(self, now_ns, ask)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import QueueConfig
 from ykactor.core.messages.asks import AllocationSpec
+from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.facts import Allocated, AllocationRejected, ApplicationAdded, Fact
 from ykactor.core.messages.planned import Cancellation, Eviction, Planned, Replacement
 from ykactor.core.messages.states import QueueState
@@ -42,10 +43,11 @@ R = TypeVar("R")
 class LeafCore:
     """A leaf queue. Read freely between commands; written only by ``handle``."""
 
-    def __init__(self, config: QueueConfig) -> None:
+    def __init__(self, config: QueueConfig, changed: Changed) -> None:
         self.path = config.path
         self.config = config
         self.state = QueueState.ACTIVE
+        self._changed = changed
         #: Applications that have not ended, in the order in which they came to this leaf.
         self.applications: dict[ApplicationID, Application] = {}
         self._timers: list[tuple[int, int, ApplicationID, Timer]] = []
@@ -109,6 +111,13 @@ class LeafCore:
             heapq.heappush(self._timers, (deadline_ns, application.arrival, application.application_id, timer))
         application.armed.clear()
 
+    def adopt(self) -> None:
+        """Note the timers of all applications, which were restored."""
+        for application in self.applications.values():
+            application.arm_all()
+            self._arm(application)
+        self.deadline_ns = self._next_deadline_ns()
+
     def on_submit_batch(self, command: SubmitBatch) -> Pausing[Positioned]:
         now_ns = command.now_ns
         reply = []
@@ -125,7 +134,7 @@ class LeafCore:
         return reply
 
     def _add_application(self, now_ns: int, spec: AddApplication, who: UserGroups, arrival_ns: int, arrival: int) -> Fact:
-        application = Application(spec, self.path, arrival_ns, arrival)
+        application = Application(spec, self.path, arrival_ns, arrival, self._changed)
         self.applications[spec.application_id] = application
         return ApplicationAdded(
             now_ns,

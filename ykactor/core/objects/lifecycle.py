@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.facts import ApplicationChanged, Fact
 from ykactor.core.messages.states import (
     APPLICATION_MOVES,
@@ -58,13 +59,20 @@ class Lifecycle:
         stateaware: False when Starting is left at once (AP-40).
         execution_timeout_ns: how long it may run; None is "no limit" (AP-62).
         timers: by timer, when it is due; ``armed`` holds those that the leaf has not noted yet.
+        changed: notes what changes.
     """
 
-    __slots__ = ("application_id", "armed", "execution_timeout_ns", "queue", "state", "stateaware", "tags", "timers")
+    __slots__ = ("application_id", "armed", "changed", "execution_timeout_ns", "queue", "state", "stateaware", "tags", "timers")
 
     def __init__(
-        self, application_id: ApplicationID, queue: QueuePath, tags: dict[str, str], execution_timeout_ns: int | None
+        self,
+        application_id: ApplicationID,
+        queue: QueuePath,
+        tags: dict[str, str],
+        execution_timeout_ns: int | None,
+        changed: Changed,
     ) -> None:
+        self.changed = changed
         self.application_id = application_id
         self.queue = queue
         self.tags = tags
@@ -74,9 +82,18 @@ class Lifecycle:
         self.timers: dict[Timer, int] = {}
         self.armed: list[tuple[int, Timer]] = []
 
+    def touch(self) -> None:
+        """Something of the application changes that is not one of its tasks."""
+        self.changed.application(self.application_id)
+
     def move_to(self, queue: QueuePath) -> None:
         """The application is in another leaf from now on, which has to note all of its timers."""
         self.queue = queue
+        self.touch()
+        self.arm_all()
+
+    def arm_all(self) -> None:
+        """The leaf has to note all timers."""
         self.armed = [(deadline_ns, timer) for timer, deadline_ns in self.timers.items()]
 
     def move(self, now_ns: int, event: ApplicationEvent, why: str = "") -> list[Fact]:
@@ -86,6 +103,7 @@ class Lifecycle:
 
     def _enter(self, now_ns: int, state: ApplicationState, event: ApplicationEvent, why: str = "") -> ApplicationChanged:
         self.state = state
+        self.touch()
         self.set_timer(Timer.STATE, now_ns + _STATE_TIMERS[state][0] if state in _STATE_TIMERS else None)
         if state in _STARTED and self.execution_timeout_ns and Timer.EXECUTION not in self.timers:
             self.set_timer(Timer.EXECUTION, now_ns + self.execution_timeout_ns)
@@ -94,8 +112,10 @@ class Lifecycle:
     def set_timer(self, timer: Timer, deadline_ns: int | None) -> None:
         """Set a timer to ``deadline_ns``, or stop it (None)."""
         if deadline_ns is None:
-            self.timers.pop(timer, None)
+            if self.timers.pop(timer, None) is not None:
+                self.touch()
         elif self.timers.get(timer) != deadline_ns:
+            self.touch()
             self.timers[timer] = deadline_ns
             self.armed.append((deadline_ns, timer))
 

@@ -152,6 +152,16 @@ class NodeCore:
     def _foreign_changed(self, now_ns: int, spec: AllocationSpec, change: Change) -> ForeignChanged:
         return ForeignChanged(now_ns, self.node_id, spec.allocation_key, change, spec.resource, saturated(self.occupied))
 
+    def restore_allocation(self, ask: Ask) -> None:
+        """An allocation ran here when the state was written."""
+        self._put(ask)
+
+    def restore_foreign(self, spec: AllocationSpec) -> None:
+        """A foreign allocation was here when the state was written."""
+        self.foreign[spec.allocation_key] = spec
+        add_to(self.occupied, spec.resource)
+        subtract_from(self.available, spec.resource)
+
     def _put(self, ask: Ask) -> None:
         self.allocations[ask_id(ask)] = ask
         allocated, available = self.allocated, self.available

@@ -32,6 +32,7 @@ def add(application: ApplicationRecord, now_ns: int, ask: Ask) -> list[Fact]:
     name = ask.spec.task_group_name
     was_open = application.gang.is_open(name)
     application.gang.add(ask)
+    application.touch()
     return [] if was_open else [TaskGroupChanged(now_ns, application.application_id, name, is_open=True)]
 
 
@@ -39,6 +40,7 @@ def allocated(application: ApplicationRecord, now_ns: int, ask: Ask) -> list[Fac
     """A placeholder was allocated: the gang may be complete (AP-38), and its timeout runs from the first one on (GA-40)."""
     gang = application.gang
     gang.placeholder_allocated(ask.spec.resource)
+    application.touch()
     if application.state is not ApplicationState.ACCEPTED:
         return []
     if Timer.PLACEHOLDERS not in application.timers:
@@ -57,6 +59,8 @@ def start_replacement(
     replaced, placeholder_node_id = application.allocations[placeholder]
     application.gang.released.add(placeholder)
     application.gang.replace(placeholder, ask, node_id)
+    application.changed.task(ask)
+    application.changed.task(replaced)
     why, message = TerminationType.PLACEHOLDER_REPLACED, f"replacing allocationKey: {ask.spec.allocation_key}"
     return [ReleaseStarted(now_ns, replaced, application.queue, placeholder_node_id, why, message)]
 
@@ -72,6 +76,7 @@ def withdraw(application: ApplicationRecord, now_ns: int, placeholder: Allocatio
     was_elsewhere = is_replaced_elsewhere(application, placeholder)
     real, node_id = application.gang.replacing[placeholder]
     application.gang.end_replacement(placeholder)
+    application.changed.task(real)
     return [PlaceGivenUp(now_ns, real, node_id)] if was_elsewhere else []
 
 
@@ -110,6 +115,7 @@ def resize_replacement(application: ApplicationRecord, now_ns: int, placeholder:
     if is_replaced_elsewhere(application, placeholder):  # its place on the other node has the old size
         return withdraw(application, now_ns, placeholder) + _return_ask(application, now_ns, real)
     application.gang.replace(placeholder, real, node_id)
+    application.changed.task(real)
     return []
 
 
@@ -126,6 +132,7 @@ def ended(
 ) -> list[Fact]:
     """A placeholder's allocation is over: a real ask replaces it (GA-30), or it ended in another way (GA-78)."""
     application.placeholder_count -= 1
+    application.touch()
     real, real_node_id = application.gang.replacing.get(placeholder.spec.allocation_key, (None, node_id))
     application.gang.end_replacement(placeholder.spec.allocation_key)
     group = application.gang.groups[placeholder.spec.task_group_name]
@@ -150,6 +157,7 @@ def _replace(application: ApplicationRecord, now_ns: int, real: Ask, node_id: No
     """GA-31; the first real allocation of a gang that is complete does not change the state (AP-37)."""
     is_first = not application.real_count
     application.allocations[real.spec.allocation_key] = real, node_id
+    application.changed.task(real)
     application.began_ns[real.spec.allocation_key] = now_ns
     application.real_count += 1
     changes = [] if is_first and application.state is not ApplicationState.COMPLETING else application.run(now_ns)
@@ -160,6 +168,7 @@ def _replace(application: ApplicationRecord, now_ns: int, real: Ask, node_id: No
 def _return_ask(application: ApplicationRecord, now_ns: int, real: Ask) -> list[Fact]:
     """A real ask that was to replace a placeholder is pending again, as if it were new (AP-34)."""
     application.asks[real.spec.allocation_key] = real
+    application.changed.task(real)
     is_completing = application.state is ApplicationState.COMPLETING
     changes = application.move(now_ns, ApplicationEvent.RUN) if is_completing else []
     return [*changes, AskReturned(now_ns, real, application.queue)]
@@ -195,6 +204,7 @@ def drop_pending(application: ApplicationRecord, now_ns: int, ask: Ask) -> list[
     name = ask.spec.task_group_name
     group = application.gang.groups[name]
     group.timed_out += 1
+    application.touch()
     return [] if group.is_open() else [TaskGroupChanged(now_ns, application.application_id, name, is_open=False)]
 
 
@@ -210,6 +220,7 @@ def time_out(application: ApplicationRecord, now_ns: int) -> Pausing[list[Fact]]
         return (yield from release_all(application, now_ns, ON_TIMEOUT))
     gang, pace = application.gang, Pace()
     gang.is_over = True
+    application.touch()
     event = ApplicationEvent.FAIL if gang.is_hard else ApplicationEvent.RESUME
     facts = application.move(now_ns, event, "ResourceReservationTimeout")
     cancelled = [ask for ask in application.asks.values() if ask.spec.placeholder or gang.is_hard]
@@ -227,6 +238,7 @@ def time_out(application: ApplicationRecord, now_ns: int) -> Pausing[list[Fact]]
 def _time_out_pending(application: ApplicationRecord, now_ns: int, ask: Ask) -> list[Fact]:
     """A pending ask is cancelled, and the resource manager is notified as of an allocation."""
     del application.asks[ask.spec.allocation_key]
+    application.changed.task(ask)
     message = "releasing pending placeholders on placeholder timeout"
     started = ReleaseStarted(now_ns, ask, application.queue, None, TerminationType.TIMEOUT, message)
     changes = drop_pending(application, now_ns, ask) if ask.spec.placeholder else []

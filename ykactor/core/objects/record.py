@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from ykactor.core.messages.asks import AllocationSpec, Ask
+from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.facts import ApplicationLeft, AskRemoved, Fact, ReleaseStarted
 from ykactor.core.messages.kinds import TerminationType
 from ykactor.core.messages.states import ApplicationEvent, ApplicationState
@@ -44,11 +45,12 @@ class ApplicationRecord(Lifecycle):
         "submission_ns",
     )
 
-    def __init__(self, spec: AddApplication, queue: QueuePath, arrival_ns: int, arrival: int) -> None:
+    def __init__(self, spec: AddApplication, queue: QueuePath, arrival_ns: int, arrival: int, changed: Changed) -> None:
         self.gang = Gang(spec)
         # the execution timeout of a gang limits the wait for its placeholders instead (AP-62, AP-63)
         execution_timeout_ns = None if self.gang.total else timeout_ns(spec.execution_timeout_ms)
-        super().__init__(spec.application_id, queue, spec.tags, execution_timeout_ns)
+        super().__init__(spec.application_id, queue, spec.tags, execution_timeout_ns, changed)
+        self.touch()
         self.submission_ns = arrival_ns
         self.arrival = arrival
         self.ending = ON_TIMEOUT
@@ -60,6 +62,12 @@ class ApplicationRecord(Lifecycle):
     def has_real_work(self) -> bool:
         """Whether an ask is pending or a real task runs; a real ask that waits for its placeholder is neither (AP-41, GA-60)."""
         return bool(self.asks or self.real_count)
+
+    def forget_asks(self) -> None:
+        """Drop all pending asks."""
+        for ask in self.asks.values():
+            self.changed.task(ask)
+        self.asks.clear()
 
     # ---- releases that the scheduler starts
 
@@ -76,6 +84,7 @@ class ApplicationRecord(Lifecycle):
             if key not in self.gang.released:
                 self.gang.released.add(key)
                 ask, node_id = self.allocations[key]
+                self.changed.task(ask)
                 facts.append(ReleaseStarted(now_ns, ask, self.queue, node_id, termination_type, message))
         return facts
 
@@ -111,6 +120,7 @@ class ApplicationRecord(Lifecycle):
     def leave(self, now_ns: int, *, is_removed: bool = False) -> list[Fact]:
         """Drop the remaining asks and leave the queue (AP-70)."""
         facts: list[Fact] = [AskRemoved(now_ns, ask, self.queue, True) for ask in self.asks.values()]
-        self.asks.clear()
+        self.forget_asks()
+        self.touch()
         facts.append(ApplicationLeft(now_ns, self.application_id, self.queue, is_removed))
         return facts

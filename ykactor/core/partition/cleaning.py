@@ -29,14 +29,15 @@ def _becomes_leaf(queue: QueueCore) -> bool:
 
 def cleaning(registry: Registry, now_ns: int) -> Reload:
     """The steps that remove the queues that are due, children before parents, so that an empty chain goes at once (QU-96)."""
-    reload = Reload(dict(registry.queues), [], [], [])
+    reload = Reload(dict(registry.queues), [], [], [], [])
     due = [path for path, queue in registry.queues.items() if is_due(queue)]
     disowned: dict[ParentCore, list[QueuePath]] = {}
     while due:
         queue = registry.queues[due.pop()]
         reload.sends.append((queue, Close()))
+        reload.written.append(queue.path)
         if not _is_removable(queue):
-            reload.queues[queue.path] = LeafCore(queue.config)
+            reload.queues[queue.path] = LeafCore(queue.config, registry.changed)
             reload.facts.append(QueueTypeChanged(now_ns, queue.path, is_leaf=True))
             continue
         del reload.queues[queue.path]

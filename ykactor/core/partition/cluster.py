@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ykactor.core.messages.asks import NEGATIVE_RESOURCES, AllocationSpec
+from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.facts import (
     AllocationRejected,
     Fact,
@@ -39,9 +40,10 @@ Routed = tuple[NodeCore, NodeCommand[list[Fact]]] | Fact
 class Cluster:
     """The set of nodes, which foreign allocation is where, and the sum of all capacities."""
 
-    def __init__(self, partition: PartitionName, nodes: dict[NodeID, NodeCore]) -> None:
+    def __init__(self, partition: PartitionName, nodes: dict[NodeID, NodeCore], changed: Changed) -> None:
         self._partition = partition
         self._nodes = nodes
+        self._changed = changed
         #: Sum of all node capacities, schedulable or not (QU-30).
         self._total: Resource = {}
         self._capacities: dict[NodeID, Resource] = {}
@@ -55,16 +57,20 @@ class Cluster:
                     return [NodeRejected(now_ns, node_id, self._duplicate_text(node_id))]
                 core = NodeCore(node_id, submission.capacity or {}, action is NodeAction.CREATE, submission.attributes)
                 self._nodes[node_id] = core
+                self._changed.node(node_id)
                 return [(core, Register(now_ns))]
             case UpdateNode(node_id) if node_id not in self._nodes:
                 return []
             case UpdateNode(node_id, NodeAction.UPDATE, capacity):
+                self._changed.node(node_id)
                 return [(self._nodes[node_id], SetCapacity(now_ns, capacity))] if capacity is not None else []
             case UpdateNode(node_id, NodeAction.DRAIN_NODE | NodeAction.DRAIN_TO_SCHEDULABLE as action):
+                self._changed.node(node_id)
                 return [(self._nodes[node_id], SetSchedulable(now_ns, action is NodeAction.DRAIN_TO_SCHEDULABLE))]
             case SubmitAllocation(spec):
                 return self._route_foreign(now_ns, spec)
             case ReleaseAllocations(_, key) if key is not None and key in self._foreign:
+                self._changed.foreign(key)
                 return [(self._nodes[self._foreign.pop(key)], ReleaseForeign(now_ns, key))]
             case AnswerPredicate(predicate, node_id, allocate, error) if node_id in self._nodes:
                 return [PredicateAnswered(now_ns, predicate, node_id, allocate, error)]
@@ -90,6 +96,7 @@ class Cluster:
         if before is not None and before != spec.node_id:  # SC-82: it moved
             routed.append((self._nodes[before], ReleaseForeign(now_ns, key)))
         self._foreign[key] = spec.node_id
+        self._changed.foreign(key)
         routed.append((self._nodes[spec.node_id], PlaceForeign(now_ns, spec)))
         return routed
 
@@ -102,8 +109,22 @@ class Cluster:
 
     def take_out(self, node_id: NodeID) -> None:
         """A node has left, and the foreign allocations on it (SC-84)."""
+        self._changed.node(node_id)
         for key in self._nodes.pop(node_id).foreign:
             del self._foreign[key]
+            self._changed.foreign(key)
+
+    def adopt(self) -> Resource | None:
+        """Take over the nodes and their foreign allocations, which were restored. Returns the max of root."""
+        for node_id, node in self._nodes.items():
+            self._foreign.update(dict.fromkeys(node.foreign, node_id))
+            self._capacities[node_id] = node.capacity
+            add_to(self._total, node.capacity)
+        return self._root_max()
+
+    def node_of_foreign(self, key: AllocationKey) -> NodeID | None:
+        """The node of a foreign allocation; None if there is no such allocation."""
+        return self._foreign.get(key)
 
     def update_total(self, fact: Fact) -> list[Fact]:
         """Root's max follows every change of capacity, and is reported before the node's own fact (EV-22)."""
@@ -118,5 +139,7 @@ class Cluster:
                 return [fact]
         elif not before:
             return [fact]
-        total = dict(self._total) if any(value > 0 for value in self._total.values()) else None
-        return [QueueLimitChanged(fact.at_ns, _ROOT, QueueLimit.MAX, total), fact]
+        return [QueueLimitChanged(fact.at_ns, _ROOT, QueueLimit.MAX, self._root_max()), fact]
+
+    def _root_max(self) -> Resource | None:
+        return dict(self._total) if any(value > 0 for value in self._total.values()) else None

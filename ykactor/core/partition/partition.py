@@ -46,7 +46,7 @@ from ykactor.core.objects.registry import Registry
 from ykactor.core.partition.administration import Objections, move, refusal_of, target_of
 from ykactor.core.partition.cleaning import cleaning, is_due
 from ykactor.core.partition.cluster import Cluster
-from ykactor.core.partition.reload import difference, objection
+from ykactor.core.partition.reload import Reload, difference, objection
 from ykactor.core.partition.rounds import ForLeaves, ForNodes, Round, Rounds, in_rounds
 from ykactor.core.partition.timers import Timers
 from ykactor.core.placement.users import Users
@@ -70,10 +70,11 @@ class PartitionCore:
     def __init__(self, config: PartitionConfig) -> None:
         self.name = config.name
         self.registry = Registry(config)
-        self.timers = Timers()
-        self._cluster = Cluster(self.name, self.registry.nodes)
-        self._users = Users()
-        self._rounds = Rounds(self.name, self.registry, self._cluster, self._users, self.timers)
+        changed = self.registry.changed
+        self.timers = Timers(changed)
+        self.cluster = Cluster(self.name, self.registry.nodes, changed)
+        self.users = Users(changed)
+        self.rounds = Rounds(self.name, self.registry, self.cluster, self.users, self.timers)
 
     # ---- input
 
@@ -82,9 +83,9 @@ class PartitionCore:
         found: list[list[Fact]] = []
         for part in in_rounds(submissions):
             if isinstance(part, ForLeaves):
-                found.append((yield from self._rounds.of_leaves(now_ns, part.submissions)))
+                found.append((yield from self.rounds.of_leaves(now_ns, part.submissions)))
             elif isinstance(part, ForNodes):
-                found.append((yield from self._rounds.of_nodes(now_ns, part.submissions)))
+                found.append((yield from self.rounds.of_nodes(now_ns, part.submissions)))
             else:
                 found.append((yield from self._alone(now_ns, part)))
         facts = joined(found)
@@ -121,20 +122,20 @@ class PartitionCore:
         for ask in asks:
             leaf = self.registry.leaf_of(ask.spec.application_id)
             orphans.setdefault(leaf, []).append((ask.spec.application_id, ask.spec.allocation_key))
-        self._cluster.take_out(node_id)
-        *root_max, removed = self._cluster.update_total(NodeRemoved(now_ns, node_id))
+        self.cluster.take_out(node_id)
+        *root_max, removed = self.cluster.update_total(NodeRemoved(now_ns, node_id))
         facts += root_max
         if orphans:
             message = f"Node {node_id} Removed"
             replies = yield from send([(leaf, EndAllocations(now_ns, keys, message)) for leaf, keys in orphans.items()])
             ended = [fact for reply in replies for fact in reply]
-            yield from self._rounds.keep_ended(ended)
+            yield from self.rounds.keep_ended(ended)
             facts += ended
         return [*facts, removed]
 
     def _reset(self, now_ns: int) -> Round:
         """A new registration: applications first, so that nodes leave empty; dynamic queues are cleaned up next (SC-141)."""
-        facts = yield from self._rounds.of_leaves(now_ns, [RemoveApplication(name) for name in self.registry.applications])
+        facts = yield from self.rounds.of_leaves(now_ns, [RemoveApplication(name) for name in self.registry.applications])
         for node_id in list(self.registry.nodes):
             facts += yield from self._decommission(now_ns, node_id)
         self.timers.cleaning_ns = now_ns
@@ -149,7 +150,7 @@ class PartitionCore:
         ``objections`` are those of the scheduler, which must have observed everything.
         """
         name = request.application_id
-        who = None if request.who is None else self._users.administrator(now_ns, request.who)
+        who = None if request.who is None else self.users.administrator(now_ns, request.who)
         refusal = refusal_of(self.registry, objections, request, who)
         if refusal:
             return [RequestRefused(now_ns, name, refusal)]
@@ -157,7 +158,7 @@ class PartitionCore:
             facts = yield from move(self.registry, now_ns, name, target_of(request))
         else:
             (facts,) = yield from send([(self.registry.leaf_of(name), Terminate(now_ns, name))])
-            yield from self._rounds.keep_ended(facts)
+            yield from self.rounds.keep_ended(facts)
         self.note(facts)
         return facts
 
@@ -174,6 +175,8 @@ class PartitionCore:
         # chosen once for each partition (CF-79)
         self.registry.config = structs.replace(config, user_group_resolver=before.user_group_resolver)
         self.registry.queues = reload.queues
+        self._note_written(reload)
+        self.registry.changed.configuration()
         yield from send(reload.sends)
         if any(is_due(queue) for queue in reload.queues.values()):
             self._arm_cleaner(now_ns)
@@ -188,8 +191,13 @@ class PartitionCore:
         self.timers.cleaning_ns = None
         reload = cleaning(self.registry, now_ns)
         self.registry.queues = reload.queues
+        self._note_written(reload)
         yield from send(reload.sends)
         return reload.facts
+
+    def _note_written(self, reload: Reload) -> None:
+        for path in reload.written:
+            self.registry.changed.queue(path)
 
     def _remove(self, now_ns: int) -> Round:
         """The partition leaves the configuration: its applications fail, its nodes and queues go (CF-56)."""
@@ -197,12 +205,14 @@ class PartitionCore:
         failure = FailAll(now_ns, "PartitionRemoved", f"Partition {self.name} Removed")
         replies = yield from send([(leaf, failure) for leaf in leaves])
         facts = [fact for reply in replies for fact in reply]
-        yield from self._rounds.change_nodes(facts)
-        yield from self._rounds.keep_ended(facts)
+        yield from self.rounds.change_nodes(facts)
+        yield from self.rounds.keep_ended(facts)
         for node_id in list(self.registry.nodes):
             facts += yield from self._decommission(now_ns, node_id)
         closing = list(self.registry.queues.values())[::-1]
         self.registry.queues = {}
+        for queue in closing:
+            self.registry.changed.queue(queue.path)
         yield from send([(queue, Close()) for queue in closing])
         return [*facts, *(QueueRemoved(now_ns, queue.path, queue.config.managed) for queue in closing)]
 
@@ -219,7 +229,7 @@ class PartitionCore:
         for leaf in leaves:
             if isinstance(leaf, LeafCore):
                 self.timers.note_leaf(leaf.path, leaf.deadline_ns)
-        yield from self._rounds.keep_ended(facts)
+        yield from self.rounds.keep_ended(facts)
         for ended in self.timers.due_expiries(now_ns):
             path, event = QueuePath(ended.queue), ApplicationEvent.EXPIRE
             facts.append(ApplicationChanged(now_ns, ended.application_id, path, ApplicationState.EXPIRED, event))

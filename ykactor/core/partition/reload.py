@@ -77,17 +77,19 @@ class Reload(Struct):
         sends: the commands for queues.
         facts: what becomes true.
         changes: the same in sentences.
+        written: the queues that are not as before.
     """
 
     queues: dict[QueuePath, QueueCore]
     sends: list[Send[None]]
     facts: list[Fact]
     changes: list[str]
+    written: list[QueuePath]
 
 
 def difference(registry: Registry, config: PartitionConfig, now_ns: int) -> Exchange[Reload]:
     """The steps from the running tree to ``config``, to which ``objection`` must have had none; nothing is touched."""
-    reload = Reload({}, [], [], [])
+    reload = Reload({}, [], [], [], [])
     for number, wanted in enumerate(walk(config.root), 1):
         _keep_or_add(registry, wanted, reload, now_ns)
         if number % YIELD_EVERY == 0:
@@ -121,12 +123,15 @@ def _keep_or_add(registry: Registry, wanted: QueueConfig, reload: Reload, now_ns
             reload.facts.append(QueueStateChanged(now_ns, wanted.path, state))
             reload.changes.append(f"queue {wanted.path}: active again")
     reload.facts += limit_changes(queue.config if queue else None, wanted, now_ns)
+    if queue is None or queue.config != wanted or queue.state is not QueueState.ACTIVE:
+        reload.written.append(wanted.path)
     if queue is not None and _changes_type(queue, wanted):
+        reload.written.append(queue.path)
         reload.sends.append((queue, Close()))
         reload.facts.append(QueueTypeChanged(now_ns, wanted.path, not wanted.is_parent))
         queue = None
     if queue is None:
-        queue = ParentCore(wanted) if wanted.is_parent else LeafCore(wanted)
+        queue = ParentCore(wanted) if wanted.is_parent else LeafCore(wanted, registry.changed)
     reload.sends.append((queue, Configure(wanted, QueueState.ACTIVE)))
     reload.queues[wanted.path] = queue
 
@@ -143,6 +148,7 @@ def _drain(queue: QueueCore, reload: Reload, now_ns: int) -> None:
     reload.queues[queue.path] = queue
     state = QUEUE_MOVES[queue.state, QueueEvent.REMOVE] if queue.config.managed else queue.state
     if state is not queue.state:
+        reload.written.append(queue.path)
         reload.sends.append((queue, Configure(None, state)))
         reload.facts.append(QueueStateChanged(now_ns, queue.path, state))
         reload.changes.append(f"queue {queue.path}: removed, drains until it is empty")

@@ -120,14 +120,15 @@ class Rounds:
         self._cluster = cluster
         self._users = users
         self._timers = timers
-        self._arrivals = 0
-        self._last_arrival_ns = 0
+        #: The newest arrival number, and its time.
+        self.arrivals = 0
+        self.last_arrival_ns = 0
 
     def _stamp(self, now_ns: int) -> tuple[int, int]:
         """The arrival time, always later than the one before whatever the resolution of the clock, and the arrival number."""
-        self._arrivals += 1
-        self._last_arrival_ns = max(now_ns, self._last_arrival_ns + 1)
-        return self._last_arrival_ns, self._arrivals
+        self.arrivals += 1
+        self.last_arrival_ns = max(now_ns, self.last_arrival_ns + 1)
+        return self.last_arrival_ns, self.arrivals
 
     # ---- leaves: applications, asks, releases
 

@@ -10,6 +10,7 @@ import heapq
 
 from msgspec import Struct
 
+from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.states import TERMINAL_TIMEOUT_NS, ApplicationState
 from ykactor.core.values.ids import ApplicationID, QueuePath
 
@@ -30,7 +31,8 @@ class EndedApplication(Struct):
 class Timers:
     """Deadlines of one partition, Unix nanoseconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, changed: Changed) -> None:
+        self._changed = changed
         self._leaves: list[tuple[int, QueuePath]] = []
         #: The earliest deadline noted for each leaf.
         self._noted: dict[QueuePath, int] = {}
@@ -58,21 +60,38 @@ class Timers:
         while key in self.ended:
             number += 1
             key = f"{stem}-{number}"
+        self.keep_ended(key, application)
+        self._changed.ended(key)
+
+    def keep_ended(self, key: str, application: EndedApplication) -> None:
+        """Keep an application under a key that is not taken."""
         self.ended[key] = application
         heapq.heappush(self._expiries, (application.finished_ns + TERMINAL_TIMEOUT_NS, key))
 
     def note_rejected(self, application: EndedApplication) -> None:
         """Keep a refused application; a later refusal of the same id replaces it (AP-22). Of many, the newest are kept."""
+        self.keep_rejected(application)
+        self._changed.rejected(application.application_id)
+        if len(self.rejected) > REJECTED_MAX:
+            self._forget_rejected(next(iter(self.rejected)))
+
+    def keep_rejected(self, application: EndedApplication) -> None:
+        """Keep an application as the newest refusal."""
         self.rejected.pop(application.application_id, None)
         self.rejected[application.application_id] = application
-        if len(self.rejected) > REJECTED_MAX:
-            del self.rejected[next(iter(self.rejected))]
+
+    def _forget_rejected(self, application_id: ApplicationID) -> None:
+        del self.rejected[application_id]
+        self._changed.rejected(application_id)
 
     def forget_ended(self) -> None:
         """Forget all ended and refused applications."""
+        for key in self.ended:
+            self._changed.ended(key)
         self.ended.clear()
         self._expiries.clear()
-        self.rejected.clear()
+        for application_id in list(self.rejected):
+            self._forget_rejected(application_id)
 
     def next_ns(self) -> int | None:
         """The earliest deadline of all; None if there is none."""
@@ -97,8 +116,10 @@ class Timers:
             oldest = next(iter(self.rejected.values()))
             if oldest.finished_ns + TERMINAL_TIMEOUT_NS > now_ns:
                 break
-            del self.rejected[oldest.application_id]
+            self._forget_rejected(oldest.application_id)
         expired = []
         while self._expiries and self._expiries[0][0] <= now_ns:
-            expired.append(self.ended.pop(heapq.heappop(self._expiries)[1]))
+            key = heapq.heappop(self._expiries)[1]
+            self._changed.ended(key)
+            expired.append(self.ended.pop(key))
         return expired

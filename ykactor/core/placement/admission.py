@@ -95,7 +95,9 @@ class Admission:
             assert isinstance(above, ParentCore), "placement lets nothing be created below a leaf"
             self._adopted.setdefault(above, []).append(config.path)
             settings = config if config.is_parent else with_quotas(config, tags)
-            self._registry.queues[config.path] = ParentCore(settings) if config.is_parent else LeafCore(settings)
+            changed = self._registry.changed
+            changed.queue(config.path)
+            self._registry.queues[config.path] = ParentCore(settings) if config.is_parent else LeafCore(settings, changed)
             facts.append(QueueAdded(now_ns, config.path, managed=False))
             facts += limit_changes(None, settings, now_ns)
         return self._registry.leaf(path)
@@ -106,6 +108,7 @@ class Admission:
         after = with_quotas(before, tags)
         if after is not before:
             self._quotas[leaf] = after
+            self._registry.changed.queue(leaf.path)
             facts += limit_changes(before, after, now_ns)
 
     def sends(self) -> list[Send[None]]:

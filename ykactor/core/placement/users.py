@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ykactor.core.config.access import UserGroups
+from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.submissions import AddApplication
 from ykactor.core.placement.placement import is_forced
 from ykactor.core.values.names import is_user_name
@@ -19,10 +20,11 @@ _CROWD = 1000
 class Users:
     """The users of a partition, with the groups of their last submission."""
 
-    def __init__(self) -> None:
+    def __init__(self, changed: Changed) -> None:
         #: By user, the groups and until when they are valid.
-        self._known: dict[str, tuple[tuple[str, ...], int]] = {}
+        self.known: dict[str, tuple[tuple[str, ...], int]] = {}
         self._crowd = _CROWD
+        self._changed = changed
 
     def resolve(self, now_ns: int, spec: AddApplication) -> UserGroups | str:
         """Returns the user and groups of a new application (QU-91 to QU-94), or why it is refused."""
@@ -46,11 +48,14 @@ class Users:
 
     def _groups_of(self, now_ns: int, user: str) -> tuple[str, ...]:
         """The groups of the user's last submission while they are valid, else none."""
-        groups, until_ns = self._known.get(user, ((), 0))
+        groups, until_ns = self.known.get(user, ((), 0))
         return groups if now_ns < until_ns else ()
 
     def _remember(self, now_ns: int, user: str, groups: tuple[str, ...]) -> None:
-        self._known[user] = groups, now_ns + _KNOWN_NS
-        if len(self._known) > self._crowd:
-            self._known = {name: known for name, known in self._known.items() if known[1] > now_ns}
-            self._crowd = max(_CROWD, 2 * len(self._known))
+        self.known[user] = groups, now_ns + _KNOWN_NS
+        self._changed.user(user)
+        if len(self.known) > self._crowd:
+            for name in [name for name, (_, until_ns) in self.known.items() if until_ns <= now_ns]:
+                del self.known[name]
+                self._changed.user(name)
+            self._crowd = max(_CROWD, 2 * len(self.known))

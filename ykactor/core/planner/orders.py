@@ -80,6 +80,7 @@ class Placement(Struct, gc=False):
         if truth.state not in COUNTED_AS_RUNNING:
             state.ledger.give_slot_back(self.leaf, application.application_id)
             application.holds_slot = False
+            application.touch()
         application.enter(truth.state)
         state.requeue(application)
         state.pending_reasons.note(self.leaf, application)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from msgspec import Struct, field
 
 from ykactor.core.messages.asks import Ask, AskID, ask_id
+from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.facts import Preempted
 from ykactor.core.preemption.cycles import CycleGuard
 from ykactor.core.queueing.pending import PendingApplication
@@ -73,14 +74,15 @@ class Counts(Struct):
 class PreemptionAttempts:
     """The running attempts of a partition, their victims, and the last attempt of each pending ask."""
 
-    def __init__(self) -> None:
+    def __init__(self, changed: Changed) -> None:
+        self._changed = changed
         self.by_ask: dict[AskID, PreemptionAttempt] = {}
         #: Tasks that are being released: the size counted as preempting, and the ask they make room for (None: quota preemption).
         self.victims: dict[AskID, tuple[Resource, AskID | None]] = {}
         #: Grows by one whenever an attempt or a victim changes what queues will use.
         self.changes = 0
         self.counts = Counts()
-        self.cycle_guard = CycleGuard()
+        self.cycle_guard = CycleGuard(changed)
         #: The last attempt of each pending ask; of an ask that requires its node: the last that failed.
         self.last_attempts: dict[AskID, LastAttempt] = {}
 
@@ -88,6 +90,7 @@ class PreemptionAttempts:
         """An ask preempts: count its claim in all queues on its path."""
         self.changes += 1
         self.by_ask[ask_id(ask)] = PreemptionAttempt(ask, application, claim, {})
+        self._changed.attempt(ask_id(ask))
         for queue in leaf.path_up:
             add_to(queue.claims, claim)
 
@@ -95,6 +98,7 @@ class PreemptionAttempts:
         """The ask ``runs``, is removed, or has lost its node: its claim no longer counts."""
         self.changes += 1
         attempt = self.by_ask.pop(ask_id(ask))
+        self._changed.attempt(ask_id(ask))
         self.counts.in_vain += not runs
         for queue in leaf.path_up:
             subtract_from(queue.claims, attempt.claim)
@@ -104,6 +108,7 @@ class PreemptionAttempts:
         self.changes += 1
         identity = None if preemptor is None else ask_id(preemptor)
         self.victims[ask_id(task)] = task.spec.resource, identity
+        self._changed.victim(ask_id(task))
         self.counts.evictions += 1
         for queue in leaf.path_up:
             add_to(queue.preempting, task.spec.resource)
@@ -111,11 +116,13 @@ class PreemptionAttempts:
             attempt = self.by_ask[identity]
             attempt.waits_for[ask_id(task)] = None
             attempt.victims_count += 1
+            self._changed.attempt(identity)
 
     def resize_victim(self, leaf: QueueUsage, task: Ask) -> None:
         """A victim was resized."""
         size, identity = self.victims[ask_id(task)]
         self.victims[ask_id(task)] = task.spec.resource, identity
+        self._changed.victim(ask_id(task))
         for queue in leaf.path_up:
             subtract_from(queue.preempting, size)
             add_to(queue.preempting, task.spec.resource)
@@ -127,11 +134,13 @@ class PreemptionAttempts:
             self.cycle_guard.reset()
             return
         size, identity = found
+        self._changed.victim(ask_id(task))
         for queue in leaf.path_up:
             subtract_from(queue.preempting, size)
         attempt = self.by_ask.get(identity) if identity is not None else None
         if attempt is not None and ask_id(task) in attempt.waits_for:  # else it belongs to an earlier attempt of the ask
             del attempt.waits_for[ask_id(task)]
+            self._changed.attempt(ask_id(attempt.ask))
             if not attempt.waits_for:
                 attempt.room_made_ns = at_ns
 
@@ -163,6 +172,7 @@ class PreemptionAttempts:
     def note_attempt(self, now_ns: int, ask: Ask, why: str = "") -> None:
         """Remember that the ask tried, and ``why`` it failed ("" if it did not)."""
         self.last_attempts[ask_id(ask)] = LastAttempt(now_ns, why)
+        self._changed.last_attempt(ask_id(ask))
 
     def last_attempt(self, ask: Ask) -> LastAttempt | None:
         """The last attempt of a pending ask; None if it has not tried."""
@@ -175,4 +185,5 @@ class PreemptionAttempts:
 
     def forget(self, ask: Ask) -> None:
         """The ask is no longer pending."""
-        self.last_attempts.pop(ask_id(ask), None)
+        if self.last_attempts.pop(ask_id(ask), None) is not None:
+            self._changed.last_attempt(ask_id(ask))

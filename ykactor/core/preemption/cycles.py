@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.facts import (
     Allocated,
     AllocationResized,
@@ -58,28 +59,34 @@ TAKEN_MAX = 10_000
 class CycleGuard:
     """What leaves have taken from each other since the last external change, by resource type."""
 
-    def __init__(self) -> None:
+    def __init__(self, changed: Changed) -> None:
+        self._changed = changed
         #: (leaf of the victim, leaf of the preemptor, type that the preemptor's leaf lacked), the oldest first.
-        self._taken: dict[tuple[QueuePath, QueuePath, str], None] = {}
+        self.taken: dict[tuple[QueuePath, QueuePath, str], None] = {}
 
     def note(self, victim: QueuePath, preemptor: QueuePath, names: Iterable[str]) -> None:
         """A task of leaf ``victim`` is preempted for an ask of leaf ``preemptor``, which lacks the types ``names``."""
         for name in names:
-            self._taken[victim, preemptor, name] = None
-        while len(self._taken) > TAKEN_MAX:
-            del self._taken[next(iter(self._taken))]
+            self.taken[victim, preemptor, name] = None
+            self._changed.taken(victim, preemptor, name)
+        while len(self.taken) > TAKEN_MAX:
+            oldest = next(iter(self.taken))
+            del self.taken[oldest]
+            self._changed.taken(*oldest)
 
     def objection(self, victim: QueuePath, preemptor: QueuePath, names: Iterable[str]) -> str:
         """Why an ask of ``preemptor`` may not preempt a task of ``victim``: it would take a type back. "" if it may."""
         for name in names:
-            if (preemptor, victim, name) in self._taken:
+            if (preemptor, victim, name) in self.taken:
                 return would_close_cycle(name, victim, preemptor)
         return ""
 
     def reset(self) -> None:
         """Forget everything: there was an external change."""
-        self._taken.clear()
+        for known in self.taken:
+            self._changed.taken(*known)
+        self.taken.clear()
 
     def cycles(self) -> Iterator[tuple[QueuePath, QueuePath, str]]:
         """(victim, preemptor, type) of leaves that have taken the same type from each other; there must be none."""
-        return ((victim, preemptor, name) for victim, preemptor, name in self._taken if (preemptor, victim, name) in self._taken)
+        return ((victim, preemptor, name) for victim, preemptor, name in self.taken if (preemptor, victim, name) in self.taken)

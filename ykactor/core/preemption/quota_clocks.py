@@ -1,7 +1,7 @@
 """When quota preemption starts in a queue that uses more than its max (CF-81, PE-97).
 
 A queue gets a start time when its max is lowered below its usage, or when its usage exceeds its max without a decision of the
-scheduler. Start times are not kept when the process ends. Queues created by placement never get one.
+scheduler. Queues created by placement never get one.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ykactor.core.config.model import QueueConfig
+from ykactor.core.messages.changed import Changed
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.values.ids import QueuePath
 
@@ -47,7 +48,8 @@ def _is_lowered(before: QueueConfig | None, after: QueueConfig) -> bool:
 class QuotaClocks:
     """The start times of a partition's queues, Unix nanoseconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, changed: Changed) -> None:
+        self._changed = changed
         self.starts: dict[QueueNode, int] = {}
 
     def adopt(self, now_ns: int, before: Mapping[QueuePath, QueueConfig], queues: Iterable[QueueNode]) -> None:
@@ -57,23 +59,28 @@ class QuotaClocks:
             start_ns = next_start(known.get(queue), before.get(queue.path), queue, now_ns)
             if start_ns is not None:
                 self.starts[queue] = start_ns
+        for queue in known.keys() | self.starts.keys():
+            self._changed.quota_clock(queue.path)
 
     def grow(self, now_ns: int, leaf: QueueNode) -> None:
         """Usage of ``leaf`` grew without a decision of the scheduler: a recovered or a resized allocation (QU-41)."""
         for queue in leaf.path_up:
             if queue not in self.starts and gives_back(queue.config) and exceeds(queue):
                 self.starts[queue] = now_ns + queue.config.properties.quota_preemption_delay_ns
+                self._changed.quota_clock(queue.path)
 
     def forget(self, queue: QueueNode) -> None:
         """The queue was removed, or its quota preemption has run: there is no second run (PE-82)."""
-        self.starts.pop(queue, None)
+        if self.starts.pop(queue, None) is not None:
+            self._changed.quota_clock(queue.path)
 
     def due(self, now_ns: int) -> list[QueueNode]:
         """Queues whose start time has come, in name order, without those below another such queue (PE-96).
 
         Forgets queues that are no longer above their max.
         """
-        self.starts = {queue: start_ns for queue, start_ns in self.starts.items() if exceeds(queue)}
+        for queue in [queue for queue in self.starts if not exceeds(queue)]:
+            self.forget(queue)
         found: dict[QueueNode, None] = {}
         for queue in sorted(self.starts, key=lambda queue: queue.path.split(".")):
             if self.starts[queue] <= now_ns and not any(above in found for above in queue.path_up):

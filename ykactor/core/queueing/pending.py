@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ykactor.core.config.access import UserGroups
 from ykactor.core.messages.asks import Ask, Shape, order_of, shape_of
+from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.facts import ApplicationAdded, ChargedTo
 from ykactor.core.messages.states import COUNTED_AS_RUNNING, ApplicationState
 from ykactor.core.queueing.equivalence import HAS_NODE, PREEMPTS, RESERVES, AskQueue, EquivalenceClass, QueueKey
@@ -53,6 +54,7 @@ class PendingApplication:
     """
 
     __slots__ = (
+        "_changed",
         "_queues_made",
         "allocated",
         "application_id",
@@ -87,7 +89,8 @@ class PendingApplication:
         "who",
     )
 
-    def __init__(self, fact: ApplicationAdded, leaf: QueueUsage) -> None:
+    def __init__(self, fact: ApplicationAdded, leaf: QueueUsage, changed: Changed) -> None:
+        self._changed = changed
         self.application_id = fact.application_id
         self.leaf = leaf
         self.arrival = fact.arrival
@@ -121,6 +124,14 @@ class PendingApplication:
         self.group: GroupChoice | None = None
         self.trackers: TrackerTuple = ()
         self.counted_as_running = False
+
+    def touch(self) -> None:
+        """Something that is kept when the process ends changes; ``changed`` and ``used`` are for the leaf's order."""
+        self._changed.application(self.application_id)
+
+    def touch_task(self, ask: Ask) -> None:
+        """What was reported of an ask changes."""
+        self._changed.task(ask)
 
     def add(self, ask: Ask) -> None:
         """Add a pending ask. O(log asks) plus a memory move."""
@@ -188,8 +199,8 @@ class PendingApplication:
         has_node = bool(self.reserving) and self.reserving.pop(ask.spec.allocation_key, None) is not None
         if queue is not None:
             queue.remove(order_of(ask))
-            if queue.notified is not None:
-                queue.notified.drop(ask)
+            if queue.notified is not None and queue.notified.drop(ask):
+                self.touch_task(ask)
             first_key = queue.first_key()
             self.ask_queues.put(queue, first_key)
             if first_key is None:
@@ -242,11 +253,14 @@ class PendingApplication:
     def choose(self, group: GroupChoice | None) -> None:
         """Set the group that it counts against; its trackers are changed by ``track`` and ``untrack``."""
         self.group = group
+        self.touch()
         self.charged_to = ChargedTo(self.who.user, group.group if group is not None else "")
 
     def track(self, trackers: TrackerTuple) -> None:
         """Count against these trackers from now on, including what already runs."""
-        self.enrolled = True
+        if not self.enrolled:
+            self.enrolled = True
+            self.touch()
         self.trackers = trackers
         if self.allocated or self.counted_as_running:
             charge(trackers, self.allocated)
@@ -262,12 +276,14 @@ class PendingApplication:
     def count(self) -> None:
         """Count as a running application in its trackers (QU-74)."""
         self.counted_as_running = self.changed = True
+        self.touch()
         for tracker in self.trackers:
             tracker.applications[self.application_id] = None
 
     def uncount(self) -> None:
         """No longer count as a running application: nothing of it is pending or allocated."""
         self.counted_as_running, self.changed = False, True
+        self.touch()
         for tracker in self.trackers:
             tracker.applications.pop(self.application_id, None)
 
@@ -275,6 +291,7 @@ class PendingApplication:
         """The application is, or will be, in this state."""
         self.state = state
         self.changed = True
+        self.touch()
         if state in COUNTED_AS_RUNNING:  # the slot that was reserved is in use now
             self.holds_slot = False
 

@@ -12,7 +12,7 @@ from ykactor.core.state.worklist import Handler, Worklist
 
 def application_added(state: SchedulerState, work: Worklist, fact: ApplicationAdded) -> None:
     """A new application is in its leaf."""
-    state.applications[fact.application_id] = PendingApplication(fact, state.tree.nodes[fact.queue])
+    state.applications[fact.application_id] = PendingApplication(fact, state.tree.nodes[fact.queue], state.registry.changed)
     reconfigure.adopt_quotas(state, work, fact.queue)
 
 

@@ -72,6 +72,14 @@ class Observer:
             yield
         return ordered
 
+    def adopt_all(self) -> Iterator[tuple[()]]:
+        """Bring every application and queue up to date: they were restored. Yields to other tasks."""
+        for application in self._state.applications.values():
+            self._work.touch(self._state.leaf_of(application), application)
+        self._work.leaves.update(dict.fromkeys(queue for queue in self._state.tree.nodes.values() if queue.is_leaf))
+        for _ in self._bring_up_to_date(0):
+            yield ()
+
     def _observe(self, fact: Fact) -> None:
         if type(fact) in OUTSIDE:
             self._state.preemptions.cycle_guard.reset()

@@ -178,6 +178,7 @@ class PendingReasons:
             before = queue.notified.drop(ask)
             queue.notified.add(ask)
             if before:
+                application.touch_task(ask)
                 facts += _conditions(now_ns, leaf, application, queue, before, 0, [ask])
         return facts
 
@@ -234,6 +235,7 @@ def _may_worsen(leaf: QueueNode, ask_class: AskClass) -> bool:
 
 def _report_held(now_ns: int, leaf: QueueNode, application: PendingApplication, held: int, facts: list[Fact]) -> None:
     changed, application.held = application.held ^ held, held
+    application.touch()
     for gate, name in _GATES.items():
         if changed & gate:
             facts.append(RunnableChanged(now_ns, application.application_id, leaf.path, name, not held & gate))
@@ -251,8 +253,9 @@ def _report_asks(
         after = before | OVER_LIMIT if answer == OVER_LIMIT else answer
         if after != before and asks:
             moving = dict(islice(asks.items(), max(0, CONDITIONS_MAX - len(facts))))
-            for key in moving:
+            for key, ask in moving.items():
                 del asks[key]
+                application.touch_task(ask)
             queue.notified.asks[after].update(moving)
             facts += _conditions(now_ns, leaf, application, queue, before, after, moving.values())
 

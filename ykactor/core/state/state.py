@@ -58,12 +58,12 @@ class SchedulerState:
         self.reserves = reserves
         self.ledger = Ledger()
         self.tree = QueueTree()
-        self.nodes = NodeIndex(registry.config.node_sort_policy, reserves=reserves)
+        self.nodes = NodeIndex(registry.config.node_sort_policy, registry.changed, reserves=reserves)
         self.applications: dict[ApplicationID, PendingApplication] = {}
         self.trackers = Trackers()
-        self.reservations = Reservations(self.nodes)
-        self.preemptions = PreemptionAttempts()
-        self.clocks = QuotaClocks()
+        self.reservations = Reservations(self.nodes, registry.changed)
+        self.preemptions = PreemptionAttempts(registry.changed)
+        self.clocks = QuotaClocks(registry.changed)
         self.pending_reasons = PendingReasons(self.tree.effort)
         self.pairs = GangPairs(self.nodes)
         self.tasks = RunningTasks(registry, self.applications)
@@ -200,5 +200,6 @@ class SchedulerState:
         """Reserve a running slot for an application that is still Accepted; it has a placeholder or a reservation (QU-54)."""
         if application.state is ApplicationState.ACCEPTED and not application.holds_slot:
             application.holds_slot = application.changed = True
+            application.touch()
             self.ledger.hold_slot(application.leaf, application.application_id)
             self.pending_reasons.usage_grew()

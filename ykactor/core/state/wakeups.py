@@ -44,6 +44,7 @@ def on_deadlines(state: SchedulerState, now_ns: int) -> None:
 def back_off(state: SchedulerState, application: PendingApplication, until_ns: int) -> None:
     """Put an application into back-off until ``until_ns``; new asks do not end it (SC-38)."""
     application.backoff_ns = state.backoffs[application] = until_ns
+    application.touch()
     application.changed = True
     state.requeue(application)
 
@@ -51,6 +52,7 @@ def back_off(state: SchedulerState, application: PendingApplication, until_ns: i
 def _end_backoff(state: SchedulerState, application: PendingApplication) -> None:
     del state.backoffs[application]
     application.backoff_ns, application.changed = 0, True
+    application.touch()
     state.requeue(application)
     state.tree.wake(state.leaf_of(application))
 

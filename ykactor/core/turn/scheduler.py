@@ -26,7 +26,7 @@ class SchedulerCore:
     def __init__(self, registry: Registry, *, reserves: bool = True) -> None:
         self.state = SchedulerState(registry, reserves=reserves)
         self.planner = Planner(self.state)
-        self._observer = Observer(self.state)
+        self.observer = Observer(self.state)
 
     def handle(self, phase: SchedulerPhase) -> Exchange[Any]:
         """Carry out one phase; returns the reply that ``phases`` names."""
@@ -41,7 +41,7 @@ class SchedulerCore:
                 return (yield from settle(self.state, plan, refused))
 
     def _observe(self, facts: list[Fact]) -> Exchange[list[Fact]]:
-        observing = self._observer.observe(facts)
+        observing = self.observer.observe(facts)
         while True:
             try:
                 next(observing)

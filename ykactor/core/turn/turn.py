@@ -59,12 +59,15 @@ def turn(
 ) -> Turn[TurnResult]:
     """Process input if ``taken_in`` is given, then run a cycle if ``budget`` is given.
 
+    At the end ``registry.changed`` has the keys of all rows of the state that the turn has changed.
+
     Args:
         now_ns: Unix time of everything in this turn.
         taken_in: the input, as a generator of the partition that returns facts: ``ingest``, ``fire`` or ``administer``.
         budget: of the cycle.
         confirms: confirm at once the releases that the scheduler starts (simulation).
     """
+    partition.registry.changed.clear()
     has_observed, refusal = False, ""
     if taken_in is not None:
         has_observed, refusal = yield from _take_in(partition, now_ns, taken_in, confirms=confirms)

@@ -1,0 +1,64 @@
+"""The rows of a partition, kept as a journal keeps them: only from what each turn says it has changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ykactor.core.inspection.invariants import violations
+from ykactor.core.partition.partition import PartitionCore
+from ykactor.core.records.encoding import decode, encode
+from ykactor.core.records.export import changes, everything
+from ykactor.core.records.restore import by_kind, restore
+from ykactor.core.turn.scheduler import SchedulerCore
+from ykactor.core.values.parts import finished
+
+
+def all_rows(core: PartitionCore, scheduler: SchedulerCore) -> dict[bytes, bytes]:
+    """Everything that is to be kept, read from the owners."""
+    rows = encode(core.name, everything(core, scheduler.state))
+    return {key: data for key, data in rows if data is not None}
+
+
+def values_of(rows: dict[bytes, bytes]) -> dict[bytes, Any]:
+    """Rows without the order within sets."""
+    return {key: decode(key, data)[2] for key, data in rows.items()}
+
+
+class KeptRows:
+    """The rows after the last turn.
+
+    Args:
+        every: after so many turns the rows are compared with the owners, and a partition is made from them.
+    """
+
+    def __init__(self, every: int) -> None:
+        self.rows: dict[bytes, bytes] = {}
+        self.turns = 0
+        self.every = every
+
+    def follow(self, core: PartitionCore, scheduler: SchedulerCore) -> None:
+        """A turn has ended."""
+        for key, data in encode(core.name, changes(core, scheduler.state)):
+            if data is None:
+                self.rows.pop(key, None)
+            else:
+                self.rows[key] = data
+        self.turns += 1
+        if self.turns % self.every == 0:
+            self.check(core, scheduler)
+            self.restored(reserves=scheduler.state.reserves)
+
+    def check(self, core: PartitionCore, scheduler: SchedulerCore) -> None:
+        """What the turns said they changed is all that has changed."""
+        expected, found = values_of(all_rows(core, scheduler)), values_of(self.rows)
+        for key in sorted(expected.keys() | found.keys()):
+            assert found.get(key) == expected.get(key), f"row {key.decode()}: kept {found.get(key)}, expected {expected.get(key)}"
+
+    def restored(self, *, reserves: bool = True) -> tuple[PartitionCore, SchedulerCore]:
+        """A partition made from the rows; it has the same rows, and keeps every invariant."""
+        rows = by_kind((key, row) for _, key, row in (decode(key, data) for key, data in self.rows.items()))
+        core, scheduler = finished(restore(rows, reserves=reserves))
+        found = violations(core, scheduler)
+        assert not found, "\n".join(found)
+        self.check(core, scheduler)
+        return core, scheduler

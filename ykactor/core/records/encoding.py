@@ -1,0 +1,38 @@
+"""Rows as text: compact JSON, the key as an array that begins with the partition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+from msgspec import Struct
+
+from ykactor.core.messages.changed import Key
+from ykactor.core.records.rows import ROWS
+from ykactor.core.values.ids import PartitionName
+
+_ENCODER = msgspec.json.Encoder()
+_DECODERS = {kind: msgspec.json.Decoder(row) for kind, row in ROWS.items()}
+
+
+class UnreadableRowError(Exception):
+    """A row is not what its kind requires."""
+
+
+def encode(partition: PartitionName, rows: Iterable[tuple[Key, Struct | None]]) -> Iterator[tuple[bytes, bytes | None]]:
+    """Keys and rows of a partition as text; None stays None."""
+    for key, row in rows:
+        yield _ENCODER.encode((partition, *key)), None if row is None else _ENCODER.encode(row)
+
+
+def decode(key: bytes, data: bytes) -> tuple[PartitionName, Key, Struct]:
+    """The partition, the key and the row of a text.
+
+    Raises:
+        UnreadableRowError: the key or the row is damaged, or is of a kind that this version does not know.
+    """
+    try:
+        partition, *rest = msgspec.json.decode(key, type=tuple[str | int, ...])
+        return PartitionName(str(partition)), tuple(rest), _DECODERS[str(rest[0])].decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, ValueError, IndexError, KeyError) as error:
+        raise UnreadableRowError(f"row {key.decode(errors='replace')}: {type(error).__name__} {error}") from error

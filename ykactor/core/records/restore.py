@@ -1,0 +1,160 @@
+"""From rows to a partition: the owners, then what the scheduler knows of them.
+
+Nothing is decided here: what rows say is taken over, the rest is computed from it. What the scheduler remembers only to save work
+(what is parked, which searches failed) starts empty, so that the first cycle tries everything again.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from msgspec import Struct, structs
+
+from ykactor.core.messages.changed import Changed, Key
+from ykactor.core.messages.submissions import AddApplication
+from ykactor.core.objects.application import Application
+from ykactor.core.objects.leaf import LeafCore
+from ykactor.core.objects.lifecycle import Timer
+from ykactor.core.objects.node import NodeCore
+from ykactor.core.objects.parent import ParentCore
+from ykactor.core.objects.registry import Registry
+from ykactor.core.partition.partition import PartitionCore
+from ykactor.core.partition.reload import walk
+from ykactor.core.records.restore_scheduler import Rows, restore_scheduler
+from ykactor.core.records.rows import ApplicationRow, PartitionRow, TaskRow
+from ykactor.core.turn.scheduler import SchedulerCore
+from ykactor.core.values.ids import ApplicationID, NodeID, QueuePath
+from ykactor.core.values.parts import Pace, Pausing
+
+
+class DamagedStateError(Exception):
+    """The rows do not belong together: one names an object that has no row."""
+
+
+def by_kind(rows: Iterable[tuple[Key, Struct]]) -> Rows:
+    """Rows in the order that ``restore`` needs."""
+    found: Rows = defaultdict(dict)
+    for (kind, *identity), row in rows:
+        found[str(kind)][tuple(identity)] = row
+    return found
+
+
+def restore(rows: Rows, *, reserves: bool) -> Pausing[tuple[PartitionCore, SchedulerCore]]:
+    """Make a partition and its scheduler from the rows that ``export.everything`` would give for it.
+
+    Args:
+        reserves: whether asks reserve nodes (SC-50).
+
+    Raises:
+        DamagedStateError: a row is missing.
+    """
+    try:
+        partition = PartitionCore(rows["configuration"][()])
+        _restore_partition(partition, rows)
+        yield from _restore_applications(partition.registry, rows)
+        _restore_timers(partition, rows)
+        scheduler = SchedulerCore(partition.registry, reserves=reserves)
+        yield from restore_scheduler(scheduler.state, scheduler.observer, rows, partition.cluster.adopt())
+    except KeyError as missing:
+        raise DamagedStateError(f"the rows name {missing}, which has no row") from missing
+    partition.timers.recheck_ns = scheduler.state.nodes.predicates.due_ns()
+    return partition, scheduler
+
+
+# ---- the partition, queues and nodes
+
+
+def _restore_partition(partition: PartitionCore, rows: Rows) -> None:
+    registry, row = partition.registry, rows["partition"][()]
+    assert isinstance(row, PartitionRow)
+    partition.rounds.arrivals, partition.rounds.last_arrival_ns = row.arrivals, row.last_arrival_ns
+    partition.timers.cleaning_ns = row.cleaning_ns
+    for (name,), user in rows["user"].items():
+        partition.users.known[name] = user.groups, user.until_ns
+    _restore_queues(registry, rows)
+    for (node_id,), node in rows["node"].items():
+        registry.nodes[node_id] = NodeCore(node_id, node.capacity, node.schedulable, node.attributes)
+    for foreign in rows["foreign"].values():
+        registry.nodes[foreign.node_id].restore_foreign(foreign.spec)
+
+
+def _restore_queues(registry: Registry, rows: Rows) -> None:
+    """Queues, parents first; those of the configuration get their children back."""
+    configured = {config.path: config for config in walk(registry.config.root)}
+    for (path,), row in sorted(rows["queue"].items()):
+        config = row.config
+        known = configured.get(path)
+        if known is not None and structs.replace(known, children=()) == config:
+            config = known
+        queue = LeafCore(config, registry.changed) if row.is_leaf else ParentCore(config)
+        queue.state = row.state
+        registry.queues[path] = queue
+        above = registry.queues.get(QueuePath(path.rpartition(".")[0]))
+        if isinstance(above, ParentCore):
+            above.children[path] = None
+
+
+# ---- applications and their tasks
+
+
+def _restore_applications(registry: Registry, rows: Rows) -> Pausing[None]:
+    """Applications and tasks, each in the order of their arrival."""
+    pace = Pace()
+    for (application_id,), row in sorted(rows["application"].items(), key=lambda item: item[1].arrival):
+        registry.applications[application_id] = row.queue
+        registry.leaf(row.queue).applications[application_id] = _application(application_id, row, registry.changed)
+        if pace.is_due():
+            yield ()
+    for _, task in sorted(rows["task"].items()):
+        name = task.ask.spec.application_id
+        _restore_task(registry.leaf_of(name).applications[name], task, registry.nodes)
+        if pace.is_due():
+            yield ()
+
+
+def _application(application_id: ApplicationID, row: ApplicationRow, changed: Changed) -> Application:
+    spec = AddApplication(application_id, row.queue, row.who.user, tags=row.tags, placeholder_ask=row.gang.total)
+    application = Application(spec, row.queue, row.submission_ns, row.arrival, changed)
+    application.state = row.state
+    application.execution_timeout_ns = row.execution_timeout_ns
+    application.timers = {Timer(name): due_ns for name, due_ns in row.timers.items()}
+    application.ending = row.ending
+    gang, known = application.gang, row.gang
+    gang.total, gang.is_hard, gang.timeout_ns, gang.is_over = known.total, known.is_hard, known.timeout_ns, known.is_over
+    gang.groups, gang.allocated_ever = known.groups, known.allocated_ever
+    return application
+
+
+def _restore_task(application: Application, row: TaskRow, nodes: dict[NodeID, NodeCore]) -> None:
+    ask, key = row.ask, row.ask.spec.allocation_key
+    if row.node_id is None:
+        application.asks[key] = ask
+    elif row.began_ns is not None:
+        application.allocations[key] = ask, row.node_id
+        application.began_ns[key] = row.began_ns
+        application.placeholder_count += ask.spec.placeholder
+        application.real_count += not ask.spec.placeholder
+        if row.released:
+            application.gang.released.add(key)
+        nodes[row.node_id].restore_allocation(ask)
+    else:
+        assert row.placeholder is not None
+        application.gang.replace(row.placeholder, ask, row.node_id)
+
+
+def _restore_timers(partition: PartitionCore, rows: Rows) -> None:
+    """Timers, and the places of real asks that wait for a placeholder on another node."""
+    registry, timers = partition.registry, partition.timers
+    for leaf in registry.queues.values():
+        if isinstance(leaf, LeafCore):
+            leaf.adopt()
+            timers.note_leaf(leaf.path, leaf.deadline_ns)
+            for application in leaf.applications.values():
+                for placeholder, (real, node_id) in application.gang.replacing.items():
+                    if application.allocations[placeholder][1] != node_id:
+                        registry.nodes[node_id].restore_allocation(real)
+    for (key,), ended in rows["ended"].items():
+        timers.keep_ended(key, ended)
+    for _, rejected in sorted(rows["rejected"].items(), key=lambda item: (item[1].finished_ns, item[0])):
+        timers.keep_rejected(rejected)

@@ -1,0 +1,157 @@
+"""What the scheduler knows of restored owners: pending asks and usage, reservations, attempts to preempt, clocks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ykactor.core.messages.asks import Ask, AskID
+from ykactor.core.messages.facts import ApplicationAdded
+from ykactor.core.messages.states import COUNTED_AS_RUNNING
+from ykactor.core.objects.application import Application
+from ykactor.core.objects.leaf import LeafCore
+from ykactor.core.preemption.attempts import PreemptionAttempt
+from ykactor.core.queueing.notified import NotifiedAsks
+from ykactor.core.queueing.pending import PendingApplication
+from ykactor.core.queueing.task_groups import PendingGang
+from ykactor.core.queueing.tree import QueueNode
+from ykactor.core.records.rows import ApplicationRow
+from ykactor.core.state.observer import Observer
+from ykactor.core.state.state import SchedulerState
+from ykactor.core.values.parts import Pace, Pausing
+from ykactor.core.values.resources import Resource, add_to
+
+#: The rows of one partition: by kind, then by what identifies the object.
+Rows = dict[str, dict[tuple[Any, ...], Any]]
+
+
+def restore_scheduler(state: SchedulerState, observer: Observer, rows: Rows, root_max: Resource | None) -> Pausing[None]:
+    """Fill the empty state of a scheduler; its owners must be complete.
+
+    Args:
+        root_max: the capacity of all nodes together.
+    """
+    queues, pace = state.registry.queues.values(), Pace()
+    for _ in state.tree.configure((queue.config, isinstance(queue, LeafCore)) for queue in queues):
+        yield ()
+    state.tree.set_root_max(root_max)
+    _restore_nodes(state, rows)
+    for name, path in state.registry.applications.items():
+        application, row = state.registry.leaf(path).applications[name], rows["application"][name,]
+        pending = _restore_application(state, application, row)
+        _restore_tasks(state, application, pending)
+        if pace.is_due(1 + len(application.asks) + len(application.allocations)):
+            yield ()
+    _restore_preemption(state, rows)
+    _restore_reservations(state, rows)
+    _restore_notified(state, rows)
+    yield from observer.adopt_all()
+
+
+def _restore_nodes(state: SchedulerState, rows: Rows) -> None:
+    for node in state.registry.nodes.values():
+        state.nodes.sync(node)
+    predicates = state.nodes.predicates
+    predicates.is_answered = rows["partition"][()].is_answered
+    for (predicate, allocate, node_id), row in rows["answer"].items():
+        predicates.restore((predicate, bool(allocate)), node_id, row.answer)
+
+
+# ---- applications
+
+
+def _restore_application(state: SchedulerState, application: Application, row: ApplicationRow) -> PendingApplication:
+    """An application without its tasks: its state, slots, back-off, and what it counts against."""
+    name, leaf = application.application_id, state.tree.nodes[application.queue]
+    who, times = row.who, (row.submission_ns, row.arrival)
+    fact = ApplicationAdded(
+        0, name, application.queue, who.user, *times, application.stateaware, who.groups, application.gang.total
+    )
+    pending = state.applications[name] = PendingApplication(fact, leaf, state.registry.changed)
+    pending.state, pending.held = row.state, row.held
+    _restore_gang(application, pending)
+    if row.state in COUNTED_AS_RUNNING:
+        state.ledger.take_slot(leaf, name)
+    if row.holds_slot:
+        pending.holds_slot = True
+        state.ledger.hold_slot(leaf, name)
+    if row.backoff_ns:
+        pending.backoff_ns = state.backoffs[pending] = row.backoff_ns
+    pending.choose(row.group)
+    pending.counted_as_running = row.counted_as_running
+    if row.enrolled:
+        pending.track(state.trackers.track(leaf.limits_up(), who, row.group))
+    return pending
+
+
+def _restore_gang(application: Application, pending: PendingApplication) -> None:
+    known = application.gang
+    if known.groups and pending.gang is None:
+        pending.gang = PendingGang({})
+    if pending.gang is not None:
+        pending.gang.open_groups.update(group for group in known.groups if known.is_open(group))
+        pending.gang.allocated_ever = dict(known.allocated_ever)
+        pending.gang.is_over = known.is_over
+
+
+def _restore_tasks(state: SchedulerState, application: Application, pending: PendingApplication) -> None:
+    leaf, gang, wanted = pending.leaf, pending.gang, Resource()
+    for ask, node_id in application.allocations.values():
+        state.ledger.use(leaf, ask.spec.resource)
+        pending.begin(ask)
+        if ask.spec.placeholder and ask.spec.allocation_key not in application.gang.released:
+            assert gang is not None
+            gang.offer(ask, node_id)
+    for ask in application.asks.values():
+        pending.add(ask)
+        add_to(wanted, ask.spec.resource)
+    state.ledger.change_pending(leaf, wanted)
+
+
+# ---- what the scheduler has decided and is not over
+
+
+def _pending_ask(state: SchedulerState, identity: AskID) -> tuple[PendingApplication, QueueNode, Ask]:
+    """The application of a pending ask, its leaf, and the ask itself."""
+    application = state.applications[identity[0]]
+    return application, state.leaf_of(application), application.asks[identity[1]][0]
+
+
+def _restore_preemption(state: SchedulerState, rows: Rows) -> None:
+    preemptions = state.preemptions
+    preemptions.counts = rows["partition"][()].counts
+    for identity, row in rows["attempt"].items():
+        application, leaf, ask = _pending_ask(state, identity)
+        waits_for = dict.fromkeys(row.waits_for)
+        preemptions.by_ask[identity] = PreemptionAttempt(
+            ask, application, row.claim, waits_for, row.victims_count, row.room_made_ns
+        )
+        for queue in leaf.path_up:
+            add_to(queue.claims, row.claim)
+    for identity, row in rows["victim"].items():
+        preemptions.victims[identity] = row.size, row.preemptor
+        for usage in state.applications[identity[0]].leaf.path_up:
+            add_to(usage.preempting, row.size)
+    preemptions.last_attempts.update(rows["last_attempt"])
+    preemptions.cycle_guard.taken.update(dict.fromkeys(rows["taken"]))
+    for (path,), clock in rows["quota_clock"].items():
+        state.clocks.starts[state.tree.nodes[path]] = clock.start_ns
+
+
+def _restore_reservations(state: SchedulerState, rows: Rows) -> None:
+    """The oldest first; after the attempts, because an ask with an attempt does not try again."""
+    for identity, row in sorted(rows["reservation"].items(), key=lambda item: (item[1].made_ns, item[0])):
+        application, _, ask = _pending_ask(state, identity)
+        application.reserve(ask, contends=state.may_still_preempt(ask))
+        state.reservations.add(row.made_ns, application, ask, state.nodes.nodes[row.node_id])
+
+
+def _restore_notified(state: SchedulerState, rows: Rows) -> None:
+    for row in rows["task"].values():
+        if row.notified:
+            spec = row.ask.spec
+            ask, queue = state.applications[spec.application_id].asks[spec.allocation_key]
+            assert queue is not None
+            if queue.notified is None:
+                queue.notified = NotifiedAsks(queue.items())
+            queue.notified.drop(ask)
+            queue.notified.asks[row.notified][spec.allocation_key] = ask

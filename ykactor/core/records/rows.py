@@ -1,0 +1,198 @@
+"""The rows of the state: one for each object, with everything of it that cannot be computed from other rows.
+
+A row is found by its key (``messages.changed.Key``): its kind, then what identifies it. Rows are plain data, so a later version
+of the program reads them whatever its rules are; it never decides again what was decided.
+
+| kind | identified by | row |
+|---|---|---|
+| ``configuration``, ``partition`` | | ``PartitionConfig``, ``PartitionRow`` |
+| ``queue`` | path | ``QueueRow`` |
+| ``node``, ``foreign`` | node id, allocation key | ``NodeRow``, ``ForeignRow`` |
+| ``application``, ``task`` | application id, arrival number | ``ApplicationRow``, ``TaskRow`` |
+| ``user``, ``ended``, ``rejected`` | name, key, application id | ``UserRow``, ``EndedApplication`` |
+| ``reservation``, ``attempt``, ``victim``, ``last_attempt`` | application id, allocation key | rows of the same names |
+| ``taken`` | leaf of the victim, leaf of the preemptor, resource type | ``TakenRow`` |
+| ``quota_clock`` | path | ``QuotaClockRow`` |
+| ``answer`` | predicate class, 1 or 0 for ``allocate``, node id | ``AnswerRow`` |
+
+A field with its default value is left out of the text of a row, so a default must never change.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from ykactor.core.config.access import UserGroups
+from ykactor.core.config.model import PartitionConfig, QueueConfig
+from ykactor.core.messages.asks import AllocationSpec, Ask, AskID
+from ykactor.core.messages.states import ApplicationState, QueueState
+from ykactor.core.nodes.predicates import Answer
+from ykactor.core.objects.gang import TaskGroup
+from ykactor.core.partition.timers import EndedApplication
+from ykactor.core.preemption.attempts import Counts, LastAttempt
+from ykactor.core.quota.limits import GroupChoice
+from ykactor.core.values.ids import AllocationKey, NodeID, QueuePath
+from ykactor.core.values.resources import Resource
+
+
+class Row(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One row; its key says of which object."""
+
+
+class PartitionRow(Row, frozen=True):
+    """What belongs to no other object; written by every turn.
+
+    Attributes:
+        arrivals, last_arrival_ns: the newest arrival number and its time.
+        cleaning_ns: when empty queues are removed next.
+        counts: of preemption, since the partition was created.
+        is_answered: whether a predicate service is connected.
+    """
+
+    arrivals: int
+    last_arrival_ns: int
+    cleaning_ns: int | None
+    counts: Counts
+    is_answered: bool
+
+
+class QueueRow(Row, frozen=True):
+    """A queue; ``config`` is without its children, which have rows of their own."""
+
+    config: QueueConfig
+    is_leaf: bool
+    state: QueueState
+
+
+class NodeRow(Row, frozen=True):
+    """A node; what runs there is in the rows of tasks."""
+
+    capacity: Resource
+    schedulable: bool
+    attributes: dict[str, str]
+
+
+class ForeignRow(Row, frozen=True):
+    """An allocation that another scheduler has placed."""
+
+    node_id: NodeID
+    spec: AllocationSpec
+
+
+class GangRow(Row, frozen=True):
+    """The placeholders of an application (``objects.gang.Gang``)."""
+
+    total: Resource
+    is_hard: bool
+    timeout_ns: int
+    groups: dict[str, TaskGroup]
+    allocated_ever: Resource
+    is_over: bool
+
+
+class ApplicationRow(Row, frozen=True):
+    """An application that has not ended, as its leaf and the scheduler know it (``objects.record``, ``queueing.pending``)."""
+
+    queue: QueuePath
+    state: ApplicationState
+    tags: dict[str, str]
+    timers: dict[str, int]
+    execution_timeout_ns: int | None
+    submission_ns: int
+    arrival: int
+    ending: str
+    gang: GangRow
+    who: UserGroups
+    group: GroupChoice | None = None
+    enrolled: bool = False
+    counted_as_running: bool = False
+    holds_slot: bool = False
+    held: int = 0
+    backoff_ns: int = 0
+
+
+class TaskRow(Row, frozen=True):
+    """An ask or an allocation.
+
+    Attributes:
+        began_ns: when the allocation began; None for an ask that is pending or waits for a placeholder.
+        node_id: where the allocation runs, or where the ask will run when the placeholder has ended.
+        placeholder: the placeholder that the ask waits for.
+        released: whether the release of the allocation was started and is not confirmed.
+        notified: what was last reported of the pending ask (``queueing.notified``).
+    """
+
+    ask: Ask
+    began_ns: int | None = None
+    node_id: NodeID | None = None
+    placeholder: AllocationKey | None = None
+    released: bool = False
+    notified: int = 0
+
+
+class UserRow(Row, frozen=True):
+    """The groups of a user, valid until ``until_ns``."""
+
+    groups: tuple[str, ...]
+    until_ns: int
+
+
+class ReservationRow(Row, frozen=True):
+    """A node is reserved for an ask since ``made_ns``."""
+
+    node_id: NodeID
+    made_ns: int
+
+
+class AttemptRow(Row, frozen=True):
+    """An ask preempts (``preemption.attempts.PreemptionAttempt``)."""
+
+    claim: Resource
+    waits_for: tuple[AskID, ...]
+    victims_count: int
+    room_made_ns: int | None
+
+
+class VictimRow(Row, frozen=True):
+    """A task is being released by preemption: the size that counts as preempting, and for which ask (None: for a quota)."""
+
+    size: Resource
+    preemptor: AskID | None
+
+
+class TakenRow(Row, frozen=True):
+    """A leaf has taken a resource type from another (``preemption.cycles``)."""
+
+
+class QuotaClockRow(Row, frozen=True):
+    """When quota preemption of a queue starts."""
+
+    start_ns: int
+
+
+class AnswerRow(Row, frozen=True):
+    """What is known of a node from the predicate service."""
+
+    answer: Answer
+
+
+#: The type of each kind of row.
+ROWS: dict[str, type[Struct]] = {
+    "configuration": PartitionConfig,
+    "partition": PartitionRow,
+    "queue": QueueRow,
+    "node": NodeRow,
+    "foreign": ForeignRow,
+    "application": ApplicationRow,
+    "task": TaskRow,
+    "user": UserRow,
+    "ended": EndedApplication,
+    "rejected": EndedApplication,
+    "reservation": ReservationRow,
+    "attempt": AttemptRow,
+    "victim": VictimRow,
+    "last_attempt": LastAttempt,
+    "taken": TakenRow,
+    "quota_clock": QuotaClockRow,
+    "answer": AnswerRow,
+}
