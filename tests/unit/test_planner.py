@@ -6,6 +6,7 @@ from world import World, app, ask, make_world, node, queue, release, tree
 from ykactor.core.messages.facts import Allocated
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.planner.planner import TRY_WORK, Budget
+from ykactor.core.turn.causes import CycleDue
 from ykactor.core.turn.phases import Observe
 from ykactor.core.turn.scheduler import SchedulerCore
 from ykactor.core.turn.turn import Cycle
@@ -49,7 +50,7 @@ def test_the_budget_decides_nothing(placements_max: int) -> None:
 
 def cycle(world: World, budget: Budget) -> Cycle:
     """One cycle by hand, in a world that is at rest."""
-    result = world.direct.run_turn(world.now_ns, budget=budget).cycle
+    result = world.direct.run_turn(world.now_ns, CycleDue(budget)).cycle
     assert result is not None
     return result
 

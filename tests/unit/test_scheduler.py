@@ -13,6 +13,7 @@ from ykactor.core.objects.node import NodeCore
 from ykactor.core.planner.commit import InvariantViolation
 from ykactor.core.planner.plan import Budget
 from ykactor.core.state.observer import PAUSE_EVERY
+from ykactor.core.turn.causes import CycleDue
 from ykactor.core.turn.phases import Observe
 from ykactor.core.turn.turn import Cycle
 from ykactor.core.values.ids import NodeID
@@ -37,7 +38,7 @@ def core(world: World, name: str) -> NodeCore:
 
 
 def cycle(world: World) -> Cycle:
-    result = world.direct.run_turn(0, budget=EVERYTHING).cycle
+    result = world.direct.run_turn(0, CycleDue(EVERYTHING)).cycle
     assert result is not None
     return result
 

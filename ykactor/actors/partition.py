@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from functools import partial
 from math import inf
 from typing import Any
 
@@ -35,16 +34,15 @@ from ykactor.actors.owners import IN_FLIGHT_MAX, Owners
 from ykactor.actors.scheduler import SchedulerActor
 from ykactor.core.config.model import PartitionConfig
 from ykactor.core.inspection.snapshot import partition_state
-from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.submissions import ApplyConfig, RemovePartition, Reset, Submission
-from ykactor.core.objects.exchange import Exchange
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.partition.reload import objection
 from ykactor.core.planner.plan import Budget
-from ykactor.core.state import moving, wakeups
-from ykactor.core.turn.phases import Ingest, Phase, Publish
+from ykactor.core.state import wakeups
+from ykactor.core.turn.causes import Cause, CycleDue, Input, Request, TimersDue
+from ykactor.core.turn.phases import Ingest, Phase, Publish, Turn
 from ykactor.core.turn.scheduler import SchedulerCore
-from ykactor.core.turn.turn import Cycle, turn
+from ykactor.core.turn.turn import Cycle, TurnResult, turn
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.times import MS_NS
 
@@ -186,7 +184,7 @@ class PartitionActor:
         due_ns = self.core.timers.next_ns()
         now_ns = self._clock.now_ns()
         if due_ns is not None and due_ns <= now_ns:
-            await self._observe(now_ns, self.core.fire(now_ns))
+            await self._observe(now_ns, TimersDue())
             self._check_deadlines()
 
     def _check_deadlines(self) -> None:
@@ -198,17 +196,20 @@ class PartitionActor:
     async def _intake(self, submissions: list[Submission], waiting: list[Intake] | None = None) -> None:
         now_ns = self._clock.now_ns()
         for start in range(0, len(submissions), CHUNK_MAX):
-            await self._observe(now_ns, self.core.ingest(now_ns, submissions[start : start + CHUNK_MAX]))
+            await self._observe(now_ns, Input(submissions[start : start + CHUNK_MAX]))
         for intake in waiting or ():
             if intake.done is not None:
                 intake.done(self.core.name)
 
-    async def _observe(self, now_ns: int, taken_in: Exchange[list[Fact]]) -> str:
+    async def _observe(self, now_ns: int, cause: Cause) -> str:
         """Returns why an administrator's request was refused, or ""."""
-        outcome = await drive(turn(self.core, now_ns, taken_in, confirms=self._confirms), self._carry_out)
+        outcome = await drive(self._turn_of(now_ns, cause), self._carry_out)
         if outcome.has_observed:
             self._at_rest = False
         return outcome.refusal
+
+    def _turn_of(self, now_ns: int, cause: Cause) -> Turn[TurnResult]:
+        return turn(self.core, self.scheduler_core, now_ns, cause, confirms=self._confirms)
 
     async def _carry_out(self, phase: Phase) -> Any:
         if isinstance(phase, Ingest):
@@ -224,9 +225,7 @@ class PartitionActor:
                     await self._intake([Reset(), ApplyConfig(config)] if command.afresh else [ApplyConfig(config)])
                 done(self.core.name)
             case Administer(request, done):
-                now_ns = self._clock.now_ns()
-                objections = partial(moving.objection, self.scheduler_core.state)
-                done(self.core.name, await self._observe(now_ns, self.core.administer(now_ns, request, objections)))
+                done(self.core.name, await self._observe(self._clock.now_ns(), Request(request)))
             case TakeSnapshot(snapshot_id):
                 shown = await drive(partition_state(self.core, self.scheduler_core.state), pause)
                 await self._publish(PartitionSnapshot(self.core.name, snapshot_id, shown))
@@ -252,7 +251,7 @@ class PartitionActor:
 
     async def _cycle(self, budget: Budget) -> Cycle:
         self._cycled_ns = self._clock.now_ns()
-        outcome = await drive(turn(self.core, self._cycled_ns, None, budget, confirms=self._confirms), self._carry_out)
+        outcome = await drive(self._turn_of(self._cycled_ns, CycleDue(budget)), self._carry_out)
         cycle = outcome.cycle
         assert cycle is not None
         self.cycles += 1

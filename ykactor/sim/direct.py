@@ -7,7 +7,6 @@ decisions, in whatever order trio runs their tasks.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
-from functools import partial
 from typing import Any, TypeVar
 
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
@@ -18,7 +17,7 @@ from ykactor.core.objects.exchange import Exchange, Owner
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.partition.reload import changeover, objection
 from ykactor.core.planner.plan import Budget
-from ykactor.core.state import moving
+from ykactor.core.turn.causes import Cause, CycleDue, Input, Request, TimersDue
 from ykactor.core.turn.phases import Ingest, Phase, Publish
 from ykactor.core.turn.scheduler import SchedulerCore
 from ykactor.core.turn.turn import Cycle, TurnResult, turn
@@ -88,24 +87,23 @@ class DirectPartition:
     def advance(self, now_ns: int) -> None:
         """Fire every timer up to ``now_ns`` at its own time, each followed by scheduling."""
         while (due_ns := self.core.timers.next_ns()) is not None and due_ns <= now_ns:
-            self.run_turn(due_ns, self.core.fire(due_ns))
+            self.run_turn(due_ns, TimersDue())
             self.schedule(due_ns)
 
     def wake_at(self, now_ns: int) -> None:
         """Fire all that is due at once, as a process does that was suspended until now."""
         due_ns = self.core.timers.next_ns()
         if due_ns is not None and due_ns <= now_ns:
-            self.run_turn(now_ns, self.core.fire(now_ns))
+            self.run_turn(now_ns, TimersDue())
         self.schedule(now_ns)
 
     def ingest(self, now_ns: int, submissions: Iterable[Submission]) -> None:
         """Handle the submissions without scheduling."""
-        self.run_turn(now_ns, self.core.ingest(now_ns, submissions))
+        self.run_turn(now_ns, Input(list(submissions)))
 
     def administer(self, now_ns: int, request: Administration) -> str:
         """End or move an application. Returns why this is refused, and nothing has changed; else ""."""
-        objections = partial(moving.objection, self.scheduler.state)
-        return self.run_turn(now_ns, self.core.administer(now_ns, request, objections)).refusal
+        return self.run_turn(now_ns, Request(request)).refusal
 
     def schedule(self, now_ns: int) -> None:
         """Schedule until nothing more can be decided."""
@@ -118,13 +116,13 @@ class DirectPartition:
 
     def cycle(self, now_ns: int) -> tuple[Cycle, bool]:
         """Run one cycle; returns its result, and whether releases were confirmed after it."""
-        outcome = self.run_turn(now_ns, budget=self._budget)
+        outcome = self.run_turn(now_ns, CycleDue(self._budget))
         assert outcome.cycle is not None
         return outcome.cycle, outcome.has_confirmed
 
-    def run_turn(self, now_ns: int, taken_in: Exchange[list[Fact]] | None = None, budget: Budget | None = None) -> TurnResult:
+    def run_turn(self, now_ns: int, cause: Cause) -> TurnResult:
         """Run one turn; see ``core.turn``."""
-        return _drive(turn(self.core, now_ns, taken_in, budget, confirms=self._confirms), self.carry_out_phase)
+        return _drive(turn(self.core, self.scheduler, now_ns, cause, confirms=self._confirms), self.carry_out_phase)
 
     def carry_out_phase(self, phase: Phase) -> Any:
         """Carry out one phase of a turn; returns its reply."""

@@ -71,10 +71,17 @@ class PartitionCore:
         self.name = config.name
         self.registry = Registry(config)
         changed = self.registry.changed
+        #: The number of turns so far.
+        self.turns = 0
         self.timers = Timers(changed)
         self.cluster = Cluster(self.name, self.registry.nodes, changed)
         self.users = Users(changed)
         self.rounds = Rounds(self.name, self.registry, self.cluster, self.users, self.timers)
+
+    def begin_turn(self) -> None:
+        """A turn begins."""
+        self.turns += 1
+        self.registry.changed.clear()
 
     # ---- input
 

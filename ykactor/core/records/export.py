@@ -128,6 +128,7 @@ class _Export:
     def _of_partition(self) -> PartitionRow:
         rounds, state = self._partition.rounds, self._state
         return PartitionRow(
+            turns=self._partition.turns,
             arrivals=rounds.arrivals,
             last_arrival_ns=rounds.last_arrival_ns,
             cleaning_ns=self._partition.timers.cleaning_ns,

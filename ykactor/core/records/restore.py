@@ -69,7 +69,7 @@ def _restore_partition(partition: PartitionCore, rows: Rows) -> None:
     registry, row = partition.registry, rows["partition"][()]
     assert isinstance(row, PartitionRow)
     partition.rounds.arrivals, partition.rounds.last_arrival_ns = row.arrivals, row.last_arrival_ns
-    partition.timers.cleaning_ns = row.cleaning_ns
+    partition.turns, partition.timers.cleaning_ns = row.turns, row.cleaning_ns
     for (name,), user in rows["user"].items():
         partition.users.known[name] = user.groups, user.until_ns
     _restore_queues(registry, rows)

@@ -43,12 +43,14 @@ class PartitionRow(Row, frozen=True):
     """What belongs to no other object; written by every turn.
 
     Attributes:
+        turns: the number of turns so far.
         arrivals, last_arrival_ns: the newest arrival number and its time.
         cleaning_ns: when empty queues are removed next.
         counts: of preemption, since the partition was created.
         is_answered: whether a predicate service is connected.
     """
 
+    turns: int
     arrivals: int
     last_arrival_ns: int
     cleaning_ns: int | None

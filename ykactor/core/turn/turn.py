@@ -1,9 +1,11 @@
-"""One turn of a partition: process, observe and publish input; then plan, commit, settle and publish one cycle.
+"""One turn of a partition: process, observe and publish input; or plan, commit, settle and publish one cycle.
 
 The direct effects of input are published before any decision that follows from it.
 """
 
 from __future__ import annotations
+
+from functools import partial
 
 from msgspec import Struct
 
@@ -12,8 +14,12 @@ from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.submissions import Submission
 from ykactor.core.objects.exchange import Exchange
 from ykactor.core.partition.partition import PartitionCore, refusal_in
+from ykactor.core.partition.rounds import Round
 from ykactor.core.planner.plan import Budget, Plan
+from ykactor.core.state import moving
+from ykactor.core.turn.causes import Cause, CycleDue, Input, Request, TimersDue
 from ykactor.core.turn.phases import Commit, Ingest, MakePlan, Observe, Publish, Settle, Turn
+from ykactor.core.turn.scheduler import SchedulerCore
 from ykactor.core.values.parts import emptied, in_parts
 
 
@@ -39,7 +45,7 @@ class TurnResult(Struct):
     Attributes:
         has_observed: whether the input had effects.
         refusal: why an administrator's request was refused, or "".
-        cycle: None for a turn without a cycle.
+        cycle: None if the cause was another.
         has_confirmed: releases were confirmed after the cycle: there may be more to decide.
     """
 
@@ -50,32 +56,34 @@ class TurnResult(Struct):
 
 
 def turn(
-    partition: PartitionCore,
-    now_ns: int,
-    taken_in: Exchange[list[Fact]] | None = None,
-    budget: Budget | None = None,
-    *,
-    confirms: bool = False,
+    partition: PartitionCore, scheduler: SchedulerCore, now_ns: int, cause: Cause, *, confirms: bool = False
 ) -> Turn[TurnResult]:
-    """Process input if ``taken_in`` is given, then run a cycle if ``budget`` is given.
+    """Process input, or run a cycle.
 
     At the end ``registry.changed`` has the keys of all rows of the state that the turn has changed.
 
     Args:
         now_ns: Unix time of everything in this turn.
-        taken_in: the input, as a generator of the partition that returns facts: ``ingest``, ``fire`` or ``administer``.
-        budget: of the cycle.
         confirms: confirm at once the releases that the scheduler starts (simulation).
     """
-    partition.registry.changed.clear()
-    has_observed, refusal = False, ""
-    if taken_in is not None:
-        has_observed, refusal = yield from _take_in(partition, now_ns, taken_in, confirms=confirms)
-    if budget is None:
-        return TurnResult(has_observed, refusal)
-    cycle = yield from _cycle(partition, now_ns, budget)
-    has_confirmed = yield from _confirm(partition, now_ns, confirmations(cycle.facts) if confirms else [])
-    return TurnResult(has_observed, refusal, cycle, has_confirmed)
+    partition.begin_turn()
+    if isinstance(cause, CycleDue):
+        cycle = yield from _cycle(partition, now_ns, cause.budget)
+        has_confirmed = yield from _confirm(partition, now_ns, confirmations(cycle.facts) if confirms else [])
+        return TurnResult(False, "", cycle, has_confirmed)
+    taken_in = _taken_in(partition, scheduler, now_ns, cause)
+    has_observed, refusal = yield from _take_in(partition, now_ns, taken_in, confirms=confirms)
+    return TurnResult(has_observed, refusal)
+
+
+def _taken_in(partition: PartitionCore, scheduler: SchedulerCore, now_ns: int, cause: Input | TimersDue | Request) -> Round:
+    match cause:
+        case Input(submissions):
+            return partition.ingest(now_ns, submissions)
+        case TimersDue():
+            return partition.fire(now_ns)
+        case Request(wanted):
+            return partition.administer(now_ns, wanted, partial(moving.objection, scheduler.state))
 
 
 def _take_in(partition: PartitionCore, now_ns: int, taken_in: Exchange[list[Fact]], *, confirms: bool) -> Turn[tuple[bool, str]]:

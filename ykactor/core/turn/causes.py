@@ -1,0 +1,33 @@
+"""What a turn is for. With the state and the time before it, its cause decides everything that the turn does."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from ykactor.core.messages.submissions import Administration, Submission
+from ykactor.core.planner.plan import Budget
+
+
+class Input(Struct, frozen=True):
+    """Submissions that are handled together, in order."""
+
+    submissions: list[Submission]
+
+
+class TimersDue(Struct, frozen=True):
+    """Timers have expired."""
+
+
+class Request(Struct, frozen=True):
+    """An administrator wants something, which is carried out or refused."""
+
+    wanted: Administration
+
+
+class CycleDue(Struct, frozen=True):
+    """Something may be decided: a cycle within a budget."""
+
+    budget: Budget
+
+
+Cause = Input | TimersDue | Request | CycleDue
