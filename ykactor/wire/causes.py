@@ -1,0 +1,96 @@
+"""The causes of turns as JSON, for the journal.
+
+``{"input": [["SubmitAllocation", {...}], ...]}``, ``{"timers_due": true}``, ``{"request": ["MoveApplication", {...}]}`` or
+``{"cycle_due": {"placements_max": 256, "work_max": 40000}}``: submissions and requests by the names of their classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, get_args
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from ykactor.core.messages.submissions import Administration, RefuseEntry, Submission
+from ykactor.core.planner.plan import Budget
+from ykactor.core.turn.causes import Cause, CycleDue, Input, Request, TimersDue
+
+_Named = tuple[str, Raw]
+
+
+class _Cause(Struct):
+    """Exactly one field is set."""
+
+    input: list[_Named] | UnsetType = UNSET
+    timers_due: bool | UnsetType = UNSET
+    request: _Named | UnsetType = UNSET
+    cycle_due: Budget | UnsetType = UNSET
+
+
+_ENCODER = msgspec.json.Encoder()
+_DECODER = msgspec.json.Decoder(_Cause)
+
+
+def _decoders(kinds: Iterable[type]) -> dict[str, msgspec.json.Decoder[Any]]:
+    return {kind.__name__: msgspec.json.Decoder(kind) for kind in kinds}
+
+
+_SUBMISSIONS = _decoders(kind for kind in get_args(Submission) if kind is not RefuseEntry)
+_REQUESTS = _decoders(get_args(Administration))
+_REJECTED = _decoders(get_args(RefuseEntry.__annotations__["rejected"]))
+
+
+class UnreadableCauseError(Exception):
+    """The cause of a turn is damaged, or of a kind that this version does not know."""
+
+
+def encode_cause(cause: Cause) -> bytes:
+    """A cause as JSON."""
+    match cause:
+        case Input(submissions):
+            return _ENCODER.encode({"input": [(type(each).__name__, _fields(each)) for each in submissions]})
+        case TimersDue():
+            return b'{"timers_due":true}'
+        case Request(wanted):
+            return _ENCODER.encode({"request": (type(wanted).__name__, wanted)})
+        case CycleDue(budget):
+            return _ENCODER.encode({"cycle_due": budget})
+
+
+def _fields(submission: Submission) -> object:
+    if type(submission) is RefuseEntry:
+        return type(submission.rejected).__name__, submission.rejected
+    return submission
+
+
+def decode_cause(data: bytes) -> Cause:
+    """The cause that ``encode_cause`` made into ``data``.
+
+    Raises:
+        UnreadableCauseError: the data is something else.
+    """
+    try:
+        found = _DECODER.decode(data)
+        if found.input is not UNSET:
+            return Input([_submission(name, fields) for name, fields in found.input])
+        if found.timers_due is not UNSET:
+            return TimersDue()
+        if found.request is not UNSET:
+            name, fields = found.request
+            return Request(_REQUESTS[name].decode(fields))
+        if found.cycle_due is not UNSET:
+            return CycleDue(found.cycle_due)
+    except KeyError as unknown:
+        raise UnreadableCauseError(f"found {unknown}, expected what this version knows") from None
+    except msgspec.DecodeError as error:
+        raise UnreadableCauseError(str(error)) from None
+    raise UnreadableCauseError("found no kind of cause, expected input, timers_due, request or cycle_due")
+
+
+def _submission(name: str, fields: Raw) -> Submission:
+    if name == RefuseEntry.__name__:
+        kind, rejected = msgspec.json.decode(fields, type=_Named)
+        return RefuseEntry(_REJECTED[kind].decode(rejected))
+    submission: Submission = _SUBMISSIONS[name].decode(fields)
+    return submission
