@@ -175,6 +175,23 @@ async def test_large_publication_is_held_back_as_a_whole(seed):
         assert w.feed.event(w.feed.sequence).object_id == "last"
 
 
+async def test_what_was_held_back_does_not_come_in_the_middle_of_another_publication(seed):
+    """A snapshot is given up while a large publication is numbered: the events of each publication stay together."""
+    async with make_world("default", "gpu") as w:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(w.feed.snapshot)
+            await trio.testing.wait_all_tasks_blocked()
+            await w.answer("default", {})
+            await w.publish("held")
+            w.feed.inbox.put_nowait(Publication("gpu", [NodeRemoved(0, "n") for _ in range(5 * FACTS_MAX)]))
+            while not w.feed.sequence:
+                await trio.lowlevel.checkpoint()
+            nursery.cancel_scope.cancel()
+        assert w.feed.sequence < 5 * FACTS_MAX
+        await trio.testing.wait_all_tasks_blocked()
+        assert [fact.node_id for fact in w.delivered] == [*["n"] * (5 * FACTS_MAX), "held"]
+
+
 # ---- subscribers
 
 

@@ -747,7 +747,7 @@ async def test_stopping_drops_who_does_not_read(monkeypatch):
         while not daemon.feed.fan_out.waiting:
             await trio.lowlevel.checkpoint()
         for _ in range(1000):
-            await daemon.feed.inbox.put(Publication("default", REMOVED))
+            await daemon.feed.inbox.put(Publication("default", list(REMOVED)))
         await daemon.feed.published("default")
         began = trio.current_time()
         daemon.stopping.set()

@@ -7,7 +7,8 @@ when events that it has not read were overwritten. The feed never waits for a su
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 from weakref import WeakValueDictionary
@@ -22,6 +23,7 @@ from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.selection import Format, Kept, Selection
 from ykactor.core.messages.facts import Fact
 from ykactor.core.values.ids import PartitionName
+from ykactor.core.values.parts import emptied
 
 #: Commands that the feed takes in one batch ...
 COMMANDS_MAX = 256
@@ -72,20 +74,10 @@ class _Round:
         self.complete = trio.Event()
 
 
-class _Barrier(Publication, frozen=True):
+class _Barrier(Publication, frozen=True, kw_only=True):
     """A publication without facts; sets ``reached`` when the feed has processed everything before it."""
 
     reached: trio.Event
-
-
-def _parts(publication: Publication) -> Iterator[Publication]:
-    """The publication in parts of at most ``FACTS_MAX`` facts each."""
-    facts = publication.facts
-    if len(facts) <= FACTS_MAX:
-        yield publication
-        return
-    for start in range(0, len(facts), FACTS_MAX):
-        yield Publication(publication.partition, facts[start : start + FACTS_MAX])
 
 
 class FeedActor:
@@ -132,6 +124,9 @@ class FeedActor:
         self._kept_parts = Kept()
         self._round: _Round | None = None
         self._rounds = 0
+        #: What a round has held back, and whether a publication is in progress, after which it follows.
+        self._released: deque[Publication] = deque()
+        self._is_publishing = False
         self._latest: FeedSnapshot | None = None
         self._snapshot_turn = trio.Lock()
 
@@ -147,34 +142,56 @@ class FeedActor:
             for command in await self.inbox.take_batch(COMMANDS_MAX):
                 if isinstance(command, PartitionSnapshot):
                     self._on_partition_snapshot(command)
-                    continue
-                for publication in _parts(command):
-                    facts_count += len(publication.facts)
-                    if facts_count > FACTS_MAX:
-                        await trio.lowlevel.checkpoint()
-                        facts_count = len(publication.facts)
-                    self._on_publication(publication)
+                elif not self._hold(command):
+                    facts_count = await self._on_publication(command, facts_count)
 
     # ---- publishing
 
-    def _on_publication(self, publication: Publication) -> None:
+    def _hold(self, publication: Publication) -> bool:
+        """Hold the publication back if its partition has replied in the round in progress; whether it did."""
         round_ = self._round
-        if round_ is not None and publication.partition in round_.states:
-            round_.held.append(publication)
-            round_.held_facts += len(publication.facts)
-            if round_.held_facts > HELD_FACTS_MAX:
-                self._end_round(round_)
-                round_.complete.set()
-        else:
-            self._publish(publication)
+        if round_ is None or publication.partition not in round_.states:
+            return False
+        round_.held.append(publication)
+        round_.held_facts += len(publication.facts)
+        if round_.held_facts > HELD_FACTS_MAX:
+            self._end_round(round_)
+            round_.complete.set()
+        return True
 
-    def _publish(self, publication: Publication) -> None:
+    async def _on_publication(self, publication: Publication, facts_count: int) -> int:
+        """Publish, and let others run before more than ``FACTS_MAX`` facts; ``facts_count`` counts those since they ran."""
+        self._is_publishing = True
+        for facts in emptied(publication.facts):
+            facts_count += len(facts)
+            if facts_count > FACTS_MAX:
+                await trio.lowlevel.checkpoint()
+                facts_count = len(facts)
+            self._number(publication.partition, facts)
+        self._complete(publication)
+        self._is_publishing = False
+        self._publish_released()
+        return facts_count
+
+    def _publish_released(self) -> None:
+        """Publish what a round has held back."""
+        while self._released:
+            publication = self._released.popleft()
+            for facts in emptied(publication.facts):
+                self._number(publication.partition, facts)
+            self._complete(publication)
+
+    def _number(self, partition: PartitionName, facts: list[Fact]) -> None:
+        """Number the events of some facts, keep them and deliver the facts."""
         events: list[EventRecordLike] = []
-        for fact in publication.facts:
-            events += self._render(fact, publication.partition, self.sequence + len(events) + 1)
+        for fact in facts:
+            events += self._render(fact, partition, self.sequence + len(events) + 1)
         self._keep(events)
-        self._deliver(publication.partition, publication.facts)
+        self._deliver(partition, facts)
         self.fan_out.grow(self.sequence)
+
+    def _complete(self, publication: Publication) -> None:
+        """All facts of the publication are numbered."""
         if isinstance(publication, _Barrier):
             publication.reached.set()
 
@@ -208,7 +225,7 @@ class FeedActor:
 
     async def published(self, partition: PartitionName) -> None:
         """Wait until everything that the partition has put into the inbox before is numbered and delivered."""
-        barrier = _Barrier(partition, [], trio.Event())
+        barrier = _Barrier(partition, [], reached=trio.Event())
         await self.inbox.put(barrier)
         await barrier.reached.wait()
 
@@ -308,8 +325,9 @@ class FeedActor:
             self._end_round(round_)
 
     def _end_round(self, round_: _Round) -> None:
-        """Publish what was held back during the round."""
+        """Publish what was held back during the round, but not in the middle of another publication."""
         if self._round is round_:
             self._round = None
-            for publication in round_.held:
-                self._publish(publication)
+            self._released += round_.held
+            if not self._is_publishing:
+                self._publish_released()

@@ -42,9 +42,9 @@ from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.partition.reload import objection
 from ykactor.core.planner.plan import Budget
 from ykactor.core.state import moving, wakeups
-from ykactor.core.turn.phases import Ingest, Phase, Publish
+from ykactor.core.turn.phases import Ingest, Phase, Publish, Turn
 from ykactor.core.turn.scheduler import SchedulerCore
-from ykactor.core.turn.turn import Cycle, turn
+from ykactor.core.turn.turn import Cycle, TurnResult, turn
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.times import MS_NS
 
@@ -116,6 +116,8 @@ class PartitionActor:
         #: The last command had ``more_follows``: take no decision before the next one.
         self._on_hold = False
         self._is_removed = False
+        #: What the turn in progress has published so far.
+        self._facts: list[Fact] = []
         self._owners: Owners
         self._scheduler: SchedulerActor
 
@@ -205,16 +207,25 @@ class PartitionActor:
 
     async def _observe(self, now_ns: int, taken_in: Exchange[list[Fact]]) -> str:
         """Returns why an administrator's request was refused, or ""."""
-        outcome = await drive(turn(self.core, now_ns, taken_in, confirms=self._confirms), self._carry_out)
+        outcome = await self._run(turn(self.core, now_ns, taken_in, confirms=self._confirms))
         if outcome.has_observed:
             self._at_rest = False
         return outcome.refusal
+
+    async def _run(self, steps: Turn[TurnResult]) -> TurnResult:
+        """Carry out one turn. All its facts are one publication at its end: a turn is recorded as a whole or not at all."""
+        outcome = await drive(steps, self._carry_out)
+        facts, self._facts = self._facts, []
+        if facts:
+            await self._publish(Publication(self.core.name, facts))
+        return outcome
 
     async def _carry_out(self, phase: Phase) -> Any:
         if isinstance(phase, Ingest):
             return await self._owners.carry_out(phase.input)
         if isinstance(phase, Publish):
-            return await self._publish(Publication(self.core.name, phase.facts))
+            self._facts += phase.facts
+            return None
         return await self._scheduler.carry_out(phase)
 
     async def _handle(self, command: PartitionCommand) -> None:
@@ -252,7 +263,7 @@ class PartitionActor:
 
     async def _cycle(self, budget: Budget) -> Cycle:
         self._cycled_ns = self._clock.now_ns()
-        outcome = await drive(turn(self.core, self._cycled_ns, None, budget, confirms=self._confirms), self._carry_out)
+        outcome = await self._run(turn(self.core, self._cycled_ns, None, budget, confirms=self._confirms))
         cycle = outcome.cycle
         assert cycle is not None
         self.cycles += 1
