@@ -176,7 +176,7 @@ class Rig:
         await self.partition.inbox.put(Quiesce(lambda _: decided.set()))
         await decided.wait()
         await self._feed.published(self.partition.core.name)
-        await self.events.until_position(self._feed.sequence)
+        await self.events.until_position(self._feed.ring.sequence)
         await self.responses.until_position(self._outbox.sequence)
 
     def reset(self) -> None:

@@ -6,10 +6,8 @@ subscriber (``Subscription``) is a cursor into the ring: it is served new events
 when events that it has not read were overwritten. The feed never waits for a subscriber.
 """
 
-from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from itertools import accumulate
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -17,9 +15,10 @@ import trio
 from msgspec import Struct, structs
 
 from ykactor.actors.commands import FeedCommand, PartitionCommand, PartitionSnapshot, Publication, TakeSnapshot
-from ykactor.actors.event_filter import Encode, EventFilter, EventRecordLike, sizes_of
+from ykactor.actors.event_filter import EventFilter, EventRecordLike
 from ykactor.actors.fan_out import FanOut
 from ykactor.actors.mailbox import Mailbox
+from ykactor.actors.ring import Ring
 from ykactor.actors.selection import Format, Kept, Selection
 from ykactor.core.messages.facts import Fact
 from ykactor.core.values.ids import PartitionName
@@ -32,8 +31,6 @@ FACTS_MAX = 512
 #: The bytes of the events kept: their texts, and their encoded forms. 100,000 usual events have 15 MiB of texts, and 25 to 30 MiB
 #: in each encoding that is used.
 RING_BYTES_MAX = 2**26
-#: The bytes of the events in one batch, but for the last of them: compressing 64 KiB takes 0.2 ms, or 2 ms if little repeats.
-TAKE_BYTES_MAX = 2**16
 #: A snapshot that takes longer fails, because publications are held back meanwhile; so does one during which more facts are.
 SNAPSHOT_S = 5.0
 HELD_FACTS_MAX = 100_000
@@ -103,23 +100,11 @@ class FeedActor:
         is_idle: Callable[[], bool] = lambda: True,
     ) -> None:
         self.inbox: Mailbox[FeedCommand] = Mailbox("feed", inbox_max)
-        #: The number of the newest event; the first event is 1.
-        self.sequence = 0
-        #: The number of the oldest event that is kept; without events, of the next event.
-        self.lowest = 1
+        self.ring = Ring(ring_max, bytes_max)
         self.fan_out = FanOut(ring_max, is_idle)
         self._render = render
         self._partitions = partitions
         self._deliver = deliver
-        self._ring_max = ring_max
-        self._bytes_max = bytes_max
-        #: Places of events that were dropped for their size hold None until they are used again.
-        self._ring: list[Any] = []
-        #: For each place of the ring: the size of the event and of its encoded forms.
-        self._sizes: list[int] = []
-        self._bytes = 0
-        #: For each encoding in use: the encoded form of each event in the ring, None until it is needed.
-        self._encoded: dict[Encode, list[Any]] = {}
         self._selections: WeakValueDictionary[tuple[Format, EventFilter], Selection] = WeakValueDictionary()
         self._kept_parts = Kept()
         self._round: _Round | None = None
@@ -184,44 +169,17 @@ class FeedActor:
     def _number(self, partition: PartitionName, facts: list[Fact]) -> None:
         """Number the events of some facts, keep them and deliver the facts."""
         events: list[EventRecordLike] = []
+        following = self.ring.sequence + 1
         for fact in facts:
-            events += self._render(fact, partition, self.sequence + len(events) + 1)
-        self._keep(events)
+            events += self._render(fact, partition, following + len(events))
+        self.ring.keep(events, durable=True)
         self._deliver(partition, facts)
-        self.fan_out.grow(self.sequence)
+        self.fan_out.grow(self.ring.durable)
 
     def _complete(self, publication: Publication) -> None:
         """All facts of the publication are numbered."""
         if isinstance(publication, _Barrier):
             publication.reached.set()
-
-    def _keep(self, events: list[EventRecordLike]) -> None:
-        """Append events to the ring, which grows until it is full and then overwrites or drops the oldest."""
-        while events:
-            start = self.sequence % self._ring_max
-            fitting = events[: self._ring_max - start]
-            end = start + len(fitting)
-            sizes = sizes_of(fitting)
-            self._bytes += sum(sizes) - sum(self._sizes[start:end])
-            self._sizes[start:end] = sizes
-            self._ring[start:end] = fitting
-            for column in self._encoded.values():
-                column[start:end] = [None] * len(fitting)
-            self.sequence += len(fitting)
-            events = events[len(fitting) :]
-        self.lowest = max(self.lowest, self.sequence - self._ring_max + 1)
-        self._drop_oldest()
-
-    def _drop_oldest(self) -> None:
-        """Drop events until the others are within the bound of bytes."""
-        while self._bytes > self._bytes_max:
-            position = (self.lowest - 1) % self._ring_max
-            self._bytes -= self._sizes[position]
-            self._sizes[position] = 0
-            self._ring[position] = None
-            for column in self._encoded.values():
-                column[position] = None
-            self.lowest += 1
 
     async def published(self, partition: PartitionName) -> None:
         """Wait until everything that the partition has put into the inbox before is numbered and delivered."""
@@ -231,35 +189,11 @@ class FeedActor:
 
     # ---- reading
 
-    def event(self, sequence: int) -> EventRecordLike:
-        """The event of this number, which must still be in the ring."""
-        found: EventRecordLike = self._ring[(sequence - 1) % self._ring_max]
-        return found
-
-    def encoded(self, numbers: Sequence[int], encode: Encode) -> list[bytes]:
-        """The first events of these numbers as bytes, up to ``TAKE_BYTES_MAX``; at least one.
-
-        An event is encoded once for all subscribers that use ``encode``.
-        """
-        column = self._encoded.get(encode)
-        if column is None:
-            column = self._encoded[encode] = [None] * len(self._ring)
-        positions = [(number - 1) % self._ring_max for number in numbers]
-        missing = [position for position in positions if column[position] is None]
-        if missing:
-            for position, data in zip(missing, encode([self._ring[position] for position in missing]), strict=True):
-                column[position] = data
-                self._sizes[position] += len(data)
-                self._bytes += len(data)
-        found: list[bytes] = [column[position] for position in positions]
-        self._drop_oldest()
-        return found[: 1 + bisect_left(list(accumulate(map(len, found))), TAKE_BYTES_MAX)]
-
     def selection(self, form: Format, wanted: EventFilter) -> Selection:
         """The events that pass a filter; one object for all subscribers with the same format and filter."""
         found = self._selections.get((form, wanted))
         if found is None:
-            found = self._selections[form, wanted] = Selection(self, form, wanted, self._kept_parts)
+            found = self._selections[form, wanted] = Selection(self.ring, form, wanted, self._kept_parts)
         return found
 
     # ---- snapshots
@@ -320,7 +254,7 @@ class FeedActor:
     def _complete_round(self, round_: _Round) -> None:
         if len(round_.states) == len(round_.partitions):
             states = [round_.states[name] for name in round_.partitions]
-            round_.result = FeedSnapshot(self.sequence, states, round_.number)
+            round_.result = FeedSnapshot(self.ring.sequence, states, round_.number)
             round_.complete.set()
             self._end_round(round_)
 

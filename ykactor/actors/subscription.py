@@ -64,6 +64,7 @@ class Subscription:
 
     def __init__(self, feed: FeedActor, form: Format, wanted: EventFilter, after: int) -> None:
         self._feed = feed
+        self._ring = feed.ring
         self._selection = feed.selection(form, wanted)
         self._cursor = after
         #: The last number that the subscriber was notified of.
@@ -102,8 +103,8 @@ class Subscription:
     def next_nowait(self) -> Message | None:
         """The next message to the subscriber; None if there is none at present."""
         message = self._handed()
-        while message is None and self._cursor < self._feed.sequence:
-            message = self._take(self._feed.sequence, trio.current_time())
+        while message is None and self._cursor < self._ring.sequence:
+            message = self._take(self._ring.sequence, trio.current_time())
         return message or self._take_bookmark()
 
     # ---- in a round of the feed
@@ -163,8 +164,8 @@ class Subscription:
     # ---- messages
 
     def _take(self, newest: int, now: float) -> Batch | Missed | None:
-        if self._cursor + 1 < self._feed.lowest:
-            missed = Missed(self._cursor + 1, self._feed.lowest - 1)
+        if self._cursor + 1 < self._ring.lowest:
+            missed = Missed(self._cursor + 1, self._ring.lowest - 1)
             self._cursor = self._announced = missed.last
             self._spoke_at = now
             return missed

@@ -204,7 +204,7 @@ class Daemon:
                     await self._stop_partitions()
                 stopping.set()
             inner.cancel_scope.cancel()
-        log_event(log, logging.INFO, "daemon_stopped", events=self.feed.sequence)
+        log_event(log, logging.INFO, "daemon_stopped", events=self.feed.ring.sequence)
         self.stopped.set()
 
     def stop(self) -> None:

@@ -171,7 +171,7 @@ class FeedSession:
         """The message with the sequence number after which events follow: a snapshot or a bookmark."""
         match from_:
             case "now":
-                return self._bookmark(self._feed.sequence)
+                return self._bookmark(self._feed.ring.sequence)
             case "snapshot":
                 try:
                     snapshot = await self._feed.snapshot()
@@ -184,10 +184,10 @@ class FeedSession:
             case int() if instance not in ("", self._instance):
                 message = f"found {instance}, expected {self._instance}: the daemon restarted, subscribe to a snapshot instead"
                 raise ProtocolError("RESYNC_REQUIRED", message, "instance")
-            case int() if 0 <= from_ <= self._feed.sequence:
+            case int() if 0 <= from_ <= self._feed.ring.sequence:
                 return self._bookmark(from_)
             case int():
-                message = f"found {from_}, expected 0 to {self._feed.sequence}: subscribe to a snapshot instead"
+                message = f"found {from_}, expected 0 to {self._feed.ring.sequence}: subscribe to a snapshot instead"
                 raise ProtocolError("RESYNC_REQUIRED", message, "from")
         raise ProtocolError("UNKNOWN_NAME", f"found {from_!r}, expected now, snapshot or a sequence number", "from")
 
