@@ -200,7 +200,9 @@ class Rig:
     async def _answer(self, reader: OutboxReader[codec.Encoding]) -> None:
         """The resource manager's session."""
         while True:
-            for message in await reader.take():
+            taken = await reader.take()
+            assert isinstance(taken, list), "without a journal there are no notices"
+            for message in taken:
                 if _CHECKS_MARK in message:
                     await self._answer_checks(codec.JSON.decode_response(message))
                 self.responses.saw(1, message.count(_NEW_MARK))

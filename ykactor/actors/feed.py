@@ -17,6 +17,7 @@ from msgspec import Struct, structs
 from ykactor.actors.commands import FeedCommand, PartitionCommand, PartitionSnapshot, Publication, TakeSnapshot
 from ykactor.actors.event_filter import EventFilter, EventRecordLike
 from ykactor.actors.fan_out import FanOut
+from ykactor.actors.journal import Journal
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.ring import Ring
 from ykactor.actors.selection import Format, Kept, Selection
@@ -87,6 +88,7 @@ class FeedActor:
         ring_max, bytes_max: number of events kept, and their bytes (``RING_BYTES_MAX``).
         inbox_max: number of commands that may wait in ``inbox``.
         is_idle: whether no partition has anything to do; subscribers give way while one has.
+        journal: gets each turn; events may be read when they are durable. None: at once.
     """
 
     def __init__(
@@ -98,6 +100,7 @@ class FeedActor:
         bytes_max: int = RING_BYTES_MAX,
         inbox_max: int = 1024,
         is_idle: Callable[[], bool] = lambda: True,
+        journal: Journal | None = None,
     ) -> None:
         self.inbox: Mailbox[FeedCommand] = Mailbox("feed", inbox_max)
         self.ring = Ring(ring_max, bytes_max)
@@ -105,6 +108,12 @@ class FeedActor:
         self._render = render
         self._partitions = partitions
         self._deliver = deliver
+        self.journal = journal
+        #: The facts of the publication in progress, as the journal keeps them.
+        self._encoded: list[bytes] = []
+        self._grown = trio.lowlevel.ParkingLot()
+        if journal is not None:
+            journal.watch(self._wake_subscribers)
         self._selections: WeakValueDictionary[tuple[Format, EventFilter], Selection] = WeakValueDictionary()
         self._kept_parts = Kept()
         self._round: _Round | None = None
@@ -146,7 +155,7 @@ class FeedActor:
 
     async def _on_publication(self, publication: Publication, facts_count: int) -> int:
         """Publish, and let others run before more than ``FACTS_MAX`` facts; ``facts_count`` counts those since they ran."""
-        self._is_publishing = True
+        self._begin()
         for facts in emptied(publication.facts):
             facts_count += len(facts)
             if facts_count > FACTS_MAX:
@@ -154,7 +163,6 @@ class FeedActor:
                 facts_count = len(facts)
             self._number(publication.partition, facts)
         self._complete(publication)
-        self._is_publishing = False
         self._publish_released()
         return facts_count
 
@@ -162,9 +170,15 @@ class FeedActor:
         """Publish what a round has held back."""
         while self._released:
             publication = self._released.popleft()
+            self._begin()
             for facts in emptied(publication.facts):
                 self._number(publication.partition, facts)
             self._complete(publication)
+
+    def _begin(self) -> None:
+        self._is_publishing = True
+        if self.journal is not None:
+            self.journal.begin_turn()
 
     def _number(self, partition: PartitionName, facts: list[Fact]) -> None:
         """Number the events of some facts, keep them and deliver the facts."""
@@ -172,14 +186,37 @@ class FeedActor:
         following = self.ring.sequence + 1
         for fact in facts:
             events += self._render(fact, partition, following + len(events))
-        self.ring.keep(events, durable=True)
+        self.ring.keep(events, durable=self.journal is None)
         self._deliver(partition, facts)
-        self.fan_out.grow(self.ring.durable)
+        if self.journal is None:
+            self.fan_out.grow(self.ring.durable)
+        else:
+            self._encoded.append(self.journal.encode(facts))
 
     def _complete(self, publication: Publication) -> None:
         """All facts of the publication are numbered."""
+        self._is_publishing = False
+        if self.journal is not None:
+            encoded, self._encoded = self._encoded, []
+            if encoded or publication.turn is not None:
+                self.journal.add(self, publication, encoded, self.ring.sequence)
+            self.journal.end_turn()
         if isinstance(publication, _Barrier):
             publication.reached.set()
+
+    def raise_durable(self, number: int) -> None:
+        """The events up to this number may be read (``journal.Reader``)."""
+        self.ring.raise_durable(number)
+        self.fan_out.grow(number)
+        self._grown.unpark_all()
+
+    def _wake_subscribers(self) -> None:
+        self.fan_out.grow(self.ring.durable)
+
+    async def until_durable(self, sequence: int) -> None:
+        """Wait until the events up to this number may be read."""
+        while self.ring.durable < sequence:
+            await self._grown.park()
 
     async def published(self, partition: PartitionName) -> None:
         """Wait until everything that the partition has put into the inbox before is numbered and delivered."""
@@ -205,8 +242,16 @@ class FeedActor:
         partitions have replied, so that one sequence number is exact for all. Concurrent callers share one snapshot.
 
         Raises:
-            SnapshotError: a partition does not run, or did not reply within ``SNAPSHOT_S`` and ``HELD_FACTS_MAX``.
+            SnapshotError: a partition does not run, or did not reply within ``SNAPSHOT_S`` and ``HELD_FACTS_MAX``; or the events
+                up to the sequence number were not durable ``SNAPSHOT_S`` later.
         """
+        snapshot = await self._shared_snapshot()
+        with trio.move_on_after(SNAPSHOT_S):
+            await self.until_durable(snapshot.sequence)
+            return snapshot
+        raise SnapshotError(f"the journal is at event {self.ring.durable}, expected {snapshot.sequence} within {SNAPSHOT_S:g} s")
+
+    async def _shared_snapshot(self) -> FeedSnapshot:
         rounds_before = self._rounds
         async with self._snapshot_turn:
             latest = self._latest

@@ -76,6 +76,7 @@ class PartitionActor:
         reserves: whether asks reserve nodes (``surfaces.environment``).
         budget: the bounds of one cycle.
         on_cycle: called after every cycle with partition, number and result.
+        room: waits before each turn until there is room for what it publishes; None: there always is.
 
     Attributes:
         cycles: number of completed cycles; read by the watchdog.
@@ -95,6 +96,7 @@ class PartitionActor:
         reserves: bool = True,
         budget: Budget = CYCLE_BUDGET,
         on_cycle: Callable[[PartitionName, int, Cycle], None] | None = None,
+        room: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.core = PartitionCore(config)
         self.scheduler_core = SchedulerCore(self.core.registry, reserves=reserves)
@@ -110,6 +112,7 @@ class PartitionActor:
         self._wakes = wakes
         self._budget = budget
         self._on_cycle = on_cycle
+        self._room = room
         self._at_rest = True
         #: The time of the last cycle.
         self._cycled_ns = 0
@@ -214,6 +217,8 @@ class PartitionActor:
 
     async def _run(self, steps: Turn[TurnResult]) -> TurnResult:
         """Carry out one turn. All its facts are one publication at its end: a turn is recorded as a whole or not at all."""
+        if self._room is not None:
+            await self._room()
         outcome = await drive(steps, self._carry_out)
         facts, self._facts = self._facts, []
         if facts:
