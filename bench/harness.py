@@ -176,7 +176,7 @@ class Rig:
         await self.partition.inbox.put(Quiesce(lambda _: decided.set()))
         await decided.wait()
         await self._feed.published(self.partition.core.name)
-        await self.events.until_position(self._feed.sequence)
+        await self.events.until_position(self._feed.ring.sequence)
         await self.responses.until_position(self._outbox.sequence)
 
     def reset(self) -> None:
@@ -200,7 +200,9 @@ class Rig:
     async def _answer(self, reader: OutboxReader[codec.Encoding]) -> None:
         """The resource manager's session."""
         while True:
-            for message in await reader.take():
+            taken = await reader.take()
+            assert isinstance(taken, list), "without a journal there are no notices"
+            for message in taken:
                 if _CHECKS_MARK in message:
                     await self._answer_checks(codec.JSON.decode_response(message))
                 self.responses.saw(1, message.count(_NEW_MARK))

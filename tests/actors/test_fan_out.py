@@ -146,7 +146,7 @@ async def test_no_gap_and_no_event_twice(number, autojump_clock):
         readers, closing = {}, trio.Event()
         for _ in range(60):
             if chance.random() < 0.3:
-                after = chance.randint(max(0, w.feed.lowest - 20), w.feed.sequence)
+                after = chance.randint(max(0, w.feed.ring.lowest - 20), w.feed.ring.sequence)
                 often = chance.random()
                 reader = Reader(lambda often=often: closing.is_set() or chance.random() < often, patience_s=1e9)
                 readers[w.follow(reader, after)] = after
@@ -157,7 +157,7 @@ async def test_no_gap_and_no_event_twice(number, autojump_clock):
         for reader, after in readers.items():
             missed = [n for told in reader.told if isinstance(told, Missed) for n in range(told.first, told.last + 1)]
             assert reader.seen == sorted(reader.seen)
-            assert sorted(reader.seen + missed) == list(range(after + 1, w.feed.sequence + 1))
+            assert sorted(reader.seen + missed) == list(range(after + 1, w.feed.ring.sequence + 1))
             assert ring_max == 50 or not missed
 
 
@@ -270,7 +270,7 @@ async def test_a_message_that_was_handed_over_survives_a_cancelled_wait(seed, au
         told = []
         for _ in range(20):
             with trio.move_on_after(1) as scope:
-                w.feed.fan_out.grow(w.feed.sequence)
+                w.feed.fan_out.grow(w.feed.ring.sequence)
                 await w.feed.inbox.put(Publication("default", [NodeRemoved(0, "n")] * 3))
                 scope.cancel() if len(told) % 2 else None
                 told.append(await subscription.next())
@@ -279,4 +279,4 @@ async def test_a_message_that_was_handed_over_survives_a_cancelled_wait(seed, au
         seen = []
         for message in told:
             seen += message.packed if not isinstance(message, Missed) else range(message.first, message.last + 1)
-        assert seen == list(range(1, w.feed.sequence + 1))
+        assert seen == list(range(1, w.feed.ring.sequence + 1))

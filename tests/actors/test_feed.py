@@ -103,15 +103,15 @@ async def test_one_number_for_all_partitions_without_gaps(seed, autojump_clock):
             nursery.start_soon(partition, "default")
             nursery.start_soon(partition, "gpu")
         await trio.testing.wait_all_tasks_blocked()
-        assert w.feed.sequence == 60
-        assert [w.feed.event(n).sequence for n in range(1, 61)] == list(range(1, 61))
+        assert w.feed.ring.sequence == 60
+        assert [w.feed.ring.event(n).sequence for n in range(1, 61)] == list(range(1, 61))
         assert len(w.delivered) == 60
 
 
 async def test_facts_are_delivered_after_they_are_numbered():
     """The outbox gets facts when their events have numbers: both tell one story."""
     seen = []
-    feed = FeedActor(render, {}, lambda name, facts: seen.append((name, feed.sequence)))
+    feed = FeedActor(render, {}, lambda name, facts: seen.append((name, feed.ring.sequence)))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(feed.run)
         await feed.inbox.put(Publication("default", [NodeRemoved(0, "twice")]))
@@ -126,7 +126,7 @@ async def test_published_waits_for_what_was_put_before(seed):
         for _ in range(50):
             await w.feed.inbox.put(Publication("default", [NodeRemoved(0, "n")]))
         await w.feed.published("default")
-        assert w.feed.sequence == 50
+        assert w.feed.ring.sequence == 50
 
 
 # ---- turns
@@ -137,10 +137,10 @@ class Steps(trio.abc.Instrument):
 
     def __init__(self, feed):
         self.feed = feed
-        self.sequences = [feed.sequence]
+        self.sequences = [feed.ring.sequence]
 
     def after_task_step(self, task):
-        self.sequences.append(self.feed.sequence)
+        self.sequences.append(self.feed.ring.sequence)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ async def test_one_turn_is_bounded_by_facts(sizes, seed):
         trio.lowlevel.remove_instrument(steps)
         assert max(after - before for before, after in pairwise(steps.sequences)) <= FACTS_MAX
         assert [fact.node_id for fact in w.delivered] == [str(n) for n in range(sum(sizes))]
-        assert [w.feed.event(n + 1).object_id for n in range(sum(sizes))] == [str(n) for n in range(sum(sizes))]
+        assert [w.feed.ring.event(n + 1).object_id for n in range(sum(sizes))] == [str(n) for n in range(sum(sizes))]
 
 
 async def test_large_publication_is_held_back_as_a_whole(seed):
@@ -169,10 +169,27 @@ async def test_large_publication_is_held_back_as_a_whole(seed):
         await w.answer("default", {})
         await w.publish(*["n"] * (3 * FACTS_MAX))
         await w.publish("last")
-        assert w.feed.sequence == 0
+        assert w.feed.ring.sequence == 0
         await w.answer("gpu", {})
-        assert w.feed.sequence == 3 * FACTS_MAX + 1
-        assert w.feed.event(w.feed.sequence).object_id == "last"
+        assert w.feed.ring.sequence == 3 * FACTS_MAX + 1
+        assert w.feed.ring.event(w.feed.ring.sequence).object_id == "last"
+
+
+async def test_what_was_held_back_does_not_come_in_the_middle_of_another_publication(seed):
+    """A snapshot is given up while a large publication is numbered: the events of each publication stay together."""
+    async with make_world("default", "gpu") as w:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(w.feed.snapshot)
+            await trio.testing.wait_all_tasks_blocked()
+            await w.answer("default", {})
+            await w.publish("held")
+            w.feed.inbox.put_nowait(Publication("gpu", [NodeRemoved(0, "n") for _ in range(5 * FACTS_MAX)]))
+            while not w.feed.ring.sequence:
+                await trio.lowlevel.checkpoint()
+            nursery.cancel_scope.cancel()
+        assert w.feed.ring.sequence < 5 * FACTS_MAX
+        await trio.testing.wait_all_tasks_blocked()
+        assert [fact.node_id for fact in w.delivered] == [*["n"] * (5 * FACTS_MAX), "held"]
 
 
 # ---- subscribers
@@ -228,7 +245,7 @@ async def test_the_ring_is_bounded_by_bytes():
         for number in range(300):
             await w.publish(f"{number:03}" + "x" * 10**6)
             assert kept_bytes(w.feed) <= RING_BYTES_MAX
-        assert (w.feed.sequence, w.feed.lowest) == (300, 234)
+        assert (w.feed.ring.sequence, w.feed.ring.lowest) == (300, 234)
         assert await subscription.next() == Missed(1, 233)
         read = []
         while read[-1:] != [300]:
@@ -246,8 +263,8 @@ async def test_the_ring_is_bounded_by_bytes():
 
 def kept_bytes(feed):
     """The bytes of the events in the ring and of their encoded forms, counted anew."""
-    columns = [size for column in feed._encoded.values() for size in map(len, filter(None, column))]
-    return sum(len(event.object_id) for event in feed._ring if event is not None) + sum(columns)
+    columns = [size for column in feed.ring._encoded.values() for size in map(len, filter(None, column))]
+    return sum(len(event.object_id) for event in feed.ring._events if event is not None) + sum(columns)
 
 
 async def test_an_event_above_the_bound_is_not_kept():
@@ -268,8 +285,8 @@ async def test_bytes_of_overwritten_events_are_free_again():
             await w.publish(*["x" * (number * 37 % 400)] * (number % 5))
             if number % 3:
                 subscription.next_nowait()
-            assert w.feed._bytes == kept_bytes(w.feed) <= 3000
-            assert w.feed.sequence - w.feed.lowest + 1 <= 7
+            assert w.feed.ring._bytes == kept_bytes(w.feed) <= 3000
+            assert w.feed.ring.sequence - w.feed.ring.lowest + 1 <= 7
 
 
 async def test_batches_are_bounded_by_bytes():
@@ -294,9 +311,9 @@ async def test_a_snapshot_that_holds_back_too_much_fails(monkeypatch):
             await trio.testing.wait_all_tasks_blocked()
             await w.answer("default", {})
             await w.publish(*["n"] * 10)
-            assert w.feed.sequence == 0
+            assert w.feed.ring.sequence == 0
             await w.publish("last")
-        assert w.feed.sequence == 11
+        assert w.feed.ring.sequence == 11
 
 
 async def test_subscriber_that_never_reads_slows_nobody(seed):
@@ -320,11 +337,9 @@ async def test_ring_goes_round(ring_max):
             names = [f"n{len(published) + n}" for n in range(size)]
             published += names
             await w.publish(*names)
-            assert (w.feed.sequence, w.feed.lowest) == (len(published), max(1, len(published) - ring_max + 1))
-            kept = [
-                msgspec.json.decode(event) for event in w.feed.encoded(range(w.feed.lowest, len(published) + 1), Encoder().encode)
-            ]
-            assert [event["object_id"] for event in kept] == published[-ring_max:]
+            assert (w.feed.ring.sequence, w.feed.ring.lowest) == (len(published), max(1, len(published) - ring_max + 1))
+            kept = w.feed.ring.encoded(range(w.feed.ring.lowest, len(published) + 1), Encoder().encode)
+            assert [msgspec.json.decode(event)["object_id"] for event in kept] == published[-ring_max:]
 
 
 async def test_filtered_batches_are_bounded_and_continue():
@@ -450,11 +465,11 @@ async def test_snapshot_is_exact_at_its_number(seed):
             await w.answer("default", {"nodes": 1})
             await w.publish("b", partition="default")  # not in the state above: held back
             await w.publish("c", partition="gpu")  # in the state below: comes before the snapshot
-            assert w.feed.sequence == 2
+            assert w.feed.ring.sequence == 2
             await w.answer("gpu", {"nodes": 2})
         assert (taken[0].sequence, taken[0].partitions) == (2, [{"nodes": 1}, {"nodes": 2}])
-        assert w.feed.sequence == 3
-        events = [w.feed.event(n) for n in (1, 2, 3)]
+        assert w.feed.ring.sequence == 3
+        events = [w.feed.ring.event(n) for n in (1, 2, 3)]
         assert [e.object_id for e in events] == ["a", "c", "b"]
 
 
@@ -476,7 +491,7 @@ async def test_replaying_events_on_a_snapshot_gives_the_present(seed):
             nursery.start_soon(partition, "gpu")
             for _ in range(20):
                 snapshot = await w.feed.snapshot()
-                before = [w.feed.event(n).partition for n in range(1, snapshot.sequence + 1)]
+                before = [w.feed.ring.event(n).partition for n in range(1, snapshot.sequence + 1)]
                 stated = {name: state["count"] for name, state in zip(w.inboxes, snapshot.partitions, strict=True)}
                 assert stated == {name: before.count(name) for name in w.inboxes}
             nursery.cancel_scope.cancel()
@@ -525,8 +540,8 @@ async def test_snapshot_that_is_not_answered_is_given_up(autojump_clock):
             await trio.testing.wait_all_tasks_blocked()
             await w.answer("default", {})
             await w.publish("a")
-            assert w.feed.sequence == 0
-        assert w.feed.sequence == 1
+            assert w.feed.ring.sequence == 0
+        assert w.feed.ring.sequence == 1
         assert trio.current_time() == pytest.approx(feed_module.SNAPSHOT_S)
 
 
@@ -539,10 +554,10 @@ async def test_cancelled_snapshot_releases_what_it_held():
             await w.answer("default", {})
             await w.publish("a")
             nursery.cancel_scope.cancel()
-        assert w.feed.sequence == 1
+        assert w.feed.ring.sequence == 1
         await w.answer("gpu", {})
         await w.publish("b")
-        assert w.feed.sequence == 2
+        assert w.feed.ring.sequence == 2
 
 
 async def test_snapshot_of_a_partition_that_does_not_run_fails_at_once():

@@ -68,9 +68,9 @@ def test_nobody_waits_in_a_circle() -> None:
     assert order.index(Role.PARTITION) < order.index(Role.RM_SESSION)
 
 
-@pytest.mark.parametrize("role", [Role.QUEUE, Role.NODE, Role.FEED, Role.OUTBOX])
+@pytest.mark.parametrize("role", [Role.QUEUE, Role.NODE, Role.FEED, Role.OUTBOX, Role.JOURNAL])
 def test_the_innermost_wait_for_nobody(role: Role) -> None:
-    """Owners and the feed always come back for the next message."""
+    """Owners, the feed and the journal always come back for the next message."""
     assert not [edge for edge in FLOW if edge.sender is role and edge.waits]
 
 
@@ -107,6 +107,17 @@ def test_room_is_reserved_only_where_the_table_says_so() -> None:
         if isinstance(node, ast.Call) and called(node) == "put_nowait"
     } - {"surfaces/server/log_writer.py"}  # a queue to the thread of the log, not a channel between tasks
     assert users == {source for edge in FLOW if edge.kind is Kind.RESERVED for source in edge.sent_in}
+
+
+def test_room_is_awaited_only_where_the_table_says_so() -> None:
+    """Who waits for room in the journal is in the table, which proves that nobody waits in a circle."""
+    waiting = {
+        source
+        for source, tree in SOURCES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Await) and isinstance(node.value, ast.Call) and called(node.value) in ("room", "_room")
+    }
+    assert waiting == {source for edge in FLOW if edge.kind is Kind.ROOM for source in edge.sent_in}
 
 
 @pytest.mark.parametrize(

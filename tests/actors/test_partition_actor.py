@@ -15,6 +15,7 @@ from ykactor.actors.partition import INBOX_MAX, PartitionActor
 from ykactor.core.messages.facts import Allocated, PredicatesAsked
 from ykactor.core.objects.node import NodeCore
 from ykactor.core.planner.plan import Budget
+from ykactor.core.values.parts import PART_MAX
 
 TWO_LEAVES = tree(queue("a"), queue("b", max={"vcore": 3000}))
 UNBOUNDED = Budget(PLENTY, PLENTY)
@@ -128,6 +129,17 @@ async def test_done_is_called_when_all_that_was_caused_is_published(seed, autoju
         heard = [line for _, line in s.heard()]
         assert heard == [f"n{number} accepted" for number in range(20)]
         assert seen == [("default", 2)] * 20  # the first configuration, and one publication for the whole turn
+
+
+async def test_a_turn_is_one_publication(seed, autojump_clock):
+    """However many facts a turn has, and in how many parts they come: all are published together, when it has ended."""
+    async with stage() as s:
+        await s.send(node("n1", vcore=10**6), app("app-1", "root.a"), *asks(3 * PART_MAX // 2))
+        before = len(s.told)
+        await s.send(release(None))
+        (told,) = s.told[before:]
+        assert len(told.facts) > PART_MAX
+        assert s.actor._facts == []
 
 
 # ---- timers

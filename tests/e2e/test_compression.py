@@ -199,13 +199,13 @@ async def test_all_followers_get_their_events_in_order():
             ]
             await publish(daemon, *[chance.choice(facts) for _ in range(chance.choice((1, 30, 400)))])
             await trio.sleep(chance.choice((0, 0.001, 0.02)))
-        while len(all_seen[0]) < daemon.feed.sequence:
+        while len(all_seen[0]) < daemon.feed.ring.sequence:
             await trio.lowlevel.checkpoint()
         expected = [list(filter(FILTERS[number % 5][1], all_seen[0])) for number in range(50)]
         while any(len(seen) < len(wanted) for seen, wanted in zip(all_seen, expected, strict=True)):
             await trio.lowlevel.checkpoint()
         nursery.cancel_scope.cancel()
-    assert [event["sequence"] for event in all_seen[0]] == list(range(1, daemon.feed.sequence + 1))
+    assert [event["sequence"] for event in all_seen[0]] == list(range(1, daemon.feed.ring.sequence + 1))
     assert all_seen == expected
     assert [reader.received < reader.decoded / 2 for reader in readers] == [number % 3 > 0 for number in range(50)]
 
@@ -221,7 +221,7 @@ async def test_a_message_is_compressed_once_for_all(monkeypatch):
             await reader.subscribe()
         for reader in readers:
             last = 0
-            while last < daemon.feed.sequence:
+            while last < daemon.feed.ring.sequence:
                 last = (await reader.receive())["events"][-1]["sequence"]
     assert len(sizes) < 2 * sum(sizes) / TAKE_BYTES_MAX
     assert max(sizes) < TAKE_BYTES_MAX + 3000

@@ -632,7 +632,7 @@ async def test_subscriber_that_never_reads_is_dropped_and_slows_nobody():
             await rm.send({"type": "NodeRequest", "id": "x", "nodes": nodes})
             while (await rm.receive())["type"] != "Ack":
                 pass
-            while seen < daemon.feed.sequence:
+            while seen < daemon.feed.ring.sequence:
                 events = (await follower.receive())["events"]
                 assert events[0]["sequence"] == seen + 1
                 seen = events[-1]["sequence"]
@@ -683,9 +683,9 @@ async def test_stopping_sends_what_is_there_and_says_goodbye():
             assert [a["sequence"] for a in answers] == list(range(3, 3 + len(answers)))
             assert sum(len(a.get("accepted", ())) for a in answers if a["type"] == "NodeResponse") == 1000
             seen = []
-            while len(seen) < daemon.feed.sequence:
+            while len(seen) < daemon.feed.ring.sequence:
                 seen += [event["sequence"] for event in (await follower.receive())["events"]]
-            assert seen == list(range(1, daemon.feed.sequence + 1))
+            assert seen == list(range(1, daemon.feed.ring.sequence + 1))
             assert (await picky.receive())["events"][0]["objectID"] == "app-9"
             for peer in (rm, follower, picky, silent, stranger):
                 assert await goodbye(peer) == GOODBYE
@@ -747,7 +747,7 @@ async def test_stopping_drops_who_does_not_read(monkeypatch):
         while not daemon.feed.fan_out.waiting:
             await trio.lowlevel.checkpoint()
         for _ in range(1000):
-            await daemon.feed.inbox.put(Publication("default", REMOVED))
+            await daemon.feed.inbox.put(Publication("default", list(REMOVED)))
         await daemon.feed.published("default")
         began = trio.current_time()
         daemon.stopping.set()

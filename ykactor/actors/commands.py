@@ -84,11 +84,28 @@ class Quiesce(Struct, frozen=True):
 PartitionCommand = Intake | SwitchConfig | Administer | RunCycles | TakeSnapshot | Quiesce
 
 
+class TurnRecord(Struct, frozen=True):
+    """What is recorded of a turn beside its facts.
+
+    Attributes:
+        number: counts the turns of the partition.
+        now_ns: the Unix time of the turn.
+        cause: what the turn was given, as JSON.
+        changes: what has changed in the partition's state, in order: a key (JSON) with its record (JSON), None for a deletion.
+    """
+
+    number: int
+    now_ns: int
+    cause: bytes
+    changes: list[tuple[bytes, bytes | None]]
+
+
 class Publication(Struct, frozen=True):
-    """The facts of one cycle, or of one chunk of input, in order."""
+    """The facts of one turn, in order; the feed takes them out of the list. ``turn`` is None if the turn is not recorded."""
 
     partition: PartitionName
     facts: list[Fact]
+    turn: TurnRecord | None = None
 
 
 class PartitionSnapshot(Struct, frozen=True):

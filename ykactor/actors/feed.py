@@ -6,9 +6,8 @@ subscriber (``Subscription``) is a cursor into the ring: it is served new events
 when events that it has not read were overwritten. The feed never waits for a subscriber.
 """
 
-from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import accumulate
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -16,12 +15,15 @@ import trio
 from msgspec import Struct, structs
 
 from ykactor.actors.commands import FeedCommand, PartitionCommand, PartitionSnapshot, Publication, TakeSnapshot
-from ykactor.actors.event_filter import Encode, EventFilter, EventRecordLike, sizes_of
+from ykactor.actors.event_filter import EventFilter, EventRecordLike
 from ykactor.actors.fan_out import FanOut
+from ykactor.actors.journal import Journal
 from ykactor.actors.mailbox import Mailbox
+from ykactor.actors.ring import Ring
 from ykactor.actors.selection import Format, Kept, Selection
 from ykactor.core.messages.facts import Fact
 from ykactor.core.values.ids import PartitionName
+from ykactor.core.values.parts import emptied
 
 #: Commands that the feed takes in one batch ...
 COMMANDS_MAX = 256
@@ -30,8 +32,6 @@ FACTS_MAX = 512
 #: The bytes of the events kept: their texts, and their encoded forms. 100,000 usual events have 15 MiB of texts, and 25 to 30 MiB
 #: in each encoding that is used.
 RING_BYTES_MAX = 2**26
-#: The bytes of the events in one batch, but for the last of them: compressing 64 KiB takes 0.2 ms, or 2 ms if little repeats.
-TAKE_BYTES_MAX = 2**16
 #: A snapshot that takes longer fails, because publications are held back meanwhile; so does one during which more facts are.
 SNAPSHOT_S = 5.0
 HELD_FACTS_MAX = 100_000
@@ -72,20 +72,10 @@ class _Round:
         self.complete = trio.Event()
 
 
-class _Barrier(Publication, frozen=True):
+class _Barrier(Publication, frozen=True, kw_only=True):
     """A publication without facts; sets ``reached`` when the feed has processed everything before it."""
 
     reached: trio.Event
-
-
-def _parts(publication: Publication) -> Iterator[Publication]:
-    """The publication in parts of at most ``FACTS_MAX`` facts each."""
-    facts = publication.facts
-    if len(facts) <= FACTS_MAX:
-        yield publication
-        return
-    for start in range(0, len(facts), FACTS_MAX):
-        yield Publication(publication.partition, facts[start : start + FACTS_MAX])
 
 
 class FeedActor:
@@ -98,6 +88,7 @@ class FeedActor:
         ring_max, bytes_max: number of events kept, and their bytes (``RING_BYTES_MAX``).
         inbox_max: number of commands that may wait in ``inbox``.
         is_idle: whether no partition has anything to do; subscribers give way while one has.
+        journal: gets each turn; events may be read when they are durable. None: at once.
     """
 
     def __init__(
@@ -109,29 +100,27 @@ class FeedActor:
         bytes_max: int = RING_BYTES_MAX,
         inbox_max: int = 1024,
         is_idle: Callable[[], bool] = lambda: True,
+        journal: Journal | None = None,
     ) -> None:
         self.inbox: Mailbox[FeedCommand] = Mailbox("feed", inbox_max)
-        #: The number of the newest event; the first event is 1.
-        self.sequence = 0
-        #: The number of the oldest event that is kept; without events, of the next event.
-        self.lowest = 1
+        self.ring = Ring(ring_max, bytes_max)
         self.fan_out = FanOut(ring_max, is_idle)
         self._render = render
         self._partitions = partitions
         self._deliver = deliver
-        self._ring_max = ring_max
-        self._bytes_max = bytes_max
-        #: Places of events that were dropped for their size hold None until they are used again.
-        self._ring: list[Any] = []
-        #: For each place of the ring: the size of the event and of its encoded forms.
-        self._sizes: list[int] = []
-        self._bytes = 0
-        #: For each encoding in use: the encoded form of each event in the ring, None until it is needed.
-        self._encoded: dict[Encode, list[Any]] = {}
+        self.journal = journal
+        #: The facts of the publication in progress, as the journal keeps them.
+        self._encoded: list[bytes] = []
+        self._grown = trio.lowlevel.ParkingLot()
+        if journal is not None:
+            journal.watch(self._wake_subscribers)
         self._selections: WeakValueDictionary[tuple[Format, EventFilter], Selection] = WeakValueDictionary()
         self._kept_parts = Kept()
         self._round: _Round | None = None
         self._rounds = 0
+        #: What a round has held back, and whether a publication is in progress, after which it follows.
+        self._released: deque[Publication] = deque()
+        self._is_publishing = False
         self._latest: FeedSnapshot | None = None
         self._snapshot_turn = trio.Lock()
 
@@ -147,102 +136,101 @@ class FeedActor:
             for command in await self.inbox.take_batch(COMMANDS_MAX):
                 if isinstance(command, PartitionSnapshot):
                     self._on_partition_snapshot(command)
-                    continue
-                for publication in _parts(command):
-                    facts_count += len(publication.facts)
-                    if facts_count > FACTS_MAX:
-                        await trio.lowlevel.checkpoint()
-                        facts_count = len(publication.facts)
-                    self._on_publication(publication)
+                elif not self._hold(command):
+                    facts_count = await self._on_publication(command, facts_count)
 
     # ---- publishing
 
-    def _on_publication(self, publication: Publication) -> None:
+    def _hold(self, publication: Publication) -> bool:
+        """Hold the publication back if its partition has replied in the round in progress; whether it did."""
         round_ = self._round
-        if round_ is not None and publication.partition in round_.states:
-            round_.held.append(publication)
-            round_.held_facts += len(publication.facts)
-            if round_.held_facts > HELD_FACTS_MAX:
-                self._end_round(round_)
-                round_.complete.set()
-        else:
-            self._publish(publication)
+        if round_ is None or publication.partition not in round_.states:
+            return False
+        round_.held.append(publication)
+        round_.held_facts += len(publication.facts)
+        if round_.held_facts > HELD_FACTS_MAX:
+            self._end_round(round_)
+            round_.complete.set()
+        return True
 
-    def _publish(self, publication: Publication) -> None:
+    async def _on_publication(self, publication: Publication, facts_count: int) -> int:
+        """Publish, and let others run before more than ``FACTS_MAX`` facts; ``facts_count`` counts those since they ran."""
+        self._begin()
+        for facts in emptied(publication.facts):
+            facts_count += len(facts)
+            if facts_count > FACTS_MAX:
+                await trio.lowlevel.checkpoint()
+                facts_count = len(facts)
+            self._number(publication.partition, facts)
+        self._complete(publication)
+        self._publish_released()
+        return facts_count
+
+    def _publish_released(self) -> None:
+        """Publish what a round has held back."""
+        while self._released:
+            publication = self._released.popleft()
+            self._begin()
+            for facts in emptied(publication.facts):
+                self._number(publication.partition, facts)
+            self._complete(publication)
+
+    def _begin(self) -> None:
+        self._is_publishing = True
+        if self.journal is not None:
+            self.journal.begin_turn()
+
+    def _number(self, partition: PartitionName, facts: list[Fact]) -> None:
+        """Number the events of some facts, keep them and deliver the facts."""
         events: list[EventRecordLike] = []
-        for fact in publication.facts:
-            events += self._render(fact, publication.partition, self.sequence + len(events) + 1)
-        self._keep(events)
-        self._deliver(publication.partition, publication.facts)
-        self.fan_out.grow(self.sequence)
+        following = self.ring.sequence + 1
+        for fact in facts:
+            events += self._render(fact, partition, following + len(events))
+        self.ring.keep(events, durable=self.journal is None)
+        self._deliver(partition, facts)
+        if self.journal is None:
+            self.fan_out.grow(self.ring.durable)
+        else:
+            self._encoded.append(self.journal.encode(facts))
+
+    def _complete(self, publication: Publication) -> None:
+        """All facts of the publication are numbered."""
+        self._is_publishing = False
+        if self.journal is not None:
+            encoded, self._encoded = self._encoded, []
+            if encoded or publication.turn is not None:
+                self.journal.add(self, publication, encoded, self.ring.sequence)
+            self.journal.end_turn()
         if isinstance(publication, _Barrier):
             publication.reached.set()
 
-    def _keep(self, events: list[EventRecordLike]) -> None:
-        """Append events to the ring, which grows until it is full and then overwrites or drops the oldest."""
-        while events:
-            start = self.sequence % self._ring_max
-            fitting = events[: self._ring_max - start]
-            end = start + len(fitting)
-            sizes = sizes_of(fitting)
-            self._bytes += sum(sizes) - sum(self._sizes[start:end])
-            self._sizes[start:end] = sizes
-            self._ring[start:end] = fitting
-            for column in self._encoded.values():
-                column[start:end] = [None] * len(fitting)
-            self.sequence += len(fitting)
-            events = events[len(fitting) :]
-        self.lowest = max(self.lowest, self.sequence - self._ring_max + 1)
-        self._drop_oldest()
+    def raise_durable(self, number: int) -> None:
+        """The events up to this number may be read (``journal.Reader``)."""
+        self.ring.raise_durable(number)
+        self.fan_out.grow(number)
+        self._grown.unpark_all()
 
-    def _drop_oldest(self) -> None:
-        """Drop events until the others are within the bound of bytes."""
-        while self._bytes > self._bytes_max:
-            position = (self.lowest - 1) % self._ring_max
-            self._bytes -= self._sizes[position]
-            self._sizes[position] = 0
-            self._ring[position] = None
-            for column in self._encoded.values():
-                column[position] = None
-            self.lowest += 1
+    def _wake_subscribers(self) -> None:
+        self.fan_out.grow(self.ring.durable)
+
+    async def until_durable(self, sequence: int) -> None:
+        """Wait until the events up to this number may be read."""
+        while self.ring.durable < sequence:
+            await self._grown.park()
 
     async def published(self, partition: PartitionName) -> None:
         """Wait until everything that the partition has put into the inbox before is numbered and delivered."""
-        barrier = _Barrier(partition, [], trio.Event())
+        barrier = _Barrier(partition, [], reached=trio.Event())
         await self.inbox.put(barrier)
         await barrier.reached.wait()
 
     # ---- reading
 
-    def event(self, sequence: int) -> EventRecordLike:
-        """The event of this number, which must still be in the ring."""
-        found: EventRecordLike = self._ring[(sequence - 1) % self._ring_max]
-        return found
-
-    def encoded(self, numbers: Sequence[int], encode: Encode) -> list[bytes]:
-        """The first events of these numbers as bytes, up to ``TAKE_BYTES_MAX``; at least one.
-
-        An event is encoded once for all subscribers that use ``encode``.
-        """
-        column = self._encoded.get(encode)
-        if column is None:
-            column = self._encoded[encode] = [None] * len(self._ring)
-        positions = [(number - 1) % self._ring_max for number in numbers]
-        missing = [position for position in positions if column[position] is None]
-        if missing:
-            for position, data in zip(missing, encode([self._ring[position] for position in missing]), strict=True):
-                column[position] = data
-                self._sizes[position] += len(data)
-                self._bytes += len(data)
-        found: list[bytes] = [column[position] for position in positions]
-        self._drop_oldest()
-        return found[: 1 + bisect_left(list(accumulate(map(len, found))), TAKE_BYTES_MAX)]
-
     def selection(self, form: Format, wanted: EventFilter) -> Selection:
         """The events that pass a filter; one object for all subscribers with the same format and filter."""
         found = self._selections.get((form, wanted))
         if found is None:
-            found = self._selections[form, wanted] = Selection(self, form, wanted, self._kept_parts)
+            found = self._selections[form, wanted] = Selection(self.ring, form, wanted, self._kept_parts)
         return found
 
     # ---- snapshots
@@ -254,8 +242,16 @@ class FeedActor:
         partitions have replied, so that one sequence number is exact for all. Concurrent callers share one snapshot.
 
         Raises:
-            SnapshotError: a partition does not run, or did not reply within ``SNAPSHOT_S`` and ``HELD_FACTS_MAX``.
+            SnapshotError: a partition does not run, or did not reply within ``SNAPSHOT_S`` and ``HELD_FACTS_MAX``; or the events
+                up to the sequence number were not durable ``SNAPSHOT_S`` later.
         """
+        snapshot = await self._shared_snapshot()
+        with trio.move_on_after(SNAPSHOT_S):
+            await self.until_durable(snapshot.sequence)
+            return snapshot
+        raise SnapshotError(f"the journal is at event {self.ring.durable}, expected {snapshot.sequence} within {SNAPSHOT_S:g} s")
+
+    async def _shared_snapshot(self) -> FeedSnapshot:
         rounds_before = self._rounds
         async with self._snapshot_turn:
             latest = self._latest
@@ -303,13 +299,14 @@ class FeedActor:
     def _complete_round(self, round_: _Round) -> None:
         if len(round_.states) == len(round_.partitions):
             states = [round_.states[name] for name in round_.partitions]
-            round_.result = FeedSnapshot(self.sequence, states, round_.number)
+            round_.result = FeedSnapshot(self.ring.sequence, states, round_.number)
             round_.complete.set()
             self._end_round(round_)
 
     def _end_round(self, round_: _Round) -> None:
-        """Publish what was held back during the round."""
+        """Publish what was held back during the round, but not in the middle of another publication."""
         if self._round is round_:
             self._round = None
-            for publication in round_.held:
-                self._publish(publication)
+            self._released += round_.held
+            if not self._is_publishing:
+                self._publish_released()

@@ -1,9 +1,9 @@
 """The table of all messages between actors: sender, receiver, and whether the sender may wait. It proves absence of deadlocks.
 
-A sender can wait for a receiver in two ways: for room in its inbox (a command), or for its reply. These waits must not form a
-cycle; no other send may wait. One wait is not in the table: partitions that change their configuration together wait for the
-outcome of a ``TwoPhaseSwitch``, whose module explains why this is safe. Messages between two tasks of one session are not in the
-table either.
+A sender can wait for a receiver in two ways: for room (to send a command, or before it begins), or for its reply. These waits
+must not form a cycle; no other send may wait. The journal waits for the disk, which waits for nobody. One wait is not in the
+table: partitions that change their configuration together wait for the outcome of a ``TwoPhaseSwitch``, whose module explains why
+this is safe. Messages between two tasks of one session are not in the table either.
 """
 
 from enum import StrEnum
@@ -11,6 +11,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from ykactor.actors.commands import Administer, Intake, PartitionSnapshot, Publication, RunCycles, SwitchConfig, TakeSnapshot
+from ykactor.actors.journal import Resumed, Stalled
 from ykactor.actors.selection import Batch
 from ykactor.actors.subscription import Missed, Reached, Unread
 from ykactor.core.objects import commands
@@ -30,6 +31,7 @@ class Role(StrEnum):
     NODE = "node"
     FEED = "feed"
     OUTBOX = "outbox"
+    JOURNAL = "journal"
 
 
 class Kind(StrEnum):
@@ -43,6 +45,10 @@ class Kind(StrEnum):
     SIGNAL = "signal"
     #: Never waits: a slow receiver loses messages and is notified of the loss.
     FEED = "feed"
+    #: Never waits: who causes it has waited for room before.
+    RECORD = "record"
+    #: Waits for room before the beginning of what will cause records; no message.
+    ROOM = "room"
 
 
 class Edge(Struct, frozen=True):
@@ -64,7 +70,7 @@ class Edge(Struct, frozen=True):
     @property
     def waits(self) -> bool:
         """Whether the sender may wait for the receiver, for room or for a reply."""
-        return self.kind is Kind.COMMAND or self.is_answered
+        return self.kind in (Kind.COMMAND, Kind.ROOM) or self.is_answered
 
 
 _R, _K = Role, Kind
@@ -96,6 +102,7 @@ _TO_NODE = (
 _RM_SESSION, _DAEMON, _WATCHER = "surfaces/server/rm_session.py", "surfaces/server/daemon.py", "surfaces/server/watcher.py"
 _PARTITIONS = "actors/partitions.py"
 _PARTITION, _SCHEDULER, _OWNERS, _FEED = "actors/partition.py", "actors/scheduler.py", "actors/owners.py", "actors/feed.py"
+_OUTBOX, _JOURNAL = "actors/outbox.py", "actors/journal.py"
 
 FLOW = (
     # from the edge inwards
@@ -120,4 +127,14 @@ FLOW = (
     Edge(_R.WATCHER, _R.FEED, _K.COMMAND, (Publication,), (_FEED,), is_answered=True),
     Edge(_R.FEED, _R.OUTBOX, _K.FEED, (Publication,), (_FEED,)),
     Edge(_R.FEED, _R.FEED_SESSION, _K.FEED, (Batch, Missed, Reached, Unread), (_FEED,)),
+    # the journal: what is recorded, and what may leave because it is durable
+    Edge(_R.PARTITION, _R.JOURNAL, _K.ROOM, (), (_PARTITION,)),
+    Edge(_R.RM_SESSION, _R.JOURNAL, _K.ROOM, (), (_RM_SESSION, _OUTBOX)),
+    Edge(_R.FEED, _R.JOURNAL, _K.RECORD, (Publication,), (_FEED,)),
+    Edge(_R.OUTBOX, _R.JOURNAL, _K.RECORD, (bytes,), (_OUTBOX,)),
+    Edge(_R.JOURNAL, _R.FEED, _K.SIGNAL, (), (_JOURNAL,)),
+    Edge(_R.JOURNAL, _R.OUTBOX, _K.SIGNAL, (), (_JOURNAL,)),
+    Edge(_R.FEED_SESSION, _R.JOURNAL, _K.SIGNAL, (), (_FEED,), is_answered=True),  # until a snapshot is durable
+    Edge(_R.JOURNAL, _R.FEED_SESSION, _K.SIGNAL, (Stalled, Resumed), (_JOURNAL,)),
+    Edge(_R.JOURNAL, _R.RM_SESSION, _K.SIGNAL, (Stalled, Resumed), (_JOURNAL,)),
 )

@@ -1,6 +1,7 @@
 """The messages to a resource manager: numbered, kept for a while, and read by at most one session at a time.
 
-The feed posts the decisions of partitions, sessions post acknowledgements and errors; the attached session takes messages out.
+The feed posts the decisions of partitions, sessions post acknowledgements and errors; the attached session takes messages out, as
+soon as they are durable.
 Without a session an outbox keeps its messages, so that a resource manager can reconnect and resume (section "Delivery" of the
 protocol).
 """
@@ -11,6 +12,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import trio
 from msgspec import Struct, structs
+
+from ykactor.actors.journal import Journal, Notices, Resumed, Stalled
 
 #: Messages kept for a session that resumes, and their bytes.
 KEPT_MAX = 10_000
@@ -45,16 +48,26 @@ class Outbox(Generic[E]):
         rm_id: the resource manager.
         encoding: of all messages, that of the session that registered; one that resumes may use another.
         sequence: the number before that of the first message.
-        kept_max, bytes_max: number of messages kept, and their bytes.
+        kept_max, bytes_max: number of messages kept, and their bytes; those that are not durable are kept in any case.
+        journal: gets each message; it may be read when it is durable. None: at once.
     """
 
     def __init__(
-        self, rm_id: str, encoding: E, sequence: int = 0, *, kept_max: int = KEPT_MAX, bytes_max: int = KEPT_BYTES_MAX
+        self,
+        rm_id: str,
+        encoding: E,
+        sequence: int = 0,
+        *,
+        kept_max: int = KEPT_MAX,
+        bytes_max: int = KEPT_BYTES_MAX,
+        journal: Journal | None = None,
     ) -> None:
         self.rm_id = rm_id
         self.encoding = encoding
-        #: The number of the newest message.
-        self.sequence = sequence
+        #: The number of the newest message, and of the newest one that may be read.
+        self.sequence = self.durable = sequence
+        #: Whether its messages can still be asked for after a restart.
+        self.is_registered = True
         #: The session that reads, if any.
         self.reader: OutboxReader[E] | None = None
         #: The Unix time at which this session began, or without one, at which the last one ended; set by the sessions.
@@ -62,29 +75,45 @@ class Outbox(Generic[E]):
         self.grown = trio.lowlevel.ParkingLot()
         self._kept_max = kept_max
         self._bytes_max = bytes_max
+        self.journal = journal
         self._kept: deque[bytes] = deque()
         self._bytes = 0
 
     def post(self, message: Struct) -> None:
-        """Number the message, keep it, and wake the session. Never waits. Cost: 0.6 us for each entry of the message."""
+        """Number the message and keep it; the session gets it when it is durable. Never waits.
+
+        Cost: 0.6 us for each entry of the message.
+        """
         self.sequence += 1
-        self._kept.append(self.encoding.encode(structs.replace(message, sequence=self.sequence)))
-        self._bytes += len(self._kept[-1])
-        while len(self._kept) > self._kept_max or self._bytes > self._bytes_max:
+        data = self.encoding.encode(structs.replace(message, sequence=self.sequence))
+        self._kept.append(data)
+        self._bytes += len(data)
+        if self.journal is None:
+            self.raise_durable(self.sequence)
+        elif self.is_registered:
+            self.journal.post(self, self.sequence, data)
+        else:
+            self.journal.follow(self, self.sequence)
+
+    def raise_durable(self, number: int) -> None:
+        """The messages up to this number may be read (``journal.Reader``); drop the oldest if there are too many."""
+        self.durable = number
+        while self.sequence - len(self._kept) < number and (len(self._kept) > self._kept_max or self._bytes > self._bytes_max):
             self._bytes -= len(self._kept.popleft())
         self.grown.unpark_all()
 
     def after(self, sequence: int, messages_max: int = TAKE_MAX) -> list[bytes]:
-        """The messages after this number, the oldest first.
+        """The durable messages after this number, the oldest first.
 
         Raises:
-            MessagesLostError: the next message is no longer kept, or the number is higher than the newest.
+            MessagesLostError: the next message is no longer kept, or the number is higher than the newest durable one.
         """
-        behind = self.sequence - sequence
-        if not 0 <= behind <= len(self._kept):
-            raise MessagesLostError(f"messages after {sequence} are not kept: there are {len(self._kept)} up to {self.sequence}")
+        behind, hidden = self.durable - sequence, self.sequence - self.durable
+        if not 0 <= behind <= len(self._kept) - hidden:
+            kept = len(self._kept) - hidden
+            raise MessagesLostError(f"messages after {sequence} are not kept: there are {kept} up to {self.durable}")
         # Indexed from the right: sessions usually read the newest messages, and a deque is fast at its ends.
-        return [self._kept[-n] for n in range(behind, max(behind - messages_max, 0), -1)]
+        return [self._kept[-n] for n in range(hidden + behind, hidden + max(behind - messages_max, 0), -1)]
 
     def attach(self, after: int) -> "OutboxReader[E]":
         """Attach a session that reads from the message after this number; a session attached before is replaced.
@@ -109,6 +138,7 @@ class OutboxReader(Generic[E]):
     def __init__(self, outbox: Outbox[E], after: int) -> None:
         self.outbox = outbox
         self._cursor = after
+        self._notices = Notices(outbox.journal)
         self._is_finishing = False
 
     @property
@@ -117,20 +147,23 @@ class OutboxReader(Generic[E]):
         return self.outbox.reader is self
 
     def finish(self) -> None:
-        """Stop waiting: ``take`` returns the messages that are left, then []."""
+        """``take`` returns the messages that are left, when they are durable, and then []."""
         self._is_finishing = True
         self.outbox.grown.unpark_all()
 
-    async def take(self) -> list[bytes]:
-        """Wait for messages; returns [] only after ``finish``.
+    async def take(self) -> list[bytes] | Stalled | Resumed:
+        """Wait for messages, or a notice about the journal; returns [] only after ``finish``.
 
         Raises:
             SessionReplacedError: a newer session is attached.
             MessagesLostError: the session was too slow, and the next message is no longer kept.
         """
         while self.attached:
+            notice = self._notices.next()
+            if notice is not None:
+                return notice
             messages = self.outbox.after(self._cursor)
-            if messages or self._is_finishing:
+            if messages or (self._is_finishing and self.outbox.durable == self.outbox.sequence):
                 self._cursor += len(messages)
                 return messages
             await self.outbox.grown.park()
@@ -138,10 +171,13 @@ class OutboxReader(Generic[E]):
 
 
 class OutboxRegistry(Generic[E]):
-    """The outbox of the registered resource manager, if any; there is at most one (SC-142)."""
+    """The outbox of the registered resource manager, if any; there is at most one (SC-142). ``journal`` as in ``Outbox``."""
 
-    def __init__(self) -> None:
+    def __init__(self, journal: Journal | None = None) -> None:
         self.current: Outbox[E] | None = None
+        self._journal = journal
+        if journal is not None:
+            journal.watch(self._wake_session)
         #: Held while a session registers or handles one request, so that a request and a new registration do not interleave.
         self.turn = trio.Lock()
 
@@ -150,12 +186,24 @@ class OutboxRegistry(Generic[E]):
         old = self.current
         if old is not None:
             old.detach()
-        self.current = Outbox(rm_id, encoding, old.sequence if old is not None else 0)
+            old.is_registered = False
+        self.current = Outbox(rm_id, encoding, old.sequence if old is not None else 0, journal=self._journal)
         return self.current
 
     def release(self) -> None:
         """End the registration; the session still takes the messages that are left (SC-142)."""
+        if self.current is not None:
+            self.current.is_registered = False
         self.current = None
+
+    async def room(self) -> None:
+        """Wait until more messages may be caused; at once without a journal."""
+        if self._journal is not None:
+            await self._journal.room()
+
+    def _wake_session(self) -> None:
+        if self.current is not None:
+            self.current.grown.unpark_all()
 
     def deliver(self, messages: Iterable[Struct]) -> None:
         """Post messages to the registered resource manager; dropped if there is none."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 import trio
 
@@ -27,6 +27,7 @@ from ykactor.actors.commands import (
     RunCycles,
     SwitchConfig,
     TakeSnapshot,
+    TurnRecord,
 )
 from ykactor.actors.driving import drive, pause
 from ykactor.actors.mailbox import Mailbox
@@ -34,13 +35,16 @@ from ykactor.actors.owners import IN_FLIGHT_MAX, Owners
 from ykactor.actors.scheduler import SchedulerActor
 from ykactor.core.config.model import PartitionConfig
 from ykactor.core.inspection.snapshot import partition_state
-from ykactor.core.messages.submissions import ApplyConfig, RemovePartition, Reset, Submission
+from ykactor.core.messages.facts import Fact
+from ykactor.core.messages.submissions import ApplyConfig, RemovePartition, Reset, SetPredicateService, Submission
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.partition.reload import objection
 from ykactor.core.planner.plan import Budget
+from ykactor.core.records.encoding import encode
+from ykactor.core.records.export import changes
 from ykactor.core.state import wakeups
 from ykactor.core.turn.causes import Cause, CycleDue, Input, Request, TimersDue
-from ykactor.core.turn.phases import Ingest, Phase, Publish, Turn
+from ykactor.core.turn.phases import Ingest, Phase, Publish
 from ykactor.core.turn.scheduler import SchedulerCore
 from ykactor.core.turn.turn import Cycle, TurnResult, turn
 from ykactor.core.values.ids import PartitionName
@@ -60,6 +64,20 @@ STEP_BUDGET = Budget(placements_max=1, work_max=10**9)
 WAKE_NS = 100 * MS_NS
 #: Submissions handled before other tasks run (about 10 us each).
 CHUNK_MAX = 500
+#: Rows of the state that are encoded before other tasks run (about 3 us each).
+ROWS_MAX = 500
+
+
+class Recording(NamedTuple):
+    """How turns are recorded in a journal.
+
+    Attributes:
+        room: waits until there is room for what a turn publishes.
+        encode: makes the text of a cause.
+    """
+
+    room: Callable[[], Awaitable[None]]
+    encode: Callable[[Cause], bytes]
 
 
 class PartitionActor:
@@ -74,6 +92,8 @@ class PartitionActor:
         reserves: whether asks reserve nodes (``surfaces.environment``).
         budget: the bounds of one cycle.
         on_cycle: called after every cycle with partition, number and result.
+        recording: how turns are recorded; None if they are not.
+        restored: the cores with their last state; ``config`` is the one in force. None: a partition without anything.
 
     Attributes:
         cycles: number of completed cycles; read by the watchdog.
@@ -93,14 +113,19 @@ class PartitionActor:
         reserves: bool = True,
         budget: Budget = CYCLE_BUDGET,
         on_cycle: Callable[[PartitionName, int, Cycle], None] | None = None,
+        recording: Recording | None = None,
+        restored: tuple[PartitionCore, SchedulerCore] | None = None,
     ) -> None:
-        self.core = PartitionCore(config)
-        self.scheduler_core = SchedulerCore(self.core.registry, reserves=reserves)
+        #: A predicate service that was connected when the state was kept is no longer.
+        self._first: Submission = ApplyConfig(config) if restored is None else SetPredicateService(is_there=False)
+        if restored is None:
+            core = PartitionCore(config)
+            restored = core, SchedulerCore(core.registry, reserves=reserves)
+        self.core, self.scheduler_core = restored
         self.inbox: Mailbox[PartitionCommand] = Mailbox(f"partition {config.name}", INBOX_MAX)
         self.cycles = 0
         self.busy = False
         self.finished = trio.Event()
-        self._config = config
         self._clock = clock
         self._publish = publish
         self._manual = manual
@@ -108,12 +133,15 @@ class PartitionActor:
         self._wakes = wakes
         self._budget = budget
         self._on_cycle = on_cycle
+        self._recording = recording
         self._at_rest = True
         #: The time of the last cycle.
         self._cycled_ns = 0
         #: The last command had ``more_follows``: take no decision before the next one.
         self._on_hold = False
         self._is_removed = False
+        #: What the turn in progress has published so far.
+        self._facts: list[Fact] = []
         self._owners: Owners
         self._scheduler: SchedulerActor
 
@@ -123,7 +151,7 @@ class PartitionActor:
             self._owners = Owners(nursery)
             self._scheduler = SchedulerActor(self.scheduler_core, self._owners)
             nursery.start_soon(self._scheduler.run, name=f"scheduler {self.core.name}")
-            await self._intake([ApplyConfig(self._config)])
+            await self._intake([self._first])
             await self._schedule()
             task_status.started()
             with suppress(trio.EndOfChannel):
@@ -203,19 +231,38 @@ class PartitionActor:
 
     async def _observe(self, now_ns: int, cause: Cause) -> str:
         """Returns why an administrator's request was refused, or ""."""
-        outcome = await drive(self._turn_of(now_ns, cause), self._carry_out)
+        outcome = await self._run(now_ns, cause)
         if outcome.has_observed:
             self._at_rest = False
         return outcome.refusal
 
-    def _turn_of(self, now_ns: int, cause: Cause) -> Turn[TurnResult]:
-        return turn(self.core, self.scheduler_core, now_ns, cause, confirms=self._confirms)
+    async def _run(self, now_ns: int, cause: Cause) -> TurnResult:
+        """Carry out one turn. All its facts are one publication at its end: a turn is recorded as a whole or not at all."""
+        if self._recording is not None:
+            await self._recording.room()
+        steps = turn(self.core, self.scheduler_core, now_ns, cause, confirms=self._confirms)
+        outcome = await drive(steps, self._carry_out)
+        facts, self._facts = self._facts, []
+        recorded = None if self._recording is None else await self._record(now_ns, self._recording.encode(cause))
+        if facts or recorded is not None:
+            await self._publish(Publication(self.core.name, facts, recorded))
+        return outcome
+
+    async def _record(self, now_ns: int, cause: bytes) -> TurnRecord:
+        """What the journal keeps of the turn that has just ended."""
+        changed: list[tuple[bytes, bytes | None]] = []
+        for number, row in enumerate(encode(self.core.name, changes(self.core, self.scheduler_core.state)), 1):
+            changed.append(row)
+            if number % ROWS_MAX == 0:
+                await pause()
+        return TurnRecord(self.core.turns, now_ns, cause, changed)
 
     async def _carry_out(self, phase: Phase) -> Any:
         if isinstance(phase, Ingest):
             return await self._owners.carry_out(phase.input)
         if isinstance(phase, Publish):
-            return await self._publish(Publication(self.core.name, phase.facts))
+            self._facts += phase.facts
+            return None
         return await self._scheduler.carry_out(phase)
 
     async def _handle(self, command: PartitionCommand) -> None:
@@ -251,7 +298,7 @@ class PartitionActor:
 
     async def _cycle(self, budget: Budget) -> Cycle:
         self._cycled_ns = self._clock.now_ns()
-        outcome = await drive(self._turn_of(self._cycled_ns, CycleDue(budget)), self._carry_out)
+        outcome = await self._run(self._cycled_ns, CycleDue(budget))
         cycle = outcome.cycle
         assert cycle is not None
         self.cycles += 1

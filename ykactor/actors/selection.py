@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from ykactor.actors.event_filter import Encode, EventFilter, EventRecordLike
+from ykactor.actors.event_filter import Encode, EventFilter
+from ykactor.actors.ring import Ring
 
 #: Events in one batch to a subscriber: making it takes less than 1 ms.
 BATCH_MAX = 256
@@ -45,14 +46,6 @@ class Part(NamedTuple):
     end: int
 
 
-class Events(Protocol):
-    """The part of the feed that is read here."""
-
-    def event(self, sequence: int) -> EventRecordLike: ...
-    def encoded(self, numbers: Sequence[int], encode: Encode) -> list[bytes]:
-        """The first events of these numbers as bytes, at least one."""
-
-
 class Kept:
     """The newest parts of all selections."""
 
@@ -79,8 +72,8 @@ class Selection:
         kept: shared by all selections of a feed.
     """
 
-    def __init__(self, feed: Events, form: Format, wanted: EventFilter, kept: Kept) -> None:
-        self._feed = feed
+    def __init__(self, ring: Ring, form: Format, wanted: EventFilter, kept: Kept) -> None:
+        self._ring = ring
         self._form = form
         #: None: every event is wanted.
         self._wants = None if wanted == EventFilter() else wanted.wants
@@ -103,14 +96,14 @@ class Selection:
         wanted = self._wanted(numbers)
         if not wanted:
             return Part(None, 0, numbers[-1])
-        events = self._feed.encoded(wanted, self._form.encode)
+        events = self._ring.encoded(wanted, self._form.encode)
         last = wanted[len(events) - 1]
         is_cut = len(events) == BATCH_MAX or len(events) < len(wanted)
         return Part(Batch(events, self._form.pack(events)), last, last if is_cut else numbers[-1])
 
     def _wanted(self, numbers: range) -> Sequence[int]:
         """The numbers of the first events in the range that are wanted, at most one batch."""
-        wants, event = self._wants, self._feed.event
+        wants, event = self._wants, self._ring.event
         if wants is None:
             return numbers[:BATCH_MAX]
         return list(islice((number for number in numbers if wants(event(number))), BATCH_MAX))

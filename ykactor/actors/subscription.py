@@ -1,4 +1,4 @@
-"""One subscriber's cursor into the feed, and the messages that it gets: batches, gaps and bookmarks."""
+"""One subscriber's cursor into the feed, and the messages that it gets: batches, gaps, bookmarks and notices."""
 
 from math import inf
 from typing import Any, Protocol
@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from ykactor.actors.event_filter import EventFilter
 from ykactor.actors.feed import FeedActor
+from ykactor.actors.journal import Notices, Resumed, Stalled
 from ykactor.actors.selection import Batch, Format
 
 #: When a subscriber has not read everything, more is written to it after this time, which doubles each time up to the maximum.
@@ -50,7 +51,7 @@ class Writer(Protocol):
         """Whether something is left for too long."""
 
 
-Message = Batch | Missed | Reached | Unread
+Message = Batch | Missed | Reached | Unread | Stalled | Resumed
 
 
 class Subscription:
@@ -64,10 +65,12 @@ class Subscription:
 
     def __init__(self, feed: FeedActor, form: Format, wanted: EventFilter, after: int) -> None:
         self._feed = feed
+        self._ring = feed.ring
         self._selection = feed.selection(form, wanted)
         self._cursor = after
         #: The last number that the subscriber was notified of.
         self._announced = after
+        self._notices = Notices(feed.journal)
         self._spoke_at = trio.current_time()
         self._writer: Writer | None = None
         #: Whether the subscriber has not read what was written. Nothing more is written before ``_retry_at``, and no bookmark.
@@ -102,8 +105,8 @@ class Subscription:
     def next_nowait(self) -> Message | None:
         """The next message to the subscriber; None if there is none at present."""
         message = self._handed()
-        while message is None and self._cursor < self._feed.sequence:
-            message = self._take(self._feed.sequence, trio.current_time())
+        while message is None and self._cursor < self._ring.durable:
+            message = self._take(self._ring.durable, trio.current_time())
         return message or self._take_bookmark()
 
     # ---- in a round of the feed
@@ -119,6 +122,10 @@ class Subscription:
         if self._is_blocked:
             self._is_blocked, self._retry_s = False, RETRY_S
             self._waiting.deadline = min(self._waiting.deadline, self._bookmark_at())
+        notice = self._notices.next()
+        if notice is not None:
+            self._hand(notice)
+            return inf
         if self._cursor >= target:
             return inf
         message = self._write(target, now)
@@ -163,8 +170,8 @@ class Subscription:
     # ---- messages
 
     def _take(self, newest: int, now: float) -> Batch | Missed | None:
-        if self._cursor + 1 < self._feed.lowest:
-            missed = Missed(self._cursor + 1, self._feed.lowest - 1)
+        if self._cursor + 1 < self._ring.lowest:
+            missed = Missed(self._cursor + 1, self._ring.lowest - 1)
             self._cursor = self._announced = missed.last
             self._spoke_at = now
             return missed

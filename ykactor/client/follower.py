@@ -17,7 +17,7 @@ FIRST_CONNECT_S = 5.0
 BACKOFF_FIRST_S = 0.2
 BACKOFF_MAX_S = 10.0
 
-FollowedMessage = si.EventRecord | si.Snapshot | si.Lagged
+FollowedMessage = si.EventRecord | si.Snapshot | si.Lagged | si.JournalStatus
 #: Called with a sentence when there is a connection, when it is lost, and when it is restored.
 OnConnection = Callable[[str], object]
 
@@ -134,7 +134,7 @@ class Follower:
             outcome = f"resumed after event {self._subscribe.from_}, no event is missing"
         self._on_connection(f"connection restored: {outcome}")
 
-    async def _deliver(self, message: si.Events | si.Snapshot | si.Bookmark | si.Lagged) -> None:
+    async def _deliver(self, message: si.Events | si.Snapshot | si.Bookmark | si.Lagged | si.JournalStatus) -> None:
         match message:
             case si.Events(events=events):
                 for event in events:
@@ -145,6 +145,8 @@ class Follower:
             case si.Snapshot(sequence=sequence, instance=instance):
                 await self._messages_in.send(message)
                 self._resume_from(sequence, instance)
+            case si.JournalStatus():
+                await self._messages_in.send(message)
             case si.Lagged(to=to):
                 await self._messages_in.send(message)
                 self._resume_from(to)
@@ -216,7 +218,8 @@ async def follow(
     Yields
     ------
     Follower
-        Iterates over `si.EventRecord`, `si.Snapshot` (the state at its sequence) and `si.Lagged` (these events are lost).
+        Iterates over `si.EventRecord`, `si.Snapshot` (the state at its sequence), `si.Lagged` (these events are lost) and
+        `si.JournalStatus` (events wait until the daemon can write its journal, or come again).
         Sequence numbers belong to one run of the daemon: after its restart a follower starts again with a `si.Snapshot`, and
         events may be missing.
         Iteration raises `Disconnected` if the first connection fails, and `RequestRefused` if the subscription is wrong.

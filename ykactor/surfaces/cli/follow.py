@@ -111,6 +111,11 @@ def as_text(message: FollowedMessage) -> str:
             return click.style(event_line(message), fg=COLOURS.get(message.type))
         case si.Lagged():
             return click.style(f"events {message.from_} to {message.to} are lost, no longer in memory", fg="red", bold=True)
+        case si.JournalStatus(writable=True):
+            return click.style("the daemon writes its journal again", fg="green", bold=True)
+        case si.JournalStatus():
+            text = f"no events since {time_text(message.since_nano)}: the daemon cannot write its journal: {message.reason}"
+            return click.style(text, fg="red", bold=True)
         case si.Snapshot():
             return click.style(_state_line(message), dim=True)
 

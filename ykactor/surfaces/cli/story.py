@@ -56,6 +56,7 @@ async def _events_about(key: str, url: str, snapshot: si.Snapshot) -> AsyncItera
     """A line for each event up to the snapshot that names ``key``."""
     if not snapshot.sequence:
         return
+    reached = 0
     async with follow(url, from_=0, instance=snapshot.instance, waits=False) as messages:
         async for message in messages:
             if isinstance(message, si.Lagged):

@@ -287,6 +287,8 @@ class _Play:
             case si.PredicatesRequest():
                 for check in response.checks:
                     yield f"predicate check: may {check.predicate} run on {check.node_id}"
+            case si.JournalStatus():
+                yield "journal written again" if response.writable else f"journal cannot be written: {response.reason}"
             case si.ErrorResponse():
                 request = type(self._messages[int(response.id)].request) if response.id else si.AllocationRequest
                 where = f"{response.path}: " if response.path else ""

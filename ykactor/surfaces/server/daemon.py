@@ -1,8 +1,8 @@
 """The daemon: partitions, feed, sockets, watcher and signals in one nursery.
 
 It starts from the inside out: the sockets come last, when everything that a client needs is running. It stops in this order:
-partitions take no more input and finish their turn, the feed numbers what they published, sessions send what is queued for them,
-and then the rest is cancelled.
+partitions take no more input and finish their turn, the feed numbers what they published, the journal makes it durable, sessions
+send what is queued for them, and then the rest is cancelled.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ from msgspec import Struct, structs
 
 from ykactor.actors.clock import Clock
 from ykactor.actors.commands import Intake, RunCycles
+from ykactor.actors.durable_facts import DurableFacts
 from ykactor.actors.feed import FeedActor
+from ykactor.actors.journal import Journal
 from ykactor.actors.memory import collect_old, settle_memory
 from ykactor.actors.outbox import OutboxRegistry
-from ykactor.actors.partition import PartitionActor
+from ykactor.actors.partition import PartitionActor, Recording
 from ykactor.actors.partitions import Partitions
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
@@ -39,6 +41,7 @@ from ykactor.surfaces.server.reloading import ReadConfig, Reloading, log_changes
 from ykactor.surfaces.server.systemd import Notifier, feed_watchdog
 from ykactor.surfaces.server.watcher import ConfigWatcher, TryAgainError, watch_config
 from ykactor.surfaces.server.websocket import serve_websockets
+from ykactor.wire.causes import encode_cause
 from ykactor.wire.si.codec import Encoding, ProtocolError
 from ykactor.wire.si.events import events
 from ykactor.wire.si.responses import responses
@@ -70,20 +73,27 @@ class Daemon:
         config: the first configuration.
         settings: how the daemon runs.
         clock: Unix time.
-        observe: called with every fact, in the order of the feed.
+        observe: called with every fact, in the order of the feed, when it is durable.
+        journal: where everything is recorded before it leaves the daemon; None: nothing is recorded.
     """
 
     def __init__(
-        self, config: SchedulerConfig, settings: Settings, clock: Clock, observe: Callable[[Fact], object] | None = None
+        self,
+        config: SchedulerConfig,
+        settings: Settings,
+        clock: Clock,
+        observe: Callable[[Fact], object] | None = None,
+        journal: Journal | None = None,
     ) -> None:
         self.manual = settings.manual
-        self.outboxes: OutboxRegistry[Encoding] = OutboxRegistry()
+        self.outboxes: OutboxRegistry[Encoding] = OutboxRegistry(journal)
         self._partitions = Partitions(self._make_partition)
         self.partitions = self._partitions.inboxes
-        self.feed = FeedActor(events, self.partitions, self._deliver, is_idle=self._is_idle)
+        self.feed = FeedActor(events, self.partitions, self._deliver, is_idle=self._is_idle, journal=journal)
+        self._journal = journal
         self._settings = settings
         self._clock = clock
-        self._observe = observe
+        self._observed = None if observe is None else DurableFacts(observe, journal)
         self._reloading = Reloading(config, self._partitions, self._report_refused)
         self._groups = GroupResolver()
         self._stop = trio.Event()
@@ -100,9 +110,8 @@ class Daemon:
     def _deliver(self, partition: PartitionName, facts: list[Fact]) -> None:
         if facts and type(facts[-1]) is ConfigurationChanged:
             log_changes(partition, facts[-1])
-        if self._observe is not None:
-            for fact in facts:
-                self._observe(fact)
+        if self._observed is not None:
+            self._observed.add(facts)
         if self.outboxes.current is not None:
             self.outboxes.deliver(responses(facts, partition))
 
@@ -187,9 +196,12 @@ class Daemon:
         stopping = trio.Event()
         async with trio.open_nursery() as inner:
             self._reloading.begin(inner)
+            if self._journal is not None:
+                self._journal.watch(self._log_journal)
+                inner.start_soon(self._journal.run, name="journal")
             inner.start_soon(self.feed.run, name="feed")
             await self._partitions.start(inner, self.config)
-            inner.start_soon(feed_watchdog, notifier, self._progress, self._is_idle, name="watchdog")
+            inner.start_soon(feed_watchdog, notifier, self._progress, self._has_no_work, name="watchdog")
             inner.start_soon(collect_old, self._is_idle, name="collector")
             async with trio.open_nursery() as edge:
                 await edge.start(partial(serve_websockets, listeners, self, stopping=stopping), name="websockets")
@@ -204,7 +216,7 @@ class Daemon:
                     await self._stop_partitions()
                 stopping.set()
             inner.cancel_scope.cancel()
-        log_event(log, logging.INFO, "daemon_stopped", events=self.feed.sequence)
+        self._log_stopped()
         self.stopped.set()
 
     def stop(self) -> None:
@@ -212,21 +224,49 @@ class Daemon:
         self._stop.set()
 
     def _make_partition(self, config: PartitionConfig) -> PartitionActor:
-        publish, reserves = self.feed.inbox.put, self._settings.reserves
-        return PartitionActor(config, self._clock, publish, manual=self.manual, reserves=reserves, on_cycle=_log_cycle)
+        return PartitionActor(
+            config,
+            self._clock,
+            self.feed.inbox.put,
+            manual=self.manual,
+            reserves=self._settings.reserves,
+            on_cycle=_log_cycle,
+            recording=None if self._journal is None else Recording(self._journal.room, encode_cause),
+        )
 
     async def _stop_partitions(self) -> None:
-        """Take no more input, and wait until the current turn of each partition is finished and published."""
+        """Take no more input, and wait until the current turn of each partition is finished, published and durable."""
         self._partitions.close()
         await self._partitions.finished()
         for name in list(self.partitions):
             await self.feed.published(name)
+        await self.feed.until_durable(self.feed.ring.sequence)
 
     def _progress(self) -> int:
         return sum(actor.cycles for actor in self._partitions.actors.values())
 
     def _is_idle(self) -> bool:
         return not any(actor.busy or actor.inbox.messages_waiting() for actor in self._partitions.actors.values())
+
+    def _has_no_work(self) -> bool:
+        """Whether the partitions do nothing for a good reason: they wait for input, or for the disk."""
+        return self._is_idle() or (self._journal is not None and not self._journal.has_room)
+
+    def _log_journal(self) -> None:
+        assert self._journal is not None
+        stalled = self._journal.stalled
+        if stalled is None:
+            log_event(log, logging.INFO, "journal_resumed", seq=self.feed.ring.sequence)
+        else:
+            log_event(log, logging.ERROR, "journal_stalled", seq=self.feed.ring.durable, reason=stalled.reason)
+
+    def _log_stopped(self) -> None:
+        """What was not durable is lost, and nobody has heard of it."""
+        ring, outbox = self.feed.ring, self.outboxes.current
+        lost = {"events": ring.sequence - ring.durable, "messages": outbox.sequence - outbox.durable if outbox is not None else 0}
+        if any(lost.values()):
+            log_event(log, logging.ERROR, "not_durable", seq=ring.durable, **lost)
+        log_event(log, logging.INFO, "daemon_stopped", events=ring.durable)
 
     def _status(self) -> str:
         registries = [self.registry(name) for name in self.partitions]

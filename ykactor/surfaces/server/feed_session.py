@@ -13,10 +13,11 @@ from trio_websocket import ConnectionClosed
 from ykactor.actors.event_filter import EventFilter
 from ykactor.actors.feed import SnapshotError
 from ykactor.actors.gateway import Gateway
+from ykactor.actors.journal import Resumed, Stalled
 from ykactor.actors.selection import Batch, Format
 from ykactor.actors.subscription import Message, Missed, Reached, Subscription, Unread
 from ykactor.surfaces.server.frames import PART_BYTES, Frames, FrameStore
-from ykactor.surfaces.server.peer import Peer, error_response
+from ykactor.surfaces.server.peer import Peer, error_response, journal_status
 from ykactor.wire.compression import compressed
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import ENCODINGS, JSON, Encoding, ProtocolError
@@ -137,6 +138,8 @@ class FeedSession:
                 await self.peer.send_rest()
             case Missed(first, last):
                 await self.peer.send(si.Lagged(from_=first, to=last))
+            case Stalled() | Resumed():
+                await self.peer.send(journal_status(message))
             case Reached(sequence):
                 await self.peer.send(self._bookmark(sequence))
 
@@ -171,7 +174,7 @@ class FeedSession:
         """The message with the sequence number after which events follow: a snapshot or a bookmark."""
         match from_:
             case "now":
-                return self._bookmark(self._feed.sequence)
+                return self._bookmark(self._feed.ring.durable)
             case "snapshot":
                 try:
                     snapshot = await self._feed.snapshot()
@@ -184,10 +187,10 @@ class FeedSession:
             case int() if instance not in ("", self._instance):
                 message = f"found {instance}, expected {self._instance}: the daemon restarted, subscribe to a snapshot instead"
                 raise ProtocolError("RESYNC_REQUIRED", message, "instance")
-            case int() if 0 <= from_ <= self._feed.sequence:
+            case int() if 0 <= from_ <= self._feed.ring.durable:
                 return self._bookmark(from_)
             case int():
-                message = f"found {from_}, expected 0 to {self._feed.sequence}: subscribe to a snapshot instead"
+                message = f"found {from_}, expected 0 to {self._feed.ring.durable}: subscribe to a snapshot instead"
                 raise ProtocolError("RESYNC_REQUIRED", message, "from")
         raise ProtocolError("UNKNOWN_NAME", f"found {from_!r}, expected now, snapshot or a sequence number", "from")
 

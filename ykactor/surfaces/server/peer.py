@@ -9,6 +9,7 @@ import trio
 from msgspec import Struct
 from trio_websocket import ConnectionClosed, WebSocketConnection
 
+from ykactor.actors.journal import Resumed, Stalled
 from ykactor.surfaces.server.frames import Frames
 from ykactor.surfaces.server.logs import log_event
 from ykactor.surfaces.server.streams import EndNoticedStream, FrameStream
@@ -187,6 +188,13 @@ class Peer:
         """Close the connection with a reason; gives up if the peer does not answer the closing handshake in time."""
         with trio.move_on_after(self._close_s):
             await self._connection.aclose(code, reason)
+
+
+def journal_status(notice: Stalled | Resumed) -> si.JournalStatus:
+    """The message for a change of the journal."""
+    if isinstance(notice, Resumed):
+        return si.JournalStatus(writable=True)
+    return si.JournalStatus(writable=False, since_nano=notice.since_ns, reason=shortened(notice.reason))
 
 
 def error_response(error: ProtocolError, request_id: str = "") -> si.ErrorResponse:

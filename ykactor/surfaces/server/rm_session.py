@@ -12,12 +12,13 @@ from trio_websocket import ConnectionClosed
 
 from ykactor.actors.commands import Administer, Intake, PartitionCommand, Publication
 from ykactor.actors.gateway import Gateway, ReadConfig
+from ykactor.actors.journal import Resumed, Stalled
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.outbox import MessagesLostError, Outbox, OutboxReader, SessionReplacedError
 from ykactor.core.messages.submissions import Reset, SetPredicateService
 from ykactor.core.values.ids import PartitionName
 from ykactor.surfaces.server.config_updates import ConfigUpdates, reading_config
-from ykactor.surfaces.server.peer import Peer, error_response
+from ykactor.surfaces.server.peer import Peer, error_response, journal_status
 from ykactor.surfaces.server.pending import Backlog, Pending, Reply, unavailable_when_closed
 from ykactor.wire.si import messages as si
 from ykactor.wire.si import requests
@@ -94,6 +95,7 @@ class ResourceManagerSession:
         self._nursery.start_soon(self._acknowledge, pending, reader.outbox)
         with acknowledge:
             while self._is_registered(reader):
+                await self._gateway.outboxes.room()
                 await self._on_message(await self.peer.receive(), reader, acknowledge)
 
     def _is_registered(self, reader: OutboxReader[Encoding]) -> bool:
@@ -267,8 +269,11 @@ class ResourceManagerSession:
 
     async def _send_messages(self, reader: OutboxReader[Encoding]) -> None:
         try:
-            while messages := await reader.take():
-                for message in messages:
+            while taken := await reader.take():
+                if isinstance(taken, Stalled | Resumed):
+                    await self.peer.send(journal_status(taken))
+                    continue
+                for message in taken:
                     await self.peer.send_encoded(message, reader.outbox.encoding)
         except ConnectionClosed:
             pass  # the task that receives gets the same exception
@@ -334,7 +339,7 @@ def _resume_after(current: Outbox[Encoding] | None, wanted: int | Literal["now"]
     try:
         if current is None:
             raise MessagesLostError("this resource manager is not registered")
-        after = current.sequence if wanted == "now" else wanted
+        after = current.durable if wanted == "now" else wanted
         current.after(after, 0)
     except MessagesLostError as reason:
         raise ProtocolError("RESYNC_REQUIRED", f"{reason}: register without resumeFrom", "resumeFrom") from None

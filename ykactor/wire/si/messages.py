@@ -317,7 +317,7 @@ Request = RegisterResourceManagerRequest | WorkRequest | DeregisterResourceManag
 
 
 class _Response(_Message, frozen=True, kw_only=True):
-    #: One higher with each message to this ``rmID``.
+    #: One higher with each message to this ``rmID``; 0 in a message without a number.
     sequence: int = 0
 
 
@@ -363,6 +363,21 @@ class ErrorResponse(_Response, frozen=True, kw_only=True):
     id: str = ""
 
 
+class JournalStatus(_Response, frozen=True, kw_only=True):
+    """Whether the daemon can write its journal; also sent to followers, and never numbered.
+
+    While it cannot, nothing becomes durable: no request is acknowledged, and no decision and no event is sent.
+
+    Attributes:
+        since_nano: the Unix time since which it cannot be written.
+        reason: why it cannot be written.
+    """
+
+    writable: bool
+    since_nano: int = 0
+    reason: str = ""
+
+
 Response = (
     RegisterResourceManagerResponse
     | NodeResponse
@@ -371,6 +386,7 @@ Response = (
     | PredicatesRequest
     | Ack
     | ErrorResponse
+    | JournalStatus
 )
 
 
@@ -427,4 +443,4 @@ class Lagged(_Message, frozen=True, kw_only=True):
     to: int
 
 
-FeedMessage = Snapshot | Events | Bookmark | Lagged | ErrorResponse
+FeedMessage = Snapshot | Events | Bookmark | Lagged | ErrorResponse | JournalStatus

@@ -1,0 +1,278 @@
+"""The journal over a store in memory, on a virtual clock: what is committed together, in which order, and who waits."""
+
+import threading
+from contextlib import asynccontextmanager
+
+import msgspec
+import pytest
+import trio
+import trio.testing
+from memorystore import MemoryStore
+
+from ykactor.actors import journal as journal_module
+from ykactor.actors.batch import Batch, WriterThread
+from ykactor.actors.commands import Publication, TurnRecord
+from ykactor.actors.journal import LINGER_S, RETRY_S, Journal, Notices, Resumed, Stalled
+from ykactor.core.messages.facts import NodeRemoved
+
+
+class Reader:
+    """Notes what it is told to be durable."""
+
+    def __init__(self):
+        self.told = []
+
+    def raise_durable(self, number):
+        self.told.append(number)
+
+
+def encode(facts):
+    return msgspec.json.encode([fact.node_id for fact in facts])
+
+
+@asynccontextmanager
+async def running(store=None, **options):
+    journal = Journal(store or MemoryStore(), encode, lambda: round(trio.current_time() * 1e9), **options)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(journal.run)
+        yield journal
+        nursery.cancel_scope.cancel()
+
+
+def add(journal, feed, last_event, *nodes, changes=(), number=1):
+    """Add a turn with facts about these nodes."""
+    turn = TurnRecord(number, 5, b'{"why":1}', list(changes))
+    journal.add(feed, Publication("default", [], turn), [encode([NodeRemoved(0, node)]) for node in nodes], last_event)
+
+
+# ---- what is committed
+
+
+async def test_a_batch_holds_what_was_added(autojump_clock):
+    """Turns with facts and causes, messages, records and numbers are in one transaction; then readers are told."""
+    store, feed, outbox = MemoryStore(), Reader(), Reader()
+    async with running(store, last_event=7, last_message=2) as journal:
+        await trio.sleep(1)
+        add(journal, feed, 9, "a", "b", changes=[(b"k1", b"1"), (b"k2", None)], number=4)
+        journal.post(outbox, 3, b"m3")
+        journal.note(b"k3", b"3")
+        add(journal, feed, 9, number=5)
+        await trio.testing.wait_all_tasks_blocked()
+        assert (feed.told, outbox.told) == ([], [])
+        await trio.sleep(1)
+    (batch,) = store.batches
+    assert (batch.first_event, batch.events_count, batch.first_message, batch.messages_count) == (8, 2, 3, 1)
+    assert (batch.puts, batch.deletes, batch.messages) == ({b"k1": b"1", b"k3": b"3"}, {b"k2"}, [b"m3"])
+    assert batch.at_ns == 1_000_300_000
+    assert store.turns == [
+        {"partition": "default", "number": 4, "now_ns": 5, "cause": {"why": 1}, "facts": ["a", "b"]},
+        {"partition": "default", "number": 5, "now_ns": 5, "cause": {"why": 1}, "facts": []},
+    ]
+    assert (feed.told, outbox.told) == ([9], [3])
+
+
+async def test_facts_without_a_turn_are_recorded(autojump_clock):
+    """What a session publishes itself has no number and no cause."""
+    store = MemoryStore()
+    async with running(store) as journal:
+        journal.add(Reader(), Publication("gpu", []), [encode([NodeRemoved(0, "n")])], 1)
+        await trio.sleep(1)
+    assert store.turns == [{"partition": "gpu", "facts": ["n"]}]
+
+
+async def test_batches_follow_each_other_without_gaps(seed, autojump_clock):
+    """Whatever a batch has, the next one goes on with the numbers."""
+    store, feed, outbox = MemoryStore(), Reader(), Reader()
+    async with running(store) as journal:
+        events = messages = 0
+        for step in range(60):
+            if step % 3:
+                events += step % 5
+                add(journal, feed, events, "n")
+            if step % 4:
+                messages += 1
+                journal.post(outbox, messages, b"m%d" % messages)
+            await trio.sleep(0.0005)
+        await trio.sleep(1)
+    assert len(store.batches) > 10
+    for before, after in zip(store.batches, store.batches[1:], strict=False):
+        assert after.first_event == before.first_event + before.events_count
+        assert after.first_message == before.first_message + before.messages_count
+    assert store.messages == [b"m%d" % number for number in range(1, messages + 1)]
+    assert feed.told[-1] == events == store.last_event
+
+
+async def test_the_last_change_of_a_record_counts(autojump_clock):
+    """Puts and deletes of one key, in one batch or in several, end as in a dictionary."""
+    store, expected = MemoryStore(), {}
+    async with running(store) as journal:
+        for step in range(300):
+            key, data = b"k%d" % (step * 7 % 11), None if step % 3 == 0 else b"%d" % step
+            expected.pop(key, None) if data is None else expected.__setitem__(key, data)
+            journal.note(key, data)
+            if step % 13 == 0:
+                await trio.sleep(0.0007)
+        await trio.sleep(1)
+    assert len(store.batches) > 5
+    assert store.records == expected
+
+
+async def test_a_new_registration_replaces_the_messages_of_the_old_one(autojump_clock):
+    """It numbers anew; of the messages before nobody can ask, but their session still gets them when they are durable."""
+    store, old, new = MemoryStore(), Reader(), Reader()
+    async with running(store) as journal:
+        for number in (1, 2):
+            journal.post(old, number, b"old")
+        journal.follow(old, 3)
+        for number in (1, 2, 3):
+            journal.post(new, number, b"new")
+        await trio.sleep(1)
+    (batch,) = store.batches
+    assert (batch.first_message, batch.messages_count, batch.messages) == (1, 3, [b"new"] * 3)
+    assert (old.told, new.told) == ([3], [3])
+
+
+async def test_what_comes_within_a_moment_is_committed_together(autojump_clock):
+    """An idle journal waits 0.3 ms, for the acknowledgement of a turn; what comes during a commit is the next batch."""
+    store, feed, outbox = MemoryStore(lambda: 0.01), Reader(), Reader()
+    async with running(store) as journal:
+        add(journal, feed, 1, "n")
+        await trio.sleep(LINGER_S / 2)
+        journal.post(outbox, 1, b"ack")
+        await trio.sleep(0.005)
+        for number in range(2, 50):
+            journal.post(outbox, number, b"m")
+            await trio.lowlevel.checkpoint()
+        await trio.sleep(1)
+    assert [(batch.events_count, batch.messages_count) for batch in store.batches] == [(1, 1), (0, 48)]
+
+
+async def test_a_turn_is_not_divided(autojump_clock):
+    """What is posted while a turn is numbered waits for the rest of the turn."""
+    store, feed, outbox = MemoryStore(), Reader(), Reader()
+    async with running(store) as journal:
+        journal.begin_turn()
+        journal.post(outbox, 1, b"m")
+        await trio.sleep(1)
+        assert store.attempts == 0
+        add(journal, feed, 1, "n")
+        journal.end_turn()
+        await trio.sleep(1)
+    (batch,) = store.batches
+    assert (batch.events_count, batch.messages_count) == (1, 1)
+
+
+# ---- room
+
+
+@pytest.mark.parametrize("what", ["EVENTS_MAX", "MESSAGES_MAX", "BYTES_MAX"])
+async def test_who_causes_records_waits_for_room(what, autojump_clock, monkeypatch):
+    """Each of the bounds holds for what waits and what is being committed together."""
+    monkeypatch.setattr(journal_module, what, 10)
+    store = MemoryStore(lambda: 1.0)
+    async with running(store) as journal:
+        await journal.room()
+        add(journal, Reader(), 6, "node-" * (what == "BYTES_MAX"))
+        for number in range(1, 7):
+            journal.post(Reader(), number, b"")
+        await trio.sleep(0.5)
+        if what != "BYTES_MAX":
+            assert journal.has_room
+            add(journal, Reader(), 12)
+            for number in range(7, 13):
+                journal.post(Reader(), number, b"")
+        assert not journal.has_room
+        began = trio.current_time()
+        await journal.room()
+        assert 0.4 < trio.current_time() - began < 0.6
+
+
+# ---- the disk
+
+
+async def test_a_full_disk_is_waited_for(autojump_clock):
+    """The same batch is tried every second; nothing is durable meanwhile, whoever watches is told once, and nothing is lost."""
+    store, feed = MemoryStore(lambda: 0.0), Reader()
+    async with running(store) as journal:
+        changes = []
+        journal.watch(lambda: changes.append((trio.current_time(), journal.stalled)))
+        notices = Notices(journal)
+        store.is_full = True
+        add(journal, feed, 1, "a")
+        await trio.sleep(3.5 * RETRY_S)
+        add(journal, feed, 2, "b")
+        assert store.attempts == 4
+        assert (store.batches, feed.told) == ([], [])
+        assert notices.next() == Stalled(round(LINGER_S * 1e9), "no room on the disk")
+        assert notices.next() is None
+        store.is_full = False
+        await trio.sleep(RETRY_S)
+        assert notices.next() == Resumed()
+        assert [told is None for _, told in changes] == [False, True]
+        assert changes[1][0] - changes[0][0] == pytest.approx(4 * RETRY_S)
+        await trio.sleep(1)
+    assert [turn["facts"] for turn in store.turns] == [["a"], ["b"]]
+    assert feed.told == [1, 2]
+
+
+async def test_a_session_hears_of_the_last_change_only(autojump_clock):
+    """A stall that has ended before a session asks is no news; one that began again is."""
+    store = MemoryStore(lambda: 0.0)
+    async with running(store) as journal:
+        notices = Notices(journal)
+        for is_full in (True, False, True):
+            store.is_full = is_full
+            journal.note(b"k", b"")
+            await trio.sleep(2 * RETRY_S)
+        assert isinstance(notices.next(), Stalled)
+        store.is_full = False
+        await trio.sleep(2 * RETRY_S)
+        assert isinstance(notices.next(), Resumed)
+    assert Notices(None).next() is None
+
+
+async def test_any_other_error_ends_the_journal(autojump_clock):
+    """After a failed sync nobody knows what the disk has: nothing is tried again, and nobody is told that anything is durable."""
+    store, feed = MemoryStore(), Reader()
+    store.failure = OSError("input/output error")
+    journal = Journal(store, encode, lambda: 0)
+    add(journal, feed, 1, "a")
+    with pytest.raises(OSError, match="input/output error"):
+        await journal.run()
+    assert (store.attempts, feed.told) == (1, [])
+
+
+# ---- the thread
+
+
+async def test_the_writer_thread_commits_beside_the_loop():
+    """Tasks go on while the disk works, also if all other threads are taken; a result comes back, and so does an error."""
+    release, seen = threading.Event(), []
+
+    def commit(batch):
+        release.wait(10)
+        seen.append(batch)
+        if len(seen) == 2:
+            raise OSError("gone")
+
+    trio.to_thread.current_default_thread_limiter().total_tokens = 1
+    writer = WriterThread(commit)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(trio.to_thread.run_sync, release.wait, 10)
+        nursery.start_soon(writer.commit, Batch(1, 1))
+        for _ in range(10):
+            await trio.sleep(0.001)
+        assert not seen
+        release.set()
+    assert seen == [Batch(1, 1)]
+    with pytest.raises(OSError, match="gone"):
+        await writer.commit(Batch(2, 1))
+
+
+async def test_a_disk_that_does_not_answer_does_not_keep_the_daemon():
+    """The commit that hangs is left to its thread."""
+    release = threading.Event()
+    with trio.move_on_after(0.05) as scope:
+        await WriterThread(lambda batch: release.wait(10)).commit(Batch(1, 1))
+    release.set()
+    assert scope.cancelled_caught

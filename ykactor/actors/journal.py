@@ -1,0 +1,235 @@
+"""The journal's task: it commits turns and messages in groups, and tells their readers what is durable.
+
+The feed adds each turn when its events are numbered, and outboxes add each message. Neither lets anybody read what is not
+durable: after a commit the journal raises the number up to which each of them may be read. While one group is committed the next
+one gathers. What waits is bounded: whoever causes turns or messages waits for ``room`` before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import msgspec
+import trio
+from msgspec import Raw, Struct, field
+
+from ykactor.actors.batch import Batch, DiskFullError, Store
+from ykactor.actors.commands import Publication
+from ykactor.core.messages.facts import Fact
+
+#: How long the journal waits for more before a commit: the acknowledgement of a request comes a moment after its turn.
+LINGER_S = 0.0003
+#: How often a batch is tried again while the disk is full.
+RETRY_S = 1.0
+#: With more that is not durable there is no room. Half of what the ring and the outbox keep: turns that have begun come on top.
+EVENTS_MAX = 50_000
+MESSAGES_MAX = 5_000
+BYTES_MAX = 2**24
+
+
+class Reader(Protocol):
+    """Shows to others what is durable, and nothing else."""
+
+    def raise_durable(self, number: int) -> None:
+        """What it has up to this number is durable."""
+
+
+class Stalled(Struct, frozen=True):
+    """The journal cannot be written since the Unix time ``since_ns``, because of ``reason``: nothing becomes durable."""
+
+    since_ns: int
+    reason: str
+
+
+class Resumed(Struct, frozen=True):
+    """The journal is written again."""
+
+
+class Notices:
+    """What one session is told of the journal: each change, but of several since the last call only the last one."""
+
+    def __init__(self, journal: Journal | None) -> None:
+        self._journal = journal
+        self._told: Stalled | None = None
+
+    def next(self) -> Stalled | Resumed | None:
+        """What has changed; None if nothing has."""
+        if self._journal is None or self._journal.stalled is self._told:
+            return None
+        self._told = self._journal.stalled
+        return Resumed() if self._told is None else self._told
+
+
+class _Entry(Struct, omit_defaults=True, kw_only=True):
+    """A turn in the history; without a number the facts belong to no turn."""
+
+    partition: str
+    number: int | None = None
+    now_ns: int | None = None
+    cause: Raw | None = None
+    facts: Raw
+
+
+class _Group(Struct):
+    """What is committed together, and what is durable then."""
+
+    batch: Batch
+    bytes: int = 0
+    durable: dict[Reader, int] = field(default_factory=dict)
+
+    def following(self) -> _Group:
+        """The next group."""
+        batch = self.batch
+        return _Group(Batch(batch.first_event + batch.events_count, batch.first_message + batch.messages_count))
+
+
+class Journal:
+    """Commits what is added, in the order in which it is added.
+
+    Args:
+        store: where it is committed.
+        encode: makes a JSON array of facts.
+        now_ns: the present Unix time.
+        last_event, last_message: the numbers of the newest event and message in the store.
+
+    Attributes:
+        stalled: since when and why the journal cannot be written; None if it can.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        encode: Callable[[Sequence[Fact]], bytes],
+        now_ns: Callable[[], int],
+        *,
+        last_event: int = 0,
+        last_message: int = 0,
+    ) -> None:
+        self.encode = encode
+        self.stalled: Stalled | None = None
+        self._store = store
+        self._now_ns = now_ns
+        self._gathered = _Group(Batch(last_event + 1, last_message + 1))
+        self._committing: _Group | None = None
+        self._is_in_turn = False
+        self._turn_ended = trio.lowlevel.ParkingLot()
+        self._added = trio.Event()
+        self._freed = trio.lowlevel.ParkingLot()
+        self._watchers: list[Callable[[], None]] = []
+
+    def watch(self, on_change: Callable[[], None]) -> None:
+        """``on_change`` is called each time ``stalled`` has changed; must not block or raise."""
+        self._watchers.append(on_change)
+
+    # ---- adding; never waits
+
+    def begin_turn(self) -> None:
+        """What is added up to ``end_turn`` is committed together."""
+        self._is_in_turn = True
+
+    def end_turn(self) -> None:
+        """All that belongs to the turn was added."""
+        self._is_in_turn = False
+        self._turn_ended.unpark_all()
+
+    def add(self, feed: Reader, publication: Publication, facts: list[bytes], last_event: int) -> None:
+        """Add a turn.
+
+        Args:
+            facts: those of the publication, in any number of arrays.
+            last_event: the number of its last event, or if it has none, of the one before.
+        """
+        group, turn = self._gathered, publication.turn
+        entry = _Entry(partition=publication.partition, facts=Raw(b"[" + b",".join(part[1:-1] for part in facts) + b"]"))
+        if turn is not None:
+            entry.number, entry.now_ns, entry.cause = turn.number, turn.now_ns, Raw(turn.cause)
+            for key, data in turn.changes:
+                self.note(key, data)
+        data = msgspec.json.encode(entry)
+        group.batch.turns.append(data)
+        group.batch.events_count = last_event + 1 - group.batch.first_event
+        group.bytes += len(data)
+        self.follow(feed, last_event)
+
+    def post(self, outbox: Reader, number: int, message: bytes) -> None:
+        """Add a message to the resource manager."""
+        group, batch = self._gathered, self._gathered.batch
+        if number != batch.first_message + batch.messages_count:
+            # Another registration, which numbers anew: nobody can ask for the messages of the one before.
+            batch.first_message, batch.messages_count, batch.messages = number, 0, []
+        batch.messages_count += 1
+        batch.messages.append(message)
+        group.bytes += len(message)
+        self.follow(outbox, number)
+
+    def note(self, key: bytes, data: bytes | None) -> None:
+        """Add a record; None deletes it. Of several changes with the same key only the last one is written."""
+        group, batch = self._gathered, self._gathered.batch
+        if data is None:
+            batch.puts.pop(key, None)
+            batch.deletes.add(key)
+        else:
+            batch.deletes.discard(key)
+            batch.puts[key] = data
+        group.bytes += len(key) + len(data or b"")
+        self._added.set()
+
+    def follow(self, reader: Reader, number: int) -> None:
+        """Raise the durable number of the reader when everything that was added so far is durable."""
+        self._gathered.durable[reader] = number
+        self._added.set()
+
+    # ---- waiting
+
+    @property
+    def has_room(self) -> bool:
+        """Whether more input may be taken."""
+        groups = [self._gathered] if self._committing is None else [self._committing, self._gathered]
+        return (
+            sum(group.bytes for group in groups) < BYTES_MAX
+            and sum(group.batch.events_count for group in groups) < EVENTS_MAX
+            and sum(group.batch.messages_count for group in groups) < MESSAGES_MAX
+        )
+
+    async def room(self) -> None:
+        """Wait until there is room; a checkpoint only if there is none."""
+        while not self.has_room:
+            await self._freed.park()
+
+    # ---- committing
+
+    async def run(self) -> None:
+        """Commit until cancelled. An error of the store, but for a full disk, is raised."""
+        while True:
+            await self._added.wait()
+            await trio.sleep(LINGER_S)
+            while self._is_in_turn:
+                await self._turn_ended.park()
+            group = self._committing = self._gathered
+            self._gathered, self._added = group.following(), trio.Event()
+            group.batch.at_ns = self._now_ns()
+            await self._commit(group.batch)
+            self._committing = None
+            for reader, number in group.durable.items():
+                reader.raise_durable(number)
+            self._freed.unpark_all()
+
+    async def _commit(self, batch: Batch) -> None:
+        """Return when the batch is durable; while the disk is full, try again and again."""
+        while True:
+            try:
+                await self._store.commit(batch)
+            except DiskFullError as full:
+                if self.stalled is None:
+                    self._set_stalled(Stalled(self._now_ns(), str(full)))
+                await trio.sleep(RETRY_S)
+            else:
+                if self.stalled is not None:
+                    self._set_stalled(None)
+                return
+
+    def _set_stalled(self, stalled: Stalled | None) -> None:
+        self.stalled = stalled
+        for on_change in self._watchers:
+            on_change()
