@@ -111,3 +111,13 @@ def test_durability(tmp_path: Path, durability: str, value: int) -> None:
     assert [number for number, _ in turns_of(tmp_path / "b")] == [1, 2, 3]
     killed.close()
     store.close()
+
+
+def test_closing_twice(tmp_path: Path) -> None:
+    """The second time does nothing; the file numbers of the first may be somebody else's by then."""
+    store = Store.open(tmp_path / "state", "normal", now_ns=0)
+    store.commit(numbered(1))
+    store.close()
+    with (tmp_path / "other").open("w+b") as first, (tmp_path / "more").open("w+b") as second:
+        store.close()
+        assert (first.read(), second.read()) == (b"", b"")

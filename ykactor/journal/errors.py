@@ -12,7 +12,8 @@ from pathlib import Path
 
 #: An ``OSError`` with one of these means that there is no room: on the disk, in a quota, or for a file of this size.
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-_PAGE = bytes(4096)
+#: With less room than this, in bytes, a write is taken to have failed for want of it.
+ROOM_BYTES = 1 << 20
 
 
 class JournalError(Exception):
@@ -45,6 +46,8 @@ def explained(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise _explanation(error, path) from error
+    except UnicodeDecodeError as error:  # SQLite has quoted damaged text, which Python cannot make an error of
+        raise damaged(path, str(error)) from error
     except OSError as error:
         raise _refusal(error, path) from error
 
@@ -64,17 +67,16 @@ def is_full(error: sqlite3.Error, path: Path) -> bool:
     """Whether SQLite could not write for want of room.
 
     SQLite has a code of its own for a full disk, but not for a quota and for files of limited size, and does not tell the
-    system's error. So a page is written to a temporary file, at the place where the failed write was.
+    system's error. So something is written to a temporary file, at a place as far from its beginning as the failed write.
     """
     code = _code(error)
     if code != sqlite3.SQLITE_IOERR_WRITE:
         return code & 0xFF == sqlite3.SQLITE_FULL
-    wal = path.with_name(f"{path.name}-wal")
-    end = max(file.stat().st_size for file in (path, wal) if file.exists())
+    end = max(file.stat().st_size for file in path.parent.glob(f"{path.name}*"))
     try:
         with tempfile.TemporaryFile(dir=path.parent, buffering=0) as file:
             file.seek(end)
-            return file.write(_PAGE) < len(_PAGE)
+            return file.write(bytes(ROOM_BYTES)) < ROOM_BYTES
     except OSError as problem:
         return problem.errno in _NO_ROOM
 

@@ -83,11 +83,11 @@ def verify(directory: Path) -> Iterator[str]:
     """
     seen = Seen.of(directory)
     with Reader.open(directory) as reader:
-        for check in (_structure, _records, _history):
+        for part, check in {"pages": _pages, "records": _records, "history": _history}.items():
             try:
                 yield from check(reader.connection)
             except sqlite3.Error as error:
-                yield f"the rest cannot be read: {error}"
+                yield f"the {part} cannot be read: {error}"
         with explained(reader.path):
             loss = seen.loss(reader.numbers()[1])
         if loss:
@@ -151,7 +151,7 @@ def _copy(source: sqlite3.Connection, copy: sqlite3.Connection, target: Path) ->
         raise write_error(error, target) if is_full(error, target) else error from None
 
 
-def _structure(connection: sqlite3.Connection) -> Iterator[str]:
+def _pages(connection: sqlite3.Connection) -> Iterator[str]:
     for (verdict,) in connection.execute(f"PRAGMA integrity_check({FOUND_MAX})"):
         if verdict != b"ok":
             yield verdict.decode(errors="replace")

@@ -112,6 +112,7 @@ class Store:
             connection.execute(f"PRAGMA synchronous={durability}")
             connection.execute("PRAGMA wal_autocheckpoint=0")
             store = cls(connection, path, witness, seen)
+            stack.callback(store._end)
             store._resources = stack.pop_all()
             return store
 
@@ -186,12 +187,14 @@ class Store:
             return self._connection.execute("DELETE FROM log WHERE number <= ?", (surplus[-1],)).rowcount
 
     def close(self) -> None:
-        """Closes the journal and lets go of the directory. The last one that closes it checkpoints."""
+        """Closes the journal and lets go of the directory. It is checkpointed first, unless a reader still needs it."""
+        self._resources.close()
+
+    def _end(self) -> None:
         self._connection.close()
-        if not self._wal.exists():
+        if self._failure is None and not self._wal.exists():
             with suppress(OSError):
                 self._witness.note_end(self.number)
-        self._resources.close()
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
