@@ -136,3 +136,20 @@ def test_somebody_else_writes(store: Store, tmp_path: Path) -> None:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(DiskError, match="SQLITE_BUSY"):
             store.commit(numbered(4))
+
+
+BACK_UP = """
+import resource, sys, pathlib
+from ykactor.journal import maintenance
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, -1))
+maintenance.backup(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]))
+"""
+
+
+def test_no_room_for_a_backup(store: Store, tmp_path: Path) -> None:
+    """The error is about the copy, of which nothing is left."""
+    store.commit(batch(4, LARGE))
+    copy = tmp_path / "copy.db"
+    child = subprocess.run([PYTHON, "-c", BACK_UP, tmp_path, copy], env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    assert f"DiskFullError: {copy}: found no room on the disk" in child.stderr
+    assert not copy.exists()

@@ -1,5 +1,6 @@
 """The store: what was committed is there, in order, and nothing else."""
 
+import os
 import stat
 from pathlib import Path
 
@@ -73,6 +74,16 @@ def test_nobody_else_reads(tmp_path: Path) -> None:
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in directory.iterdir()}
     store.close()
     assert modes == dict.fromkeys(["journal.db", "journal.db-wal", "journal.db-shm", "witness", "lock"], 0o600)
+
+
+@pytest.mark.parametrize("name", ["a b", "?mode=ro", "%41#", "ä", os.fsdecode(b"\xff")])
+def test_names_of_directories(tmp_path: Path, name: str) -> None:
+    """Every name that the system allows."""
+    store = opened(tmp_path / name)
+    store.commit(numbered(1))
+    store.close()
+    assert (tmp_path / name / "journal.db").exists()
+    assert records_of(tmp_path / name) == states(1)[1]
 
 
 def test_checkpoint(tmp_path: Path) -> None:

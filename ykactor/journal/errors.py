@@ -72,7 +72,7 @@ def is_full(error: sqlite3.Error, path: Path) -> bool:
     code = _code(error)
     if code != sqlite3.SQLITE_IOERR_WRITE:
         return code & 0xFF == sqlite3.SQLITE_FULL
-    end = max(file.stat().st_size for file in path.parent.glob(f"{path.name}*"))
+    end = max((file.stat().st_size for file in path.parent.glob(f"{path.name}*")), default=0)
     try:
         with tempfile.TemporaryFile(dir=path.parent, buffering=0) as file:
             file.seek(end)

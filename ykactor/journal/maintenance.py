@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from ykactor.journal import schema
-from ykactor.journal.errors import JournalError, explained, is_full, write_error
+from ykactor.journal.errors import explained, is_full, write_error
 from ykactor.journal.lock import locked
 from ykactor.journal.reading import Reader
 from ykactor.journal.rows import LogRow, record_crc
@@ -137,7 +137,7 @@ def backup(directory: Path, target: Path) -> None:
         try:
             with explained(reader.path), closing(schema.connect(target, "rw")) as copy:
                 _copy(reader.connection, copy, target)
-        except JournalError:
+        except BaseException:
             target.unlink()
             raise
     sync(target)

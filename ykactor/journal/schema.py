@@ -35,7 +35,8 @@ VERSION = len(VERSIONS)
 
 def connect(path: Path, mode: Literal["ro", "rw"]) -> sqlite3.Connection:
     """A connection to an existing database; texts are bytes. Transactions are begun and ended by hand."""
-    connection = sqlite3.connect(f"file:{quote(str(path))}?mode={mode}", uri=True, isolation_level=None, check_same_thread=False)
+    uri = f"file:{quote(os.fsencode(path))}?mode={mode}"
+    connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
     connection.text_factory = bytes
     return connection
 

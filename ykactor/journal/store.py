@@ -157,11 +157,13 @@ class Store:
 
         Raises:  DiskFullError (nothing is lost, and commits may go on), DiskError.
         """
-        with self._writing():
-            self._connection.execute("PRAGMA busy_timeout=0")  # readers are not waited for
-            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        self._connection.execute("PRAGMA busy_timeout=0")  # readers are not waited for
+        try:
+            with self._writing():
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        finally:
             self._connection.execute("PRAGMA busy_timeout=5000")
-        self._wal_bytes = self._wal_size()
+            self._wal_bytes = self._wal_size()
 
     def trim(self, bytes_max: int, age_max_ns: int, now_ns: int) -> int:
         """Deletes some of the oldest transactions of the history, if all together are too large or they are too old.
