@@ -100,6 +100,8 @@ class Store:
             seen = Seen.of(directory)
             witness = stack.enter_context(closing(Witness(directory, durability)))
             if not path.exists():
+                if not seen.number:
+                    witness.note(0)
                 schema.create(path, now_ns)
             # What an earlier run with less durability has left to the system. SQLite must not have opened the file yet: whoever
             # closes a file gives up all locks of the process on it.
