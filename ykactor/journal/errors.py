@@ -12,6 +12,8 @@ from pathlib import Path
 
 #: An ``OSError`` with one of these means that there is no room: on the disk, in a quota, or for a file of this size.
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+#: The codes of SQLite for a write that failed for a reason that it does not tell: to a file, or to the index of the log.
+_UNTOLD = frozenset({sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE})
 #: With less room than this, in bytes, a write is taken to have failed for want of it.
 ROOM_BYTES = 1 << 20
 
@@ -70,7 +72,7 @@ def is_full(error: sqlite3.Error, path: Path) -> bool:
     system's error. So something is written to a temporary file, at a place as far from its beginning as the failed write.
     """
     code = _code(error)
-    if code != sqlite3.SQLITE_IOERR_WRITE:
+    if code not in _UNTOLD:
         return code & 0xFF == sqlite3.SQLITE_FULL
     end = max((file.stat().st_size for file in path.parent.glob(f"{path.name}*")), default=0)
     try:
