@@ -42,6 +42,21 @@ def test_an_earlier_version(tmp_path: Path, version: int) -> None:
         assert connection.execute("PRAGMA user_version").fetchall() == [(schema.VERSION,)]
 
 
+def test_a_step_to_the_next_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is taken once; a journal that is begun afterwards has the same tables."""
+    store = opened(tmp_path / "old")
+    store.commit(numbered(1))
+    store.close()
+    monkeypatch.setattr(schema, "VERSIONS", (*schema.VERSIONS, ("CREATE TABLE more(a)", "INSERT INTO more VALUES(1)")))
+    monkeypatch.setattr(schema, "VERSION", schema.VERSION + 1)
+    for name in ("old", "old", "new"):
+        opened(tmp_path / name).close()
+        with closing(sqlite3.connect(tmp_path / name / "journal.db")) as connection:
+            assert connection.execute("PRAGMA user_version").fetchall() == [(schema.VERSION,)]
+            assert connection.execute("SELECT * FROM more").fetchall() == [(1,)]
+    assert records_of(tmp_path / "old") == states(1)[1]
+
+
 def test_a_failed_step_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The steps from one version to the next are one transaction."""
     store = opened(tmp_path)

@@ -54,10 +54,12 @@ def create(path: Path, now_ns: int) -> None:
         rest.unlink()
     os.close(os.open(new, os.O_CREAT | os.O_EXCL, 0o600))  # SQLite gives its other files the same mode
     with closing(connect(new, "rw")) as connection:
+        connection.execute("PRAGMA synchronous=OFF")  # it is synced as a whole
         _upgrade(connection, 0)
         connection.execute("INSERT INTO meta VALUES('created_ns', ?)", (str(now_ns),))
         set_new_instance(connection)
         connection.execute("PRAGMA journal_mode=WAL")
+    sync(new)
     new.rename(path)
     sync(path.parent)
 
@@ -86,7 +88,9 @@ def recognise(connection: sqlite3.Connection, path: Path) -> int:
 
 def upgrade(connection: sqlite3.Connection, path: Path) -> None:
     """Brings a database to the present version, in one transaction. Raises:  JournalError, sqlite3.Error."""
-    _upgrade(connection, recognise(connection, path))
+    version = recognise(connection, path)
+    if version < VERSION:
+        _upgrade(connection, version)
 
 
 def meta(connection: sqlite3.Connection, path: Path) -> tuple[str, int]:

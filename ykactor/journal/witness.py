@@ -65,6 +65,7 @@ class Witness:
         self._directory = directory
         self._file = os.open(directory / _NAME, os.O_WRONLY | os.O_CREAT, 0o600)
         self._durability = durability
+        self._boot = _ON_DISK if durability == "full" else _boot_id()
         self._is_synced = False
 
     def close(self) -> None:
@@ -76,7 +77,7 @@ class Witness:
 
         The first call syncs the file, so that it exists and names the boot in any case.
         """
-        self._write(number, _ON_DISK if self._durability == "full" else _boot_id())
+        self._write(number, self._boot)
         if not self._is_synced:
             os.fsync(self._file)
             sync(self._directory)
