@@ -15,10 +15,11 @@ MAY_IMPORT = {
     "core": {"core"},
     "wire": {"core", "wire"},
     "actors": {"core", "actors"},
+    "journal": {"journal"},
     "sim": {"core", "wire", "actors", "sim"},
     "rules": set(),
     "client": {"wire", "client"},
-    "surfaces": {"core", "wire", "actors", "sim", "rules", "surfaces", "client"},
+    "surfaces": {"core", "wire", "actors", "journal", "sim", "rules", "surfaces", "client"},
     "__main__": {"surfaces"},
     "__init__": set(),
 }
@@ -111,7 +112,7 @@ def test_there_is_something_to_read() -> None:
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_imports_point_one_way(source: str) -> None:
-    """core <- wire, actors (not each other) <- sim <- client <- surfaces."""
+    """core <- wire, actors (not each other) <- sim <- client <- surfaces; only surfaces know the journal."""
     assert not any(name.startswith(".") for name in imports(source)), "absolute imports only, so that this test sees them"
     assert layers_imported(source) <= MAY_IMPORT[layer(source)]
 
@@ -161,9 +162,9 @@ def test_core_needs_only_the_standard_library_and_msgspec(source: str) -> None:
     assert not outside(source) & {"os", "sys", "pathlib", "io", "socket", "subprocess"}
 
 
-@pytest.mark.parametrize("source", in_layers("core", "wire"))
-def test_core_and_wire_never_wait(source: str) -> None:
-    """No ``async def``, no ``await``, no trio: nothing can change under a decision."""
+@pytest.mark.parametrize("source", in_layers("core", "wire", "journal"))
+def test_core_wire_and_journal_never_wait(source: str) -> None:
+    """No ``async def``, no ``await``, no trio: nothing can change under a decision, and the journal may run in any thread."""
     waiting = ast.AsyncFunctionDef | ast.Await | ast.AsyncFor | ast.AsyncWith
     assert not any(isinstance(node, waiting) for node in ast.walk(SOURCES[source]))
     assert not outside(source) & {"trio", "trio_websocket", "asyncio", "threading"}
@@ -173,6 +174,12 @@ def test_core_and_wire_never_wait(source: str) -> None:
 def test_core_and_wire_know_neither_time_nor_chance(source: str) -> None:
     """The same input gives the same decisions (SC-6): no clock, no randomness, no ``datetime`` that could be asked for now."""
     assert not outside(source) & (CLOCKS | CHANCE | {"datetime"})
+
+
+@pytest.mark.parametrize("source", in_layers("journal"))
+def test_the_journal_is_told_the_time(source: str) -> None:
+    """What is old is decided by the time of its caller; chance only makes the names of instances."""
+    assert not outside(source) & (CLOCKS | {"datetime"})
 
 
 @pytest.mark.parametrize("source", in_layers("actors"))

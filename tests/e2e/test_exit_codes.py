@@ -31,6 +31,7 @@ UNWRITABLE = {
     "serve": ["--ws", "127.0.0.1:0", "--state-dir", "{unwritable}"],
     "simulate": [str(DEMO), "--final", "{unwritable}"],
     "convert": ["openb", "{nodes}", "{tasks}", "-o", "{unwritable}"],
+    "journal": ["compact", "{unwritable}"],
     "samples": ["{unwritable}"],
 }
 WITHOUT_FILES = {"demo", "deregister", "rule", "follow", "story"}

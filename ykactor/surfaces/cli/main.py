@@ -20,6 +20,7 @@ COMMANDS = {
     "follow": "follow",
     "story": "story",
     "convert": "convert",
+    "journal": "journal",
     "samples": "samples",
 }
 

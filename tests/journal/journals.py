@@ -1,0 +1,85 @@
+"""Batches whose number says everything about them, and what a journal then holds."""
+
+import json
+import os
+import random
+import shutil
+import sys
+from pathlib import Path
+
+from ykactor.journal.reading import Reader
+from ykactor.journal.store import Batch, Store
+
+ROOT = Path(__file__).parents[2]
+#: What a child process needs to import this module and the package.
+ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(Path(__file__).parent)])}
+PYTHON = sys.executable
+S_NS = 10**9
+
+Records = dict[bytes, bytes]
+
+
+def opened(directory: Path) -> Store:
+    return Store.open(directory, "full", now_ns=0)
+
+
+def compact_json(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def key_of(identity: object) -> bytes:
+    return compact_json(["default", "task", identity])
+
+
+def batch(number: int, puts: Records | None = None, deletes: set[bytes] | None = None, turns: list[bytes] | None = None) -> Batch:
+    """The batch for a transaction: at second ``number``, with two events and one message."""
+    return Batch(
+        at_ns=number * S_NS,
+        puts=puts or {},
+        deletes=deletes or set(),
+        first_event=2 * number,
+        events_count=2,
+        first_message=number,
+        messages_count=1,
+        turns=[b'{"turn":%d}' % number] if turns is None else turns,
+        messages=[b"message %d" % number],
+    )
+
+
+def numbered(number: int, keys: int = 50) -> Batch:
+    """Some puts and deletes among ``keys`` keys, and a turn of up to 10 kB, which only depend on the number."""
+    rng = random.Random(number)
+    chosen = rng.sample(range(keys), rng.randint(1, 10))
+    cut = rng.randint(0, len(chosen))
+    puts = {key_of(identity): compact_json({"at": number, "text": "x" * rng.randint(0, 300)}) for identity in chosen[:cut]}
+    turn = compact_json({"turn": number, "text": rng.randbytes(rng.choice([0, 50, 5000])).hex()})
+    return batch(number, puts, {key_of(identity) for identity in chosen[cut:]}, [turn])
+
+
+def apply(records: Records, change: Batch) -> Records:
+    return {key: data for key, data in (records | change.puts).items() if key not in change.deletes}
+
+
+def states(last: int) -> list[Records]:
+    """The records after each of ``numbered`` 0 (none) to ``last``."""
+    found: list[Records] = [{}]
+    for number in range(1, last + 1):
+        found.append(apply(found[-1], numbered(number)))
+    return found
+
+
+def records_of(directory: Path) -> Records:
+    with Reader.open(directory) as reader:
+        return dict(reader.records())
+
+
+def turns_of(directory: Path) -> list[tuple[int, list[bytes]]]:
+    with Reader.open(directory) as reader:
+        return [(row.number, row.turns()) for row in reader.rows()]
+
+
+def copied(directory: Path, target: Path) -> Path:
+    """The files as they would be after the death of the process; without the index of the write-ahead log, which is memory."""
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(directory, target, ignore=shutil.ignore_patterns("*-shm"))
+    return target

@@ -1,0 +1,101 @@
+"""A power failure: of what was written since the last fsync any sectors may be on the disk, and others not.
+
+The states of the files before and after a write are known; what the disk may have between them is any mixture of their sectors.
+"""
+
+import random
+from pathlib import Path
+
+import pytest
+from journals import copied, numbered, opened, records_of, states, turns_of
+from seeds import seeds
+
+from ykactor.journal import witness
+from ykactor.journal.store import Store
+
+SECTOR_BYTES = 512
+LAST = 12
+STATES = states(LAST)
+TRIES = 4
+
+
+def mixture(before: Path, after: Path, rng: random.Random) -> None:
+    """Makes of ``after`` a file with some sectors of ``before``, and the size of one of them."""
+    old, new = (path.read_bytes() if path.exists() else b"" for path in (before, after))
+    size = len(rng.choice([old, new]))
+    old, new = (content[:size].ljust(size, b"\0") for content in (old, new))
+    share = rng.random()
+    sectors = [(old if rng.random() < share else new)[at : at + SECTOR_BYTES] for at in range(0, size, SECTOR_BYTES)]
+    after.write_bytes(b"".join(sectors))
+
+
+def check(directory: Path, first: int, last: int) -> Store:
+    """The journal opens with the whole transactions up to a number from ``first`` to ``last``."""
+    store = opened(directory)
+    store.close()
+    assert first <= store.number <= last
+    assert records_of(directory) == STATES[store.number]
+    assert turns_of(directory) == [(number, numbered(number).turns) for number in range(1, store.number + 1)]
+    return store
+
+
+@pytest.mark.parametrize("seed", seeds(2))
+def test_in_a_commit(tmp_path: Path, seed: int) -> None:
+    """The transactions before it are there; it is there as a whole, or not at all."""
+    rng = random.Random(seed)
+    store = opened(tmp_path / "state")
+    checkpoints = {rng.randint(1, LAST - 1), rng.randint(1, LAST - 1)}
+    for number in range(1, LAST + 1):
+        before = copied(tmp_path / "state", tmp_path / "before")
+        store.commit(numbered(number))
+        after = copied(tmp_path / "state", tmp_path / "after")
+        for _ in range(TRIES):
+            failed = copied(after, tmp_path / "failed")
+            (failed / "witness").write_bytes((before / "witness").read_bytes())  # it is written when the commit is on the disk
+            mixture(before / "journal.db-wal", failed / "journal.db-wal", rng)
+            assert check(failed, number - 1, number).loss == ""
+        if number in checkpoints:
+            store.checkpoint()
+    store.close()
+
+
+@pytest.mark.parametrize("seed", seeds(2))
+def test_in_a_checkpoint(tmp_path: Path, seed: int) -> None:
+    """Nothing is lost: the write-ahead log is emptied when the database is on the disk."""
+    rng = random.Random(seed)
+    store = opened(tmp_path / "state")
+    for number in range(1, LAST + 1):
+        store.commit(numbered(number))
+        if number % 3 == 0:
+            before = copied(tmp_path / "state", tmp_path / "before")
+            store.checkpoint()
+            for _ in range(TRIES):
+                failed = copied(before, tmp_path / "failed")
+                mixture(tmp_path / "state" / "journal.db", failed / "journal.db", rng)
+                assert check(failed, number, number).loss == ""
+    store.close()
+
+
+@pytest.mark.parametrize("seed", seeds(2))
+def test_with_less_durability(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """With ``normal``, what was committed since the last checkpoint may be lost, in order, and that is said at the next boot."""
+    rng = random.Random(seed)
+    synced = rng.randint(1, LAST - 1)
+    store = Store.open(tmp_path / "state", "normal", now_ns=0)
+    for number in range(1, LAST + 1):
+        store.commit(numbered(number))
+        if number == synced:
+            store.checkpoint()
+            before = copied(tmp_path / "state", tmp_path / "before")
+    after = copied(tmp_path / "state", tmp_path / "after")
+    store.close()
+    boot_id = tmp_path / "boot_id"
+    boot_id.write_text("another\n")
+    monkeypatch.setattr(witness, "_BOOT_ID", boot_id)
+    for _ in range(TRIES):
+        failed = copied(after, tmp_path / "failed")
+        for name in ("journal.db-wal", "witness"):
+            mixture(before / name, failed / name, rng)
+        found = check(failed, synced, LAST)
+        assert found.loss.startswith((f"transactions {found.number + 1} to ", f"transactions after {found.number} may be lost"))
+        assert found.instance != store.instance

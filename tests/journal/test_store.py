@@ -1,0 +1,134 @@
+"""The store: what was committed is there, in order, and nothing else."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from journals import S_NS, apply, batch, compact_json, copied, key_of, numbered, opened, records_of, states, turns_of
+from seeds import FACTOR
+
+from ykactor.journal.reading import Reader
+from ykactor.journal.store import CHECKPOINT_BYTES, Store
+
+IDENTITIES = st.sampled_from([1, "1", "a.b", "ä\n\"\\'", "\u0000"])
+VALUES = st.one_of(st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text(), st.lists(st.text(), max_size=2))
+#: What happens to some keys in one transaction: a new value, or None for a deletion.
+CHANGES = st.dictionaries(IDENTITIES, st.none() | st.dictionaries(st.text(max_size=3), VALUES, max_size=3), max_size=5)
+
+
+@given(st.lists(CHANGES, max_size=8))
+@settings(max_examples=40 * FACTOR)
+def test_records_are_those_of_a_dictionary(tmp_path_factory: pytest.TempPathFactory, history: list[dict[object, object]]) -> None:
+    """Puts, deletes and puts again of the same keys give, byte for byte, what they give in a dictionary; also after a restart."""
+    directory = tmp_path_factory.mktemp("journal")
+    store = opened(directory)
+    expected: dict[bytes, bytes] = {}
+    for number, changes in enumerate(history, 1):
+        puts = {key_of(identity): compact_json(value) for identity, value in changes.items() if value is not None}
+        change = batch(number, puts, {key_of(identity) for identity, value in changes.items() if value is None})
+        assert store.commit(change) == number
+        expected = apply(expected, change)
+        assert records_of(directory) == expected
+    store.close()
+    store = opened(directory)
+    assert (records_of(directory), store.number, store.loss) == (expected, len(history), "")
+    store.close()
+
+
+def test_history(tmp_path: Path) -> None:
+    """A row of the history has the numbers of the batch, its turns and its messages as they were given."""
+    store = opened(tmp_path)
+    store.commit(batch(1, turns=[b'{"a":1}', b'{"b":"\\n"}']))
+    store.commit(batch(2, turns=[]))
+    with Reader.open(tmp_path) as reader:
+        first, second = reader.rows()
+    store.close()
+    assert (first.number, first.at_ns, first.first_event, first.events_count) == (1, S_NS, 2, 2)
+    assert (first.first_message, first.messages_count, first.messages()) == (1, 1, [b"message 1"])
+    assert (first.turns(), second.turns()) == ([b'{"a":1}', b'{"b":"\\n"}'], [])
+    assert (first.first_byte, second.first_byte) == (0, first.end_byte)
+
+
+def test_an_instance_stays(tmp_path: Path) -> None:
+    """Restarts are the same instance, also those after a kill; another journal is another one."""
+    store = opened(tmp_path / "a")
+    store.commit(numbered(1))
+    killed = opened(copied(tmp_path / "a", tmp_path / "killed"))
+    other = opened(tmp_path / "b")
+    store.close()
+    again = opened(tmp_path / "a")
+    assert store.instance == killed.instance == again.instance != other.instance
+    for journal in (killed, again, other):
+        journal.close()
+
+
+def test_nobody_else_reads(tmp_path: Path) -> None:
+    """The directory is made with mode 0700, and every file in it has mode 0600."""
+    directory = tmp_path / "above" / "state"
+    store = opened(directory)
+    store.commit(numbered(1))
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in directory.iterdir()}
+    store.close()
+    assert modes == dict.fromkeys(["journal.db", "journal.db-wal", "journal.db-shm", "witness", "lock"], 0o600)
+
+
+@pytest.mark.parametrize("name", ["a b", "?mode=ro", "%41#", "ä", os.fsdecode(b"\xff")])
+def test_names_of_directories(tmp_path: Path, name: str) -> None:
+    """Every name that the system allows."""
+    store = opened(tmp_path / name)
+    store.commit(numbered(1))
+    store.close()
+    assert (tmp_path / name / "journal.db").exists()
+    assert records_of(tmp_path / name) == states(1)[1]
+
+
+def test_checkpoint(tmp_path: Path) -> None:
+    """A large write-ahead log asks for a checkpoint, which empties it; a reader only puts off that, and only once asks."""
+    store = opened(tmp_path)
+    large = {key_of(identity): compact_json({"text": "x" * 100_000}) for identity in range(CHECKPOINT_BYTES // 100_000)}
+    assert not store.needs_checkpoint
+    store.commit(batch(1, large))
+    assert store.needs_checkpoint
+    with Reader.open(tmp_path) as reader:
+        records = reader.records()
+        next(records)
+        store.commit(numbered(2))
+        store.checkpoint()
+        assert not store.needs_checkpoint
+        records.close()
+    store.checkpoint()
+    assert (tmp_path / "journal.db-wal").stat().st_size == 0
+    expected = apply(large, numbered(2))
+    assert records_of(tmp_path) == expected
+    store.close()
+    assert records_of(tmp_path) == expected
+
+
+@pytest.mark.parametrize(("durability", "value"), [("full", 2), ("normal", 1), ("off", 0)])
+def test_durability(tmp_path: Path, durability: str, value: int) -> None:
+    """The three words are SQLite's ``synchronous``; all of them survive the death of the process."""
+    store = Store.open(tmp_path / "a", durability, now_ns=0)  # type: ignore[arg-type]
+    assert store._connection.execute("PRAGMA synchronous").fetchall() == [(value,)]
+    assert store._connection.execute("PRAGMA journal_mode").fetchall() == [(b"wal",)]
+    for number in range(1, 4):
+        store.commit(numbered(number))
+    killed = Store.open(copied(tmp_path / "a", tmp_path / "b"), durability, now_ns=0)  # type: ignore[arg-type]
+    assert (killed.number, killed.loss) == (3, "")
+    assert records_of(tmp_path / "b") == states(3)[3]
+    assert [number for number, _ in turns_of(tmp_path / "b")] == [1, 2, 3]
+    killed.close()
+    store.close()
+
+
+def test_closing_twice(tmp_path: Path) -> None:
+    """The second time does nothing; the file numbers of the first may be somebody else's by then."""
+    store = Store.open(tmp_path / "state", "normal", now_ns=0)
+    store.commit(numbered(1))
+    store.close()
+    with (tmp_path / "other").open("w+b") as first, (tmp_path / "more").open("w+b") as second:
+        store.close()
+        assert (first.read(), second.read()) == (b"", b"")

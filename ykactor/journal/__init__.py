@@ -1,0 +1,10 @@
+"""The journal: what a daemon has to know after a restart, on disk. Blocking calls; no trio, no clock.
+
+One directory holds one journal:
+
+    journal.db    SQLite: the present state (table ``record``) and the history (table ``log``)
+    witness       the number of the newest transaction, outside of the database
+    lock          held by the daemon that writes
+
+Start reading in ``store.py`` (one writer) and ``reading.py`` (any number of readers, in this process or another).
+"""

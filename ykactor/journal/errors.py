@@ -1,0 +1,111 @@
+"""What can go wrong with a journal, in sentences: what was found, where, and what to do.
+
+SQLite's errors are translated here, and nowhere else.
+"""
+
+import errno
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+#: An ``OSError`` with one of these means that there is no room: on the disk, in a quota, or for a file of this size.
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+#: The codes of SQLite for a write that failed for a reason that it does not tell: to a file, or to the index of the log.
+_UNTOLD = frozenset({sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE})
+#: With less room than this, in bytes, a write is taken to have failed for want of it.
+ROOM_BYTES = 1 << 20
+
+
+class JournalError(Exception):
+    """The journal cannot be opened, read or written; the text is for the operator."""
+
+
+class DiskFullError(JournalError):
+    """There is no room. Nothing was written, and the same may be tried again."""
+
+
+class DiskError(JournalError):
+    """The disk has failed. Nothing may be written to this journal any more, because it is not known what the disk has."""
+
+
+def damaged(path: Path, what: str) -> JournalError:
+    """The error for a file whose content is not what was written."""
+    return JournalError(
+        f"{path}: found damage: {what}; 'ykactor journal verify {path.parent}' lists all of it; "
+        "put a copy of 'ykactor journal backup' into an empty directory, or begin with an empty one"
+    )
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Raises errors of SQLite and of the system as ``JournalError``.
+
+    Args:  path: the database.
+    """
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _explanation(error, path) from error
+    except UnicodeDecodeError as error:  # SQLite has quoted damaged text, which Python cannot make an error of
+        raise damaged(path, str(error)) from error
+    except OSError as error:
+        raise _refusal(error, path) from error
+
+
+def write_error(error: sqlite3.Error, path: Path) -> DiskFullError | DiskError:
+    """What an error in a transaction means for the next one.
+
+    A write that failed for want of room has changed nothing, and may be tried again. After any other error, of fsync above all,
+    the system may have dropped what it could not write, and a second try would succeed without it.
+    """
+    if is_full(error, path):
+        return DiskFullError(f"{path}: found no room on the disk ({error}); free some, nothing is lost")
+    return DiskError(f"{path}: found a disk that fails ({_named(error)}), expected that it writes; check it, then start again")
+
+
+def is_full(error: sqlite3.Error, path: Path) -> bool:
+    """Whether SQLite could not write for want of room.
+
+    SQLite has a code of its own for a full disk, but not for a quota and for files of limited size, and does not tell the
+    system's error. So something is written to a temporary file, at a place as far from its beginning as the failed write.
+    """
+    code = _code(error)
+    if code not in _UNTOLD:
+        return code & 0xFF == sqlite3.SQLITE_FULL
+    end = max((file.stat().st_size for file in path.parent.glob(f"{path.name}*")), default=0)
+    try:
+        with tempfile.TemporaryFile(dir=path.parent, buffering=0) as file:
+            file.seek(end)
+            return file.write(bytes(ROOM_BYTES)) < ROOM_BYTES
+    except OSError as problem:
+        return problem.errno in _NO_ROOM
+
+
+def _explanation(error: sqlite3.Error, path: Path) -> JournalError:
+    if is_full(error, path):
+        return write_error(error, path)
+    match _code(error) & 0xFF:
+        case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB | sqlite3.SQLITE_ERROR:
+            return damaged(path, str(error))
+        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
+            return JournalError(f"{path}: cannot be opened ({error}), expected a file that this user may read and write")
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return JournalError(f"{path}: found in use by another program ({error}); end it")
+        case _:
+            return DiskError(f"{path}: cannot be read ({_named(error)}); check the disk")
+
+
+def _refusal(error: OSError, path: Path) -> JournalError:
+    text = f"{error.filename or path}: {error.strerror}; expected a directory and files that this user may read and write"
+    return DiskFullError(text) if error.errno in _NO_ROOM else JournalError(text)
+
+
+def _code(error: sqlite3.Error) -> int:
+    """SQLite's extended code; that of a general error if Python has found the mistake."""
+    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+
+
+def _named(error: sqlite3.Error) -> str:
+    return f"{getattr(error, 'sqlite_errorname', type(error).__name__)}: {error}"

@@ -1,0 +1,193 @@
+"""What an operator does with a journal: look at it, check it, export it, make it smaller, copy it.
+
+Only ``compact`` needs the daemon to be stopped.
+"""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+from msgspec import Struct
+
+from ykactor.journal import schema
+from ykactor.journal.errors import explained, is_full, write_error
+from ykactor.journal.lock import locked
+from ykactor.journal.reading import Reader
+from ykactor.journal.rows import LogRow, record_crc
+from ykactor.journal.witness import Seen, sync
+
+#: Damages that SQLite names at most.
+FOUND_MAX = 20
+
+
+class Info(Struct, frozen=True, rename="camel"):
+    """What a journal holds.
+
+    Attributes:
+        first, last: the oldest and the newest transaction; 1 and 0 if there is none.
+        first_ns, last_ns: their times (Unix); None if there is none.
+        history_bytes: the size of the history, compressed.
+        file_bytes, wal_bytes: the sizes of the database and of its write-ahead log.
+        free_bytes: the part of the database that is used again, or given back by ``compact``.
+    """
+
+    path: str
+    version: int
+    instance: str
+    created_ns: int
+    records: int
+    first: int
+    last: int
+    first_ns: int | None
+    last_ns: int | None
+    history_bytes: int
+    file_bytes: int
+    wal_bytes: int
+    free_bytes: int
+
+
+def info(directory: Path) -> Info:
+    """Looks at a journal. Raises:  JournalError."""
+    with Reader.open(directory) as reader, explained(reader.path):
+        instance, created_ns = schema.meta(reader.connection, reader.path)
+        first, last = reader.numbers()
+        oldest, newest = next(reader.rows(first), None), next(reader.rows_backwards(), None)
+        ((free_pages,),) = reader.connection.execute("PRAGMA freelist_count")
+        ((page_bytes,),) = reader.connection.execute("PRAGMA page_size")
+        ((records,),) = reader.connection.execute("SELECT count(*) FROM record")
+        return Info(
+            path=str(reader.path),
+            version=reader.version,
+            instance=instance,
+            created_ns=created_ns,
+            records=records,
+            first=first,
+            last=last,
+            first_ns=None if oldest is None else oldest.at_ns,
+            last_ns=None if newest is None else newest.at_ns,
+            history_bytes=0 if oldest is None or newest is None else newest.end_byte - oldest.first_byte,
+            file_bytes=_size(reader.path),
+            wal_bytes=_size(reader.path.with_name(f"{schema.NAME}-wal")),
+            free_bytes=free_pages * page_bytes,
+        )
+
+
+def verify(directory: Path) -> Iterator[str]:
+    """Reads the whole journal and says all that is wrong, a sentence each.
+
+    Raises:  JournalError if the journal cannot be opened at all.
+    """
+    seen = Seen.of(directory)
+    with Reader.open(directory) as reader:
+        for part, check in {"pages": _pages, "records": _records, "history": _history}.items():
+            try:
+                yield from check(reader.connection)
+            except sqlite3.Error as error:
+                yield f"the {part} cannot be read: {error}"
+        with explained(reader.path):
+            loss = seen.loss(reader.numbers()[1])
+        if loss:
+            yield loss
+
+
+def export_history(directory: Path, output: BinaryIO) -> None:
+    """Writes a line of JSON for each turn: ``{"transaction": number, "turn": ...}``. Raises:  JournalError, OSError."""
+    with Reader.open(directory) as reader:
+        for row in reader.rows():
+            for turn in row.turns():
+                output.write(b'{"transaction":%d,"turn":%b}\n' % (row.number, turn))
+
+
+def export_records(directory: Path, output: BinaryIO) -> None:
+    """Writes a line of JSON for each record: ``{"key": [...], "data": {...}}``. Raises:  JournalError, OSError."""
+    with Reader.open(directory) as reader:
+        for key, data in reader.records():
+            output.write(b'{"key":%b,"data":%b}\n' % (key, data))
+
+
+def compact(directory: Path) -> tuple[int, int]:
+    """Writes the database anew without free pages; needs as much room again. Returns its size before and after.
+
+    Raises:  JournalError, also if a daemon runs.
+    """
+    path = directory / schema.NAME
+    Reader.open(directory).close()  # a directory without a journal stays as it is
+    with explained(path), locked(directory), closing(schema.connect(path, "rw")) as connection:
+        schema.recognise(connection, path)
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        before = _size(path)
+        connection.execute("VACUUM")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        return before, _size(path)
+
+
+def backup(directory: Path, target: Path) -> None:
+    """Copies the journal, as it is at one moment, to a new file. The daemon may go on meanwhile.
+
+    Whoever starts a daemon with the copy, as ``journal.db`` in an empty directory, gets a new instance.
+
+    Raises:  JournalError, OSError if the file exists or cannot be created.
+    """
+    with Reader.open(directory) as reader:
+        os.close(os.open(target, os.O_CREAT | os.O_EXCL, 0o600))
+        try:
+            with explained(reader.path), closing(schema.connect(target, "rw")) as copy:
+                _copy(reader.connection, copy, target)
+        except BaseException:
+            target.unlink()
+            raise
+    sync(target)
+    sync(target.parent)
+
+
+def _copy(source: sqlite3.Connection, copy: sqlite3.Connection, target: Path) -> None:
+    try:
+        source.backup(copy)
+    except sqlite3.Error as error:
+        raise write_error(error, target) if is_full(error, target) else error from None
+
+
+def _pages(connection: sqlite3.Connection) -> Iterator[str]:
+    for (verdict,) in connection.execute(f"PRAGMA integrity_check({FOUND_MAX})"):
+        if verdict != b"ok":
+            yield verdict.decode(errors="replace")
+
+
+def _records(connection: sqlite3.Connection) -> Iterator[str]:
+    for key, data, crc in connection.execute("SELECT key, data, crc FROM record"):
+        name = key.decode(errors="replace")
+        if not isinstance(data, bytes) or record_crc(key, data) != crc:
+            yield f"the record {name} is not as it was written"
+        elif not (_is_json(key, list) and _is_json(data, dict)):
+            yield f"the record {name} is no JSON"
+
+
+def _history(connection: sqlite3.Connection) -> Iterator[str]:
+    expected = None
+    for columns in connection.execute("SELECT * FROM log ORDER BY number"):
+        try:
+            row = LogRow.of(columns)
+        except ValueError as error:
+            yield str(error)
+        else:
+            if not all(_is_json(turn, dict) for turn in row.turns()):
+                yield f"transaction {row.number} has a turn that is no JSON"
+        number = columns[0]
+        if expected not in (None, number):
+            yield f"transactions {expected} to {number - 1} are missing"
+        expected = number + 1
+
+
+def _is_json(text: bytes, kind: type) -> bool:
+    try:
+        return isinstance(msgspec.json.decode(text), kind)
+    except msgspec.DecodeError:
+        return False
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0

@@ -1,0 +1,125 @@
+"""Readers of a journal: for recovery, replay, stories and the commands; also while a daemon writes, in any process.
+
+Memory does not grow with the journal. Everything is checked as it is read: what is returned is what was written.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Self
+
+from ykactor.journal import schema
+from ykactor.journal.errors import JournalError, damaged, explained
+from ykactor.journal.rows import LogRow, record_crc
+
+#: Rows of the history that one transaction reads. A writer cannot empty its write-ahead log while a reader is in a transaction.
+PAGE_ROWS = 64
+
+# Two statements in one: SQLite finds a single minimum or maximum at once, but reads the whole table for both together.
+_NUMBERS = "SELECT ifnull((SELECT min(number) FROM log), 1), ifnull((SELECT max(number) FROM log), 0)"
+_TIME = "SELECT at_ns FROM log WHERE number >= ? ORDER BY number LIMIT 1"
+
+
+class Reader:
+    """A connection that only reads; use ``open``, and ``with`` or ``close``.
+
+    Attributes:
+        connection: for statements that read.
+        path: the database.
+        version: of the journal.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, path: Path, version: int) -> None:
+        self.connection = connection
+        self.path = path
+        self.version = version
+
+    @classmethod
+    def open(cls, directory: Path) -> Self:
+        """Opens the journal in a directory. Raises:  JournalError if there is none, or it cannot be read."""
+        path = directory / schema.NAME
+        if not path.exists():
+            raise JournalError(f"{directory}: found no {schema.NAME}, expected the state directory of a daemon")
+        with explained(path), ExitStack() as stack:
+            connection = stack.enter_context(closing(schema.connect(path, "ro")))
+            reader = cls(connection, path, schema.recognise(connection, path))
+            stack.pop_all()
+            return reader
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the connection."""
+        self.connection.close()
+
+    def records(self) -> Iterator[tuple[bytes, bytes]]:
+        """Key and data of all records, in the order of the keys' bytes, as they were at the first step.
+
+        Raises:  JournalError if a record is not as it was written.
+        """
+        with explained(self.path):
+            for key, data, crc in self.connection.execute("SELECT key, data, crc FROM record"):
+                if not isinstance(data, bytes) or record_crc(key, data) != crc:
+                    raise damaged(self.path, f"the record {key.decode(errors='replace')} is not as it was written")
+                yield key, data
+
+    def rows(self, first: int = 1) -> Iterator[LogRow]:
+        """The transactions from number ``first`` on, as far as they have not been deleted, up to the newest.
+
+        Raises:  JournalError if a row is missing, or not as it was written.
+        """
+        while page := self._page("number >= ? ORDER BY number", first):
+            for row in page:
+                if row.number != first and row.number != self.numbers()[0]:
+                    raise damaged(self.path, f"transaction {first} is missing")
+                first = row.number + 1
+                yield row
+
+    def rows_backwards(self) -> Iterator[LogRow]:
+        """The transactions from the newest to the oldest.
+
+        Raises:  JournalError if a row is missing, or not as it was written.
+        """
+        last = self.numbers()[1]
+        while page := self._page("number <= ? ORDER BY number DESC", last):
+            for row in page:
+                if row.number != last:
+                    raise damaged(self.path, f"transaction {last} is missing")
+                last -= 1
+                yield row
+
+    def number_at(self, at_ns: int) -> int:
+        """The first transaction at or after a time; one more than the newest if all are earlier. For ``rows``.
+
+        Times do not fall from one transaction to the next.  Cost: O(log n).  Raises:  JournalError.
+        """
+        low, high = self.numbers()
+        high += 1
+        while low < high:
+            middle = (low + high) // 2
+            with explained(self.path):
+                ((found_ns,),) = self.connection.execute(_TIME, (middle,))
+            if found_ns < at_ns:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def numbers(self) -> tuple[int, int]:
+        """The oldest and the newest transaction that is kept; (1, 0) if there is none. Raises:  JournalError."""
+        with explained(self.path):
+            ((oldest, newest),) = self.connection.execute(_NUMBERS)
+        return oldest, newest
+
+    def _page(self, which: str, number: int) -> list[LogRow]:
+        with explained(self.path):
+            page = self.connection.execute(f"SELECT * FROM log WHERE {which} LIMIT {PAGE_ROWS}", (number,)).fetchall()
+        try:
+            return [LogRow.of(columns) for columns in page]
+        except ValueError as error:
+            raise damaged(self.path, str(error)) from None

@@ -1,0 +1,76 @@
+"""The rows of the two tables, as they are stored."""
+
+import zlib
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+#: More saves few bytes and costs much more time.
+_LEVEL = 1
+
+
+class LogRow(Struct, frozen=True):
+    """One transaction of the history.
+
+    Attributes:
+        number: 1 for the first transaction of the journal, without gaps.
+        at_ns: Unix time of the newest turn.
+        first_event: the number of the first event; the next one if ``events_count`` is 0.
+        first_message: the same, of the messages to the resource manager.
+        first_byte: the size of all earlier rows.
+        packed_turns, packed_messages: compressed.
+    """
+
+    number: int
+    at_ns: int
+    first_event: int
+    events_count: int
+    first_message: int
+    messages_count: int
+    first_byte: int
+    packed_turns: bytes
+    packed_messages: bytes
+
+    def turns(self) -> list[bytes]:
+        """The JSON of each turn."""
+        text = zlib.decompress(self.packed_turns)
+        return text.split(b"\n") if text else []
+
+    def messages(self) -> list[bytes]:
+        """The msgpack of each message."""
+        return msgspec.msgpack.decode(zlib.decompress(self.packed_messages), type=list[bytes])
+
+    @property
+    def end_byte(self) -> int:
+        """The size of all rows up to this one."""
+        return self.first_byte + len(self.packed_turns) + len(self.packed_messages)
+
+    def columns(self) -> tuple[Any, ...]:
+        """For the table, with the CRC."""
+        *numbers, turns, messages = msgspec.structs.astuple(self)
+        return *numbers, turns, messages, zlib.crc32(messages, zlib.crc32(turns, zlib.crc32(repr(numbers).encode())))
+
+    @classmethod
+    def of(cls, columns: tuple[Any, ...]) -> "LogRow":
+        """The row with these columns of the table. Raises:  ValueError if they are not those that were written."""
+        row = cls(*columns[:-1])
+        if not isinstance(row.packed_turns, bytes) or not isinstance(row.packed_messages, bytes) or row.columns() != columns:
+            raise ValueError(f"transaction {row.number} is not as it was written")
+        return row
+
+
+def packed_turns(turns: Iterable[bytes]) -> bytes:
+    """What ``LogRow.turns`` returns, compressed. A turn has no line ends, as it is compact JSON."""
+    return zlib.compress(b"\n".join(turns), _LEVEL)
+
+
+def packed_messages(messages: list[bytes]) -> bytes:
+    """What ``LogRow.messages`` returns, compressed."""
+    return zlib.compress(msgspec.msgpack.encode(messages), _LEVEL)
+
+
+def record_crc(key: bytes, data: bytes) -> int:
+    """The column ``crc`` of a record."""
+    return zlib.crc32(data, zlib.crc32(key))

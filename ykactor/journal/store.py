@@ -1,0 +1,239 @@
+"""The one writer of a journal: a batch of changes becomes one transaction.
+
+All methods block; ``open``, ``commit``, ``checkpoint``, ``trim`` and ``close`` may be called in any thread, one at a time.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
+from pathlib import Path
+
+from msgspec import Struct
+
+from ykactor.journal import schema
+from ykactor.journal.errors import DiskError, damaged, explained, write_error
+from ykactor.journal.lock import locked
+from ykactor.journal.rows import LogRow, packed_messages, packed_turns, record_crc
+from ykactor.journal.witness import Durability, Seen, Witness, sync
+
+#: The write-ahead log is copied into the database when it has grown by so much; 30 ms, during which nothing is committed.
+CHECKPOINT_BYTES = 16 << 20
+#: How much one call of ``trim`` deletes at most, so that commits do not wait for long.
+TRIM_ROWS_MAX = 256
+TRIM_BYTES_MAX = 4 << 20
+
+# One statement for a whole batch: the global lock of Python is released once, and not for each row, after each of which a busy
+# daemon would let it wait for 5 ms. The text is cast in SQLite, where that costs no lock.
+_PUT = """
+INSERT INTO record(key, data, crc)
+SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]')
+FROM json_each(CAST(? AS TEXT)) WHERE true
+ON CONFLICT(key) DO UPDATE SET data = excluded.data, crc = excluded.crc
+"""
+_DELETE = "DELETE FROM record WHERE key IN (SELECT value FROM json_each(CAST(? AS TEXT)))"
+_LOG = "INSERT INTO log VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_NEWEST = "SELECT * FROM log ORDER BY number DESC LIMIT 1"
+_OLDEST = "SELECT number, at_ns, first_byte FROM log ORDER BY number LIMIT ?"
+
+
+class Batch(Struct):
+    """The changes of some turns, and the history of these turns.
+
+    Attributes:
+        at_ns: Unix time of the newest turn.
+        puts: the new records: compact JSON array -> compact JSON object.
+        deletes: the keys of records that are no more; none of them is in ``puts``.
+        first_event: the number of the first event; the next one if ``events_count`` is 0.
+        first_message: the same, of the messages to the resource manager.
+        turns: the compact JSON of each turn.
+        messages: the msgpack of each message.
+    """
+
+    at_ns: int
+    puts: dict[bytes, bytes]
+    deletes: set[bytes]
+    first_event: int
+    events_count: int
+    first_message: int
+    messages_count: int
+    turns: list[bytes]
+    messages: list[bytes]
+
+
+class Store:
+    """An open journal; use ``open``.
+
+    Attributes:
+        number: the newest transaction; 0 if there is none.
+        instance: identifies one sequence of transactions. There is a new one after a loss.
+        loss: a sentence that says which transactions were lost since the last run, or may have been; "" if none. It is said
+            again by the next ``open`` if nothing is committed.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, path: Path, witness: Witness, seen: Seen) -> None:
+        self._connection = connection
+        self._path = path
+        self._wal = path.with_name(f"{path.name}-wal")
+        self._witness = witness
+        self._resources = ExitStack()
+        self._failure: DiskError | None = None
+        self._wal_bytes = self._wal_size()
+        row = _newest(connection, path)
+        self.number = 0 if row is None else row.number
+        self._end_byte = 0 if row is None else row.end_byte
+        self.loss = seen.loss(self.number)
+        if self.loss:
+            schema.set_new_instance(connection)
+        self.instance = schema.meta(connection, path)[0]
+
+    @classmethod
+    def open(cls, directory: Path, durability: Durability, *, now_ns: int) -> "Store":
+        """Opens the journal in the directory; makes both if they are missing.
+
+        Cost: 0.7 s for each GB of the database, for ``PRAGMA quick_check``; and what the disk needs to read it.
+
+        Raises:  JournalError, which says why this directory cannot be used and what to do.
+        """
+        path = directory / schema.NAME
+        with explained(path), ExitStack() as stack:
+            stack.enter_context(locked(directory))
+            seen = Seen.of(directory)
+            witness = stack.enter_context(closing(Witness(directory, durability)))
+            if not path.exists():
+                if not seen.number:
+                    witness.note(0)
+                schema.create(path, now_ns)
+            # What an earlier run with less durability has left to the system. SQLite must not have opened the file yet: whoever
+            # closes a file gives up all locks of the process on it.
+            sync(path)
+            connection = stack.enter_context(closing(schema.connect(path, "rw")))
+            schema.upgrade(connection, path)
+            ((verdict,),) = connection.execute("PRAGMA quick_check(1)")
+            if verdict != b"ok":
+                raise damaged(path, verdict.decode(errors="replace"))
+            connection.execute(f"PRAGMA synchronous={durability}")
+            connection.execute("PRAGMA wal_autocheckpoint=0")
+            store = cls(connection, path, witness, seen)
+            stack.callback(store._end)
+            store._resources = stack.pop_all()
+            return store
+
+    def commit(self, batch: Batch) -> int:
+        """Writes the batch; it is durable when the call returns. Returns the number of the transaction.
+
+        Raises:
+            DiskFullError: nothing was written; the same batch may be tried again.
+            DiskError: the same, but every later call raises it too.
+        """
+        number = self.number + 1
+        row = LogRow(
+            number,
+            batch.at_ns,
+            batch.first_event,
+            batch.events_count,
+            batch.first_message,
+            batch.messages_count,
+            self._end_byte,
+            packed_turns(batch.turns),
+            packed_messages(batch.messages),
+        )
+        with self._transaction():
+            if batch.deletes:
+                self._connection.execute(_DELETE, (_json_array(batch.deletes),))
+            if batch.puts:
+                rows = (b"[%b,%b,%d]" % (key, data, record_crc(key, data)) for key, data in batch.puts.items())
+                self._connection.execute(_PUT, (_json_array(rows),))
+            self._connection.execute(_LOG, row.columns())
+        self.number, self._end_byte = number, row.end_byte
+        with suppress(OSError):  # the transaction is durable whatever happens to the witness, which the next one writes again
+            self._witness.note(number)
+        return number
+
+    @property
+    def needs_checkpoint(self) -> bool:
+        """Whether ``checkpoint`` should be called soon: when what was committed has been acknowledged."""
+        return self._wal_size() >= self._wal_bytes + CHECKPOINT_BYTES
+
+    def checkpoint(self) -> None:
+        """Copies the write-ahead log into the database and empties it, as far as no reader still needs it.
+
+        Raises:  DiskFullError (nothing is lost, and commits may go on), DiskError.
+        """
+        self._connection.execute("PRAGMA busy_timeout=0")  # readers are not waited for
+        try:
+            with self._writing():
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        finally:
+            self._connection.execute("PRAGMA busy_timeout=5000")
+            self._wal_bytes = self._wal_size()
+
+    def trim(self, bytes_max: int, age_max_ns: int, now_ns: int) -> int:
+        """Deletes some of the oldest transactions of the history, if all together are too large or they are too old.
+
+        The newest one stays: it has the numbers from which the next ones follow. Deleted pages of the file are used again, so
+        the file stops growing. (To give them back to the system instead would cost each commit an entry for each new page.)
+
+        Returns:  how many were deleted; more may have to follow, so call it again until it is 0.
+        Raises:  as ``commit``.
+        """
+        with self._writing():
+            oldest = self._connection.execute(_OLDEST, (TRIM_ROWS_MAX,)).fetchall()
+        surplus = [
+            number
+            for number, at_ns, first_byte in oldest
+            if number < self.number
+            and first_byte - oldest[0][2] < TRIM_BYTES_MAX
+            and (first_byte < self._end_byte - bytes_max or at_ns < now_ns - age_max_ns)
+        ]
+        if not surplus:
+            return 0
+        with self._transaction():
+            return self._connection.execute("DELETE FROM log WHERE number <= ?", (surplus[-1],)).rowcount
+
+    def close(self) -> None:
+        """Closes the journal and lets go of the directory. It is checkpointed first, unless a reader still needs it."""
+        self._resources.close()
+
+    def _end(self) -> None:
+        self._connection.close()
+        if self._failure is None and not self._wal.exists():
+            with suppress(OSError):
+                self._witness.note_end(self.number)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with self._writing():
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._connection.execute("COMMIT")
+            finally:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        if self._failure is not None:
+            raise self._failure
+        try:
+            yield
+        except sqlite3.Error as error:
+            failure = write_error(error, self._path)
+            if isinstance(failure, DiskError):
+                self._failure = failure
+            raise failure from error
+
+    def _wal_size(self) -> int:
+        return self._wal.stat().st_size if self._wal.exists() else 0
+
+
+def _newest(connection: sqlite3.Connection, path: Path) -> LogRow | None:
+    columns = connection.execute(_NEWEST).fetchone()
+    try:
+        return None if columns is None else LogRow.of(columns)
+    except ValueError as error:
+        raise damaged(path, str(error)) from None
+
+
+def _json_array(items: Iterable[bytes]) -> bytes:
+    return b"[%b]" % b",".join(items)

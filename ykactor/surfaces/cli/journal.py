@@ -1,0 +1,110 @@
+"""``ykactor journal``: looks at the journal of a daemon, checks, exports, compacts and copies it."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO
+
+import click
+import msgspec
+
+from ykactor.journal import maintenance
+from ykactor.journal.errors import JournalError
+from ykactor.surfaces.cli.json_text import indented
+
+
+class _JournalGroup(click.Group):
+    """Prints what is wrong with a journal as one line."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except JournalError as error:
+            raise click.ClickException(str(error)) from None
+
+
+_directory = click.argument("directory", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+
+
+@click.group(cls=_JournalGroup)
+def command() -> None:
+    """Look at the journal in a state directory, check, export, compact or copy it."""
+
+
+@command.command()
+@_directory
+@click.option(
+    "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="json is one document."
+)
+def info(directory: Path, output: str) -> None:
+    """Print what the journal in DIR holds: sizes, the number of records, the transactions of the history with their times."""
+    found = maintenance.info(directory)
+    click.echo(indented(found) if output == "json" else _text(found))
+
+
+@command.command()
+@_directory
+def verify(directory: Path) -> None:
+    """Read the whole journal in DIR, and print all that is wrong.
+
+    Exits with code 1 if there is something. The daemon may run meanwhile.
+    """
+    is_ok = True
+    for problem in maintenance.verify(directory):
+        click.echo(problem)
+        is_ok = False
+    if not is_ok:
+        raise click.ClickException(
+            f"{directory}: found damage; put a copy of ykactor journal backup into an empty directory as journal.db, "
+            "or begin with an empty directory"
+        )
+    found = maintenance.info(directory)
+    click.echo(f"{found.path}: ok, {found.records} records, {found.last - found.first + 1} transactions")
+
+
+@command.command()
+@_directory
+@click.option("--records", is_flag=True, help="Print the present state instead: a line for each record, with key and data.")
+@click.option("-o", "--output", metavar="OUT.jsonl", type=click.File("wb"), default="-", help="Default: stdout.")
+def export(directory: Path, records: bool, output: BinaryIO) -> None:
+    """Print the history in DIR as JSON Lines.
+
+    There is a line for each turn, with the number of its transaction, the oldest first. The daemon may run meanwhile.
+    """
+    (maintenance.export_records if records else maintenance.export_history)(directory, output)
+
+
+@command.command()
+@_directory
+def compact(directory: Path) -> None:
+    """Write the journal in DIR anew, without the space that deleted history has left. Only while no daemon runs.
+
+    While it runs, the disk needs room for twice the size of what remains.
+    """
+    before, after = maintenance.compact(directory)
+    click.echo(f"{directory}: {before} bytes before, {after} bytes now")
+
+
+@command.command()
+@_directory
+@click.argument("file", type=click.Path(path_type=Path))
+def backup(directory: Path, file: Path) -> None:
+    """Copy the journal in DIR, as it is now, to the new FILE. The daemon may run meanwhile.
+
+    To go back to the copy, start a daemon with a directory that has only the copy in it, as journal.db.
+    """
+    maintenance.backup(directory, file)
+    click.echo(f"{file}: {file.stat().st_size} bytes")
+
+
+def _text(found: maintenance.Info) -> str:
+    """A line for each value; times in UTC."""
+    lines = msgspec.to_builtins(found) | {
+        "createdNs": _time(found.created_ns),
+        "firstNs": _time(found.first_ns),
+        "lastNs": _time(found.last_ns),
+    }
+    return "\n".join(f"{name.removesuffix('Ns'):<12}  {value}" for name, value in lines.items())
+
+
+def _time(unix_ns: int | None) -> str:
+    return "-" if unix_ns is None else f"{datetime.fromtimestamp(unix_ns // 10**9, UTC):%Y-%m-%dT%H:%M:%SZ}"
