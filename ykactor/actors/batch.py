@@ -44,19 +44,27 @@ class Store(Protocol):
             DiskFullError: see there. After any other exception nothing may be written any more.
         """
 
+    async def tidy(self, now_ns: int) -> None:
+        """Keep the files small; called after each commit, when it was reported."""
+
 
 class WriterThread:
     """A store whose blocking work is done in a thread.
 
     Args:
-        commit: as ``Store.commit``, but blocking; called in one thread at a time.
+        commit, tidy: as in ``Store``, but blocking; called in one thread at a time.
     """
 
-    def __init__(self, commit: Callable[[Batch], object]) -> None:
+    def __init__(self, commit: Callable[[Batch], object], tidy: Callable[[int], object]) -> None:
         self._commit = commit
+        self._tidy = tidy
         #: A limiter of its own: who else uses threads never delays a commit.
         self._limiter = trio.CapacityLimiter(1)
 
     async def commit(self, batch: Batch) -> None:
         """If this is cancelled, the thread is left alone: a disk that does not answer must not keep the daemon from ending."""
         await trio.to_thread.run_sync(self._commit, batch, limiter=self._limiter, abandon_on_cancel=True)
+
+    async def tidy(self, now_ns: int) -> None:
+        """The same."""
+        await trio.to_thread.run_sync(self._tidy, now_ns, limiter=self._limiter, abandon_on_cancel=True)

@@ -11,6 +11,11 @@ import trio
 _US_NS = 1000
 
 
+def system_ns() -> int:
+    """The system's Unix time, for what happens outside of trio."""
+    return time.time_ns()
+
+
 class Clock:
     """Unix time that follows trio's clock: monotonic, and virtual if trio's clock is virtual.
 
@@ -23,9 +28,13 @@ class Clock:
         self._origin_s = trio.current_time()
 
     @classmethod
-    def of_the_system(cls) -> "Clock":
-        """A clock that starts at the system's time and ignores later corrections of the system's time."""
-        return cls(time.time_ns())
+    def of_the_system(cls, after_ns: int = 0) -> "Clock":
+        """A clock that starts at the system's time and ignores later corrections of the system's time.
+
+        Args:
+            after_ns: it starts later than this, whatever the system's time is.
+        """
+        return cls(max(system_ns(), after_ns + _US_NS))
 
     def now_ns(self) -> int:
         """The current Unix time."""

@@ -139,6 +139,11 @@ class FeedActor:
                 elif not self._hold(command):
                     facts_count = await self._on_publication(command, facts_count)
 
+    def restore(self, events: list[EventRecordLike], last: int) -> None:
+        """Take over the newest events of the journal, before anything is published; the last one has the number ``last``."""
+        self.ring.restore(events, last)
+        self.fan_out.grow(last)
+
     # ---- publishing
 
     def _hold(self, publication: Publication) -> bool:

@@ -43,6 +43,10 @@ class Gateway(Protocol):
         """The outbox of the registered resource manager (``wire.si`` responses)."""
 
     @property
+    def instance(self) -> str:
+        """Identifies the numbers of events to followers: with another one they begin anew."""
+
+    @property
     def manual(self) -> bool:
         """Whether cycles run only on request (``run_steps``)."""
 

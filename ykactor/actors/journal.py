@@ -214,6 +214,7 @@ class Journal:
             for reader, number in group.durable.items():
                 reader.raise_durable(number)
             self._freed.unpark_all()
+            await self._store.tidy(self._now_ns())
 
     async def _commit(self, batch: Batch) -> None:
         """Return when the batch is durable; while the disk is full, try again and again."""

@@ -66,6 +66,8 @@ class Outbox(Generic[E]):
         self.encoding = encoding
         #: The number of the newest message, and of the newest one that may be read.
         self.sequence = self.durable = sequence
+        #: The number of the first message.
+        self.first = sequence + 1
         #: Whether its messages can still be asked for after a restart.
         self.is_registered = True
         #: The session that reads, if any.
@@ -94,6 +96,13 @@ class Outbox(Generic[E]):
             self.journal.post(self, self.sequence, data)
         else:
             self.journal.follow(self, self.sequence)
+
+    def restore(self, messages: list[bytes], last: int) -> None:
+        """Take over messages that are durable; the last one has the number ``last``."""
+        self._kept.extend(messages)
+        self._bytes += sum(map(len, messages))
+        self.sequence = last
+        self.raise_durable(last)
 
     def raise_durable(self, number: int) -> None:
         """The messages up to this number may be read (``journal.Reader``); drop the oldest if there are too many."""
@@ -170,10 +179,22 @@ class OutboxReader(Generic[E]):
         raise SessionReplacedError(f"a newer session of {self.outbox.rm_id} has registered")
 
 
-class OutboxRegistry(Generic[E]):
-    """The outbox of the registered resource manager, if any; there is at most one (SC-142). ``journal`` as in ``Outbox``."""
+def _ignore(_current: object, _is_changing: bool) -> None:
+    """Nothing is kept."""
 
-    def __init__(self, journal: Journal | None = None) -> None:
+
+class OutboxRegistry(Generic[E]):
+    """The outbox of the registered resource manager, if any; there is at most one (SC-142).
+
+    Args:
+        journal: as in ``Outbox``.
+        changing: called with the present outbox, and whether partitions are about to be reset for another registration.
+    """
+
+    def __init__(self, journal: Journal | None = None, changing: Callable[[Any, bool], None] = _ignore) -> None:
+        self._changing = changing
+        #: The number of the newest message before those of the present registration.
+        self._sequence = 0
         self.current: Outbox[E] | None = None
         self._journal = journal
         if journal is not None:
@@ -187,14 +208,35 @@ class OutboxRegistry(Generic[E]):
         if old is not None:
             old.detach()
             old.is_registered = False
-        self.current = Outbox(rm_id, encoding, old.sequence if old is not None else 0, journal=self._journal)
+            self._sequence = old.sequence
+        self.current = Outbox(rm_id, encoding, self._sequence, journal=self._journal)
+        self.end_change()
         return self.current
+
+    def begin_change(self) -> None:
+        """Partitions are about to be reset, because the registration changes or ends."""
+        self._changing(self.current, True)
+
+    def end_change(self) -> None:
+        """The present registration is valid."""
+        self._changing(self.current, False)
+
+    def skip_to(self, sequence: int) -> None:
+        """The number of the newest message of all registrations so far."""
+        self._sequence = sequence
+
+    def restore(self, rm_id: str, encoding: E, sequence: int, messages: list[bytes], last: int) -> None:
+        """Take over a registration with its messages; ``sequence`` as in ``Outbox``, ``last`` as in ``Outbox.restore``."""
+        self.current = Outbox(rm_id, encoding, sequence, journal=self._journal)
+        self.current.restore(messages, last)
 
     def release(self) -> None:
         """End the registration; the session still takes the messages that are left (SC-142)."""
         if self.current is not None:
             self.current.is_registered = False
+            self._sequence = self.current.sequence
         self.current = None
+        self.end_change()
 
     async def room(self) -> None:
         """Wait until more messages may be caused; at once without a journal."""

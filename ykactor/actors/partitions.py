@@ -20,15 +20,21 @@ class Partitions:
 
     Args:
         make: makes a partition that does not run yet.
+        removed: called with a partition that has ended because it left the configuration.
 
     Attributes:
         actors, inboxes: by name, in the order of creation.
     """
 
-    def __init__(self, make: Callable[[PartitionConfig], PartitionActor]) -> None:
+    def __init__(
+        self,
+        make: Callable[[PartitionConfig], PartitionActor],
+        removed: Callable[[PartitionActor], None] = lambda _: None,
+    ) -> None:
         self.actors: dict[PartitionName, PartitionActor] = {}
         self.inboxes: dict[PartitionName, Mailbox[PartitionCommand]] = {}
         self._make = make
+        self._removed = removed
 
     async def start(self, nursery: trio.Nursery, config: SchedulerConfig) -> None:
         """Start every partition of the first configuration."""
@@ -76,6 +82,7 @@ class Partitions:
         del self.inboxes[name]
         actor.remove()
         await actor.finished.wait()
+        self._removed(actor)
 
     def close(self) -> None:
         """Let no partition accept more input."""

@@ -62,6 +62,14 @@ class Ring:
             self.durable = self.sequence
         self._drop_oldest()
 
+    def restore(self, events: list[EventRecordLike], last: int) -> None:
+        """Take over events that are durable; the last one has the number ``last``. The ring must be empty."""
+        self._events, self._sizes = [None] * self._places, [0] * self._places
+        self.sequence = last - len(events)
+        self.lowest = self.sequence + 1
+        self.keep(events, durable=True)
+        self.durable = last
+
     def raise_durable(self, number: int) -> None:
         """The events up to this number may be read."""
         self.durable = number

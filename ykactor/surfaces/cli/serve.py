@@ -8,7 +8,7 @@ import signal
 import tempfile
 import traceback
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
 
 import click
@@ -17,12 +17,15 @@ import trio
 
 from ykactor.actors.clock import Clock
 from ykactor.core.config.model import SchedulerConfig
+from ykactor.journal.errors import JournalError
+from ykactor.journal.witness import Durability
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.cli.queue_files import DASH, NoTextError, name_of, read_watched
 from ykactor.surfaces.environment import reserves_nodes
 from ykactor.surfaces.server.daemon import Daemon, Settings, url_of
 from ykactor.surfaces.server.log_writer import LogWriter
 from ykactor.surfaces.server.logs import configure, get_logger, log_event
+from ykactor.surfaces.server.state_dir import StateDir, StateSettings, open_state_dir
 from ykactor.surfaces.server.systemd import Notifier, listen_fds
 from ykactor.wire.queuefile.load import ConfigError, load
 
@@ -68,7 +71,14 @@ def _one_file(_ctx: click.Context, _param: click.Parameter, files: tuple[str, ..
 @click.option(
     "--state-dir",
     type=click.Path(file_okay=False, path_type=Path),
-    help="The directory for a post-mortem report if the daemon crashes.",
+    help="The directory in which all state is kept, so that it survives the end of the daemon; also for a post-mortem report.",
+)
+@click.option(
+    "--durability",
+    type=click.Choice(["full", "normal", "off"]),
+    default="full",
+    show_default=True,
+    help="What is lost if the machine loses power: nothing, the last moments, or anything. Nothing is if only the daemon ends.",
 )
 @click.option(
     "--ws",
@@ -86,7 +96,14 @@ def _one_file(_ctx: click.Context, _param: click.Parameter, files: tuple[str, ..
     show_default=True,
     help="The least severe lines that are written to the log, which goes to standard error.",
 )
-def command(config_file: str | None, state_dir: Path | None, address: tuple[str, int], manual: bool, log_level: str) -> None:
+def command(
+    config_file: str | None,
+    state_dir: Path | None,
+    durability: Durability,
+    address: tuple[str, int],
+    manual: bool,
+    log_level: str,
+) -> None:
     """Run the scheduler until SIGTERM or Ctrl-C. SIGHUP reads the queue file again."""
     config = load("") if config_file is None else _first_config(config_file)
     watched = None if config_file is None or config_file == DASH else Path(config_file)
@@ -95,8 +112,12 @@ def command(config_file: str | None, state_dir: Path | None, address: tuple[str,
     writer = LogWriter(STANDARD_ERROR)
     configure(log_level, writer)
     _log_first(config, config_file)
+    settings = Settings(watched, manual, reserves_nodes(os.environ))
     try:
-        trio.run(_serve, config, Settings(watched, manual, reserves_nodes(os.environ)), address)
+        with _state(state_dir, durability, settings) as state:
+            trio.run(_serve, config, settings, address, state)
+    except JournalError as error:
+        raise exit_codes.FileProblem(str(error)) from None
     except OSError as error:  # the daemon does not run yet: its errors come in an exception group
         raise address_error(address, error) from None
     except Exception as failure:
@@ -140,9 +161,25 @@ def _prepare_state_dir(path: Path) -> None:
         raise exit_codes.FileProblem(f"{path}: cannot be written: {error.strerror}, {wanted}") from None
 
 
-async def _serve(config: SchedulerConfig, settings: Settings, address: tuple[str, int]) -> None:
-    if await serve(Daemon(config, settings, Clock.of_the_system()), address):
+def _state(directory: Path | None, durability: Durability, settings: Settings) -> AbstractContextManager[StateDir | None]:
+    if directory is None:
+        log_event(log, logging.WARNING, "state_not_kept", reason="without --state-dir a restart forgets everything")
+        return nullcontext()
+    return open_state_dir(StateSettings(directory, durability), reserves=settings.reserves)
+
+
+async def _serve(config: SchedulerConfig, settings: Settings, address: tuple[str, int], state: StateDir | None) -> None:
+    if await serve(_daemon(config, settings, state), address):
         raise KeyboardInterrupt
+
+
+def _daemon(config: SchedulerConfig, settings: Settings, state: StateDir | None) -> Daemon:
+    if state is None:
+        return Daemon(config, settings, Clock.of_the_system())
+    clock = Clock.of_the_system(after_ns=state.recovered.at_ns if state.recovered is not None else 0)
+    return Daemon(
+        config, settings, clock, journal=state.journal(clock.now_ns), recovered=state.recovered, instance=state.instance
+    )
 
 
 async def serve(

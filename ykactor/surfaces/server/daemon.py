@@ -8,6 +8,7 @@ send what is queued for them, and then the rest is cancelled.
 from __future__ import annotations
 
 import logging
+import secrets
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, suppress
@@ -30,19 +31,21 @@ from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
 from ykactor.core.inspection.snapshot import waiting_asks
 from ykactor.core.messages.facts import Allocated, ConfigurationChanged, Fact, Preempted, PreemptionRefused
-from ykactor.core.messages.submissions import AddApplication, RefuseConfig, Submission
+from ykactor.core.messages.submissions import AddApplication, RefuseConfig, Reset, Submission
 from ykactor.core.objects.registry import Registry
 from ykactor.core.placement.users import NOBODY
 from ykactor.core.turn.turn import Cycle
 from ykactor.core.values.ids import AllocationKey, PartitionName, QueuePath
+from ykactor.surfaces.server.daemon_rows import DaemonRows
 from ykactor.surfaces.server.groups import GroupResolver
 from ykactor.surfaces.server.logs import get_logger, log_event
+from ykactor.surfaces.server.recovery import Recovered
 from ykactor.surfaces.server.reloading import ReadConfig, Reloading, log_changes
 from ykactor.surfaces.server.systemd import Notifier, feed_watchdog
 from ykactor.surfaces.server.watcher import ConfigWatcher, TryAgainError, watch_config
 from ykactor.surfaces.server.websocket import serve_websockets
 from ykactor.wire.causes import encode_cause
-from ykactor.wire.si.codec import Encoding, ProtocolError
+from ykactor.wire.si.codec import ENCODINGS, Encoding, ProtocolError
 from ykactor.wire.si.events import events
 from ykactor.wire.si.responses import responses
 
@@ -70,11 +73,13 @@ class Daemon:
     """The daemon, as the sessions use it (``actors.gateway.Gateway``).
 
     Args:
-        config: the first configuration.
+        config: the configuration of the queue file; the first one unless there is another in ``recovered``.
         settings: how the daemon runs.
         clock: Unix time.
         observe: called with every fact, in the order of the feed, when it is durable.
         journal: where everything is recorded before it leaves the daemon; None: nothing is recorded.
+        recovered: what the journal holds of the daemon before this one.
+        instance: identifies the numbers of events to followers; "" is a new one.
     """
 
     def __init__(
@@ -84,17 +89,24 @@ class Daemon:
         clock: Clock,
         observe: Callable[[Fact], object] | None = None,
         journal: Journal | None = None,
+        recovered: Recovered | None = None,
+        instance: str = "",
     ) -> None:
+        self.instance = instance or secrets.token_hex(8)
         self.manual = settings.manual
-        self.outboxes: OutboxRegistry[Encoding] = OutboxRegistry(journal)
-        self._partitions = Partitions(self._make_partition)
+        self._rows = DaemonRows(journal)
+        self.outboxes: OutboxRegistry[Encoding] = OutboxRegistry(journal, self._rows.note_registration)
+        self._partitions = Partitions(self._make_partition, self._rows.forget_partition)
         self.partitions = self._partitions.inboxes
         self.feed = FeedActor(events, self.partitions, self._deliver, is_idle=self._is_idle, journal=journal)
         self._journal = journal
         self._settings = settings
         self._clock = clock
         self._observed = None if observe is None else DurableFacts(observe, journal)
-        self._reloading = Reloading(config, self._partitions, self._report_refused)
+        self._file_config = config
+        self._recovered = recovered
+        in_force = config if recovered is None else recovered.config
+        self._reloading = Reloading(in_force, self._partitions, self._report_refused, self._rows)
         self._groups = GroupResolver()
         self._stop = trio.Event()
         #: Set when ``run`` has ended without an error.
@@ -200,7 +212,7 @@ class Daemon:
                 self._journal.watch(self._log_journal)
                 inner.start_soon(self._journal.run, name="journal")
             inner.start_soon(self.feed.run, name="feed")
-            await self._partitions.start(inner, self.config)
+            await self._start_partitions(inner)
             inner.start_soon(feed_watchdog, notifier, self._progress, self._has_no_work, name="watchdog")
             inner.start_soon(collect_old, self._is_idle, name="collector")
             async with trio.open_nursery() as edge:
@@ -219,11 +231,41 @@ class Daemon:
         self._log_stopped()
         self.stopped.set()
 
+    async def _start_partitions(self, nursery: trio.Nursery) -> None:
+        """Start the partitions, with their last state if there is one, and finish what was under way when it was kept."""
+        recovered = self._recovered
+        if recovered is None:
+            self._rows.end_switch(self.config)
+            self._rows.note_file(self.config.checksum)
+            await self._partitions.start(nursery, self.config)
+            return
+        self.feed.restore(recovered.events, recovered.last_event)
+        self._restore_registration(recovered)
+        await self._partitions.start(nursery, self.config)
+        self._recovered = None
+        if recovered.registration is not None and not recovered.registration.rm_id:
+            await self._submit({name: [Reset()] for name in self.partitions})
+            self.outboxes.end_change()
+        if recovered.unfinished is not None:
+            await self._reloading.resume(recovered.unfinished, "journal")
+        if recovered.file_checksum != self._file_config.checksum:
+            await self._reloading.resume(self._file_config, str(self._settings.config_path or "built-in"))
+            self._rows.note_file(self._file_config.checksum)
+
+    def _restore_registration(self, recovered: Recovered) -> None:
+        known = recovered.registration
+        self.outboxes.skip_to(recovered.last_message)
+        if known is not None and known.rm_id:
+            self.outboxes.restore(
+                known.rm_id, ENCODINGS[known.encoding], known.sequence, recovered.messages, recovered.last_message
+            )
+
     def stop(self) -> None:
         """End ``run``, after what is under way is finished."""
         self._stop.set()
 
     def _make_partition(self, config: PartitionConfig) -> PartitionActor:
+        restored = None if self._recovered is None else self._recovered.partitions.get(config.name)
         return PartitionActor(
             config,
             self._clock,
@@ -232,6 +274,7 @@ class Daemon:
             reserves=self._settings.reserves,
             on_cycle=_log_cycle,
             recording=None if self._journal is None else Recording(self._journal.room, encode_cause),
+            restored=restored,
         )
 
     async def _stop_partitions(self) -> None:
@@ -284,14 +327,14 @@ class Daemon:
         path = self._settings.config_path
         if path is not None:
             changed = partial(self._on_file_changed, notifier)
-            watch = partial(watch_config, path, self.config.text, changed, stop=stopping)
+            watch = partial(watch_config, path, self._file_config.text, changed, stop=stopping)
             self._watcher = await nursery.start(watch, name="config watcher")
 
     async def _on_file_changed(self, notifier: Notifier, text: str) -> None:
         """A valid file is applied between two cycles; another changes nothing, is logged and is reported as an event (CF-52)."""
         notifier.reloading()
         try:
-            await self.apply_config(text, "", str(self._settings.config_path))
+            self._rows.note_file(await self.apply_config(text, "", str(self._settings.config_path)))
         except ProtocolError as error:  # logged
             if error.code == "UNAVAILABLE":
                 raise TryAgainError from None

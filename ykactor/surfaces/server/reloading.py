@@ -20,6 +20,7 @@ from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.messages.facts import ConfigurationChanged
 from ykactor.core.values.ids import PartitionName
 from ykactor.surfaces.server import config_loader
+from ykactor.surfaces.server.daemon_rows import DaemonRows
 from ykactor.surfaces.server.logs import get_logger, log_event
 from ykactor.wire import queuefile
 from ykactor.wire.si.codec import ProtocolError
@@ -50,13 +51,17 @@ class Reloading:
         config: the first configuration.
         partitions: the running partitions.
         refused: reports to followers that a configuration was refused, and why.
+        rows: keeps the configuration in force, and the one that is being put into force.
 
     Attributes:
         config: the configuration in force.
     """
 
-    def __init__(self, config: SchedulerConfig, partitions: Partitions, refused: Callable[[str], Awaitable[None]]) -> None:
+    def __init__(
+        self, config: SchedulerConfig, partitions: Partitions, refused: Callable[[str], Awaitable[None]], rows: DaemonRows
+    ) -> None:
         self.config = config
+        self._rows = rows
         self._partitions = partitions
         self._refused = refused
         #: Held while a configuration is read and applied, by one request after the other, so that the last one wins.
@@ -112,6 +117,16 @@ class Reloading:
             raise result
         return result
 
+    async def resume(self, config: SchedulerConfig, source: str) -> None:
+        """Put a configuration into force that was read before the start: the daemon before this one had not finished it, or
+        the queue file has changed since. What cannot replace the one in force is logged and reported.
+        """
+        try:
+            await self._switch(config, source, False)
+        except ProtocolError as error:
+            log_event(log, logging.ERROR, "config_refused", source=source, code=error.code, reason=error.message)
+            await self._refused(error.message)
+
     async def _run_switch(self, switch: _Switch, *, task_status: trio.TaskStatus[None]) -> None:
         async with self._switching:
             task_status.started()
@@ -126,7 +141,9 @@ class Reloading:
             log_event(log, logging.INFO, "config_unchanged", source=switch.source, checksum=config.checksum)
             return config.checksum
         before = set(self._partitions.inboxes)
+        self._rows.begin_switch(config)
         objection = await self._partitions.switch(config, afresh=switch.afresh)
+        self._rows.end_switch(self.config if objection else config)
         if objection:
             raise ProtocolError("CONFIG_REFUSED", objection, "config")
         self._log_applied(config, switch.source, before)

@@ -142,7 +142,13 @@ class ResourceManagerSession:
         outboxes = self._gateway.outboxes
         after = self._check_registration(request)
         current = outboxes.current
-        checksum = "" if config is None else await config.apply(afresh=after is None)
+        if after is None:
+            outboxes.begin_change()
+        try:
+            checksum = "" if config is None else await config.apply(afresh=after is None)
+        except ProtocolError:
+            outboxes.end_change()
+            raise
         if current is not None and after is not None:
             reader = current.attach(after)
             await self._set_predicate_service(request.answers_predicates)
@@ -205,6 +211,7 @@ class ResourceManagerSession:
                 raise ProtocolError("ALREADY_REGISTERED", "this session is already registered: open another one to register anew")
             case si.DeregisterResourceManagerRequest():
                 self._configs.drop()  # SC-142
+                self._gateway.outboxes.begin_change()
                 await self._reset_partitions(False)
                 self._gateway.outboxes.release()
             case si.TerminateApplication() | si.MoveApplication():

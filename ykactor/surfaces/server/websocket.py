@@ -6,7 +6,6 @@ peer.
 """
 
 import logging
-import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -107,8 +106,6 @@ class _Server:
         self._sessions = {RM_PATH: 0, FEED_PATH: 0}
         self._is_stopping = False
         self._formats = event_formats()
-        #: Identifies this run of the daemon to followers. It is random, and affects nothing else.
-        self._instance = secrets.token_hex(8)
         #: The functions that end the handshakes and sessions under way.
         self._endings: set[Callable[[], None]] = set()
 
@@ -231,7 +228,7 @@ class _Server:
             return ResourceManagerSession(peer, self._gateway, self._nursery, self._configs)
         frames.limit_buffer()
         form = self._formats[peer.encoding.name, deflate.enabled()]
-        return FeedSession(peer, self._gateway, self._instance, form)
+        return FeedSession(peer, self._gateway, self._gateway.instance, form)
 
     def _refusal(self, request: WebSocketRequest) -> tuple[int, str] | None:
         """HTTP status and message for a handshake that is refused; None if it is accepted."""

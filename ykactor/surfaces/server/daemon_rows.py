@@ -1,0 +1,84 @@
+"""What the daemon itself keeps in its journal beside the rows of the partitions: configuration, queue file and registration.
+
+Some changes concern several partitions, whose turns become durable one after the other. So the daemon first writes what it is
+about to do; if it ends in the middle, the next start finds this row and does it again (``recovery``).
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Struct
+
+from ykactor.actors.journal import Journal
+from ykactor.actors.outbox import Outbox
+from ykactor.actors.partition import PartitionActor
+from ykactor.core.config.model import SchedulerConfig
+from ykactor.core.records.encoding import encode
+from ykactor.core.records.export import everything
+from ykactor.wire.si.codec import Encoding
+
+#: Keys begin with the name of the partition; there is none with an empty name.
+CONFIG, SWITCH, FILE, REGISTRATION = b'["","config"]', b'["","switch"]', b'["","file"]', b'["","registration"]'
+
+
+class FileRow(Struct, frozen=True):
+    """The queue file that was read last: its checksum (CF-12), also if another configuration is in force."""
+
+    checksum: str
+
+
+class RegistrationRow(Struct, frozen=True):
+    """The registered resource manager.
+
+    Attributes:
+        rm_id: empty while partitions are being reset for another registration, or for none.
+        encoding: the subprotocol of the messages that are kept.
+        sequence: the number before that of the first message of this registration.
+    """
+
+    rm_id: str
+    encoding: str = ""
+    sequence: int = 0
+
+
+class DaemonRows:
+    """Writes these rows; nothing without a journal."""
+
+    def __init__(self, journal: Journal | None) -> None:
+        self._journal = journal
+
+    def _note(self, key: bytes, row: Struct | None) -> None:
+        if self._journal is not None:
+            self._journal.note(key, None if row is None else msgspec.json.encode(row))
+
+    # ---- the configuration
+
+    def begin_switch(self, config: SchedulerConfig) -> None:
+        """The partitions are about to change to another configuration."""
+        self._note(SWITCH, config)
+
+    def end_switch(self, in_force: SchedulerConfig) -> None:
+        """The partitions have changed to it, or none of them has."""
+        self._note(CONFIG, in_force)
+        self._note(SWITCH, None)
+
+    def note_file(self, checksum: str) -> None:
+        """The queue file was read and its configuration applied."""
+        self._note(FILE, FileRow(checksum))
+
+    def forget_partition(self, actor: PartitionActor) -> None:
+        """A partition has ended with everything in it: one that is added later begins anew, whatever its name is."""
+        if self._journal is not None:
+            for key, _ in encode(actor.core.name, everything(actor.core, actor.scheduler_core.state)):
+                self._journal.note(key, None)
+
+    # ---- the registration
+
+    def note_registration(self, outbox: Outbox[Encoding] | None, is_changing: bool) -> None:
+        """The outbox of the registered resource manager; ``is_changing``: the partitions are about to be reset for another one."""
+        if is_changing:
+            self._note(REGISTRATION, RegistrationRow(""))
+        elif outbox is None:
+            self._note(REGISTRATION, None)
+        else:
+            self._note(REGISTRATION, RegistrationRow(outbox.rm_id, outbox.encoding.name, outbox.first - 1))

@@ -1,0 +1,122 @@
+"""The state directory of a daemon: its journal opened, what it holds recovered, and the thread that writes to it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from msgspec import Struct, structs
+
+from ykactor.actors import batch
+from ykactor.actors.batch import WriterThread
+from ykactor.actors.clock import system_ns
+from ykactor.actors.journal import Journal
+from ykactor.journal import store
+from ykactor.journal.errors import DiskFullError
+from ykactor.journal.reading import Reader
+from ykactor.journal.store import Store
+from ykactor.journal.witness import Durability
+from ykactor.surfaces.server.logs import get_logger, log_event
+from ykactor.surfaces.server.recovery import Recovered, recover
+from ykactor.wire.history import encode_facts
+
+log = get_logger(__name__)
+
+#: Commits between two looks at what the history has too much of.
+TRIM_EVERY = 64
+
+
+class StateSettings(Struct, frozen=True):
+    """How state is kept.
+
+    Attributes:
+        directory: of the journal.
+        durability: what survives which failure (rules, durability).
+        keep_bytes, keep_ns: how much of the history is kept, compressed, and for how long; the state itself is always kept.
+    """
+
+    directory: Path
+    durability: Durability = "full"
+    keep_bytes: int = 2**30
+    keep_ns: int = 30 * 86_400 * 10**9
+
+
+class StateDir(Struct):
+    """An open state directory.
+
+    Attributes:
+        store, tidy: write, and keep the files small; both block.
+        recovered: None if the journal is new.
+        instance: identifies the numbers of events to followers; another one after a loss.
+    """
+
+    store: Callable[[batch.Batch], object]
+    tidy: Callable[[int], object]
+    recovered: Recovered | None
+    instance: str
+
+    def journal(self, now_ns: Callable[[], int]) -> Journal:
+        """The journal's task, which writes in a thread; to be made in trio."""
+        known = self.recovered
+        last_event, last_message = (0, 0) if known is None else (known.last_event, known.last_message)
+        thread = WriterThread(self.store, self.tidy)
+        return Journal(thread, encode_facts, now_ns, last_event=last_event, last_message=last_message)
+
+
+class _Writer:
+    """What the writer thread calls."""
+
+    def __init__(self, opened: Store, settings: StateSettings) -> None:
+        self._store = opened
+        self._settings = settings
+
+    def commit(self, group: batch.Batch) -> None:
+        try:
+            self._store.commit(store.Batch(**structs.asdict(group)))
+        except DiskFullError as error:
+            raise batch.DiskFullError(str(error)) from error
+
+    def tidy(self, now_ns: int) -> None:
+        """Keep the files small; called after a commit was reported."""
+        try:
+            if self._store.needs_checkpoint:
+                self._store.checkpoint()
+            if self._store.number % TRIM_EVERY == 0:
+                self._store.trim(self._settings.keep_bytes, self._settings.keep_ns, now_ns)
+        except DiskFullError:
+            pass  # the next commit says so
+
+
+@contextmanager
+def open_state_dir(settings: StateSettings, *, reserves: bool) -> Iterator[StateDir]:
+    """Open the journal and recover what it holds; closed at the end of the block. Blocks.
+
+    Raises:
+        JournalError: the directory cannot be used; the message says why and what to do.
+    """
+    began_s = time.monotonic()
+    opened = Store.open(settings.directory, settings.durability, now_ns=system_ns())
+    try:
+        if opened.loss:
+            log_event(log, logging.ERROR, "journal_loss", directory=settings.directory, reason=opened.loss)
+        with Reader.open(settings.directory) as reader:
+            recovered = recover(reader, reserves=reserves)
+        _log_recovered(settings.directory, recovered, time.monotonic() - began_s)
+        writer = _Writer(opened, settings)
+        yield StateDir(writer.commit, writer.tidy, recovered, opened.instance)
+    finally:
+        opened.close()
+
+
+def _log_recovered(directory: Path, recovered: Recovered | None, seconds: float) -> None:
+    if recovered is None:
+        log_event(log, logging.INFO, "journal_new", directory=directory)
+        return
+    registries = [core.registry for core, _ in recovered.partitions.values()]
+    applications = sum(len(registry.applications) for registry in registries)
+    nodes = sum(len(registry.nodes) for registry in registries)
+    found = {"seq": recovered.last_event, "nodes": nodes, "apps": applications, "seconds": round(seconds, 3)}
+    log_event(log, logging.INFO, "state_recovered", directory=directory, **found)
