@@ -2,6 +2,7 @@
 
 import os
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -132,3 +133,13 @@ def test_closing_twice(tmp_path: Path) -> None:
     with (tmp_path / "other").open("w+b") as first, (tmp_path / "more").open("w+b") as second:
         store.close()
         assert (first.read(), second.read()) == (b"", b"")
+
+
+def test_any_thread(tmp_path: Path) -> None:
+    """The methods may be called in other threads than ``open``."""
+    store = opened(tmp_path)
+    with ThreadPoolExecutor(1) as thread:
+        assert thread.submit(store.commit, numbered(1)).result() == 1
+        thread.submit(store.checkpoint).result()
+        thread.submit(store.close).result()
+    assert records_of(tmp_path) == states(1)[1]

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 import click
-import msgspec
 
 from ykactor.journal import maintenance
 from ykactor.journal.errors import JournalError
@@ -98,12 +97,19 @@ def backup(directory: Path, file: Path) -> None:
 
 def _text(found: maintenance.Info) -> str:
     """A line for each value; times in UTC."""
-    lines = msgspec.to_builtins(found) | {
-        "createdNs": _time(found.created_ns),
-        "firstNs": _time(found.first_ns),
-        "lastNs": _time(found.last_ns),
+    lines = {
+        "journal": found.path,
+        "version": found.version,
+        "instance": found.instance,
+        "created": _time(found.created_ns),
+        "records": found.records,
+        "history": f"transactions {found.first} to {found.last}, {found.history_bytes} bytes",
+        "oldest": _time(found.first_ns),
+        "newest": _time(found.last_ns),
+        "database": f"{found.file_bytes} bytes, {found.free_bytes} of them free",
+        "log": f"{found.wal_bytes} bytes that are not yet in the database",
     }
-    return "\n".join(f"{name.removesuffix('Ns'):<12}  {value}" for name, value in lines.items())
+    return "\n".join(f"{name:<8}  {value}" for name, value in lines.items())
 
 
 def _time(unix_ns: int | None) -> str:
