@@ -75,7 +75,7 @@ class DaemonRows:
     # ---- the registration
 
     def note_registration(self, outbox: Outbox[Encoding] | None, is_changing: bool) -> None:
-        """The outbox of the registered resource manager; ``is_changing``: the partitions are about to be reset for another one."""
+        """The present registration; ``is_changing``: the partitions are about to be reset for another one."""
         if is_changing:
             self._note(REGISTRATION, RegistrationRow(""))
         elif outbox is None:
