@@ -10,7 +10,7 @@ import trio.testing
 from memorystore import MemoryStore
 
 from ykactor.actors import journal as journal_module
-from ykactor.actors.batch import Batch, WriterThread
+from ykactor.actors.batch import Batch, DiskFullError, WriterThread
 from ykactor.actors.commands import Publication, TurnRecord
 from ykactor.actors.journal import LINGER_S, RETRY_S, Journal, Notices, Resumed, Stalled
 from ykactor.core.messages.facts import NodeRemoved
@@ -242,37 +242,72 @@ async def test_any_other_error_ends_the_journal(autojump_clock):
     assert (store.attempts, feed.told) == (1, [])
 
 
+async def test_a_store_is_tidied_when_readers_know(autojump_clock):
+    """After each commit, which nobody waits longer for; that there is no room is left to the next commit."""
+    reader, known = Reader(), []
+
+    class FullStore(MemoryStore):
+        async def tidy(self):
+            known.append(reader.told[:])
+            raise DiskFullError("no room on the disk")
+
+    async with running(FullStore()) as journal:
+        for number in (1, 2):
+            journal.follow(reader, number)
+            await trio.sleep(1)
+    assert known == [[1], [1, 2]]
+
+
 # ---- the thread
+
+
+class Blocking:
+    """A store whose commits block until ``release`` is set; then it is gone with the second one."""
+
+    def __init__(self):
+        self.release = threading.Event()
+        self.committed = []
+        self.tidied = 0
+
+    def commit(self, batch):
+        self.release.wait(10)
+        self.committed.append(batch)
+        if len(self.committed) == 2:
+            raise OSError("gone")
+
+    @property
+    def needs_tidying(self):
+        return bool(self.committed)
+
+    def tidy(self):
+        self.tidied += 1
 
 
 async def test_the_writer_thread_commits_beside_the_loop():
     """Tasks go on while the disk works, also if all other threads are taken; a result comes back, and so does an error."""
-    release, seen = threading.Event(), []
-
-    def commit(batch):
-        release.wait(10)
-        seen.append(batch)
-        if len(seen) == 2:
-            raise OSError("gone")
-
+    store = Blocking()
     trio.to_thread.current_default_thread_limiter().total_tokens = 1
-    writer = WriterThread(commit)
+    writer = WriterThread(store)
+    await writer.tidy()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(trio.to_thread.run_sync, release.wait, 10)
+        nursery.start_soon(trio.to_thread.run_sync, store.release.wait, 10)
         nursery.start_soon(writer.commit, Batch(1, 1))
         for _ in range(10):
             await trio.sleep(0.001)
-        assert not seen
-        release.set()
-    assert seen == [Batch(1, 1)]
+        assert not store.committed
+        store.release.set()
+    assert store.committed == [Batch(1, 1)]
+    assert store.tidied == 0
+    await writer.tidy()
+    assert store.tidied == 1
     with pytest.raises(OSError, match="gone"):
         await writer.commit(Batch(2, 1))
 
 
 async def test_a_disk_that_does_not_answer_does_not_keep_the_daemon():
     """The commit that hangs is left to its thread."""
-    release = threading.Event()
+    store = Blocking()
     with trio.move_on_after(0.05) as scope:
-        await WriterThread(lambda batch: release.wait(10)).commit(Batch(1, 1))
-    release.set()
+        await WriterThread(store).commit(Batch(1, 1))
+    store.release.set()
     assert scope.cancelled_caught

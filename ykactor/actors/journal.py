@@ -8,6 +8,7 @@ one gathers. What waits is bounded: whoever causes turns or messages waits for `
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 import msgspec
@@ -214,6 +215,8 @@ class Journal:
             for reader, number in group.durable.items():
                 reader.raise_durable(number)
             self._freed.unpark_all()
+            with suppress(DiskFullError):  # the next commit finds it out too
+                await self._store.tidy()
 
     async def _commit(self, batch: Batch) -> None:
         """Return when the batch is durable; while the disk is full, try again and again."""
