@@ -187,6 +187,25 @@ async def test_who_causes_records_waits_for_room(what, autojump_clock, monkeypat
         assert 0.4 < trio.current_time() - began < 0.6
 
 
+async def test_flushed_waits_for_all_that_was_added(seed, autojump_clock):
+    """For what gathers and for what is being committed; with nothing to wait for it causes no commit."""
+    store = MemoryStore(lambda: 1.0)
+    async with running(store) as journal:
+        await journal.flushed()
+        journal.note(b"a", b"")
+        await trio.sleep(0.5)
+        await journal.flushed()
+        assert trio.current_time() == pytest.approx(1.0)
+        journal.note(b"b", b"")
+        await trio.sleep(0.5)
+        journal.note(b"c", b"")
+        await journal.flushed()
+        assert trio.current_time() == pytest.approx(3.0)
+        await trio.sleep(5)
+        await journal.flushed()
+    assert len(store.batches) == 3
+
+
 # ---- the disk
 
 

@@ -19,8 +19,8 @@ from ykactor.actors.batch import Batch, DiskFullError, Store
 from ykactor.actors.commands import Publication
 from ykactor.core.messages.facts import Fact
 
-#: For how many steps of the event loop the journal waits for more before a commit: so much later than its turn the acknowledgement
-#: of a request comes. The shortest sleep would take 1 ms.
+#: For how many steps of the event loop the journal waits for more before a commit: the acknowledgement of a request comes so much
+#: later than its turn. The shortest sleep would take 1 ms.
 LINGER_STEPS = 4
 #: How often a batch is tried again while the disk is full.
 RETRY_S = 1.0
@@ -61,6 +61,17 @@ class Notices:
             return None
         self._told = self._journal.stalled
         return Resumed() if self._told is None else self._told
+
+
+class _Flush:
+    """A reader that waits for one commit."""
+
+    def __init__(self) -> None:
+        self.reached = trio.Event()
+
+    def raise_durable(self, _: int) -> None:
+        """As of a ``Reader``."""
+        self.reached.set()
 
 
 class _Entry(Struct, omit_defaults=True, kw_only=True):
@@ -198,6 +209,14 @@ class Journal:
         """Wait until there is room; a checkpoint only if there is none."""
         while not self.has_room:
             await self._freed.park()
+
+    async def flushed(self) -> None:
+        """Wait until all that was added so far is durable."""
+        group = self._gathered if self._added.is_set() else self._committing
+        if group is not None:
+            flush = _Flush()
+            group.durable[flush] = 0
+            await flush.reached.wait()
 
     # ---- committing
 
