@@ -74,14 +74,13 @@ class _Flush:
         self.reached.set()
 
 
-class _Entry(Struct, omit_defaults=True, kw_only=True):
-    """A turn in the history; without a number the facts belong to no turn."""
+class _Entry(Struct, omit_defaults=True):
+    """A turn in the history, but for its facts; without a number they belong to no turn."""
 
     partition: str
     number: int | None = None
     now_ns: int | None = None
     cause: Raw | None = None
-    facts: Raw
 
 
 class _Group(Struct):
@@ -154,12 +153,14 @@ class Journal:
             last_event: the number of its last event, or if it has none, of the one before.
         """
         group, turn = self._gathered, publication.turn
-        entry = _Entry(partition=publication.partition, facts=Raw(b"[" + b",".join(part[1:-1] for part in facts) + b"]"))
+        entry = _Entry(publication.partition)
         if turn is not None:
             entry.number, entry.now_ns, entry.cause = turn.number, turn.now_ns, Raw(turn.cause)
             for key, data in turn.changes:
                 self.note(key, data)
-        data = msgspec.json.encode(entry)
+        # The facts of a large turn have some MB: they are copied as rarely as possible.
+        joined = b",".join([memoryview(part)[1:-1] for part in facts])
+        data = b'%b,"facts":[%b]}' % (msgspec.json.encode(entry).removesuffix(b"}"), joined)
         group.batch.turns.append(data)
         group.batch.events_count = last_event + 1 - group.batch.first_event
         group.bytes += len(data)
