@@ -10,9 +10,9 @@ import trio.testing
 from memorystore import MemoryStore
 
 from ykactor.actors import journal as journal_module
-from ykactor.actors.batch import Batch, WriterThread
+from ykactor.actors.batch import Batch, DiskFullError, WriterThread
 from ykactor.actors.commands import Publication, TurnRecord
-from ykactor.actors.journal import LINGER_S, RETRY_S, Journal, Notices, Resumed, Stalled
+from ykactor.actors.journal import RETRY_S, Journal, Notices, Resumed, Stalled
 from ykactor.core.messages.facts import NodeRemoved
 
 
@@ -63,7 +63,7 @@ async def test_a_batch_holds_what_was_added(autojump_clock):
     (batch,) = store.batches
     assert (batch.first_event, batch.events_count, batch.first_message, batch.messages_count) == (8, 2, 3, 1)
     assert (batch.puts, batch.deletes, batch.messages) == ({b"k1": b"1", b"k3": b"3"}, {b"k2"}, [b"m3"])
-    assert batch.at_ns == 1_000_300_000
+    assert batch.at_ns == 1_000_000_000
     assert store.turns == [
         {"partition": "default", "number": 4, "now_ns": 5, "cause": {"why": 1}, "facts": ["a", "b"]},
         {"partition": "default", "number": 5, "now_ns": 5, "cause": {"why": 1}, "facts": []},
@@ -133,11 +133,11 @@ async def test_a_new_registration_replaces_the_messages_of_the_old_one(autojump_
 
 
 async def test_what_comes_within_a_moment_is_committed_together(autojump_clock):
-    """An idle journal waits 0.3 ms, for the acknowledgement of a turn; what comes during a commit is the next batch."""
+    """An idle journal waits a moment, for the acknowledgement of a turn; what comes during a commit is the next batch."""
     store, feed, outbox = MemoryStore(lambda: 0.01), Reader(), Reader()
     async with running(store) as journal:
         add(journal, feed, 1, "n")
-        await trio.sleep(LINGER_S / 2)
+        await trio.lowlevel.checkpoint()
         journal.post(outbox, 1, b"ack")
         await trio.sleep(0.005)
         for number in range(2, 50):
@@ -187,6 +187,25 @@ async def test_who_causes_records_waits_for_room(what, autojump_clock, monkeypat
         assert 0.4 < trio.current_time() - began < 0.6
 
 
+async def test_flushed_waits_for_all_that_was_added(seed, autojump_clock):
+    """For what gathers and for what is being committed; with nothing to wait for it causes no commit."""
+    store = MemoryStore(lambda: 1.0)
+    async with running(store) as journal:
+        await journal.flushed()
+        journal.note(b"a", b"")
+        await trio.sleep(0.5)
+        await journal.flushed()
+        assert trio.current_time() == pytest.approx(1.0)
+        journal.note(b"b", b"")
+        await trio.sleep(0.5)
+        journal.note(b"c", b"")
+        await journal.flushed()
+        assert trio.current_time() == pytest.approx(3.0)
+        await trio.sleep(5)
+        await journal.flushed()
+    assert len(store.batches) == 3
+
+
 # ---- the disk
 
 
@@ -203,7 +222,7 @@ async def test_a_full_disk_is_waited_for(autojump_clock):
         add(journal, feed, 2, "b")
         assert store.attempts == 4
         assert (store.batches, feed.told) == ([], [])
-        assert notices.next() == Stalled(round(LINGER_S * 1e9), "no room on the disk")
+        assert notices.next() == Stalled(0, "no room on the disk")
         assert notices.next() is None
         store.is_full = False
         await trio.sleep(RETRY_S)
@@ -242,37 +261,72 @@ async def test_any_other_error_ends_the_journal(autojump_clock):
     assert (store.attempts, feed.told) == (1, [])
 
 
+async def test_a_store_is_tidied_when_readers_know(autojump_clock):
+    """After each commit, which nobody waits longer for; that there is no room is left to the next commit."""
+    reader, known = Reader(), []
+
+    class FullStore(MemoryStore):
+        async def tidy(self):
+            known.append(reader.told[:])
+            raise DiskFullError("no room on the disk")
+
+    async with running(FullStore()) as journal:
+        for number in (1, 2):
+            journal.follow(reader, number)
+            await trio.sleep(1)
+    assert known == [[1], [1, 2]]
+
+
 # ---- the thread
+
+
+class Blocking:
+    """A store whose commits block until ``release`` is set; then it is gone with the second one."""
+
+    def __init__(self):
+        self.release = threading.Event()
+        self.committed = []
+        self.tidied = 0
+
+    def commit(self, batch):
+        self.release.wait(10)
+        self.committed.append(batch)
+        if len(self.committed) == 2:
+            raise OSError("gone")
+
+    @property
+    def needs_tidying(self):
+        return bool(self.committed)
+
+    def tidy(self):
+        self.tidied += 1
 
 
 async def test_the_writer_thread_commits_beside_the_loop():
     """Tasks go on while the disk works, also if all other threads are taken; a result comes back, and so does an error."""
-    release, seen = threading.Event(), []
-
-    def commit(batch):
-        release.wait(10)
-        seen.append(batch)
-        if len(seen) == 2:
-            raise OSError("gone")
-
+    store = Blocking()
     trio.to_thread.current_default_thread_limiter().total_tokens = 1
-    writer = WriterThread(commit)
+    writer = WriterThread(store)
+    await writer.tidy()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(trio.to_thread.run_sync, release.wait, 10)
+        nursery.start_soon(trio.to_thread.run_sync, store.release.wait, 10)
         nursery.start_soon(writer.commit, Batch(1, 1))
         for _ in range(10):
             await trio.sleep(0.001)
-        assert not seen
-        release.set()
-    assert seen == [Batch(1, 1)]
+        assert not store.committed
+        store.release.set()
+    assert store.committed == [Batch(1, 1)]
+    assert store.tidied == 0
+    await writer.tidy()
+    assert store.tidied == 1
     with pytest.raises(OSError, match="gone"):
         await writer.commit(Batch(2, 1))
 
 
 async def test_a_disk_that_does_not_answer_does_not_keep_the_daemon():
     """The commit that hangs is left to its thread."""
-    release = threading.Event()
+    store = Blocking()
     with trio.move_on_after(0.05) as scope:
-        await WriterThread(lambda batch: release.wait(10)).commit(Batch(1, 1))
-    release.set()
+        await WriterThread(store).commit(Batch(1, 1))
+    store.release.set()
     assert scope.cancelled_caught

@@ -102,6 +102,7 @@ class FakeDaemon:
         self.doubles = {name: FakePartition(name, self.feed, script) for name in names}
         self.partitions.update({name: double.inbox for name, double in self.doubles.items()})
         self.manual = manual
+        self.instance = "double"
         self.configs: list[str] = []
         #: Held while a configuration is read: who holds it delays all of them.
         self.reading = trio.Lock()

@@ -546,6 +546,15 @@ def test_a_snapshot_is_one_readable_line():
     assert '"root.a"' in follow_command.as_json(snapshot)
 
 
+def test_a_follower_reads_that_events_wait_for_the_disk():
+    """Since when and why; and that they come again."""
+    stalled = si.JournalStatus(writable=False, since_nano=10**9, reason="no room")
+    assert click.unstyle(follow_command.as_text(stalled)) == (
+        "no events since 1970-01-01T00:00:01.000Z: the daemon cannot write its journal: no room"
+    )
+    assert click.unstyle(follow_command.as_text(si.JournalStatus(writable=True))) == "the daemon writes its journal again"
+
+
 EVENT = si.EventRecord(
     sequence=12,
     type="APP",

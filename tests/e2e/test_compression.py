@@ -15,7 +15,7 @@ from wsproto.extensions import PerMessageDeflate
 from wsproto.frame_protocol import FrameProtocol, Opcode
 
 from ykactor.actors.commands import Publication
-from ykactor.actors.feed import TAKE_BYTES_MAX
+from ykactor.actors.ring import TAKE_BYTES_MAX
 from ykactor.client import follow
 from ykactor.core.messages.facts import ApplicationAdded, NodeRemoved
 from ykactor.surfaces.server import feed_session

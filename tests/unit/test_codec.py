@@ -83,6 +83,7 @@ def test_responses_and_feed_messages_survive_both_encodings():
         si.NodeResponse(sequence=2, accepted=[si.AcceptedNode(node_id="n1")]),
         si.Ack(sequence=3, id="r-1"),
         si.ErrorResponse(sequence=4, code="WRONG_TYPE", message="m", path="nodes", id="r-2"),
+        si.JournalStatus(writable=False, since_nano=5, reason="full"),
     ]
     record = si.EventRecord(
         sequence=5, type="APP", object_id="a", event_change_type="ADD", event_change_detail="APP_NEW", timestamp_nano=1
@@ -92,6 +93,7 @@ def test_responses_and_feed_messages_survive_both_encodings():
         si.Bookmark(sequence=5),
         si.Lagged(from_=1, to=4),
         si.Snapshot(sequence=9, partitions=[{"name": "default"}]),
+        si.JournalStatus(writable=True),
     ]
     for encoding in ENCODINGS.values():
         assert [encoding.decode_response(encoding.encode(message)) for message in responses] == responses

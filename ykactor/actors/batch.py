@@ -1,6 +1,7 @@
 """What is committed to the journal in one transaction, and who commits it."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 import trio
@@ -44,27 +45,43 @@ class Store(Protocol):
             DiskFullError: see there. After any other exception nothing may be written any more.
         """
 
-    async def tidy(self, now_ns: int) -> None:
-        """Keep the files small; called after each commit, when it was reported."""
+    async def tidy(self) -> None:
+        """Do what takes longer and can wait; called after each commit, when all know of it."""
+
+
+class BlockingStore(Protocol):
+    """A ``Store`` whose methods block; they are called in any thread, but one at a time."""
+
+    def commit(self, batch: Batch) -> object:
+        """As ``Store.commit``."""
+
+    @property
+    def needs_tidying(self) -> bool:
+        """Whether there is something to tidy; does not block."""
+
+    def tidy(self) -> None:
+        """As ``Store.tidy``."""
 
 
 class WriterThread:
     """A store whose blocking work is done in a thread.
 
-    Args:
-        commit, tidy: as in ``Store``, but blocking; called in one thread at a time.
+    If a call is cancelled, the thread is left alone: a disk that does not answer must not keep the daemon from ending.
     """
 
-    def __init__(self, commit: Callable[[Batch], object], tidy: Callable[[int], object]) -> None:
-        self._commit = commit
-        self._tidy = tidy
+    def __init__(self, store: BlockingStore) -> None:
+        self._store = store
         #: A limiter of its own: who else uses threads never delays a commit.
         self._limiter = trio.CapacityLimiter(1)
 
     async def commit(self, batch: Batch) -> None:
-        """If this is cancelled, the thread is left alone: a disk that does not answer must not keep the daemon from ending."""
-        await trio.to_thread.run_sync(self._commit, batch, limiter=self._limiter, abandon_on_cancel=True)
+        """As of the store."""
+        await self._in_thread(partial(self._store.commit, batch))
 
-    async def tidy(self, now_ns: int) -> None:
-        """The same."""
-        await trio.to_thread.run_sync(self._tidy, now_ns, limiter=self._limiter, abandon_on_cancel=True)
+    async def tidy(self) -> None:
+        """As of the store; without a thread if there is nothing to do."""
+        if self._store.needs_tidying:
+            await self._in_thread(self._store.tidy)
+
+    async def _in_thread(self, work: Callable[[], object]) -> None:
+        await trio.to_thread.run_sync(work, limiter=self._limiter, abandon_on_cancel=True)

@@ -111,7 +111,6 @@ class FeedActor:
         self.journal = journal
         #: The facts of the publication in progress, as the journal keeps them.
         self._encoded: list[bytes] = []
-        self._grown = trio.lowlevel.ParkingLot()
         if journal is not None:
             journal.watch(self._wake_subscribers)
         self._selections: WeakValueDictionary[tuple[Format, EventFilter], Selection] = WeakValueDictionary()
@@ -213,15 +212,9 @@ class FeedActor:
         """The events up to this number may be read (``journal.Reader``)."""
         self.ring.raise_durable(number)
         self.fan_out.grow(number)
-        self._grown.unpark_all()
 
     def _wake_subscribers(self) -> None:
         self.fan_out.grow(self.ring.durable)
-
-    async def until_durable(self, sequence: int) -> None:
-        """Wait until the events up to this number may be read."""
-        while self.ring.durable < sequence:
-            await self._grown.park()
 
     async def published(self, partition: PartitionName) -> None:
         """Wait until everything that the partition has put into the inbox before is numbered and delivered."""
@@ -247,14 +240,16 @@ class FeedActor:
         partitions have replied, so that one sequence number is exact for all. Concurrent callers share one snapshot.
 
         Raises:
-            SnapshotError: a partition does not run, or did not reply within ``SNAPSHOT_S`` and ``HELD_FACTS_MAX``; or the events
-                up to the sequence number were not durable ``SNAPSHOT_S`` later.
+            SnapshotError: a partition does not run, or did not reply within ``SNAPSHOT_S`` and ``HELD_FACTS_MAX``; or the state
+                was not durable ``SNAPSHOT_S`` later.
         """
         snapshot = await self._shared_snapshot()
-        with trio.move_on_after(SNAPSHOT_S):
-            await self.until_durable(snapshot.sequence)
-            return snapshot
-        raise SnapshotError(f"the journal is at event {self.ring.durable}, expected {snapshot.sequence} within {SNAPSHOT_S:g} s")
+        if self.journal is not None:
+            with trio.move_on_after(SNAPSHOT_S) as deadline:
+                await self.journal.flushed()
+            if deadline.cancelled_caught:
+                raise SnapshotError(f"the state after event {snapshot.sequence} was not durable within {SNAPSHOT_S:g} s")
+        return snapshot
 
     async def _shared_snapshot(self) -> FeedSnapshot:
         rounds_before = self._rounds

@@ -283,7 +283,8 @@ class Daemon:
         await self._partitions.finished()
         for name in list(self.partitions):
             await self.feed.published(name)
-        await self.feed.until_durable(self.feed.ring.sequence)
+        if self._journal is not None:
+            await self._journal.flushed()
 
     def _progress(self) -> int:
         return sum(actor.cycles for actor in self._partitions.actors.values())

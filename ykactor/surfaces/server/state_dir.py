@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from ykactor.actors import batch
-from ykactor.actors.batch import WriterThread
+from ykactor.actors.batch import BlockingStore, WriterThread
 from ykactor.actors.clock import system_ns
 from ykactor.actors.journal import Journal
 from ykactor.journal import store
@@ -48,13 +48,11 @@ class StateDir(Struct):
     """An open state directory.
 
     Attributes:
-        store, tidy: write, and keep the files small; both block.
         recovered: None if the journal is new.
         instance: identifies the numbers of events to followers; another one after a loss.
     """
 
-    store: Callable[[batch.Batch], object]
-    tidy: Callable[[int], object]
+    store: BlockingStore
     recovered: Recovered | None
     instance: str
 
@@ -62,32 +60,36 @@ class StateDir(Struct):
         """The journal's task, which writes in a thread; to be made in trio."""
         known = self.recovered
         last_event, last_message = (0, 0) if known is None else (known.last_event, known.last_message)
-        thread = WriterThread(self.store, self.tidy)
-        return Journal(thread, encode_facts, now_ns, last_event=last_event, last_message=last_message)
+        return Journal(WriterThread(self.store), encode_facts, now_ns, last_event=last_event, last_message=last_message)
 
 
 class _Writer:
-    """What the writer thread calls."""
+    """What the writer thread calls (``actors.batch.BlockingStore``)."""
 
     def __init__(self, opened: Store, settings: StateSettings) -> None:
         self._store = opened
         self._settings = settings
+        #: The Unix time of the last commit.
+        self._at_ns = 0
 
     def commit(self, group: batch.Batch) -> None:
+        self._at_ns = group.at_ns
         try:
             self._store.commit(store.Batch(**structs.asdict(group)))
         except DiskFullError as error:
             raise batch.DiskFullError(str(error)) from error
 
-    def tidy(self, now_ns: int) -> None:
-        """Keep the files small; called after a commit was reported."""
+    @property
+    def needs_tidying(self) -> bool:
+        return self._store.needs_checkpoint or self._store.number % TRIM_EVERY == 0
+
+    def tidy(self) -> None:
         try:
             if self._store.needs_checkpoint:
                 self._store.checkpoint()
-            if self._store.number % TRIM_EVERY == 0:
-                self._store.trim(self._settings.keep_bytes, self._settings.keep_ns, now_ns)
-        except DiskFullError:
-            pass  # the next commit says so
+            self._store.trim(self._settings.keep_bytes, self._settings.keep_ns, self._at_ns)
+        except DiskFullError as error:
+            raise batch.DiskFullError(str(error)) from error
 
 
 @contextmanager
@@ -105,8 +107,7 @@ def open_state_dir(settings: StateSettings, *, reserves: bool) -> Iterator[State
         with Reader.open(settings.directory) as reader:
             recovered = recover(reader, reserves=reserves)
         _log_recovered(settings.directory, recovered, time.monotonic() - began_s)
-        writer = _Writer(opened, settings)
-        yield StateDir(writer.commit, writer.tidy, recovered, opened.instance)
+        yield StateDir(_Writer(opened, settings), recovered, opened.instance)
     finally:
         opened.close()
 

@@ -88,7 +88,7 @@ async def feed_watchdog(notifier: Notifier, progress: Callable[[], int], is_idle
 
     Args:
         progress: the number of cycles that have ended, in all partitions together.
-        is_idle: whether all inboxes are empty and no cycle runs.
+        is_idle: whether all inboxes are empty and no cycle runs, or the partitions wait for the disk.
     """
     interval_s = watchdog_interval_s()
     if interval_s is None:

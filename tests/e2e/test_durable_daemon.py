@@ -1,0 +1,138 @@
+"""A daemon with a journal, in this process, with real sockets: what clients get, and how it ends."""
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+
+import pytest
+import trio
+from doubles import open_listener
+from memorystore import MemoryStore
+
+from ykactor.actors.clock import Clock
+from ykactor.actors.journal import Journal
+from ykactor.client import RequestRefused, connect, follow
+from ykactor.surfaces.server import daemon as daemon_module
+from ykactor.surfaces.server.daemon import Daemon, Settings, url_of
+from ykactor.surfaces.server.systemd import Notifier
+from ykactor.wire import queuefile
+from ykactor.wire.history import encode_facts
+from ykactor.wire.si import messages as si
+
+NODE = si.NodeRequest(nodes=[si.NodeInfo(node_id="n1", action="CREATE", schedulable_resource={"vcore": 1000})])
+
+
+@asynccontextmanager
+async def running(store: MemoryStore) -> AsyncIterator[tuple[Daemon, str]]:
+    """A daemon over this store, and its URL; stopped at the end."""
+    clock = Clock.of_the_system()
+    daemon = Daemon(queuefile.load(""), Settings(), clock, journal=Journal(store, encode_facts, clock.now_ns))
+    listener = await open_listener()
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            await nursery.start(partial(daemon.run, [listener], Notifier(None)))
+            yield daemon, url_of(listener)
+            daemon.stop()
+            await daemon.stopped.wait()
+        await listener.aclose()
+
+
+async def test_an_acknowledged_request_is_in_the_store() -> None:
+    """Its turn is durable when the acknowledgement arrives, and so is the acknowledgement."""
+    store = MemoryStore()
+    async with running(store) as (_, url), connect(url, rm_id="rm-1") as rm:
+        await rm.request(NODE)
+        facts = [fact for turn in store.turns for fact in turn["facts"]]
+        assert "NodeAdded" in [name for name, _ in facts]
+        assert b'"Ack"' in store.messages[-1]
+
+
+async def test_clients_are_told_that_the_disk_is_full() -> None:
+    """Nothing is acknowledged and no event comes, both are told why; with room again, all that they lack comes."""
+    store = MemoryStore()
+    async with running(store) as (daemon, url), connect(url, rm_id="rm-1") as rm, follow(url) as follower:
+        store.is_full = True
+        await rm.send(NODE)
+        stalled = [await rm.__anext__(), await follower.__anext__()]
+        assert [(said.writable, said.reason) for said in stalled if isinstance(said, si.JournalStatus)] == [
+            (False, "no room on the disk")
+        ] * 2
+        with pytest.raises(RequestRefused, match=r"the state after event .* was not durable within 5 s"):
+            async with follow(url, from_="snapshot", waits=False) as late:
+                await late.__anext__()
+        store.is_full = False
+        assert [type(await rm.__anext__()) for _ in range(2)] == [si.JournalStatus, si.NodeResponse]
+        said = [await follower.__anext__() for _ in range(2)]
+        assert [type(message) for message in said] == [si.JournalStatus, si.EventRecord]
+        assert rm.sequence == daemon.outboxes.current.sequence  # type: ignore[union-attr]
+
+
+async def test_the_end_waits_for_the_disk() -> None:
+    """What clients have not got yet comes before the daemon has stopped, if the disk takes no longer than usual."""
+    store = MemoryStore(lambda: 0.3)
+    async with running(store) as (daemon, url):
+        async with connect(url, rm_id="rm-1") as rm:
+            await rm.send(NODE)
+            while not daemon.registry("default").nodes:
+                await trio.lowlevel.checkpoint()
+            daemon.stop()
+            assert isinstance(await rm.__anext__(), si.NodeResponse)
+
+
+@pytest.mark.parametrize("events_max", [1, 50_000], ids=["partition waits", "partition is idle"])
+async def test_a_dead_disk_does_not_keep_the_daemon(
+    events_max: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends in its usual time, and says how much was not durable."""
+    monkeypatch.setattr("ykactor.actors.journal.EVENTS_MAX", events_max)
+    monkeypatch.setattr(daemon_module, "PARTITIONS_STOP_S", 0.3)
+    monkeypatch.setattr("ykactor.surfaces.server.websocket.STOP_S", 0.3)
+    store = MemoryStore()
+    with caplog.at_level(logging.ERROR):
+        async with running(store) as (daemon, url), connect(url, rm_id="rm-1") as rm:
+            store.answers = trio.Event()
+            await rm.send(NODE)
+            await rm.send(NODE)
+            while not daemon.registry("default").nodes:
+                await trio.lowlevel.checkpoint()
+            began = trio.current_time()
+            daemon.stop()
+            await daemon.stopped.wait()
+            assert trio.current_time() - began < 5
+    (line,) = (record for record in caplog.records if record.message == "not_durable")
+    keys = vars(line)["keys"]
+    assert keys["events"] > 0
+    assert keys["messages"] > 0
+
+
+async def test_a_failed_disk_ends_the_daemon() -> None:
+    """The error comes out of ``run``, for exit code 70; nothing was acknowledged."""
+    store, acknowledged = MemoryStore(), []
+
+    async def fail() -> None:
+        async with running(store) as (_, url), connect(url, rm_id="rm-1") as rm:
+            store.failure = OSError("input/output error")
+            await rm.send(NODE)
+            acknowledged.append(await rm.__anext__())
+
+    with pytest.raises(BaseExceptionGroup) as failure:
+        await fail()
+    assert not acknowledged
+    assert failure.group_contains(OSError, match="input/output error")
+
+
+async def test_waiting_for_the_disk_is_no_lack_of_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The watchdog is fed while a partition waits for room, and not because of the journal alone."""
+    monkeypatch.setattr("ykactor.actors.journal.EVENTS_MAX", 1)
+    store = MemoryStore()
+    async with running(store) as (daemon, url), connect(url, rm_id="rm-1") as rm:
+        store.answers = trio.Event()
+        await rm.send(NODE)
+        await rm.send(NODE)
+        while daemon._is_idle():
+            await trio.lowlevel.checkpoint()
+        while not daemon._has_no_work():
+            await trio.lowlevel.checkpoint()
+        assert not daemon._is_idle()
+        store.answers.set()
