@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
@@ -102,7 +103,7 @@ class FakeDaemon:
         self.doubles = {name: FakePartition(name, self.feed, script) for name in names}
         self.partitions.update({name: double.inbox for name, double in self.doubles.items()})
         self.manual = manual
-        self.instance = "double"
+        self.instance = secrets.token_hex(8)
         self.configs: list[str] = []
         #: Held while a configuration is read: who holds it delays all of them.
         self.reading = trio.Lock()
