@@ -8,14 +8,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct, structs
 
 from ykactor.actors import batch
 from ykactor.actors.batch import BlockingStore, WriterThread
 from ykactor.actors.clock import system_ns
 from ykactor.actors.journal import Journal
+from ykactor.core.records.encoding import UnreadableRowError
+from ykactor.core.records.restore import DamagedStateError
 from ykactor.journal import store
-from ykactor.journal.errors import DiskFullError
+from ykactor.journal.errors import DiskFullError, JournalError
 from ykactor.journal.reading import Reader
 from ykactor.journal.store import Store
 from ykactor.journal.witness import Durability
@@ -104,12 +107,21 @@ def open_state_dir(settings: StateSettings, *, reserves: bool) -> Iterator[State
     try:
         if opened.loss:
             log_event(log, logging.ERROR, "journal_loss", directory=settings.directory, reason=opened.loss)
-        with Reader.open(settings.directory) as reader:
-            recovered = recover(reader, reserves=reserves)
+        recovered = _recover(settings.directory, reserves=reserves)
         _log_recovered(settings.directory, recovered, time.monotonic() - began_s)
         yield StateDir(_Writer(opened, settings), recovered, opened.instance)
     finally:
         opened.close()
+
+
+def _recover(directory: Path, *, reserves: bool) -> Recovered | None:
+    try:
+        with Reader.open(directory) as reader:
+            return recover(reader, reserves=reserves)
+    except (UnreadableRowError, DamagedStateError, msgspec.DecodeError) as error:
+        raise JournalError(
+            f"{directory}: the state cannot be read: {error}; expected what this version or an earlier one wrote"
+        ) from error
 
 
 def _log_recovered(directory: Path, recovered: Recovered | None, seconds: float) -> None:

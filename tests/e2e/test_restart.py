@@ -1,0 +1,144 @@
+"""A daemon with a state directory that is killed and started again goes on as if nothing had happened (rules, durability)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from daemon import RunningDaemon, real_daemon, run_command
+
+from ykactor.client import RequestRefused, connect, follow
+from ykactor.client.resource_manager import ResourceManager
+from ykactor.surfaces.cli import exit_codes
+from ykactor.wire.si import messages as si
+
+FIRST = """
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: "*"
+        queues:
+          - {name: a, resources: {max: {vcore: 8}}}
+          - {name: b, parent: true}
+    placementrules:
+      - {name: provided, create: true}
+"""
+SECOND = FIRST.replace("vcore: 8", "vcore: 10")
+
+NODES = si.NodeRequest(
+    nodes=[si.NodeInfo(node_id=f"n{number}", action="CREATE", schedulable_resource={"vcore": 4000}) for number in range(3)]
+)
+BOB, ALICE = si.UserGroupInformation(user="bob"), si.UserGroupInformation(user="alice", groups=["dev"])
+APPLICATIONS = si.ApplicationRequest(
+    new=[
+        si.AddApplicationRequest(application_id="app-1", queue_name="root.a", ugi=BOB),
+        si.AddApplicationRequest(application_id="gang", queue_name="root.b.new", ugi=ALICE, placeholder_ask={"vcore": 2000}),
+    ]
+)
+DRAIN = si.NodeRequest(nodes=[si.NodeInfo(node_id="n2", action="DRAIN_NODE")])
+
+
+def ask(key: str, application_id: str, vcore: int = 1000, **fields: Any) -> si.Allocation:
+    return si.Allocation(allocation_key=key, application_id=application_id, resource_per_alloc={"vcore": vcore}, **fields)
+
+
+def asks(*entries: si.Allocation) -> si.AllocationRequest:
+    return si.AllocationRequest(allocations=list(entries))
+
+
+async def kill(daemon: RunningDaemon) -> None:
+    """What no handler of a signal can soften."""
+    daemon.process.kill()
+    await daemon.process.wait()
+
+
+async def submit_something_of_everything(rm: ResourceManager) -> None:
+    """Running, pending over quota, a gang that waits, a foreign allocation, a dynamic queue, a drained node."""
+    await rm.request(NODES)
+    await rm.request(APPLICATIONS)
+    await rm.request(asks(*(ask(f"k{number}", "app-1") for number in range(12))))
+    await rm.request(asks(*(ask(f"p{number}", "gang", placeholder=True, task_group_name="g") for number in range(2))))
+    await rm.request(asks(ask("f1", "", 500, node_id="n2", allocation_tags={"foreign": "default"})))
+    await rm.request(DRAIN)
+    await trio.sleep(0.3)  # what follows from these requests
+
+
+async def test_everything_is_as_before(tmp_path: Path, queue_file: Path) -> None:
+    """State, event numbers, messages and the registration; then work goes on."""
+    arguments = ("--state-dir", tmp_path / "state", "--config", queue_file)
+    async with real_daemon(*arguments) as first:
+        async with connect(first.url, rm_id="rm-1") as rm:
+            await submit_something_of_everything(rm)
+            seen = rm.sequence
+        before = await first.state()
+        async with follow(first.url, from_="snapshot") as follower:
+            snapshot = await follower.__anext__()
+            instance = follower.instance
+        await kill(first)
+    async with real_daemon(*arguments) as second:
+        (recovered,) = second.logged("state_recovered")
+        assert (recovered["nodes"], recovered["apps"]) == (3, 2)
+        assert await second.state() == before
+        async with follow(second.url, from_=snapshot.sequence, instance=instance) as follower:
+            async with connect(second.url, rm_id="rm-1", resume_from=seen) as rm:
+                released = si.AllocationRelease(application_id="app-1", allocation_key="k0", termination_type="STOPPED_BY_RM")
+                await rm.request(si.AllocationRequest(releases=si.AllocationReleasesRequest(allocations_to_release=[released])))
+                placed = [message async for message in _until_allocated(rm)]
+            assert [allocation.allocation_key for allocation in placed] == ["k8"]
+            assert (await follower.__anext__()).sequence == snapshot.sequence + 1
+
+
+async def _until_allocated(rm: ResourceManager) -> Any:
+    async for message in rm:
+        if isinstance(message, si.AllocationResponse) and message.new:
+            for allocation in message.new:
+                yield allocation
+            return
+
+
+async def test_a_configuration_of_the_resource_manager_stays(tmp_path: Path, queue_file: Path) -> None:
+    """It was acknowledged; the queue file counts again only when it changes, also if it does so while nothing runs."""
+    arguments = ("--state-dir", tmp_path / "state", "--config", queue_file)
+    async with real_daemon(*arguments) as first:
+        async with connect(first.url, rm_id="rm-1") as rm:
+            await rm.request(si.UpdateConfigurationRequest(config=SECOND))
+        await kill(first)
+    async with real_daemon(*arguments) as second:
+        assert await _max_of_a(second) == {"vcore": 10_000}
+        await kill(second)
+    await trio.Path(queue_file).write_text(FIRST.replace("vcore: 8", "vcore: 4"))
+    async with real_daemon(*arguments) as third:
+        assert await _max_of_a(third) == {"vcore": 4000}
+
+
+async def _max_of_a(daemon: RunningDaemon) -> dict[str, int]:
+    found: dict[str, int] = (await daemon.state())["queues"]["root.a"]["max"]
+    return found
+
+
+async def test_one_daemon_for_a_directory(tmp_path: Path) -> None:
+    """The second one is refused, and names the first; when that has been killed, its lock is gone."""
+    async with real_daemon("--state-dir", tmp_path) as first:
+        _, errors = await run_command("serve", "--ws", "127.0.0.1:0", "--state-dir", tmp_path, expect=exit_codes.USAGE)
+        assert f"in use by process {first.process.pid}" in errors
+        await kill(first)
+    async with real_daemon("--state-dir", tmp_path) as second:
+        assert second.logged("state_recovered")
+
+
+async def test_another_resource_manager_is_still_refused(tmp_path: Path) -> None:
+    """The registration holds over a restart (SC-142); with another number than those that exist it must register anew."""
+    async with real_daemon("--state-dir", tmp_path) as first:
+        async with connect(first.url, rm_id="rm-1"):
+            pass
+        await kill(first)
+    async with real_daemon("--state-dir", tmp_path) as second:
+        with pytest.raises(RequestRefused, match="rm-1 has been registered before"):
+            async with connect(second.url, rm_id="rm-2"):
+                raise NotImplementedError
+        with pytest.raises(RequestRefused, match="RESYNC_REQUIRED"):
+            async with connect(second.url, rm_id="rm-1", resume_from=1000):
+                raise NotImplementedError
