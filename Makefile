@@ -14,7 +14,7 @@ $(VENV)/.ready: pyproject.toml
 
 # ADDRESS=HOST:PORT is where the daemon of the demonstration listens.
 run: $(VENV)/.ready
-	$(BIN)/ykactor demo$(if $(ADDRESS), --ws $(ADDRESS))
+	$(BIN)/ykactor demo --state-dir state$(if $(ADDRESS), --ws $(ADDRESS))
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .

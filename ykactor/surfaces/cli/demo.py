@@ -9,35 +9,50 @@ from contextlib import suppress
 from importlib import resources
 from itertools import takewhile
 from pathlib import Path
+from typing import TypeVar
 
 import click
 import trio
 
-from ykactor.actors.clock import Clock
+from ykactor.actors.clock import system_ns
 from ykactor.client import Disconnected, RequestRefused, ResourceManager, connect
+from ykactor.journal.errors import JournalError
 from ykactor.sim.summary import Summary, SummaryReport
 from ykactor.sim.summary_tables import print_report, wide_console
+from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.cli.follow import as_text, print_messages
-from ykactor.surfaces.cli.serve import DEFAULT_ADDRESS, Address, address_error, serve
+from ykactor.surfaces.cli.serve import DEFAULT_ADDRESS, Address, address_error, kept_state, make_daemon, serve
 from ykactor.surfaces.environment import reserves_nodes
-from ykactor.surfaces.server.daemon import Daemon, Settings
+from ykactor.surfaces.server.daemon import Settings
 from ykactor.surfaces.server.logs import configure
+from ykactor.surfaces.server.state_dir import StateDir
 from ykactor.wire import queuefile
 from ykactor.wire.scenario import Scenario, load
 from ykactor.wire.si import messages as si
 
 RM_ID = "ykactor-demo"
 
+E = TypeVar("E", bound=BaseException)
+
 
 @click.command()
 @click.option("--ws", "address", type=Address(), default=DEFAULT_ADDRESS, show_default=True, help="Where the daemon listens.")
-def command(address: tuple[str, int]) -> None:
+@click.option(
+    "--state-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The directory in which all state is kept. Default: nothing is kept.",
+)
+def command(address: tuple[str, int], state_dir: Path | None) -> None:
     """Run a daemon with a small workload and print its events, and at the end (Ctrl-C) the summary that ``simulate`` prints."""
     configure("warning", sys.stderr)
     with resources.as_file(resources.files("ykactor.sim") / "demo.yaml") as path:
         scenario, story = load(path), _leading_comment(path.read_text())
+    settings = Settings(reserves=reserves_nodes(os.environ))
     try:
-        report, was_interrupted = trio.run(_demonstrate, scenario, story, address)
+        with kept_state(state_dir, "full", settings) as state:
+            report, was_interrupted = trio.run(_demonstrate, scenario, story, address, settings, state)
+    except* JournalError as errors:
+        raise exit_codes.FileProblem(str(_first_of(errors))) from None
     except* BrokenPipeError:
         raise  # standard output, not the address
     except* OSError as errors:
@@ -55,7 +70,7 @@ def _program() -> str:
     return sys.argv[0] if Path(sys.argv[0]).name == "ykactor" else "python -m ykactor"
 
 
-def _first_of(errors: BaseExceptionGroup[OSError]) -> OSError:
+def _first_of(errors: BaseExceptionGroup[E]) -> E:
     first = errors.exceptions[0]
     return _first_of(first) if isinstance(first, BaseExceptionGroup) else first
 
@@ -64,11 +79,12 @@ def _leading_comment(text: str) -> str:
     return "\n".join(line[2:] for line in takewhile(lambda line: line.startswith("#"), text.splitlines()))
 
 
-async def _demonstrate(scenario: Scenario, story: str, address: tuple[str, int]) -> tuple[SummaryReport, bool]:
+async def _demonstrate(
+    scenario: Scenario, story: str, address: tuple[str, int], settings: Settings, state: StateDir | None
+) -> tuple[SummaryReport, bool]:
     """Runs until a signal ends the daemon; returns also whether that was Ctrl-C."""
-    clock = Clock.of_the_system()
-    summary = Summary(clock.now_ns())
-    daemon = Daemon(queuefile.load(""), Settings(reserves=reserves_nodes(os.environ)), clock, summary.observe)
+    summary = Summary(system_ns())
+    daemon = make_daemon(queuefile.load(""), settings, state, summary.observe)
     was_interrupted = False
 
     async def run_daemon(*, task_status: trio.TaskStatus[str]) -> None:
@@ -93,7 +109,7 @@ async def _demonstrate(scenario: Scenario, story: str, address: tuple[str, int])
         )
         nursery.start_soon(_print_events, url)
         await _play(scenario, url)
-    return summary.finish(clock.now_ns(), daemon.waiting()), was_interrupted
+    return summary.finish(daemon.now_ns(), daemon.waiting()), was_interrupted
 
 
 async def _print_events(url: str) -> None:

@@ -7,7 +7,7 @@ import os
 import signal
 import tempfile
 import traceback
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
 
@@ -17,6 +17,7 @@ import trio
 
 from ykactor.actors.clock import Clock
 from ykactor.core.config.model import SchedulerConfig
+from ykactor.core.messages.facts import Fact
 from ykactor.journal.errors import JournalError
 from ykactor.journal.witness import Durability
 from ykactor.surfaces.cli import exit_codes
@@ -114,7 +115,7 @@ def command(
     _log_first(config, config_file)
     settings = Settings(watched, manual, reserves_nodes(os.environ))
     try:
-        with _state(state_dir, durability, settings) as state:
+        with kept_state(state_dir, durability, settings) as state:
             trio.run(_serve, config, settings, address, state)
     except JournalError as error:
         raise exit_codes.FileProblem(str(error)) from None
@@ -161,7 +162,8 @@ def _prepare_state_dir(path: Path) -> None:
         raise exit_codes.FileProblem(f"{path}: cannot be written: {error.strerror}, {wanted}") from None
 
 
-def _state(directory: Path | None, durability: Durability, settings: Settings) -> AbstractContextManager[StateDir | None]:
+def kept_state(directory: Path | None, durability: Durability, settings: Settings) -> AbstractContextManager[StateDir | None]:
+    """The state directory, open within the block; None if there is none. Blocks. Raises ``JournalError``."""
     if directory is None:
         log_event(log, logging.WARNING, "state_not_kept", reason="without --state-dir a restart forgets everything")
         return nullcontext()
@@ -169,17 +171,22 @@ def _state(directory: Path | None, durability: Durability, settings: Settings) -
 
 
 async def _serve(config: SchedulerConfig, settings: Settings, address: tuple[str, int], state: StateDir | None) -> None:
-    if await serve(_daemon(config, settings, state), address):
+    if await serve(make_daemon(config, settings, state), address):
         raise KeyboardInterrupt
 
 
-def _daemon(config: SchedulerConfig, settings: Settings, state: StateDir | None) -> Daemon:
+def make_daemon(
+    config: SchedulerConfig,
+    settings: Settings,
+    state: StateDir | None,
+    observe: Callable[[Fact], object] | None = None,
+) -> Daemon:
+    """A daemon that goes on from this state; ``observe`` as in ``Daemon``."""
     if state is None:
-        return Daemon(config, settings, Clock.of_the_system())
+        return Daemon(config, settings, Clock.of_the_system(), observe)
     clock = Clock.of_the_system(after_ns=state.recovered.at_ns if state.recovered is not None else 0)
-    return Daemon(
-        config, settings, clock, journal=state.journal(clock.now_ns), recovered=state.recovered, instance=state.instance
-    )
+    journal = state.journal(clock.now_ns)
+    return Daemon(config, settings, clock, observe, journal=journal, recovered=state.recovered, instance=state.instance)
 
 
 async def serve(
