@@ -6,7 +6,7 @@ from functools import partial
 import trio
 from msgspec import Struct, structs
 
-from bench import holds, measures, phases, shapes
+from bench import holds, journal, measures, phases, shapes
 from bench.followers import Followed, follow
 from bench.holds import Holding, LargeGang
 from bench.measures import Samples
@@ -35,6 +35,9 @@ _HOPELESS = Starving(nodes=5_000, queues=100, asks_each=10, others=20_000, is_ho
 _FOLLOWED = Followed(counts=(1, 100, 1_000), nodes=1_000, fast=16_000, paced=4_000, offers_deflate=True)
 _LARGE = Cluster(nodes=10_000, each=10, asks=100_000)
 _PACED = Paced(nodes=1_000, asks=5_000)
+_ONE_BY_ONE = journal.OneByOne(nodes=1_000, asks=2_000)
+#: By the number of running allocations.
+_KEPT = {10 * nodes: Cluster(nodes=nodes, each=10, asks=2 * nodes) for nodes in (1_000, 3_000, 10_000)}
 _FOLLOWED_PLAIN = structs.replace(_FOLLOWED, offers_deflate=False)
 
 #: Each asks much of one index.
@@ -104,6 +107,12 @@ CASES: dict[str, Case] = {
     "followers-plain": Case("followers", _FOLLOWED_PLAIN.nodes, _FOLLOWED_PLAIN.asks, partial(follow, _FOLLOWED_PLAIN)),
     "socket-latency": Case("sockets", _PACED.nodes, _PACED.asks, partial(latency, _PACED)),
     "socket-bulk": _case("sockets", _OWN[1000], bulk),
+    "journal-throughput": _case("journal", _OWN[1000], journal.throughput),
+    "journal-latency": Case("journal", _ONE_BY_ONE.nodes, _ONE_BY_ONE.asks, partial(journal.acknowledgement, _ONE_BY_ONE)),
+    **{
+        f"journal-recovery-{size}": Case("journal", known.nodes, known.asks, partial(journal.recovery, known))
+        for size, known in _KEPT.items()
+    },
     "idle": _case("latency", Workload(1_000, 2, 2, 0), measures.idle),
     **{name: _case("shapes", shape, shapes.cost) for name, shape in _SHAPES.items()},
     **{name: _case("shapes", mix, cost) for name, mix in _MIXES.items()},
@@ -120,7 +129,7 @@ CASES: dict[str, Case] = {
     "hold-queues": Case("holds", _QUEUES.nodes, 0, partial(hold, _QUEUES)),
     "memory": Case("memory", _LARGE.nodes, _LARGE.asks, partial(footprint, _LARGE)),
 }
-GROUPS = ("throughput", "phases", "latency", "followers", "sockets", "memory")
+GROUPS = ("throughput", "phases", "latency", "followers", "sockets", "journal", "memory")
 
 #: The case computed from two others: the cost of an allocation with 5,000 nodes, divided by the cost with 500.
 COST_RATIO = "cost-ratio"

@@ -28,19 +28,18 @@ async def python_process(*arguments: str, stdout: int | None = None, stderr: int
 
 
 @asynccontextmanager
-async def running_daemon(config: str) -> AsyncIterator[tuple[str, int]]:
-    """The URL and the process id of a daemon with this queue file, which runs until the block ends."""
+async def running_daemon(config: str, *arguments: str) -> AsyncIterator[tuple[str, int]]:
+    """The URL and the process id of a daemon with this queue file and these arguments, killed when the block ends."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "queues.yaml"
         path.write_text(config)
-        async with _serving(path) as served:
+        async with _serving("--config", str(path), *arguments) as served:
             yield served
 
 
 @asynccontextmanager
-async def _serving(config: Path) -> AsyncIterator[tuple[str, int]]:
-    arguments = ("ykactor", "serve", "--ws", "127.0.0.1:0", "--config", str(config))
-    async with python_process(*arguments, stderr=subprocess.PIPE) as process:
+async def _serving(*arguments: str) -> AsyncIterator[tuple[str, int]]:
+    async with python_process("ykactor", "serve", "--ws", "127.0.0.1:0", *arguments, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
         log = b""
         while b'"daemon_started"' not in log:
