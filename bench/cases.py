@@ -35,6 +35,7 @@ _HOPELESS = Starving(nodes=5_000, queues=100, asks_each=10, others=20_000, is_ho
 _FOLLOWED = Followed(counts=(1, 100, 1_000), nodes=1_000, fast=16_000, paced=4_000, offers_deflate=True)
 _LARGE = Cluster(nodes=10_000, each=10, asks=100_000)
 _PACED = Paced(nodes=1_000, asks=5_000)
+_LONG = Workload(nodes=1_000, leaves=2, applications=2, asks_each=25_000)
 _ONE_BY_ONE = journal.OneByOne(nodes=1_000, asks=2_000)
 #: By the number of running allocations.
 _KEPT = {10 * nodes: Cluster(nodes=nodes, each=10, asks=2 * nodes) for nodes in (1_000, 3_000, 10_000)}
@@ -107,7 +108,7 @@ CASES: dict[str, Case] = {
     "followers-plain": Case("followers", _FOLLOWED_PLAIN.nodes, _FOLLOWED_PLAIN.asks, partial(follow, _FOLLOWED_PLAIN)),
     "socket-latency": Case("sockets", _PACED.nodes, _PACED.asks, partial(latency, _PACED)),
     "socket-bulk": _case("sockets", _OWN[1000], bulk),
-    "journal-throughput": _case("journal", _OWN[1000], journal.throughput),
+    "journal-throughput": _case("journal", _LONG, journal.throughput),
     "journal-latency": Case("journal", _ONE_BY_ONE.nodes, _ONE_BY_ONE.asks, partial(journal.acknowledgement, _ONE_BY_ONE)),
     **{
         f"journal-recovery-{size}": Case("journal", known.nodes, known.asks, partial(journal.recovery, known))
