@@ -156,8 +156,7 @@ class Journal:
         entry = _Entry(publication.partition)
         if turn is not None:
             entry.number, entry.now_ns, entry.cause = turn.number, turn.now_ns, Raw(turn.cause)
-            for key, data in turn.changes:
-                self.note(key, data)
+            self._merge(turn.changes)
         # The facts of a large turn have some MB: they are copied as rarely as possible.
         joined = b",".join([memoryview(part)[1:-1] for part in facts])
         data = b'%b,"facts":[%b]}' % (msgspec.json.encode(entry).removesuffix(b"}"), joined)
@@ -179,15 +178,21 @@ class Journal:
 
     def note(self, key: bytes, data: bytes | None) -> None:
         """Add a record; None deletes it. Of several changes with the same key only the last one is written."""
-        group, batch = self._gathered, self._gathered.batch
-        if data is None:
-            batch.puts.pop(key, None)
-            batch.deletes.add(key)
-        else:
-            batch.deletes.discard(key)
-            batch.puts[key] = data
-        group.bytes += len(key) + len(data or b"")
+        self._merge([(key, data)])
         self._added.set()
+
+    def _merge(self, changes: Sequence[tuple[bytes, bytes | None]]) -> None:
+        """Add changes with different keys."""
+        group, batch = self._gathered, self._gathered.batch
+        puts = {key: data for key, data in changes if data is not None}
+        batch.deletes.difference_update(puts)
+        batch.puts.update(puts)
+        if len(puts) < len(changes):
+            for key, data in changes:
+                if data is None:
+                    batch.puts.pop(key, None)
+                    batch.deletes.add(key)
+        group.bytes += sum(map(len, puts)) + sum(map(len, puts.values()))
 
     def follow(self, reader: Reader, number: int) -> None:
         """Raise the durable number of the reader when everything that was added so far is durable."""

@@ -48,6 +48,7 @@ from ykactor.core.turn.phases import Ingest, Phase, Publish
 from ykactor.core.turn.scheduler import SchedulerCore
 from ykactor.core.turn.turn import Cycle, TurnResult, turn
 from ykactor.core.values.ids import PartitionName
+from ykactor.core.values.parts import in_parts
 from ykactor.core.values.times import MS_NS
 
 #: Commands that may wait in a partition's inbox; sessions wait while it is full.
@@ -64,8 +65,6 @@ STEP_BUDGET = Budget(placements_max=1, work_max=10**9)
 WAKE_NS = 100 * MS_NS
 #: Submissions handled before other tasks run (about 10 us each).
 CHUNK_MAX = 500
-#: Rows of the state that are encoded before other tasks run (about 3 us each).
-ROWS_MAX = 500
 
 
 class Recording(NamedTuple):
@@ -251,10 +250,10 @@ class PartitionActor:
     async def _record(self, now_ns: int, cause: bytes) -> TurnRecord:
         """What the journal keeps of the turn that has just ended."""
         changed: list[tuple[bytes, bytes | None]] = []
-        for number, row in enumerate(encode(self.core.name, changes(self.core, self.scheduler_core.state)), 1):
-            changed.append(row)
-            if number % ROWS_MAX == 0:
+        for rows in in_parts(changes(self.core, self.scheduler_core.state)):
+            if changed:
                 await pause()
+            changed += encode(self.core.name, rows)
         return TurnRecord(self.core.turns, now_ns, cause, changed)
 
     async def _carry_out(self, phase: Phase) -> Any:

