@@ -1,4 +1,4 @@
-"""Feed, outbox and partition over a journal: whoever reads, reads what is durable, and nobody waits for ever."""
+"""Feed, outbox and partition over a journal: whoever reads, reads what is durable, and nobody waits for ever (DU-2)."""
 
 import random
 from contextlib import asynccontextmanager

@@ -49,7 +49,7 @@ async def test_an_acknowledged_request_is_in_the_store() -> None:
 
 
 async def test_clients_are_told_that_the_disk_is_full() -> None:
-    """Nothing is acknowledged and no event comes, both are told why; with room again, all that they lack comes."""
+    """DU-10: nothing is acknowledged and no event comes, both are told why; with room again, all that they lack comes."""
     store = MemoryStore()
     async with running(store) as (daemon, url), connect(url, rm_id="rm-1") as rm, follow(url) as follower:
         store.is_full = True
@@ -107,7 +107,7 @@ async def test_a_dead_disk_does_not_keep_the_daemon(
 
 
 async def test_a_failed_disk_ends_the_daemon() -> None:
-    """The error comes out of ``run``, for exit code 70; nothing was acknowledged."""
+    """DU-11: the error comes out of ``run``, for exit code 70; nothing was acknowledged."""
     store, acknowledged = MemoryStore(), []
 
     async def fail() -> None:

@@ -67,7 +67,7 @@ async def submit_something_of_everything(rm: ResourceManager) -> None:
 
 
 async def test_everything_is_as_before(tmp_path: Path, queue_file: Path) -> None:
-    """State, event numbers, messages and the registration; then work goes on."""
+    """State, event numbers, messages and the registration; then work goes on (DU-1, DU-5, DU-7, DU-8)."""
     arguments = ("--state-dir", tmp_path / "state", "--config", queue_file)
     async with real_daemon(*arguments) as first:
         async with connect(first.url, rm_id="rm-1") as rm:
@@ -100,7 +100,7 @@ async def _until_allocated(rm: ResourceManager) -> Any:
 
 
 async def test_a_configuration_of_the_resource_manager_stays(tmp_path: Path, queue_file: Path) -> None:
-    """It was acknowledged; the queue file counts again only when it changes, also if it does so while nothing runs."""
+    """It was acknowledged; the queue file counts again only when it changes, also if it does so while nothing runs (DU-9)."""
     arguments = ("--state-dir", tmp_path / "state", "--config", queue_file)
     async with real_daemon(*arguments) as first:
         async with connect(first.url, rm_id="rm-1") as rm:
@@ -120,7 +120,7 @@ async def _max_of_a(daemon: RunningDaemon) -> dict[str, int]:
 
 
 async def test_one_daemon_for_a_directory(tmp_path: Path) -> None:
-    """The second one is refused, and names the first; when that has been killed, its lock is gone."""
+    """The second one is refused, and names the first; when that has been killed, its lock is gone (DU-13)."""
     async with real_daemon("--state-dir", tmp_path) as first:
         _, errors = await run_command("serve", "--ws", "127.0.0.1:0", "--state-dir", tmp_path, expect=exit_codes.USAGE)
         assert f"in use by process {first.process.pid}" in errors

@@ -1,4 +1,4 @@
-"""Torn and changed files: a journal gives all that was committed, or a beginning of it and says so, or refuses."""
+"""Torn and changed files: a journal gives all that was committed, or a beginning of it and says so, or refuses (DU-12)."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A power failure: of what was written since the last fsync any sectors may be on the disk, and others not.
+"""A power failure: of what was written since the last fsync any sectors may be on the disk, and others not (DU-3).
 
 The states of the files before and after a write are known; what the disk may have between them is any mixture of their sectors.
 """

@@ -1,4 +1,4 @@
-"""Retention: the oldest transactions of the history go, by size or by age; records never do."""
+"""Retention: the oldest transactions of the history go, by size or by age; records never do (DU-14)."""
 
 import random
 from collections.abc import Iterator

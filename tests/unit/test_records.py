@@ -1,0 +1,100 @@
+"""Rows of the state: what they say is taken over, whatever the rules of this version are (DU-4 to DU-6)."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from kept_rows import all_rows
+from world import World, app, ask, make_world, node, queue, release, tree
+
+from ykactor.core.messages.asks import ask_id
+from ykactor.core.nodes import reservations
+from ykactor.core.objects import lifecycle
+from ykactor.core.records.encoding import UnreadableRowError, decode
+from ykactor.core.records.restore import DamagedStateError, by_kind, restore
+from ykactor.core.values.parts import finished
+
+
+def restart(world: World, rows: dict[bytes, bytes]) -> None:
+    """Go on with a partition that is made from rows."""
+    known = by_kind((key, row) for _, key, row in (decode(key, data) for key, data in rows.items()))
+    world.direct.core, world.direct.scheduler = finished(restore(known, reserves=True))
+
+
+def kept(world: World) -> dict[bytes, bytes]:
+    return all_rows(world.direct.core, world.direct.scheduler)
+
+
+def test_a_version_with_other_rules_goes_on_from_what_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DU-4: a deadline that was set stays, whatever this version would set; so does a reservation."""
+    world = make_world(tree(queue("a")), [node("n1", vcore=4), node("n2", vcore=4)])
+    world.given(app("app-1"), app("app-2"), ask("k1", "app-1", vcore=3), ask("k2", "app-2", vcore=3))
+    world.given(ask("large", "app-2", vcore=2), release("k1"), at=1)
+    world.given(ask("k3", "app-2", vcore=3), at=1)
+    world.run(until=10)
+    before = kept(world)
+    application = world.direct.core.registry.leaf_of("app-1").applications["app-1"]  # type: ignore[arg-type]
+    assert application.timers
+    monkeypatch.setattr(lifecycle, "_STATE_TIMERS", {})
+    monkeypatch.setattr(reservations, "RESERVATION_DELAY_NS", 10**15)
+    restart(world, before)
+    assert kept(world) == before
+
+
+def test_what_was_due_meanwhile_is_due_at_the_start() -> None:
+    """DU-6: an application completes 30 s after its last task, also if nothing ran at that time."""
+    world = make_world(tree(queue("a")), [node("n1", vcore=4)])
+    world.given(app("app-1", "root.a"), ask("k1", "app-1", vcore=1), release("k1"))
+    assert world.state_of("app-1") == "Completing"
+    restart(world, kept(world))
+    world.direct.wake_at(1000 * 10**9)
+    assert "app-1" not in world.direct.core.registry.applications
+    assert [ended.application_id for ended in world.direct.core.timers.ended.values()] == ["app-1"]
+
+
+def test_the_own_ask_of_a_reservation_is_one_object() -> None:
+    """DU-5: who looks for its own reservation compares asks by identity (PE-52)."""
+    world = make_world(tree(queue("a")), [node("n1", vcore=4), node("n2", vcore=4)])
+    world.given(app("app-1"), *(ask(f"k{number}", "app-1", vcore=3) for number in range(2)))
+    world.given(ask("k2", "app-1", vcore=2))
+    world.run(until=10)
+    restart(world, kept(world))
+    state = world.direct.scheduler.state
+    (reservation,) = state.reservations.by_ask.values()
+    owner = world.direct.core.registry.leaf_of("app-1").applications["app-1"]  # type: ignore[arg-type]
+    assert ask_id(reservation.ask) == ("app-1", "k2")
+    assert reservation.ask is owner.asks["k2"]  # type: ignore[index]
+
+
+def test_a_row_that_is_missing_is_named() -> None:
+    """DU-12: an allocation on a node without a row is damage, not an allocation that is dropped."""
+    world = make_world(tree(queue("a")), [node("n1", vcore=4)])
+    world.given(app("app-1", "root.a"), ask("k1", "app-1", vcore=1))
+    rows = kept(world)
+    del rows[b'["default","node","n1"]']
+    with pytest.raises(DamagedStateError, match="the rows name 'n1', which has no row"):
+        restart(world, rows)
+
+
+@pytest.mark.parametrize(
+    ("key", "data", "reason"),
+    [
+        (b'["default","node","n1"]', b"{}", "missing required field `capacity`"),
+        (b'["default","node","n1"]', b'{"capacity', "truncated"),
+        (b'["default","planet","n1"]', b"{}", "planet"),
+        (b'["default"', b"{}", "truncated"),
+        (b"[]", b"{}", "not enough values"),
+    ],
+)
+def test_a_row_that_cannot_be_read_is_named(key: bytes, data: bytes, reason: str) -> None:
+    """DU-12: by its key, with what is wrong."""
+    with pytest.raises(UnreadableRowError, match=reason):
+        decode(key, data)
+
+
+def test_a_field_that_is_new_does_not_keep_an_older_version_from_reading() -> None:
+    """DU-4: rows are read by name of field."""
+    row = msgspec.json.encode({"node_id": "n1", "made_ns": 5, "colour": "red"})
+    _, key, found = decode(b'["default","reservation","app-1","k1"]', row)
+    assert key == ("reservation", "app-1", "k1")
+    assert (found.node_id, found.made_ns) == ("n1", 5)  # type: ignore[attr-defined]
