@@ -234,7 +234,7 @@ async def test_is_refused_by_another_resource_manager(scenario):
         _, errors = await run_command("submit", scenario, "--url", daemon.url, expect=1)
         assert "RM rm-1 has been registered before" in errors
         assert "it has not been connected since 2" in errors
-        assert "holds the daemon until it deregisters or the daemon ends; ykactor deregister RM_ID ends this" in errors
+        assert "holds the daemon until it deregisters; ykactor deregister RM_ID ends this" in errors
         assert (await contents(daemon))[0] == ["n1"]
 
 

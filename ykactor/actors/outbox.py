@@ -225,10 +225,9 @@ class OutboxRegistry(Generic[E]):
         """The number of the newest message of all registrations so far."""
         self._sequence = sequence
 
-    def restore(self, rm_id: str, encoding: E, sequence: int, messages: list[bytes], last: int) -> None:
-        """Take over a registration with its messages; ``sequence`` as in ``Outbox``, ``last`` as in ``Outbox.restore``."""
-        self.current = Outbox(rm_id, encoding, sequence, journal=self._journal)
-        self.current.restore(messages, last)
+    def restore(self, restored: Outbox[E]) -> None:
+        """Take over a registration of the journal."""
+        self.current = restored
 
     def release(self) -> None:
         """End the registration; the session still takes the messages that are left (SC-142)."""

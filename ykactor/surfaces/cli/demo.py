@@ -49,7 +49,7 @@ def command(address: tuple[str, int], state_dir: Path | None) -> None:
         scenario, story = load(path), _leading_comment(path.read_text())
     settings = Settings(reserves=reserves_nodes(os.environ))
     try:
-        with kept_state(state_dir, "full", settings) as state:
+        with kept_state(state_dir, settings) as state:
             report, was_interrupted = trio.run(_demonstrate, scenario, story, address, settings, state)
     except* JournalError as errors:
         raise exit_codes.FileProblem(str(_first_of(errors))) from None

@@ -18,6 +18,7 @@ import trio
 from ykactor.actors.clock import Clock
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.messages.facts import Fact
+from ykactor.core.values.times import S_NS
 from ykactor.journal.errors import JournalError
 from ykactor.journal.witness import Durability
 from ykactor.surfaces.cli import exit_codes
@@ -33,6 +34,8 @@ from ykactor.wire.queuefile.load import ConfigError, load
 log = get_logger(__name__)
 
 DEFAULT_ADDRESS = "127.0.0.1:9081"
+
+DAY_NS = 86_400 * S_NS
 
 #: The descriptor of standard error, and how long the end waits for the log to be written there.
 STANDARD_ERROR = 2
@@ -82,6 +85,14 @@ def _one_file(_ctx: click.Context, _param: click.Parameter, files: tuple[str, ..
     help="What is lost if the machine loses power: nothing, the last moments, or anything. Nothing is if only the daemon ends.",
 )
 @click.option(
+    "--keep-mib",
+    type=click.IntRange(min=1),
+    default=1024,
+    show_default=True,
+    help="How much history to keep, compressed, in MiB; the state itself is always kept.",
+)
+@click.option("--keep-days", type=click.IntRange(min=1), default=30, show_default=True, help="For how many days to keep history.")
+@click.option(
     "--ws",
     "address",
     type=Address(),
@@ -101,6 +112,8 @@ def command(
     config_file: str | None,
     state_dir: Path | None,
     durability: Durability,
+    keep_mib: int,
+    keep_days: int,
     address: tuple[str, int],
     manual: bool,
     log_level: str,
@@ -115,7 +128,7 @@ def command(
     _log_first(config, config_file)
     settings = Settings(watched, manual, reserves_nodes(os.environ))
     try:
-        with kept_state(state_dir, durability, settings) as state:
+        with kept_state(state_dir, settings, durability, keep_mib, keep_days) as state:
             trio.run(_serve, config, settings, address, state)
     except JournalError as error:
         raise exit_codes.FileProblem(str(error)) from None
@@ -162,12 +175,15 @@ def _prepare_state_dir(path: Path) -> None:
         raise exit_codes.FileProblem(f"{path}: cannot be written: {error.strerror}, {wanted}") from None
 
 
-def kept_state(directory: Path | None, durability: Durability, settings: Settings) -> AbstractContextManager[StateDir | None]:
+def kept_state(
+    directory: Path | None, settings: Settings, durability: Durability = "full", keep_mib: int = 1024, keep_days: int = 30
+) -> AbstractContextManager[StateDir | None]:
     """The state directory, open within the block; None if there is none. Blocks. Raises ``JournalError``."""
     if directory is None:
         log_event(log, logging.WARNING, "state_not_kept", reason="without --state-dir a restart forgets everything")
         return nullcontext()
-    return open_state_dir(StateSettings(directory, durability), reserves=settings.reserves)
+    kept = StateSettings(directory, durability, keep_mib * 2**20, keep_days * DAY_NS)
+    return open_state_dir(kept, reserves=settings.reserves)
 
 
 async def _serve(config: SchedulerConfig, settings: Settings, address: tuple[str, int], state: StateDir | None) -> None:

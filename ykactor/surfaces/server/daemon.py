@@ -24,7 +24,7 @@ from ykactor.actors.durable_facts import DurableFacts
 from ykactor.actors.feed import FeedActor
 from ykactor.actors.journal import Journal
 from ykactor.actors.memory import collect_old, settle_memory
-from ykactor.actors.outbox import OutboxRegistry
+from ykactor.actors.outbox import Outbox, OutboxRegistry
 from ykactor.actors.partition import PartitionActor, Recording
 from ykactor.actors.partitions import Partitions
 from ykactor.core.config.access import UserGroups
@@ -253,12 +253,13 @@ class Daemon:
             self._rows.note_file(self._file_config.checksum)
 
     def _restore_registration(self, recovered: Recovered) -> None:
-        known = recovered.registration
-        self.outboxes.skip_to(recovered.last_message)
+        known, last = recovered.registration, recovered.last_message
+        self.outboxes.skip_to(last)
         if known is not None and known.rm_id:
-            self.outboxes.restore(
-                known.rm_id, ENCODINGS[known.encoding], known.sequence, recovered.messages, recovered.last_message
-            )
+            outbox = Outbox(known.rm_id, ENCODINGS[known.encoding], known.sequence, journal=self._journal)
+            outbox.restore(recovered.messages, last)
+            outbox.since_ns = recovered.at_ns  # it has not been connected since the daemon before this one ended
+            self.outboxes.restore(outbox)
 
     def stop(self) -> None:
         """End ``run``, after what is under way is finished."""

@@ -337,7 +337,7 @@ def _holder(current: Outbox[Encoding], partitions_count: int) -> str:
     connected = "has been" if current.reader is not None else "has not been"
     return (
         f"RM {current.rm_id} has been registered before and holds this daemon, active partitions {partitions_count}; "
-        f"it {connected} connected since {since}, and holds the daemon until it deregisters or the daemon ends"
+        f"it {connected} connected since {since}, and holds the daemon until it deregisters"
     )
 
 

@@ -42,9 +42,9 @@ class StateSettings(Struct, frozen=True):
     """
 
     directory: Path
-    durability: Durability = "full"
-    keep_bytes: int = 2**30
-    keep_ns: int = 30 * 86_400 * 10**9
+    durability: Durability
+    keep_bytes: int
+    keep_ns: int
 
 
 class StateDir(Struct):
