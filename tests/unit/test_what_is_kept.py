@@ -1,0 +1,127 @@
+"""Every attribute of a partition and its scheduler is in a row, or follows from rows, or may start empty (DU-4, DU-5).
+
+A new attribute of a class that has something to keep fails here until somebody has decided which of the three it is.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from types import BuiltinFunctionType, FunctionType, MethodType
+from typing import Any
+
+import pytest
+from world import app, ask, make_world, node, queue, release, tree
+
+from ykactor.core.records.rows import ApplicationRow, PartitionRow
+
+#: Classes with attributes that are in rows: those, then what follows from them, then what may start empty.
+KEPT: dict[str, tuple[str, str, str]] = {
+    "Registry": ("applications config nodes queues", "", "changed"),
+    "PartitionCore": ("name turns", "cluster registry rounds timers users", ""),
+    "Rounds": ("arrivals last_arrival_ns", "_cluster _name _registry _timers _users", ""),
+    "Timers": ("cleaning_ns ended rejected", "_expiries _leaves _noted recheck_ns", "_changed"),
+    "Users": ("known", "_crowd", "_changed"),
+    "Cluster": ("", "_capacities _foreign _nodes _partition _total", "_changed"),
+    "LeafCore": ("applications config path state", "_timers deadline_ns", "_changed"),
+    "ParentCore": ("config path state", "children", ""),
+    "NodeCore": ("attributes capacity foreign node_id schedulable", "allocated allocations available occupied revision", ""),
+    "Application": (
+        "allocations application_id arrival asks began_ns ending execution_timeout_ns gang queue state submission_ns tags timers",
+        "armed placeholder_count real_count stateaware",
+        "changed",
+    ),
+    "Gang": ("allocated_ever groups is_hard is_over released replacing timeout_ns total", "_placeholders", ""),
+    "TaskGroup": ("count min_resource replaced timed_out", "", ""),
+    "PendingApplication": (
+        "backoff_ns counted_as_running enrolled group held holds_slot who",
+        (
+            "allocated application_id arrival asks charged_to gang leaf queues reserved reserving state stateaware submission_ns "
+            "trackers"
+        ),
+        "_changed _queues_made ask_queues changed closed in_classes opened priorities shown_priority sort_key unreported used",
+    ),
+    "NotifiedAsks": ("asks", "", ""),
+    "Reservations": ("by_ask", "_by_node _by_shape _nodes _shapes", "_changed changes"),
+    "PreemptionAttempts": ("by_ask counts cycle_guard last_attempts victims", "", "_changed changes"),
+    "Counts": ("evictions in_vain preemptions refused work_lost", "", ""),
+    "CycleGuard": ("taken", "", "_changed"),
+    "QuotaClocks": ("starts", "", "_changed"),
+    "Predicates": ("_answers is_answered", "_due _known_count _open_count", "_changed changes readmissions"),
+    "PredicateClient": ("", "_nodes _predicates", "_reported asked"),
+    "SchedulerState": (
+        "",
+        (
+            "applications backoffs clocks ledger nodes pairs pending_reasons preemptions registry reservations reserves tasks "
+            "trackers tree"
+        ),
+        "generation next_eligible_ns",
+    ),
+    "Planner": ("", "_placeholders _predicate_client _quotas _reserved _state _unschedulable preemptor", "_search_work"),
+}
+#: Orders, indexes, sums and memories of failed searches: they follow from the rest, or start empty.
+DERIVED = """
+    AskQueue BestNodes ChangedNodes ChildOrder ChildPlace Effort EquivalenceClass GangPairs IndexedNode Labels LeafOrder Ledger
+    NeedList NodeIndex Observer OpenedNodes PendingGang PendingReasons PlaceholderStep Preemptor PriorityBag PromisingNodes
+    QueueLimits QueueNode QueueTree QuotaPreemptionStep Reservation ReservationStep ReservedShapes RunningTasks SchedulerCore
+    SchedulingQueue SortedList Stamp Tasks Tracker Trackers UnschedulableStep WaitingClasses WaitingGroup Worklist
+    _Answers _Group _Heap _Silence
+"""
+_PLAIN = (str, int, float, bytes, type, FunctionType, MethodType, BuiltinFunctionType, type(None))
+
+
+def attributes(thing: Any) -> set[str]:
+    slots = [name for kind in type(thing).__mro__ for name in getattr(kind, "__slots__", ())]
+    return {*slots, *getattr(thing, "__dict__", ()), *getattr(thing, "__struct_fields__", ())} - {"__weakref__", "__dict__"}
+
+
+def found_in(*roots: Any) -> dict[str, set[str]]:
+    """The classes of the core that are reached from these objects, with their attributes; no messages, settings or values."""
+    found: dict[str, set[str]] = defaultdict(set)
+    ahead, seen = list(roots), set[int]()
+    while ahead:
+        thing = ahead.pop()
+        if id(thing) in seen or isinstance(thing, _PLAIN):
+            continue
+        seen.add(id(thing))
+        if isinstance(thing, dict):
+            ahead += [*thing.keys(), *thing.values()]
+        elif isinstance(thing, list | tuple | set | frozenset):
+            ahead += thing
+        package = type(thing).__module__.removeprefix("ykactor.core.").split(".")[0]
+        if type(thing).__module__.startswith("ykactor.core.") and package not in ("messages", "config"):
+            names = attributes(thing)
+            found[type(thing).__name__] |= names
+            ahead += [getattr(thing, name) for name in names if hasattr(thing, name)]
+    return found
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, set[str]]:
+    """A partition with something of everything."""
+    world = make_world(tree(queue("a"), queue("b")), [node("n1", vcore=4), node("n2", vcore=4)])
+    world.given(
+        app("app-1"), app("gang", "root.b", placeholders={"vcore": 2}), ask("k1", "app-1", vcore=3), ask("k2", "app-1", vcore=3)
+    )
+    world.given(ask("p1", "gang", vcore=1, placeholder=True, group="g"), ask("wide", "app-1", vcore=2))
+    world.given(ask("asked", "app-1", vcore=1, predicate="zone"), release("nobody"))
+    world.run(until=10)
+    return found_in(world.direct.core, world.direct.scheduler)
+
+
+def test_every_attribute_has_its_place(found: dict[str, set[str]]) -> None:
+    """In a class that keeps something, each attribute is kept, follows from what is kept, or may start empty."""
+    for name, parts in KEPT.items():
+        assert sorted(" ".join(parts).split()) == sorted(found[name]), name
+
+
+def test_every_class_has_its_place(found: dict[str, set[str]]) -> None:
+    """A new class has something to keep, or has not."""
+    assert found.keys() - KEPT.keys() - set(DERIVED.split()) == set()
+
+
+def test_what_is_kept_is_in_a_row() -> None:
+    """The names in the table are those of the rows, where a row describes an object of two classes."""
+    of_owner = set(KEPT["Application"][0].split()) - {"allocations", "application_id", "asks", "began_ns"}  # tasks, and the key
+    assert set(ApplicationRow.__struct_fields__) == of_owner | set(KEPT["PendingApplication"][0].split())
+    kept = {"turns", "arrivals", "last_arrival_ns", "cleaning_ns", "counts", "is_answered"}
+    assert set(PartitionRow.__struct_fields__) == kept
