@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -30,6 +31,8 @@ log = get_logger(__name__)
 
 #: Commits between two looks at what the history has too much of.
 TRIM_EVERY = 64
+#: How long the end of the daemon waits for a call of the store that is under way.
+CLOSE_S = 2.0
 
 
 class StateSettings(Struct, frozen=True):
@@ -74,25 +77,36 @@ class _Writer:
         self._settings = settings
         #: The Unix time of the last commit.
         self._at_ns = 0
+        #: Held while the store is used: when the daemon ends, its last call may still be running (``actors.batch``).
+        self._using = threading.Lock()
 
     def commit(self, group: batch.Batch) -> None:
-        self._at_ns = group.at_ns
-        try:
-            self._store.commit(store.Batch(**structs.asdict(group)))
-        except DiskFullError as error:
-            raise batch.DiskFullError(str(error)) from error
+        with self._using:
+            self._at_ns = group.at_ns
+            try:
+                self._store.commit(store.Batch(**structs.asdict(group)))
+            except DiskFullError as error:
+                raise batch.DiskFullError(str(error)) from error
 
     @property
     def needs_tidying(self) -> bool:
         return self._store.needs_checkpoint or self._store.number % TRIM_EVERY == 0
 
     def tidy(self) -> None:
-        try:
-            if self._store.needs_checkpoint:
-                self._store.checkpoint()
-            self._store.trim(self._settings.keep_bytes, self._settings.keep_ns, self._at_ns)
-        except DiskFullError as error:
-            raise batch.DiskFullError(str(error)) from error
+        with self._using:
+            try:
+                if self._store.needs_checkpoint:
+                    self._store.checkpoint()
+                self._store.trim(self._settings.keep_bytes, self._settings.keep_ns, self._at_ns)
+            except DiskFullError as error:
+                raise batch.DiskFullError(str(error)) from error
+
+    def close(self) -> None:
+        """Close the store; it is left open if a disk does not answer. Nothing is written afterwards."""
+        if self._using.acquire(timeout=CLOSE_S):
+            self._store.close()
+        else:
+            log_event(log, logging.ERROR, "journal_not_closed", reason="the disk does not answer")
 
 
 @contextmanager
@@ -104,14 +118,15 @@ def open_state_dir(settings: StateSettings, *, reserves: bool) -> Iterator[State
     """
     began_s = time.monotonic()
     opened = Store.open(settings.directory, settings.durability, now_ns=system_ns())
+    writer = _Writer(opened, settings)
     try:
         if opened.loss:
             log_event(log, logging.ERROR, "journal_loss", directory=settings.directory, reason=opened.loss)
         recovered = _recover(settings.directory, reserves=reserves)
         _log_recovered(settings.directory, recovered, time.monotonic() - began_s)
-        yield StateDir(_Writer(opened, settings), recovered, opened.instance)
+        yield StateDir(writer, recovered, opened.instance)
     finally:
-        opened.close()
+        writer.close()
 
 
 def _recover(directory: Path, *, reserves: bool) -> Recovered | None:
