@@ -321,11 +321,11 @@ async def test_demo_ends_quietly_when_nobody_reads():
 
 
 def test_make_run_takes_an_address():
-    """``make run ADDRESS=HOST:PORT`` is ``demo --ws HOST:PORT``."""
+    """``make run ADDRESS=HOST:PORT`` is ``demo --ws HOST:PORT``, with a state directory."""
     command = ["make", "--no-print-directory", "--dry-run", "--old-file=.venv/.ready", "run"]
-    for argument, expected in [([], "demo"), (["ADDRESS=127.0.0.1:9099"], "demo --ws 127.0.0.1:9099")]:
+    for argument, expected in [([], ""), (["ADDRESS=127.0.0.1:9099"], " --ws 127.0.0.1:9099")]:
         printed = subprocess.run([*command, *argument], cwd=ROOT, stdout=subprocess.PIPE, text=True, timeout=LIMIT_S, check=True)
-        assert printed.stdout.strip().endswith(f"ykactor {expected}")
+        assert printed.stdout.strip().endswith(f"ykactor demo --state-dir state{expected}")
 
 
 # ---- mistakes: one clear line, never a traceback

@@ -21,6 +21,7 @@ from ykactor.core.config.model import SchedulerConfig
 from ykactor.surfaces.server import config_loader
 from ykactor.surfaces.server.config_updates import WAITING_MAX
 from ykactor.surfaces.server.daemon import Daemon, Settings, url_of
+from ykactor.surfaces.server.daemon_rows import DaemonRows
 from ykactor.surfaces.server.reloading import Reloading
 from ykactor.surfaces.server.systemd import Notifier
 from ykactor.surfaces.server.websocket import Limits
@@ -307,7 +308,7 @@ async def reloading_here(monkeypatch: pytest.MonkeyPatch, load_s: float) -> Asyn
 
     monkeypatch.setattr(config_loader.trio, "run_process", run_process)
     async with trio.open_nursery() as nursery:
-        made = Reloading(queuefile.load(FIRST), Partitions(lambda _: None), refused)  # type: ignore[arg-type, return-value]
+        made = Reloading(queuefile.load(FIRST), Partitions(lambda _: None), refused, DaemonRows(None))  # type: ignore[arg-type, return-value]
         made.begin(nursery)
         yield made
         nursery.cancel_scope.cancel()

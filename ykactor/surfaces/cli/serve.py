@@ -126,6 +126,8 @@ def command(
     writer = LogWriter(STANDARD_ERROR)
     configure(log_level, writer)
     _log_first(config, config_file)
+    if state_dir is None:
+        log_event(log, logging.INFO, "state_not_kept", reason="without --state-dir a restart forgets everything")
     settings = Settings(watched, manual, reserves_nodes(os.environ))
     try:
         with kept_state(state_dir, settings, durability, keep_mib, keep_days) as state:
@@ -180,7 +182,6 @@ def kept_state(
 ) -> AbstractContextManager[StateDir | None]:
     """The state directory, open within the block; None if there is none. Blocks. Raises ``JournalError``."""
     if directory is None:
-        log_event(log, logging.WARNING, "state_not_kept", reason="without --state-dir a restart forgets everything")
         return nullcontext()
     kept = StateSettings(directory, durability, keep_mib * 2**20, keep_days * DAY_NS)
     return open_state_dir(kept, reserves=settings.reserves)
