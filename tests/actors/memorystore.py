@@ -36,6 +36,9 @@ class MemoryStore:
         for key in batch.deletes:
             self.records.pop(key, None)
 
+    async def tidy(self, now_ns):
+        """Memory has no files."""
+
     @property
     def last_event(self):
         """The number of the newest event that is durable."""

@@ -42,7 +42,9 @@ async def running(store=None, **options):
 def add(journal, feed, last_event, *nodes, changes=(), number=1):
     """Add a turn with facts about these nodes."""
     turn = TurnRecord(number, 5, b'{"why":1}', list(changes))
-    journal.add(feed, Publication("default", [], turn), [encode([NodeRemoved(0, node)]) for node in nodes], last_event)
+    journal.add(
+        feed, Publication("default", [], turn), [encode([NodeRemoved(0, node)]) for node in nodes], set(nodes), last_event
+    )
 
 
 # ---- what is committed
@@ -75,7 +77,7 @@ async def test_facts_without_a_turn_are_recorded(autojump_clock):
     """What a session publishes itself has no number and no cause."""
     store = MemoryStore()
     async with running(store) as journal:
-        journal.add(Reader(), Publication("gpu", []), [encode([NodeRemoved(0, "n")])], 1)
+        journal.add(Reader(), Publication("gpu", []), [encode([NodeRemoved(0, "n")])], set(), 1)
         await trio.sleep(1)
     assert store.turns == [{"partition": "gpu", "facts": ["n"]}]
 
@@ -256,7 +258,7 @@ async def test_the_writer_thread_commits_beside_the_loop():
             raise OSError("gone")
 
     trio.to_thread.current_default_thread_limiter().total_tokens = 1
-    writer = WriterThread(commit)
+    writer = WriterThread(commit, lambda now_ns: None)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(trio.to_thread.run_sync, release.wait, 10)
         nursery.start_soon(writer.commit, Batch(1, 1))
@@ -273,6 +275,6 @@ async def test_a_disk_that_does_not_answer_does_not_keep_the_daemon():
     """The commit that hangs is left to its thread."""
     release = threading.Event()
     with trio.move_on_after(0.05) as scope:
-        await WriterThread(lambda batch: release.wait(10)).commit(Batch(1, 1))
+        await WriterThread(lambda batch: release.wait(10), lambda now_ns: None).commit(Batch(1, 1))
     release.set()
     assert scope.cancelled_caught
