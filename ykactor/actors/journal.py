@@ -133,11 +133,12 @@ class Journal:
         self._is_in_turn = False
         self._turn_ended.unpark_all()
 
-    def add(self, feed: Reader, publication: Publication, facts: list[bytes], last_event: int) -> None:
+    def add(self, feed: Reader, publication: Publication, facts: list[bytes], names: set[str], last_event: int) -> None:
         """Add a turn.
 
         Args:
             facts: those of the publication, in any number of arrays.
+            names: what they are about.
             last_event: the number of its last event, or if it has none, of the one before.
         """
         group, turn = self._gathered, publication.turn
@@ -146,8 +147,12 @@ class Journal:
             entry.number, entry.now_ns, entry.cause = turn.number, turn.now_ns, Raw(turn.cause)
             for key, data in turn.changes:
                 self.note(key, data)
+            if turn.base is not None:
+                group.batch.bases[len(group.batch.turns)] = turn.base
+                group.bytes += len(turn.base)
         data = msgspec.json.encode(entry)
         group.batch.turns.append(data)
+        group.batch.names |= names
         group.batch.events_count = last_event + 1 - group.batch.first_event
         group.bytes += len(data)
         self.follow(feed, last_event)

@@ -40,6 +40,7 @@ from ykactor.core.messages.submissions import ApplyConfig, RemovePartition, Rese
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.partition.reload import objection
 from ykactor.core.planner.plan import Budget
+from ykactor.core.records.base import encode_base
 from ykactor.core.records.encoding import encode
 from ykactor.core.records.export import changes
 from ykactor.core.state import wakeups
@@ -142,6 +143,8 @@ class PartitionActor:
         self._is_removed = False
         #: What the turn in progress has published so far.
         self._facts: list[Fact] = []
+        #: What the partition was made from, until it is recorded with the first turn.
+        self._base: bytes | None = None
         self._owners: Owners
         self._scheduler: SchedulerActor
 
@@ -151,6 +154,8 @@ class PartitionActor:
             self._owners = Owners(nursery)
             self._scheduler = SchedulerActor(self.scheduler_core, self._owners)
             nursery.start_soon(self._scheduler.run, name=f"scheduler {self.core.name}")
+            if self._recording is not None:
+                self._base = await drive(encode_base(self.core, self.scheduler_core), pause)
             await self._intake([self._first])
             await self._schedule()
             task_status.started()
@@ -255,7 +260,8 @@ class PartitionActor:
             changed.append(row)
             if number % ROWS_MAX == 0:
                 await pause()
-        return TurnRecord(self.core.turns, now_ns, cause, changed)
+        base, self._base = self._base, None
+        return TurnRecord(self.core.turns, now_ns, cause, changed, base)
 
     async def _carry_out(self, phase: Phase) -> Any:
         if isinstance(phase, Ingest):

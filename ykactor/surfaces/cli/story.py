@@ -18,6 +18,7 @@ from ykactor.core.values.quantities import quantity_text
 from ykactor.surfaces.cli.follow import as_text, time_text
 from ykactor.surfaces.cli.urls import url_option
 from ykactor.wire.si import messages as si
+from ykactor.wire.si.mentions import mentioned
 
 
 @click.command()
@@ -63,31 +64,11 @@ async def _events_about(key: str, url: str, snapshot: si.Snapshot) -> AsyncItera
                 yield f"events {message.from_} to {message.to} are no longer in memory"
                 reached = message.to
             elif isinstance(message, si.EventRecord):
-                if is_about(message, key):
+                if key in mentioned([message]):
                     yield as_text(message)
                 reached = message.sequence
             if reached >= snapshot.sequence:
                 return
-
-
-def is_about(event: si.EventRecord, key: str) -> bool:
-    """Whether the event names ``key`` as its object or reference, or happened in the queue ``key`` or below it.
-
-    A preemption is also about its victims, their applications and queues, and its node.
-    """
-    if key in (event.object_id, event.reference_id) or _is_in(event.queue_name, key):
-        return True
-    entry = event.preemption
-    return entry is not None and (
-        key == entry.node_id
-        or any(
-            key in (victim.allocation_key, victim.application_id) or _is_in(victim.queue_name, key) for victim in entry.victims
-        )
-    )
-
-
-def _is_in(path: str, queue: str) -> bool:
-    return path == queue or path.startswith(f"{queue}.")
 
 
 # ---- the present state
