@@ -68,7 +68,7 @@ def differing_row(expected: Base, found: Base) -> tuple[bytes, bytes, bytes] | N
     The order of rows, and of items within sets, does not count.
     """
     wanted, here = _texts(expected), _texts(found)
-    for key in wanted.keys() | here.keys() if wanted != here else ():
+    for key in sorted(wanted.keys() | here.keys()):
         one, other = wanted.get(key, b"null"), here.get(key, b"null")
         if one != other and (b"null" in (one, other) or decode(key, one) != decode(key, other)):
             return key, one, other

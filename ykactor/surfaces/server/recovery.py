@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from ykactor.actors.event_filter import EventRecordLike
 from ykactor.actors.outbox import KEPT_BYTES_MAX, KEPT_MAX
@@ -25,7 +25,7 @@ from ykactor.core.values.parts import finished
 from ykactor.journal.reading import Reader
 from ykactor.journal.rows import LogRow
 from ykactor.surfaces.server.daemon_rows import CONFIG, FILE, REGISTRATION, SWITCH, FileRow, RegistrationRow
-from ykactor.wire.history import HistoryError, decode_facts
+from ykactor.wire.history import HistoryError, decode_facts, decode_turn
 from ykactor.wire.si.events import events
 
 #: The newest events that are made again, for followers that go on by number.
@@ -56,13 +56,6 @@ class Recovered(Struct):
     events: list[EventRecordLike]
     last_event: int
     at_ns: int
-
-
-class _Turn(Struct):
-    """What is read of a turn in the history."""
-
-    partition: PartitionName
-    facts: Raw = Raw(b"[]")
 
 
 def recover(reader: Reader, *, reserves: bool) -> Recovered | None:
@@ -138,7 +131,7 @@ def _events(reader: Reader) -> list[EventRecordLike]:
 def _events_of(row: LogRow) -> Iterator[EventRecordLike]:
     number = row.first_event
     for text in row.turns():
-        turn = msgspec.json.decode(text, type=_Turn)
+        turn = decode_turn(text)
         for fact in decode_facts(turn.facts):
             made = events(fact, turn.partition, number)
             number += len(made)
