@@ -7,7 +7,8 @@ import pytest
 from daemon import application, asks, node, real_daemon, run_command
 
 from ykactor.client import connect
-from ykactor.surfaces.cli.story import _collect, present
+from ykactor.surfaces.cli.present import present
+from ykactor.surfaces.cli.story import _collect
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.mentions import mentioned
 

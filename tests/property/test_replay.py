@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import msgspec
 import pytest
 from fragments import draw_fragments
@@ -31,9 +32,12 @@ from ykactor.core.values.ids import PartitionName
 from ykactor.journal.reading import Reader
 from ykactor.journal.store import Store
 from ykactor.sim.replay import NOTHING
+from ykactor.surfaces.cli import journal_story
 from ykactor.surfaces.cli.replay import Outcome, replayed
+from ykactor.surfaces.history import events_of
 from ykactor.surfaces.server.recovery import recover
 from ykactor.wire import queuefile
+from ykactor.wire.si.mentions import mentioned
 
 BUDGETS = (CYCLE_BUDGET, Budget(7, 5), Budget(1, PLENTY))
 LEAVES = ("root.a", "root.a.b", "root.b")
@@ -167,3 +171,17 @@ def test_a_row_that_differs_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert found.what == 'row ["default","partition"]'
     cleaning = [msgspec.json.decode(row)["cleaning_ns"] for row in (found.expected, found.found)]
     assert cleaning == [11 * S_NS, 10**15 + S_NS]
+
+
+def test_the_index_misses_nothing(tmp_path: Path) -> None:
+    """For each name of a random history the story has all events that are about it."""
+    record_history(tmp_path, draw_history(3), 3)
+    with Reader.open(tmp_path) as reader:
+        events = [event for row in reader.rows() for event, _ in events_of(row)]
+        names = mentioned(events)
+        assert len(names) > 30
+        for name in names:
+            lines = list(journal_story.past(name, reader, 0))
+            assert [int(click.unstyle(line).split()[1]) for line in lines] == [
+                event.sequence for event in events if name in mentioned([event])
+            ]

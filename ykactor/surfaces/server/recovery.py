@@ -7,7 +7,6 @@ and the resource manager go on by number.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 
 import msgspec
 from msgspec import Struct
@@ -24,12 +23,16 @@ from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import finished
 from ykactor.journal.reading import Reader
 from ykactor.journal.rows import LogRow
+from ykactor.surfaces.history import events_of
 from ykactor.surfaces.server.daemon_rows import CONFIG, FILE, REGISTRATION, SWITCH, FileRow, RegistrationRow
-from ykactor.wire.history import HistoryError, decode_facts, decode_turn
-from ykactor.wire.si.events import events
+from ykactor.wire.history import HistoryError
 
 #: The newest events that are made again, for followers that go on by number.
 EVENTS_MAX = 100_000
+
+#: A partition with its scheduler.
+Cores = tuple[PartitionCore, SchedulerCore]
+_Rows = dict[PartitionName, list[tuple[Key, Struct]]]
 
 
 class Recovered(Struct):
@@ -47,7 +50,7 @@ class Recovered(Struct):
     """
 
     config: SchedulerConfig
-    partitions: dict[PartitionName, tuple[PartitionCore, SchedulerCore]]
+    partitions: dict[PartitionName, Cores]
     unfinished: SchedulerConfig | None
     file_checksum: str
     registration: RegistrationRow | None
@@ -65,21 +68,14 @@ def recover(reader: Reader, *, reserves: bool) -> Recovered | None:
         JournalError: the journal is damaged.
         UnreadableRowError, DamagedStateError: rows are of a later version, or do not belong together.
     """
-    own: dict[bytes, bytes] = {}
-    rows: dict[PartitionName, list[tuple[Key, Struct]]] = defaultdict(list)
-    for key, data in reader.records():
-        if key.startswith(b'["",'):
-            own[key] = data
-        else:
-            partition, identity, row = decode(key, data)
-            rows[partition].append((identity, row))
+    own, rows = _records(reader)
     if CONFIG not in own:
         return None
     registration = msgspec.json.decode(own[REGISTRATION], type=RegistrationRow) if REGISTRATION in own else None
     newest = next(reader.rows_backwards(), None)
     return Recovered(
         config=msgspec.json.decode(own[CONFIG], type=SchedulerConfig),
-        partitions={name: finished(restore(by_kind(some), reserves=reserves)) for name, some in rows.items()},
+        partitions=_partitions(rows, reserves=reserves),
         unfinished=msgspec.json.decode(own[SWITCH], type=SchedulerConfig) if SWITCH in own else None,
         file_checksum=msgspec.json.decode(own[FILE], type=FileRow).checksum if FILE in own else "",
         registration=registration,
@@ -89,6 +85,28 @@ def recover(reader: Reader, *, reserves: bool) -> Recovered | None:
         last_event=0 if newest is None else newest.first_event + newest.events_count - 1,
         at_ns=0 if newest is None else newest.at_ns,
     )
+
+
+def recover_partitions(reader: Reader, *, reserves: bool) -> dict[PartitionName, Cores]:
+    """The partitions with their state after the last transaction. Raises:  as ``recover``."""
+    return _partitions(_records(reader)[1], reserves=reserves)
+
+
+def _records(reader: Reader) -> tuple[dict[bytes, bytes], _Rows]:
+    """What the daemon itself keeps, and the rows of each partition."""
+    own: dict[bytes, bytes] = {}
+    rows: _Rows = defaultdict(list)
+    for key, data in reader.records():
+        if key.startswith(b'["",'):
+            own[key] = data
+        else:
+            partition, identity, row = decode(key, data)
+            rows[partition].append((identity, row))
+    return own, rows
+
+
+def _partitions(rows: _Rows, *, reserves: bool) -> dict[PartitionName, Cores]:
+    return {name: finished(restore(by_kind(some), reserves=reserves)) for name, some in rows.items()}
 
 
 def _messages(reader: Reader, registration: RegistrationRow | None) -> list[bytes]:
@@ -118,7 +136,7 @@ def _events(reader: Reader) -> list[EventRecordLike]:
     found: list[EventRecordLike] = []
     for row in reversed(kept):
         try:
-            again = list(_events_of(row))
+            again = [event for event, _ in events_of(row)]
         except HistoryError:  # written by a version with other facts
             again = []
         if len(again) != row.events_count:
@@ -126,13 +144,3 @@ def _events(reader: Reader) -> list[EventRecordLike]:
         else:
             found += again
     return found
-
-
-def _events_of(row: LogRow) -> Iterator[EventRecordLike]:
-    number = row.first_event
-    for text in row.turns():
-        turn = decode_turn(text)
-        for fact in decode_facts(turn.facts):
-            made = events(fact, turn.partition, number)
-            number += len(made)
-            yield from made
