@@ -155,7 +155,7 @@ def test_other_rules_show_the_first_difference(tmp_path: Path, monkeypatch: pyte
     with Reader.open(tmp_path) as reader:
         known = recover(reader, reserves=True)
         assert known is not None
-        core, scheduler = known.partitions[DEFAULT]
+        core, scheduler, _ = known.partitions[DEFAULT]
         kept = {key: data for key, data in reader.records() if key.startswith(b'["default"')}
         assert dict(encode(DEFAULT, everything(core, scheduler.state))) == kept
 

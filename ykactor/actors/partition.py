@@ -40,7 +40,7 @@ from ykactor.core.messages.submissions import ApplyConfig, RemovePartition, Rese
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.partition.reload import objection
 from ykactor.core.planner.plan import Budget
-from ykactor.core.records.base import encode_base
+from ykactor.core.records.base import Restored, encode_base
 from ykactor.core.records.encoding import encode
 from ykactor.core.records.export import changes
 from ykactor.core.state import wakeups
@@ -49,6 +49,7 @@ from ykactor.core.turn.phases import Ingest, Phase, Publish
 from ykactor.core.turn.scheduler import SchedulerCore
 from ykactor.core.turn.turn import Cycle, TurnResult, turn
 from ykactor.core.values.ids import PartitionName
+from ykactor.core.values.parts import finished
 from ykactor.core.values.times import MS_NS
 
 #: Commands that may wait in a partition's inbox; sessions wait while it is full.
@@ -94,7 +95,7 @@ class PartitionActor:
         budget: the bounds of one cycle.
         on_cycle: called after every cycle with partition, number and result.
         recording: how turns are recorded; None if they are not.
-        restored: the cores with their last state; ``config`` is the one in force. None: a partition without anything.
+        restored: the partition with its last state; ``config`` is the one in force. None: a partition without anything.
 
     Attributes:
         cycles: number of completed cycles; read by the watchdog.
@@ -115,14 +116,17 @@ class PartitionActor:
         budget: Budget = CYCLE_BUDGET,
         on_cycle: Callable[[PartitionName, int, Cycle], None] | None = None,
         recording: Recording | None = None,
-        restored: tuple[PartitionCore, SchedulerCore] | None = None,
+        restored: Restored | None = None,
     ) -> None:
         #: A predicate service that was connected when the state was kept is no longer.
         self._first: Submission = ApplyConfig(config) if restored is None else SetPredicateService(is_there=False)
         if restored is None:
             core = PartitionCore(config)
-            restored = core, SchedulerCore(core.registry, reserves=reserves)
-        self.core, self.scheduler_core = restored
+            scheduler = SchedulerCore(core.registry, reserves=reserves)
+            restored = Restored(core, scheduler, finished(encode_base(core, scheduler)))
+        self.core, self.scheduler_core = restored.core, restored.scheduler
+        #: What the partition was made from, until it is recorded with the first turn.
+        self._base: bytes | None = restored.base
         self.inbox: Mailbox[PartitionCommand] = Mailbox(f"partition {config.name}", INBOX_MAX)
         self.cycles = 0
         self.busy = False
@@ -143,8 +147,6 @@ class PartitionActor:
         self._is_removed = False
         #: What the turn in progress has published so far.
         self._facts: list[Fact] = []
-        #: What the partition was made from, until it is recorded with the first turn.
-        self._base: bytes | None = None
         self._owners: Owners
         self._scheduler: SchedulerActor
 
@@ -154,8 +156,6 @@ class PartitionActor:
             self._owners = Owners(nursery)
             self._scheduler = SchedulerActor(self.scheduler_core, self._owners)
             nursery.start_soon(self._scheduler.run, name=f"scheduler {self.core.name}")
-            if self._recording is not None:
-                self._base = await drive(encode_base(self.core, self.scheduler_core), pause)
             await self._intake([self._first])
             await self._schedule()
             task_status.started()

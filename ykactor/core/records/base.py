@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import NamedTuple
+
 import msgspec
 from msgspec import Raw, Struct
 
@@ -10,7 +13,7 @@ from ykactor.core.records.encoding import UnreadableRowError, decode, encode
 from ykactor.core.records.export import everything
 from ykactor.core.records.restore import by_kind, restore
 from ykactor.core.turn.scheduler import SchedulerCore
-from ykactor.core.values.parts import Pace, Pausing
+from ykactor.core.values.parts import Pausing, in_parts
 
 
 class Base(Struct, frozen=True):
@@ -25,19 +28,29 @@ class Base(Struct, frozen=True):
     rows: list[tuple[Raw, Raw]]
 
 
+class Restored(NamedTuple):
+    """A partition with its scheduler, and the text of the base from which they were made."""
+
+    core: PartitionCore
+    scheduler: SchedulerCore
+    base: bytes
+
+
 _DECODER = msgspec.json.Decoder(Base)
 
 
 def encode_base(partition: PartitionCore, scheduler: SchedulerCore) -> Pausing[bytes]:
-    """The base of a partition, as JSON. Cost: 6 us and 300 bytes for each row."""
-    rows: list[bytes] = []
-    pace = Pace()
-    for key, row in encode(partition.name, everything(partition, scheduler.state)):
-        assert row is not None
-        rows.append(b"[%b,%b]" % (key, row))
-        if pace.is_due():
-            yield ()
-    return b'{"reserves":%b,"rows":[%b]}' % (msgspec.json.encode(scheduler.state.reserves), b",".join(rows))
+    """The base of a partition between two turns, as JSON. Cost: 10 us and 300 bytes for each row."""
+    texts: list[bytes] = []
+    for rows in in_parts(everything(partition, scheduler.state)):
+        texts += (b"[%b,%b]" % (key, row) for key, row in encode(partition.name, rows) if row is not None)
+        yield ()
+    return base_of(texts, reserves=scheduler.state.reserves)
+
+
+def base_of(texts: Iterable[bytes], *, reserves: bool) -> bytes:
+    """The base that consists of these rows, each ``[key, row]`` as JSON."""
+    return b'{"reserves":%b,"rows":[%b]}' % (msgspec.json.encode(reserves), b",".join(texts))
 
 
 def decode_base(data: bytes) -> Base:

@@ -41,8 +41,8 @@ def now(key: str, reader: Reader) -> Iterator[str]:
     Raises:
         JournalError, UnreadableRowError, DamagedStateError: the journal is damaged, or of a later version.
     """
-    for core, scheduler in recover_partitions(reader, reserves=reserves_nodes(os.environ)).values():
-        yield from present(key, finished(partition_state(core, scheduler.state)))
+    for restored in recover_partitions(reader, reserves=reserves_nodes(os.environ)).values():
+        yield from present(key, finished(partition_state(restored.core, restored.scheduler.state)))
 
 
 def _lines(key: str, row: LogRow, since_ns: int) -> Iterator[str]:

@@ -15,10 +15,9 @@ from ykactor.actors.event_filter import EventRecordLike
 from ykactor.actors.outbox import KEPT_BYTES_MAX, KEPT_MAX
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.messages.changed import Key
-from ykactor.core.partition.partition import PartitionCore
+from ykactor.core.records.base import Restored, base_of
 from ykactor.core.records.encoding import decode
 from ykactor.core.records.restore import by_kind, restore
-from ykactor.core.turn.scheduler import SchedulerCore
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import finished
 from ykactor.journal.reading import Reader
@@ -30,9 +29,12 @@ from ykactor.wire.history import HistoryError
 #: The newest events that are made again, for followers that go on by number.
 EVENTS_MAX = 100_000
 
-#: A partition with its scheduler.
-Cores = tuple[PartitionCore, SchedulerCore]
-_Rows = dict[PartitionName, list[tuple[Key, Struct]]]
+
+class _Rows(Struct):
+    """The rows of a partition, and the same as they are in the journal."""
+
+    rows: list[tuple[Key, Struct]] = []
+    texts: list[bytes] = []
 
 
 class Recovered(Struct):
@@ -40,7 +42,7 @@ class Recovered(Struct):
 
     Attributes:
         config: in force.
-        partitions: by name, the cores with their state.
+        partitions: by name, with their state.
         unfinished: the configuration to which the partitions were changing; None if they were not.
         file_checksum: that of the queue file that was read last; "" if none was.
         registration: None if no resource manager was registered.
@@ -50,7 +52,7 @@ class Recovered(Struct):
     """
 
     config: SchedulerConfig
-    partitions: dict[PartitionName, Cores]
+    partitions: dict[PartitionName, Restored]
     unfinished: SchedulerConfig | None
     file_checksum: str
     registration: RegistrationRow | None
@@ -87,26 +89,30 @@ def recover(reader: Reader, *, reserves: bool) -> Recovered | None:
     )
 
 
-def recover_partitions(reader: Reader, *, reserves: bool) -> dict[PartitionName, Cores]:
+def recover_partitions(reader: Reader, *, reserves: bool) -> dict[PartitionName, Restored]:
     """The partitions with their state after the last transaction. Raises:  as ``recover``."""
     return _partitions(_records(reader)[1], reserves=reserves)
 
 
-def _records(reader: Reader) -> tuple[dict[bytes, bytes], _Rows]:
+def _records(reader: Reader) -> tuple[dict[bytes, bytes], dict[PartitionName, _Rows]]:
     """What the daemon itself keeps, and the rows of each partition."""
     own: dict[bytes, bytes] = {}
-    rows: _Rows = defaultdict(list)
+    found: dict[PartitionName, _Rows] = defaultdict(_Rows)
     for key, data in reader.records():
         if key.startswith(b'["",'):
             own[key] = data
         else:
             partition, identity, row = decode(key, data)
-            rows[partition].append((identity, row))
-    return own, rows
+            found[partition].rows.append((identity, row))
+            found[partition].texts.append(b"[%b,%b]" % (key, data))
+    return own, found
 
 
-def _partitions(rows: _Rows, *, reserves: bool) -> dict[PartitionName, Cores]:
-    return {name: finished(restore(by_kind(some), reserves=reserves)) for name, some in rows.items()}
+def _partitions(found: dict[PartitionName, _Rows], *, reserves: bool) -> dict[PartitionName, Restored]:
+    return {
+        name: Restored(*finished(restore(by_kind(some.rows), reserves=reserves)), base_of(some.texts, reserves=reserves))
+        for name, some in found.items()
+    }
 
 
 def _messages(reader: Reader, registration: RegistrationRow | None) -> list[bytes]:
