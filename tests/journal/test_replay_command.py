@@ -120,5 +120,6 @@ def test_what_another_version_has_written(directory: Path, tmp_path: Path, turn:
     store.close()
     code, out, err = run(target)
     assert (code, out) == (1, "")
+    assert err.startswith(f"Error: {target}/journal.db: transaction {store.number}: ")
     assert mistake in err
     assert err.count("\n") == 1

@@ -15,7 +15,7 @@ def in_words(cause: Cause) -> str:
     """The cause of a turn on one line."""
     match cause:
         case Input(submissions):
-            more = f" and {len(submissions) - 1} more entries" if len(submissions) > 1 else ""
+            more = f" and {len(submissions) - 1} more" if len(submissions) > 1 else ""
             return _submission(submissions[0]) + more if submissions else "nothing"
         case Request(wanted):
             return _request(wanted)

@@ -13,7 +13,7 @@ from ykactor.surfaces.cli.causes import cause_of
 from ykactor.surfaces.cli.follow import as_text
 from ykactor.surfaces.cli.present import present
 from ykactor.surfaces.environment import reserves_nodes
-from ykactor.surfaces.history import events_of
+from ykactor.surfaces.history import events_of, readable
 from ykactor.surfaces.server.recovery import recover_partitions
 from ykactor.wire.causes import decode_cause
 from ykactor.wire.history import RecordedTurn
@@ -27,12 +27,13 @@ def past(key: str, reader: Reader, since_ns: int) -> Iterator[str]:
     Cost: reads the index of the transactions, and those that are about ``key``.
 
     Raises:
-        JournalError, HistoryError, UnreadableCauseError: the journal is damaged, or of another version.
+        JournalError: the journal is damaged, or of another version.
     """
     for number in reader.mentions(key, reader.number_at(since_ns)):
         row = reader.row(number)
         if row is not None:  # else it has become too old meanwhile
-            yield from _lines(key, row, since_ns)
+            with readable(reader, number):
+                yield from _lines(key, row, since_ns)
 
 
 def now(key: str, reader: Reader) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,24 +10,22 @@ import click
 from msgspec import Raw, Struct, to_builtins
 from msgspec.structs import replace
 
-from ykactor.core.records.encoding import UnreadableRowError
-from ykactor.core.records.restore import DamagedStateError
 from ykactor.journal.errors import JournalError
 from ykactor.journal.reading import Reader
-from ykactor.journal.rows import LogRow
 from ykactor.sim.replay import Difference, Replay
 from ykactor.surfaces.cli.causes import in_words
 from ykactor.surfaces.cli.follow import time_text
 from ykactor.surfaces.cli.json_text import indented
-from ykactor.wire.causes import UnreadableCauseError, decode_cause
-from ykactor.wire.history import HistoryError, decode_turn
+from ykactor.surfaces.history import readable
+from ykactor.wire.causes import decode_cause
+from ykactor.wire.history import RecordedTurn, decode_turn
 
 
 class Outcome(Struct, rename="camel"):
     """What was compared.
 
     Attributes:
-        turns, facts: in how many transactions, and how many they are, with the one that differs.
+        turns, facts, transactions: how many, with the turn that differs.
         first_ns, last_ns: the Unix times of the first and the last of these turns; None if there is none.
         transaction, difference: the first difference, and in which transaction it is; None if there is none.
     """
@@ -56,7 +55,7 @@ def command(directory: Path, until: int | None, partition: str | None, output: s
     try:
         with Reader.open(directory) as reader:
             outcome = replayed(reader, until, partition)
-    except (JournalError, HistoryError, UnreadableCauseError, UnreadableRowError, DamagedStateError) as error:
+    except JournalError as error:
         raise click.ClickException(str(error)) from None
     if not outcome.turns and outcome.difference is None:
         raise click.ClickException(
@@ -72,36 +71,35 @@ def replayed(reader: Reader, until: int | None = None, partition: str | None = N
     """Run the turns up to transaction ``until`` again, up to the first difference.
 
     Raises:
-        JournalError, HistoryError, UnreadableCauseError, UnreadableRowError, DamagedStateError: the journal is damaged, or of
-            another version.
+        JournalError: the journal is damaged, or of another version.
     """
-    replay, outcome = Replay(), Outcome()
-    for row in reader.rows():
-        if outcome.difference is not None or (until is not None and row.number > until):
+    replay, outcome, newest = Replay(), Outcome(), 0
+    for number, turn, base in _turns(reader, until, partition):
+        with readable(reader, number):
+            difference = None if base is None else replay.begin(turn, base)
+            difference = difference or replay.repeat(turn)
+        if replay.turns > outcome.turns:
+            outcome.turns, outcome.facts = replay.turns, replay.facts
+            outcome.transactions += number != newest
+            outcome.first_ns = turn.now_ns if outcome.first_ns is None else outcome.first_ns
+            outcome.last_ns, newest = turn.now_ns, number
+        if difference is not None:
+            outcome.transaction, outcome.difference = number, difference
             break
-        before = replay.turns
-        outcome.difference = _repeat(replay, row, reader.bases(row.number), outcome, partition)
-        outcome.transactions += replay.turns > before
-        outcome.transaction = row.number if outcome.difference is not None else None
-    outcome.turns, outcome.facts = replay.turns, replay.facts
     return outcome
 
 
-def _repeat(replay: Replay, row: LogRow, bases: dict[int, bytes], outcome: Outcome, partition: str | None) -> Difference | None:
-    """Run the turns of one transaction."""
-    for position, text in enumerate(row.turns()):
-        turn = decode_turn(text)
-        if partition not in (None, turn.partition):
-            continue
-        difference = replay.begin(turn, bases[position]) if position in bases else None
-        before = replay.turns
-        difference = difference or replay.repeat(turn)
-        if replay.turns > before:
-            outcome.first_ns = turn.now_ns if outcome.first_ns is None else outcome.first_ns
-            outcome.last_ns = turn.now_ns
-        if difference is not None:
-            return difference
-    return None
+def _turns(reader: Reader, until: int | None, partition: str | None) -> Iterator[tuple[int, RecordedTurn, bytes | None]]:
+    """Each turn with the number of its transaction and, if there is one, the base before it."""
+    for row in reader.rows():
+        if until is not None and row.number > until:
+            return
+        bases = reader.bases(row.number)
+        for position, text in enumerate(row.turns()):
+            with readable(reader, row.number):
+                turn = decode_turn(text)
+            if partition in (None, turn.partition):
+                yield row.number, turn, bases.get(position)
 
 
 def _text(directory: Path, outcome: Outcome) -> str:

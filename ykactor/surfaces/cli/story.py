@@ -24,8 +24,6 @@ from ykactor.surfaces.cli import journal_story
 from ykactor.surfaces.cli.follow import as_text
 from ykactor.surfaces.cli.present import present
 from ykactor.surfaces.cli.urls import url_option
-from ykactor.wire.causes import UnreadableCauseError
-from ykactor.wire.history import HistoryError
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.mentions import mentioned
 
@@ -74,7 +72,7 @@ def _from_journal(key: str, directory: Path, since_ns: int) -> Iterator[str]:
                 has_past = True
                 yield line
             yield from _now(key, list(journal_story.now(key, reader)), has_past=has_past)
-    except (JournalError, HistoryError, UnreadableCauseError, UnreadableRowError, DamagedStateError) as error:
+    except (JournalError, UnreadableRowError, DamagedStateError) as error:
         raise click.ClickException(str(error)) from None
 
 
