@@ -42,7 +42,9 @@ async def running(store=None, **options):
 def add(journal, feed, last_event, *nodes, changes=(), number=1):
     """Add a turn with facts about these nodes."""
     turn = TurnRecord(number, 5, b'{"why":1}', list(changes))
-    journal.add(feed, Publication("default", [], turn), [encode([NodeRemoved(0, node)]) for node in nodes], last_event)
+    journal.add(
+        feed, Publication("default", [], turn), [encode([NodeRemoved(0, node)]) for node in nodes], set(nodes), last_event
+    )
 
 
 # ---- what is committed
@@ -75,7 +77,7 @@ async def test_facts_without_a_turn_are_recorded(autojump_clock):
     """What a session publishes itself has no number and no cause."""
     store = MemoryStore()
     async with running(store) as journal:
-        journal.add(Reader(), Publication("gpu", []), [encode([NodeRemoved(0, "n")])], 1)
+        journal.add(Reader(), Publication("gpu", []), [encode([NodeRemoved(0, "n")])], set(), 1)
         await trio.sleep(1)
     assert store.turns == [{"partition": "gpu", "facts": ["n"]}]
 

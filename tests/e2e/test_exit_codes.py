@@ -34,7 +34,13 @@ UNWRITABLE = {
     "journal": ["compact", "{unwritable}"],
     "samples": ["{unwritable}"],
 }
-WITHOUT_FILES = {"demo", "deregister", "rule", "follow", "story"}
+#: For each command that reads a state directory, its arguments with one that is missing.
+MISSING_STATE = {
+    "journal": ["info", "{missing}"],
+    "replay": ["{missing}"],
+    "story": ["app-1", "--state-dir", "{missing}"],
+}
+WITHOUT_FILES = {"demo", "deregister", "rule", "follow"}
 
 
 @pytest.fixture
@@ -59,7 +65,7 @@ def test_the_readme_has_the_table():
 
 def test_every_command_is_listed_here():
     """A new command has to say which files it reads and writes."""
-    assert set(MISSING) | set(UNWRITABLE) | WITHOUT_FILES == set(COMMANDS)
+    assert set(MISSING) | set(UNWRITABLE) | set(MISSING_STATE) | WITHOUT_FILES == set(COMMANDS)
 
 
 def filled(arguments, tmp_path):
@@ -88,6 +94,18 @@ def test_a_file_that_cannot_be_opened(run_here, tmp_path, command):
     code, output, errors = run_here(command, *filled(MISSING[command], tmp_path))
     assert (code, output) == (exit_codes.USAGE, "")
     assert errors == f"Error: {tmp_path}/none: No such device or address\n"
+
+
+@pytest.mark.parametrize("command", MISSING_STATE)
+def test_a_missing_state_directory(run_here, tmp_path, command):
+    """Code 2 and one line that names it; an empty one has no journal: code 1."""
+    code, output, errors = run_here(command, *filled(MISSING_STATE[command], tmp_path))
+    assert (code, output) == (exit_codes.USAGE, "")
+    assert f"'{tmp_path}/none' does not exist." in errors.splitlines()[-1]
+    (tmp_path / "none").mkdir()
+    code, output, errors = run_here(command, *filled(MISSING_STATE[command], tmp_path))
+    assert (code, output) == (exit_codes.FAILED, "")
+    assert errors == f"Error: {tmp_path}/none: found no journal.db, expected the state directory of a daemon\n"
 
 
 def test_serve_refuses_a_fifo(run_here, tmp_path):

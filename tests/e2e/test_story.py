@@ -7,8 +7,10 @@ import pytest
 from daemon import application, asks, node, real_daemon, run_command
 
 from ykactor.client import connect
-from ykactor.surfaces.cli.story import _collect, is_about, present
+from ykactor.surfaces.cli.present import present
+from ykactor.surfaces.cli.story import _collect
 from ykactor.wire.si import messages as si
+from ykactor.wire.si.mentions import mentioned
 
 
 async def test_story_of_each_kind() -> None:
@@ -75,8 +77,7 @@ def test_resources_are_in_the_order_of_events() -> None:
 def test_what_an_event_is_about() -> None:
     """An event is about its object, its reference, its queue and the queues above."""
     event = si.EventRecord(1, "APP", "app-1", "ADD", "APP_ALLOC", 0, "t1", "", "default", "root.a.b", {})
-    assert [is_about(event, key) for key in ("app-1", "t1", "root.a.b", "root.a")] == [True] * 4
-    assert [is_about(event, key) for key in ("app", "root.a.", "b", "root.a.bc")] == [False] * 4
+    assert mentioned([event]) == {"app-1", "t1", "root.a.b", "root.a", "root"}
 
 
 def state(**parts: Any) -> dict[str, Any]:

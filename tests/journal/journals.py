@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(Path(__file__).parent)])}
 PYTHON = sys.executable
 S_NS = 10**9
+NEVER_NS = 10**18
 
 Records = dict[bytes, bytes]
 
@@ -32,7 +33,7 @@ def key_of(identity: object) -> bytes:
 
 
 def batch(number: int, puts: Records | None = None, deletes: set[bytes] | None = None, turns: list[bytes] | None = None) -> Batch:
-    """The batch for a transaction: at second ``number``, with two events and one message."""
+    """The batch for a transaction: at second ``number``, about one name, with two events, one message, and at times a base."""
     return Batch(
         at_ns=number * S_NS,
         puts=puts or {},
@@ -43,6 +44,8 @@ def batch(number: int, puts: Records | None = None, deletes: set[bytes] | None =
         messages_count=1,
         turns=[b'{"turn":%d}' % number] if turns is None else turns,
         messages=[b"message %d" % number],
+        bases={0: b"base %d" % number} if number % 3 == 0 else {},
+        names={f"name {number}"},
     )
 
 

@@ -14,6 +14,7 @@ from journals import S_NS, batch, compact_json, copied, numbered, opened, record
 from ykactor.journal import maintenance
 from ykactor.journal.errors import JournalError
 from ykactor.journal.rows import record_crc
+from ykactor.journal.schema import VERSION
 from ykactor.journal.store import Store
 from ykactor.surfaces.cli.journal import command
 
@@ -88,7 +89,7 @@ def test_info(store: Store, directory: Path) -> None:
     assert found["fileBytes"] == (directory / "journal.db").stat().st_size
     assert found["walBytes"] == (directory / "journal.db-wal").stat().st_size
     assert found["records"] == len(states(LAST)[LAST])
-    assert found == found | {"path": f"{directory}/journal.db", "version": 1, "instance": store.instance, "createdNs": 0}
+    assert found == found | {"path": f"{directory}/journal.db", "version": VERSION, "instance": store.instance, "createdNs": 0}
     assert found == found | {"first": 1, "last": LAST, "firstNs": S_NS, "lastNs": LAST * S_NS}
     lines = dict(line.split(maxsplit=1) for line in run("info", directory)[1].splitlines())
     assert (lines["created"], lines["newest"]) == ("1970-01-01T00:00:00Z", "1970-01-01T00:00:30Z")
@@ -124,6 +125,8 @@ def test_verify(store: Store, directory: Path) -> None:
             ["UPDATE log SET at_ns = 7 WHERE number IN (2, 4)"],
             [f"transaction {number} is not as it was written" for number in (2, 4)],
         ),
+        (["UPDATE base SET position = 1 WHERE number = 3"], ["a base of transaction 3 is not as it was written"]),
+        (["UPDATE mention SET names = x'00' WHERE number = 3"], ["the names of transaction 3 are not as they were written"]),
         (["DELETE FROM log WHERE number BETWEEN 5 AND 9"], ["transactions 5 to 9 are missing"]),
         (
             [f"DELETE FROM log WHERE number > {LAST - 1}"],

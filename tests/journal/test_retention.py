@@ -5,12 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from journals import S_NS, batch, compact_json, key_of, opened, records_of, turns_of
+from journals import NEVER_NS, S_NS, batch, compact_json, key_of, opened, records_of, turns_of
 
 from ykactor.journal.reading import Reader
 from ykactor.journal.store import TRIM_BYTES_MAX, TRIM_ROWS_MAX, Store
 
-NEVER_NS = 10**18
 UNLIMITED = 10**18
 
 

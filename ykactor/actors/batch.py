@@ -18,6 +18,8 @@ class Batch(Struct):
         deletes: the keys of records that are no more; none of them is in ``puts``.
         turns: each turn with its facts, as JSON.
         messages: the messages to the resource manager, as they are sent.
+        bases: the state of a partition before some of the turns, by their positions in ``turns`` (``core.records.base``).
+        names: what the turns are about.
     """
 
     first_event: int
@@ -29,6 +31,8 @@ class Batch(Struct):
     messages_count: int = 0
     turns: list[bytes] = []
     messages: list[bytes] = []
+    bases: dict[int, bytes] = {}
+    names: set[str] = set()
 
 
 class DiskFullError(Exception):

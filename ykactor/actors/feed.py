@@ -39,6 +39,8 @@ HELD_FACTS_MAX = 100_000
 
 #: Makes the events of one fact; the integer is the sequence number of the first.
 Render = Callable[[Fact, PartitionName, int], Sequence[EventRecordLike]]
+#: Names what some events are about.
+Mentioned = Callable[[list[Any]], set[str]]
 
 
 class FeedSnapshot(Struct, frozen=True):
@@ -89,6 +91,7 @@ class FeedActor:
         inbox_max: number of commands that may wait in ``inbox``.
         is_idle: whether no partition has anything to do; subscribers give way while one has.
         journal: gets each turn; events may be read when they are durable. None: at once.
+        mentioned: for the journal, what some events are about.
     """
 
     def __init__(
@@ -101,6 +104,7 @@ class FeedActor:
         inbox_max: int = 1024,
         is_idle: Callable[[], bool] = lambda: True,
         journal: Journal | None = None,
+        mentioned: Mentioned = lambda _: set(),
     ) -> None:
         self.inbox: Mailbox[FeedCommand] = Mailbox("feed", inbox_max)
         self.ring = Ring(ring_max, bytes_max)
@@ -109,8 +113,10 @@ class FeedActor:
         self._partitions = partitions
         self._deliver = deliver
         self.journal = journal
-        #: The facts of the publication in progress, as the journal keeps them.
+        self._mentioned = mentioned
+        #: The facts of the publication in progress, as the journal keeps them, and what they are about.
         self._encoded: list[bytes] = []
+        self._names: set[str] = set()
         if journal is not None:
             journal.watch(self._wake_subscribers)
         self._selections: WeakValueDictionary[tuple[Format, EventFilter], Selection] = WeakValueDictionary()
@@ -196,14 +202,16 @@ class FeedActor:
             self.fan_out.grow(self.ring.durable)
         else:
             self._encoded.append(self.journal.encode(facts))
+            self._names |= self._mentioned(events)
 
     def _complete(self, publication: Publication) -> None:
         """All facts of the publication are numbered."""
         self._is_publishing = False
         if self.journal is not None:
             encoded, self._encoded = self._encoded, []
+            names, self._names = self._names, set()
             if encoded or publication.turn is not None:
-                self.journal.add(self, publication, encoded, self.ring.sequence)
+                self.journal.add(self, publication, encoded, names, self.ring.sequence)
             self.journal.end_turn()
         if isinstance(publication, _Barrier):
             publication.reached.set()

@@ -145,11 +145,12 @@ class Journal:
         self._is_in_turn = False
         self._turn_ended.unpark_all()
 
-    def add(self, feed: Reader, publication: Publication, facts: list[bytes], last_event: int) -> None:
+    def add(self, feed: Reader, publication: Publication, facts: list[bytes], names: set[str], last_event: int) -> None:
         """Add a turn.
 
         Args:
             facts: those of the publication, in any number of arrays.
+            names: what they are about.
             last_event: the number of its last event, or if it has none, of the one before.
         """
         group, turn = self._gathered, publication.turn
@@ -157,10 +158,14 @@ class Journal:
         if turn is not None:
             entry.number, entry.now_ns, entry.cause = turn.number, turn.now_ns, Raw(turn.cause)
             self._merge(turn.changes)
+            if turn.base is not None:
+                group.batch.bases[len(group.batch.turns)] = turn.base
+                group.bytes += len(turn.base)
         # The facts of a large turn have some MB: they are copied as rarely as possible.
         joined = b",".join([memoryview(part)[1:-1] for part in facts])
         data = b'%b,"facts":[%b]}' % (msgspec.json.encode(entry).removesuffix(b"}"), joined)
         group.batch.turns.append(data)
+        group.batch.names |= names
         group.batch.events_count = last_event + 1 - group.batch.first_event
         group.bytes += len(data)
         self.follow(feed, last_event)

@@ -40,6 +40,7 @@ from ykactor.core.messages.submissions import ApplyConfig, RemovePartition, Rese
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.partition.reload import objection
 from ykactor.core.planner.plan import Budget
+from ykactor.core.records.base import Restored, encode_base
 from ykactor.core.records.encoding import encode
 from ykactor.core.records.export import changes
 from ykactor.core.state import wakeups
@@ -48,7 +49,7 @@ from ykactor.core.turn.phases import Ingest, Phase, Publish
 from ykactor.core.turn.scheduler import SchedulerCore
 from ykactor.core.turn.turn import Cycle, TurnResult, turn
 from ykactor.core.values.ids import PartitionName
-from ykactor.core.values.parts import in_parts
+from ykactor.core.values.parts import finished, in_parts
 from ykactor.core.values.times import MS_NS
 
 #: Commands that may wait in a partition's inbox; sessions wait while it is full.
@@ -92,7 +93,7 @@ class PartitionActor:
         budget: the bounds of one cycle.
         on_cycle: called after every cycle with partition, number and result.
         recording: how turns are recorded; None if they are not.
-        restored: the cores with their last state; ``config`` is the one in force. None: a partition without anything.
+        restored: the partition with its last state; ``config`` is the one in force. None: a partition without anything.
 
     Attributes:
         cycles: number of completed cycles; read by the watchdog.
@@ -113,14 +114,17 @@ class PartitionActor:
         budget: Budget = CYCLE_BUDGET,
         on_cycle: Callable[[PartitionName, int, Cycle], None] | None = None,
         recording: Recording | None = None,
-        restored: tuple[PartitionCore, SchedulerCore] | None = None,
+        restored: Restored | None = None,
     ) -> None:
         #: A predicate service that was connected when the state was kept is no longer.
         self._first: Submission = ApplyConfig(config) if restored is None else SetPredicateService(is_there=False)
         if restored is None:
             core = PartitionCore(config)
-            restored = core, SchedulerCore(core.registry, reserves=reserves)
-        self.core, self.scheduler_core = restored
+            scheduler = SchedulerCore(core.registry, reserves=reserves)
+            restored = Restored(core, scheduler, finished(encode_base(core, scheduler)))
+        self.core, self.scheduler_core = restored.core, restored.scheduler
+        #: What the partition was made from, until it is recorded with the first turn.
+        self._base: bytes | None = restored.base
         self.inbox: Mailbox[PartitionCommand] = Mailbox(f"partition {config.name}", INBOX_MAX)
         self.cycles = 0
         self.busy = False
@@ -254,7 +258,8 @@ class PartitionActor:
             if changed:
                 await pause()
             changed += encode(self.core.name, rows)
-        return TurnRecord(self.core.turns, now_ns, cause, changed)
+        base, self._base = self._base, None
+        return TurnRecord(self.core.turns, now_ns, cause, changed, base)
 
     async def _carry_out(self, phase: Phase) -> Any:
         if isinstance(phase, Ingest):

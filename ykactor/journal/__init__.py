@@ -2,7 +2,8 @@
 
 One directory holds one journal:
 
-    journal.db    SQLite: the present state (table ``record``) and the history (table ``log``)
+    journal.db    SQLite: the present state (table ``record``), the history (``log``), the state at some of its turns (``base``),
+                  and what each transaction is about (``mention``)
     witness       the number of the newest transaction, outside of the database
     lock          held by the daemon that writes
 

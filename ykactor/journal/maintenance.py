@@ -16,8 +16,8 @@ from msgspec import Struct
 from ykactor.journal import schema
 from ykactor.journal.errors import explained, is_full, write_error
 from ykactor.journal.lock import locked
-from ykactor.journal.reading import Reader
-from ykactor.journal.rows import LogRow, record_crc
+from ykactor.journal.reading import Reader, base_bytes
+from ykactor.journal.rows import LogRow, crc_of, record_crc
 from ykactor.journal.witness import Seen, sync
 
 #: Damages that SQLite names at most.
@@ -30,7 +30,7 @@ class Info(Struct, frozen=True, rename="camel"):
     Attributes:
         first, last: the oldest and the newest transaction; 1 and 0 if there is none.
         first_ns, last_ns: their times (Unix); None if there is none.
-        history_bytes: the size of the history, compressed.
+        history_bytes: the size of the history with its bases, compressed.
         file_bytes, wal_bytes: the sizes of the database and of its write-ahead log.
         free_bytes: the part of the database that is used again, or given back by ``compact``.
     """
@@ -69,11 +69,17 @@ def info(directory: Path) -> Info:
             last=last,
             first_ns=None if oldest is None else oldest.at_ns,
             last_ns=None if newest is None else newest.at_ns,
-            history_bytes=0 if oldest is None or newest is None else newest.end_byte - oldest.first_byte,
+            history_bytes=_history_bytes(reader, oldest, newest),
             file_bytes=_size(reader.path),
             wal_bytes=_size(reader.path.with_name(f"{schema.NAME}-wal")),
             free_bytes=free_pages * page_bytes,
         )
+
+
+def _history_bytes(reader: Reader, oldest: LogRow | None, newest: LogRow | None) -> int:
+    if oldest is None or newest is None:
+        return 0
+    return newest.end_byte - oldest.first_byte + (base_bytes(reader.connection, newest.number) if reader.has_bases else 0)
 
 
 def verify(directory: Path) -> Iterator[str]:
@@ -82,8 +88,11 @@ def verify(directory: Path) -> Iterator[str]:
     Raises:  JournalError if the journal cannot be opened at all.
     """
     seen = Seen.of(directory)
+    checks = {"pages": _pages, "records": _records, "history": _history}
     with Reader.open(directory) as reader:
-        for part, check in {"pages": _pages, "records": _records, "history": _history}.items():
+        if reader.has_bases:
+            checks |= {"bases": _bases, "names": _mentions}
+        for part, check in checks.items():
             try:
                 yield from check(reader.connection)
             except sqlite3.Error as error:
@@ -180,6 +189,18 @@ def _history(connection: sqlite3.Connection) -> Iterator[str]:
         if expected not in (None, number):
             yield f"transactions {expected} to {number - 1} are missing"
         expected = number + 1
+
+
+def _bases(connection: sqlite3.Connection) -> Iterator[str]:
+    for *columns, crc in connection.execute("SELECT number, position, state, crc FROM base ORDER BY number, position"):
+        if not isinstance(columns[-1], bytes) or crc_of(*columns) != crc:
+            yield f"a base of transaction {columns[0]} is not as it was written"
+
+
+def _mentions(connection: sqlite3.Connection) -> Iterator[str]:
+    for *columns, crc in connection.execute("SELECT number, names, crc FROM mention ORDER BY number"):
+        if not isinstance(columns[-1], bytes) or crc_of(*columns) != crc:
+            yield f"the names of transaction {columns[0]} are not as they were written"
 
 
 def _is_json(text: bytes, kind: type) -> bool:

@@ -4,6 +4,7 @@ Memory does not grow with the journal. Everything is checked as it is read: what
 """
 
 import sqlite3
+import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -11,14 +12,24 @@ from typing import Self
 
 from ykactor.journal import schema
 from ykactor.journal.errors import JournalError, damaged, explained
-from ykactor.journal.rows import LogRow, record_crc
+from ykactor.journal.names import packed_name
+from ykactor.journal.rows import LogRow, crc_of, record_crc
 
 #: Rows of the history that one transaction reads. A writer cannot empty its write-ahead log while a reader is in a transaction.
 PAGE_ROWS = 64
 
 # Two statements in one: SQLite finds a single minimum or maximum at once, but reads the whole table for both together.
 _NUMBERS = "SELECT ifnull((SELECT min(number) FROM log), 1), ifnull((SELECT max(number) FROM log), 0)"
+_BASES = "SELECT number, position, state, crc FROM base WHERE number = ? ORDER BY position"
+_BASE_BYTES = "SELECT ifnull(sum(length(state)), 0) FROM base WHERE number = ?"
+_MENTIONS = "SELECT number FROM mention WHERE number >= ? AND instr(names, ?) ORDER BY number"
 _TIME = "SELECT at_ns FROM log WHERE number >= ? ORDER BY number LIMIT 1"
+
+
+def base_bytes(connection: sqlite3.Connection, number: int) -> int:
+    """The size of the bases of a transaction, compressed. Raises:  sqlite3.Error."""
+    ((size,),) = connection.execute(_BASE_BYTES, (number,))
+    return int(size)
 
 
 class Reader:
@@ -28,12 +39,14 @@ class Reader:
         connection: for statements that read.
         path: the database.
         version: of the journal.
+        has_bases: whether it has bases and names, as from version 2 on.
     """
 
     def __init__(self, connection: sqlite3.Connection, path: Path, version: int) -> None:
         self.connection = connection
         self.path = path
         self.version = version
+        self.has_bases = version > 1
 
     @classmethod
     def open(cls, directory: Path) -> Self:
@@ -92,6 +105,35 @@ class Reader:
                     raise damaged(self.path, f"transaction {last} is missing")
                 last -= 1
                 yield row
+
+    def bases(self, number: int) -> dict[int, bytes]:
+        """The states that a transaction has, each before the turn at a position of its turns.
+
+        Raises:  JournalError if one is not as it was written.
+        """
+        found: dict[int, bytes] = {}
+        if not self.has_bases:
+            return found
+        with explained(self.path):
+            for *columns, crc in self.connection.execute(_BASES, (number,)).fetchall():
+                if crc_of(*columns) != crc:
+                    raise damaged(self.path, f"a base of transaction {number} is not as it was written")
+                found[columns[1]] = zlib.decompress(columns[2])
+        return found
+
+    def mentions(self, name: str, first: int = 1) -> list[int]:
+        """The transactions from ``first`` on that are about a name, and seldom another one. Version 1 has none.
+
+        Cost: reads 4 bytes for each name of each transaction.  Raises:  JournalError.
+        """
+        if not self.has_bases:
+            return []
+        with explained(self.path):
+            return [number for (number,) in self.connection.execute(_MENTIONS, (first, packed_name(name)))]
+
+    def row(self, number: int) -> LogRow | None:
+        """One transaction; None if it has been deleted.  Raises:  JournalError if it is not as it was written."""
+        return next(iter(self._page("number = ?", number)), None)
 
     def number_at(self, at_ns: int) -> int:
         """The first transaction at or after a time; one more than the newest if all are earlier. For ``rows``.

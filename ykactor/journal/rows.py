@@ -1,4 +1,4 @@
-"""The rows of the two tables, as they are stored."""
+"""The rows of the tables, as they are stored."""
 
 import zlib
 from collections.abc import Iterable
@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+
+from ykactor.journal.names import packed_names
 
 #: More saves few bytes and costs much more time.
 _LEVEL = 1
@@ -69,6 +71,25 @@ def packed_turns(turns: Iterable[bytes]) -> bytes:
 def packed_messages(messages: list[bytes]) -> bytes:
     """What ``LogRow.messages`` returns, compressed."""
     return zlib.compress(msgspec.msgpack.encode(messages), _LEVEL)
+
+
+def base_columns(number: int, position: int, state: bytes) -> tuple[int, int, bytes, int]:
+    """For the table ``base``: the state before the turn at a position in a transaction."""
+    packed = zlib.compress(state, _LEVEL)
+    return number, position, packed, crc_of(number, position, packed)
+
+
+def mention_columns(number: int, names: Iterable[str]) -> tuple[int, bytes, int]:
+    """For the table ``mention``: what a transaction is about."""
+    packed = packed_names(names)
+    return number, packed, crc_of(number, packed)
+
+
+def crc_of(*columns: int | bytes) -> int:
+    """The column ``crc`` of ``base`` and ``mention``, which follows these columns; the last of them is bytes."""
+    *numbers, data = columns
+    assert isinstance(data, bytes)
+    return zlib.crc32(data, zlib.crc32(repr(numbers).encode()))
 
 
 def record_crc(key: bytes, data: bytes) -> int:

@@ -17,8 +17,8 @@ APPLICATION_ID = 0x596B4163
 NAME = "journal.db"
 
 #: The n-th entry makes version n of version n - 1; the first makes it of an empty file. What was released never changes.
-#: ``crc`` is the CRC-32 of the other columns (``rows.py``): SQLite has none. ``first_byte`` counts the bytes of both blobs from
-#: the first row ever written on, so that the size of the history is a difference.
+#: ``crc`` is the CRC-32 of the other columns (``rows.py``): SQLite has none. ``first_byte`` counts the bytes of both blobs and of
+#: bases from the first row ever written on, so that the size of the history is a difference.
 VERSIONS = (
     (
         "CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
@@ -28,6 +28,13 @@ VERSIONS = (
             "events_count INTEGER NOT NULL, first_message INTEGER NOT NULL, messages_count INTEGER NOT NULL, "
             "first_byte INTEGER NOT NULL, turns BLOB NOT NULL, messages BLOB NOT NULL, crc INTEGER NOT NULL)"
         ),
+    ),
+    (
+        (
+            "CREATE TABLE base(number INTEGER NOT NULL, position INTEGER NOT NULL, state BLOB NOT NULL, crc INTEGER NOT NULL, "
+            "PRIMARY KEY(number, position)) WITHOUT ROWID"
+        ),
+        "CREATE TABLE mention(number INTEGER PRIMARY KEY, names BLOB NOT NULL, crc INTEGER NOT NULL)",
     ),
 )
 VERSION = len(VERSIONS)

@@ -14,7 +14,8 @@ from msgspec import Struct
 from ykactor.journal import schema
 from ykactor.journal.errors import DiskError, damaged, explained, write_error
 from ykactor.journal.lock import locked
-from ykactor.journal.rows import LogRow, packed_messages, packed_turns, record_crc
+from ykactor.journal.reading import base_bytes
+from ykactor.journal.rows import LogRow, base_columns, mention_columns, packed_messages, packed_turns, record_crc
 from ykactor.journal.witness import Durability, Seen, Witness, sync
 
 #: The write-ahead log is copied into the database when it has grown by so much; 30 ms, during which nothing is committed.
@@ -31,6 +32,8 @@ _PUT_ROW = "(CAST(? AS TEXT), CAST(? AS TEXT), ?)"
 PUT_ROWS = 2_000
 _DELETE = "DELETE FROM record WHERE key IN (SELECT value FROM json_each(CAST(? AS TEXT)))"
 _LOG = "INSERT INTO log VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_BASE = "INSERT INTO base VALUES(?, ?, ?, ?)"
+_MENTION = "INSERT INTO mention VALUES(?, ?, ?)"
 _NEWEST = "SELECT * FROM log ORDER BY number DESC LIMIT 1"
 _OLDEST = "SELECT number, at_ns, first_byte FROM log ORDER BY number LIMIT ?"
 
@@ -46,6 +49,8 @@ class Batch(Struct):
         first_message: the same, of the messages to the resource manager.
         turns: the compact JSON of each turn.
         messages: the msgpack of each message.
+        bases: the state before some of the turns, by their positions in ``turns``.
+        names: what the turns are about.
     """
 
     at_ns: int
@@ -57,6 +62,8 @@ class Batch(Struct):
     messages_count: int
     turns: list[bytes]
     messages: list[bytes]
+    bases: dict[int, bytes] = {}
+    names: set[str] = set()
 
 
 class Store:
@@ -79,7 +86,7 @@ class Store:
         self._wal_bytes = self._wal_size()
         row = _newest(connection, path)
         self.number = 0 if row is None else row.number
-        self._end_byte = 0 if row is None else row.end_byte
+        self._end_byte = 0 if row is None else row.end_byte + base_bytes(connection, row.number)
         self.loss = seen.loss(self.number)
         if self.loss:
             schema.set_new_instance(connection)
@@ -136,13 +143,17 @@ class Store:
             packed_turns(batch.turns),
             packed_messages(batch.messages),
         )
+        bases = [base_columns(number, position, state) for position, state in batch.bases.items()]
         with self._transaction():
             if batch.deletes:
                 self._connection.execute(_DELETE, (_json_array(batch.deletes),))
             for statement, values in _puts(batch.puts):
                 self._connection.execute(statement, values)
             self._connection.execute(_LOG, row.columns())
-        self.number, self._end_byte = number, row.end_byte
+            self._connection.executemany(_BASE, bases)
+            if batch.names:
+                self._connection.execute(_MENTION, mention_columns(number, batch.names))
+        self.number, self._end_byte = number, row.end_byte + sum(len(state) for _, _, state, _ in bases)
         with suppress(OSError):  # the transaction is durable whatever happens to the witness, which the next one writes again
             self._witness.note(number)
         return number
@@ -186,6 +197,8 @@ class Store:
         if not surplus:
             return 0
         with self._transaction():
+            for table in ("base", "mention"):
+                self._connection.execute(f"DELETE FROM {table} WHERE number <= ?", (surplus[-1],))
             return self._connection.execute("DELETE FROM log WHERE number <= ?", (surplus[-1],)).rowcount
 
     def close(self) -> None:

@@ -1,19 +1,49 @@
-"""Facts as JSON, for the journal: ``["Allocated", {"at_ns": 0, ...}]``, the name of the class and its fields."""
+"""Turns and their facts as JSON, for the journal. A fact is ``["Allocated", {"at_ns": 0, ...}]``, its class and its fields."""
 
 from collections.abc import Sequence
 from typing import get_args
 
 import msgspec
+from msgspec import Raw, Struct
 
 from ykactor.core.messages.facts import Fact
+from ykactor.core.values.ids import PartitionName
 
 _ENCODER = msgspec.json.Encoder()
-_ENTRIES = msgspec.json.Decoder(list[tuple[str, msgspec.Raw]])
+_ENTRIES = msgspec.json.Decoder(list[tuple[str, Raw]])
 _DECODERS = {kind.__name__: msgspec.json.Decoder(kind) for kind in get_args(Fact)}
 
 
 class HistoryError(Exception):
-    """Facts in a journal cannot be read: they are damaged, or of another version."""
+    """A turn in a journal cannot be read: it is damaged, or of another version."""
+
+
+class RecordedTurn(Struct, frozen=True):
+    """A turn in a journal.
+
+    Attributes:
+        number: counts the turns of the partition; None if these facts are of no turn: a session has refused something itself.
+        now_ns: the Unix time of the turn.
+        cause: for ``causes.decode_cause``; null without a number.
+        facts: for ``decode_facts``.
+    """
+
+    partition: PartitionName
+    number: int | None = None
+    now_ns: int = 0
+    cause: Raw = Raw(b"null")
+    facts: Raw = Raw(b"[]")
+
+
+_TURN = msgspec.json.Decoder(RecordedTurn)
+
+
+def decode_turn(data: bytes) -> RecordedTurn:
+    """A turn, as the journal has it. Raises:  HistoryError if the data is something else."""
+    try:
+        return _TURN.decode(data)
+    except msgspec.DecodeError as error:
+        raise HistoryError(f"turn: {error}") from None
 
 
 def encode_facts(facts: Sequence[Fact]) -> bytes:

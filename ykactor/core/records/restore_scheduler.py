@@ -31,9 +31,10 @@ def restore_scheduler(state: SchedulerState, observer: Observer, rows: Rows, roo
         root_max: the capacity of all nodes together.
     """
     queues, pace = state.registry.queues.values(), Pace()
-    for _ in state.tree.configure((queue.config, isinstance(queue, LeafCore)) for queue in queues):
-        yield ()
-    state.tree.set_root_max(root_max)
+    if queues:  # there are none before the first configuration and after the removal of the partition
+        for _ in state.tree.configure((queue.config, isinstance(queue, LeafCore)) for queue in queues):
+            yield ()
+        state.tree.set_root_max(root_max)
     _restore_nodes(state, rows)
     for name, path in state.registry.applications.items():
         application, row = state.registry.leaf(path).applications[name], rows["application"][name,]

@@ -21,6 +21,7 @@ COMMANDS = {
     "story": "story",
     "convert": "convert",
     "journal": "journal",
+    "replay": "replay",
     "samples": "samples",
 }
 

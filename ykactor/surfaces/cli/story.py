@@ -1,59 +1,103 @@
 """``ykactor story``: prints the events about one object, and its present state.
 
-The events are those that the daemon still has in memory; the state and the pending reasons are from a snapshot.
+They come from a daemon: the events that it still has in memory, and a snapshot; or from a journal, which has more events, and
+what has caused them.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping
-from typing import Any
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
+from functools import partial
+from itertools import chain
+from pathlib import Path
 
 import click
 import trio
 
 from ykactor.client import Disconnected, RequestRefused, follow
-from ykactor.core.messages.reasons import amounts
-from ykactor.core.values.quantities import quantity_text
-from ykactor.surfaces.cli.follow import as_text, time_text
+from ykactor.core.records.encoding import UnreadableRowError
+from ykactor.core.records.restore import DamagedStateError
+from ykactor.journal.errors import JournalError
+from ykactor.journal.reading import Reader
+from ykactor.surfaces.cli import journal_story
+from ykactor.surfaces.cli.follow import as_text
+from ykactor.surfaces.cli.present import present
 from ykactor.surfaces.cli.urls import url_option
 from ykactor.wire.si import messages as si
+from ykactor.wire.si.mentions import mentioned
+
+#: The forms of a time, in UTC: a day, a second, or as events are printed.
+TIMES = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _unix_ns(_ctx: click.Context, _param: click.Parameter, since: datetime | None) -> int:
+    return 0 if since is None else int(since.replace(tzinfo=UTC).timestamp() * 1000) * 10**6
 
 
 @click.command()
 @click.argument("key")
 @url_option
-def command(key: str, url: str) -> None:
+@click.option(
+    "--state-dir",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Read the journal in this state directory instead, and say what has caused each event. The daemon may run meanwhile.",
+)
+@click.option("--since", type=click.DateTime(TIMES), callback=_unix_ns, help="Only events from this time on, in UTC.")
+def command(key: str, url: str, state_dir: Path | None, since: int) -> None:
     """Print the events about KEY and its present state.
 
     KEY is an application, an ask or allocation, a node, a queue, a user or a group. The events are those that the daemon still
-    has in memory, the oldest first. The present state includes usage, limits, and why asks are pending. Exits with code 1 if the
-    daemon knows nothing about KEY.
+    has in memory, the oldest first; with --state-dir all that its journal keeps. The present state includes usage, limits, and
+    why asks are pending. Exits with code 1 if nothing is known about KEY.
     """
-    try:
-        lines = trio.run(_collect, key, url)
-    except* (Disconnected, RequestRefused) as errors:
-        raise click.ClickException(str(errors.exceptions[0])) from None
-    for line in lines:
+    tell = partial(_from_daemon, key, url, since) if state_dir is None else partial(_from_journal, key, state_dir, since)
+    is_known = False
+    for line in tell():
         click.echo(line)
-    if not lines:
+        is_known = True
+    if not is_known:
+        where = "the daemon" if state_dir is None else f"the journal in {state_dir}"
         raise click.ClickException(
-            f"the daemon knows no application, ask, node, queue, user or group {key}, and has no event about it; "
+            f"{where} knows no application, ask, node, queue, user or group {key}, and has no event about it; "
             "the refusal of an ask or node is no event, only its sender gets the reason"
         )
 
 
-async def _collect(key: str, url: str) -> list[str]:
+def _from_journal(key: str, directory: Path, since_ns: int) -> Iterator[str]:
+    try:
+        with Reader.open(directory) as reader:
+            has_past = False
+            for line in journal_story.past(key, reader, since_ns):
+                has_past = True
+                yield line
+            yield from _now(key, list(journal_story.now(key, reader)), has_past=has_past)
+    except (JournalError, UnreadableRowError, DamagedStateError) as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _from_daemon(key: str, url: str, since_ns: int) -> list[str]:
+    try:
+        return trio.run(_collect, key, url, since_ns)
+    except* (Disconnected, RequestRefused) as errors:
+        raise click.ClickException(str(errors.exceptions[0])) from None
+
+
+async def _collect(key: str, url: str, since_ns: int = 0) -> list[str]:
     async with follow(url, from_="snapshot", waits=False) as messages:
         snapshot = await anext(messages)
     assert isinstance(snapshot, si.Snapshot), "the first message after from_=snapshot"
-    events = [line async for line in _events_about(key, url, snapshot)]
-    now = [line for partition in snapshot.partitions for line in present(key, partition)]
-    return events + (now or [f"now: the daemon has nothing of {key} any more"] * bool(events))
+    events = [line async for line in _events_about(key, url, snapshot, since_ns)]
+    found = chain.from_iterable(present(key, partition) for partition in snapshot.partitions)
+    return events + _now(key, list(found), has_past=bool(events))
 
 
-async def _events_about(key: str, url: str, snapshot: si.Snapshot) -> AsyncIterator[str]:
-    """A line for each event up to the snapshot that names ``key``."""
+def _now(key: str, found: list[str], *, has_past: bool) -> list[str]:
+    return found or [f"now: the daemon has nothing of {key} any more"] * has_past
+
+
+async def _events_about(key: str, url: str, snapshot: si.Snapshot, since_ns: int) -> AsyncIterator[str]:
+    """A line for each event from a time up to the snapshot that is about ``key``."""
     if not snapshot.sequence:
         return
     reached = 0
@@ -63,125 +107,8 @@ async def _events_about(key: str, url: str, snapshot: si.Snapshot) -> AsyncItera
                 yield f"events {message.from_} to {message.to} are no longer in memory"
                 reached = message.to
             elif isinstance(message, si.EventRecord):
-                if is_about(message, key):
+                if message.timestamp_nano >= since_ns and key in mentioned([message]):
                     yield as_text(message)
                 reached = message.sequence
             if reached >= snapshot.sequence:
                 return
-
-
-def is_about(event: si.EventRecord, key: str) -> bool:
-    """Whether the event names ``key`` as its object or reference, or happened in the queue ``key`` or below it.
-
-    A preemption is also about its victims, their applications and queues, and its node.
-    """
-    if key in (event.object_id, event.reference_id) or _is_in(event.queue_name, key):
-        return True
-    entry = event.preemption
-    return entry is not None and (
-        key == entry.node_id
-        or any(
-            key in (victim.allocation_key, victim.application_id) or _is_in(victim.queue_name, key) for victim in entry.victims
-        )
-    )
-
-
-def _is_in(path: str, queue: str) -> bool:
-    return path == queue or path.startswith(f"{queue}.")
-
-
-# ---- the present state
-
-
-def present(key: str, partition: dict[str, Any]) -> Iterator[str]:
-    """Lines about ``key`` from the state of a partition."""
-    yield from _application(key, partition["applications"])
-    if key in partition["nodes"]:
-        node = partition["nodes"][key]
-        flag = "schedulable" if node["schedulable"] else "not schedulable"
-        yield f"now: node {key}, {flag}, uses {_text(node['allocated'])}, capacity {_text(node['capacity'])}"
-        yield from (f"now: runs {allocation}" for allocation in node["allocations"])
-    if key in partition["queues"]:
-        queue = partition["queues"][key]
-        headroom = "unlimited" if queue["headroom"] is None else _text(queue["headroom"])
-        yield f"now: queue {key} {queue['state']}, uses {_text(queue['allocated'])}, headroom {headroom}"
-        yield from _pending_in(key, partition["applications"])
-    for node_id, node in partition["nodes"].items():
-        if key in node["allocations"]:
-            yield f"now: {key} runs on {node_id}"
-    yield from _user_or_group(key, partition)
-
-
-def _application(key: str, applications: dict[str, Any]) -> Iterator[str]:
-    for name, application in applications.items():
-        if key == name:
-            # A rejected application has the queue that it asked for, which need not exist.
-            queue = application["queueName"] if application["state"] != "Rejected" else ""
-            yield f"now: application {name} is {application['state']} in {queue or 'no queue'}"
-        for entry in application.get("replacing", ()):
-            if key in (name, entry["allocationKey"], entry["placeholder"]):
-                yield (
-                    f"now: {entry['allocationKey']} replaces placeholder {entry['placeholder']}, on {entry['nodeID']}, "
-                    "when the resource manager has confirmed the release of the placeholder"
-                )
-        for group in application.get("pending", ()):
-            if key == name or key in group["allocationKeys"]:
-                examples = ", ".join(group["allocationKeys"])
-                why = _reason(group)
-                yield f"now: {_asks(group)} pending ({examples}), each {amounts(group['resource'])}: {why}"
-
-
-def _pending_in(path: str, applications: dict[str, Any]) -> Iterator[str]:
-    for name, application in applications.items():
-        if application["queueName"] == path or application["queueName"].startswith(f"{path}."):
-            for group in application.get("pending", ()):
-                yield f"now: {_asks(group)} of {name} pending, each {amounts(group['resource'])}: {_reason(group)}"
-
-
-def _user_or_group(key: str, partition: dict[str, Any]) -> Iterator[str]:
-    """What a user or group has and may have: a line for each limit, and for each leaf where no limit counts what the user has."""
-    limited = [limit for limit in partition["limits"] if limit["whose"] in (f"user {key}", f"group {key}")]
-    counted = {limit["queue"] for limit in limited if limit["whose"] == f"user {key}"}
-    used: dict[str, Counter[str]] = {}
-    running: Counter[str] = Counter()
-    for application in partition["applications"].values():
-        path = application["queueName"]
-        if application.get("user") == key and path not in counted:
-            used.setdefault(path, Counter()).update(application["allocated"])
-            running[path] += bool(application["allocated"])
-    for path, resource in used.items():
-        limited.append(
-            {"queue": path, "whose": f"user {key}", "max": None, "allocated": resource}
-            | {"maxApplications": 0, "applications": range(running[path])}
-        )
-    yield from map(_limit, sorted(limited, key=lambda limit: (limit["whose"], limit["queue"])))
-
-
-def _limit(limit: dict[str, Any]) -> str:
-    maximum = "no limit" if limit["max"] is None else f"limit {_text(limit['max'])}"
-    most = f" of {limit['maxApplications']}" if limit["maxApplications"] else ""
-    runs = f"running applications {len(limit['applications'])}{most}"
-    return f"now: {limit['whose']} in queue {limit['queue']}, uses {_text(limit['allocated'])}, {maximum}, {runs}"
-
-
-def _asks(group: dict[str, Any]) -> str:
-    return "1 ask" if group["count"] == 1 else f"{group['count']} asks"
-
-
-def _reason(group: dict[str, Any]) -> str:
-    """Why asks are pending, when the first of them last tried to preempt, and when it may try next."""
-    next_ns = group.get("nextAttempt")
-    if next_ns is None:
-        return str(group["reason"])
-    tried = "" if group["lastAttempt"] is None else f"tried to preempt at {time_text(group['lastAttempt'])}, "
-    return f"{group['reason']}; {tried}may preempt from {time_text(next_ns)} on"
-
-
-def _text(resource: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {quantity_text(name, value)}" for name, value in _in_order(resource)) or "nothing"
-
-
-def _in_order(resource: Mapping[str, int]) -> list[tuple[str, int]]:
-    """As events have them: vcore, memory, then the other types by name."""
-    first = ("vcore", "memory")
-    return sorted(resource.items(), key=lambda entry: (first.index(entry[0]) if entry[0] in first else len(first), entry[0]))

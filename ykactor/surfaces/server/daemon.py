@@ -47,6 +47,7 @@ from ykactor.surfaces.server.websocket import serve_websockets
 from ykactor.wire.causes import encode_cause
 from ykactor.wire.si.codec import ENCODINGS, Encoding, ProtocolError
 from ykactor.wire.si.events import events
+from ykactor.wire.si.mentions import mentioned
 from ykactor.wire.si.responses import responses
 
 log = get_logger(__name__)
@@ -98,7 +99,7 @@ class Daemon:
         self.outboxes: OutboxRegistry[Encoding] = OutboxRegistry(journal, self._rows.note_registration)
         self._partitions = Partitions(self._make_partition, self._rows.forget_partition)
         self.partitions = self._partitions.inboxes
-        self.feed = FeedActor(events, self.partitions, self._deliver, is_idle=self._is_idle, journal=journal)
+        self.feed = FeedActor(events, self.partitions, self._deliver, is_idle=self._is_idle, journal=journal, mentioned=mentioned)
         self._journal = journal
         self._settings = settings
         self._clock = clock

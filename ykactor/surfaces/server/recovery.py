@@ -7,29 +7,34 @@ and the resource manager go on by number.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from ykactor.actors.event_filter import EventRecordLike
 from ykactor.actors.outbox import KEPT_BYTES_MAX, KEPT_MAX
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.messages.changed import Key
-from ykactor.core.partition.partition import PartitionCore
+from ykactor.core.records.base import Restored, base_of
 from ykactor.core.records.encoding import decode
 from ykactor.core.records.restore import by_kind, restore
-from ykactor.core.turn.scheduler import SchedulerCore
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import finished
 from ykactor.journal.reading import Reader
 from ykactor.journal.rows import LogRow
+from ykactor.surfaces.history import events_of
 from ykactor.surfaces.server.daemon_rows import CONFIG, FILE, REGISTRATION, SWITCH, FileRow, RegistrationRow
-from ykactor.wire.history import HistoryError, decode_facts
-from ykactor.wire.si.events import events
+from ykactor.wire.history import HistoryError
 
 #: The newest events that are made again, for followers that go on by number.
 EVENTS_MAX = 100_000
+
+
+class _Rows(Struct):
+    """The rows of a partition, and the same as they are in the journal."""
+
+    rows: list[tuple[Key, Struct]] = []
+    texts: list[bytes] = []
 
 
 class Recovered(Struct):
@@ -37,7 +42,7 @@ class Recovered(Struct):
 
     Attributes:
         config: in force.
-        partitions: by name, the cores with their state.
+        partitions: by name, with their state.
         unfinished: the configuration to which the partitions were changing; None if they were not.
         file_checksum: that of the queue file that was read last; "" if none was.
         registration: None if no resource manager was registered.
@@ -47,7 +52,7 @@ class Recovered(Struct):
     """
 
     config: SchedulerConfig
-    partitions: dict[PartitionName, tuple[PartitionCore, SchedulerCore]]
+    partitions: dict[PartitionName, Restored]
     unfinished: SchedulerConfig | None
     file_checksum: str
     registration: RegistrationRow | None
@@ -58,13 +63,6 @@ class Recovered(Struct):
     at_ns: int
 
 
-class _Turn(Struct):
-    """What is read of a turn in the history."""
-
-    partition: PartitionName
-    facts: Raw = Raw(b"[]")
-
-
 def recover(reader: Reader, *, reserves: bool) -> Recovered | None:
     """Read a journal; None if it is empty.
 
@@ -72,21 +70,14 @@ def recover(reader: Reader, *, reserves: bool) -> Recovered | None:
         JournalError: the journal is damaged.
         UnreadableRowError, DamagedStateError: rows are of a later version, or do not belong together.
     """
-    own: dict[bytes, bytes] = {}
-    rows: dict[PartitionName, list[tuple[Key, Struct]]] = defaultdict(list)
-    for key, data in reader.records():
-        if key.startswith(b'["",'):
-            own[key] = data
-        else:
-            partition, identity, row = decode(key, data)
-            rows[partition].append((identity, row))
+    own, rows = _records(reader)
     if CONFIG not in own:
         return None
     registration = msgspec.json.decode(own[REGISTRATION], type=RegistrationRow) if REGISTRATION in own else None
     newest = next(reader.rows_backwards(), None)
     return Recovered(
         config=msgspec.json.decode(own[CONFIG], type=SchedulerConfig),
-        partitions={name: finished(restore(by_kind(some), reserves=reserves)) for name, some in rows.items()},
+        partitions=_partitions(rows, reserves=reserves),
         unfinished=msgspec.json.decode(own[SWITCH], type=SchedulerConfig) if SWITCH in own else None,
         file_checksum=msgspec.json.decode(own[FILE], type=FileRow).checksum if FILE in own else "",
         registration=registration,
@@ -96,6 +87,32 @@ def recover(reader: Reader, *, reserves: bool) -> Recovered | None:
         last_event=0 if newest is None else newest.first_event + newest.events_count - 1,
         at_ns=0 if newest is None else newest.at_ns,
     )
+
+
+def recover_partitions(reader: Reader, *, reserves: bool) -> dict[PartitionName, Restored]:
+    """The partitions with their state after the last transaction. Raises:  as ``recover``."""
+    return _partitions(_records(reader)[1], reserves=reserves)
+
+
+def _records(reader: Reader) -> tuple[dict[bytes, bytes], dict[PartitionName, _Rows]]:
+    """What the daemon itself keeps, and the rows of each partition."""
+    own: dict[bytes, bytes] = {}
+    found: dict[PartitionName, _Rows] = defaultdict(_Rows)
+    for key, data in reader.records():
+        if key.startswith(b'["",'):
+            own[key] = data
+        else:
+            partition, identity, row = decode(key, data)
+            found[partition].rows.append((identity, row))
+            found[partition].texts.append(b"[%b,%b]" % (key, data))
+    return own, found
+
+
+def _partitions(found: dict[PartitionName, _Rows], *, reserves: bool) -> dict[PartitionName, Restored]:
+    return {
+        name: Restored(*finished(restore(by_kind(some.rows), reserves=reserves)), base_of(some.texts, reserves=reserves))
+        for name, some in found.items()
+    }
 
 
 def _messages(reader: Reader, registration: RegistrationRow | None) -> list[bytes]:
@@ -125,7 +142,7 @@ def _events(reader: Reader) -> list[EventRecordLike]:
     found: list[EventRecordLike] = []
     for row in reversed(kept):
         try:
-            again = list(_events_of(row))
+            again = [event for event, _ in events_of(row)]
         except HistoryError:  # written by a version with other facts
             again = []
         if len(again) != row.events_count:
@@ -133,13 +150,3 @@ def _events(reader: Reader) -> list[EventRecordLike]:
         else:
             found += again
     return found
-
-
-def _events_of(row: LogRow) -> Iterator[EventRecordLike]:
-    number = row.first_event
-    for text in row.turns():
-        turn = msgspec.json.decode(text, type=_Turn)
-        for fact in decode_facts(turn.facts):
-            made = events(fact, turn.partition, number)
-            number += len(made)
-            yield from made

@@ -143,7 +143,7 @@ def _log_recovered(directory: Path, recovered: Recovered | None, seconds: float)
     if recovered is None:
         log_event(log, logging.INFO, "journal_new", directory=directory)
         return
-    registries = [core.registry for core, _ in recovered.partitions.values()]
+    registries = [restored.core.registry for restored in recovered.partitions.values()]
     applications = sum(len(registry.applications) for registry in registries)
     nodes = sum(len(registry.nodes) for registry in registries)
     found = {"seq": recovered.last_event, "nodes": nodes, "apps": applications, "seconds": round(seconds, 3)}

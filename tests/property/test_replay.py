@@ -1,0 +1,187 @@
+"""What was recorded can be run again, in another process too, and gives the same; rules that have changed show where."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import msgspec
+import pytest
+from fragments import draw_fragments
+from ganghistories import ResourceManager
+from histories import S_NS, History, draw_history
+from msgspec import structs
+from recorded import DEFAULT, GPU, Happening, Step, record
+from seeds import seeds
+from test_administered_histories import draw_request
+from world import PLENTY, app, ask, node, remove
+
+from ykactor.actors.partition import CYCLE_BUDGET
+from ykactor.core.config.model import PartitionConfig, SchedulerConfig
+from ykactor.core.messages.submissions import ApplyConfig, Submission
+from ykactor.core.partition import partition as partition_module
+from ykactor.core.planner.plan import Budget
+from ykactor.core.records.encoding import encode
+from ykactor.core.records.export import everything
+from ykactor.core.values.ids import PartitionName
+from ykactor.journal.reading import Reader
+from ykactor.journal.store import Store
+from ykactor.sim.replay import NOTHING
+from ykactor.surfaces.cli import journal_story
+from ykactor.surfaces.cli.replay import Outcome, replayed
+from ykactor.surfaces.history import events_of
+from ykactor.surfaces.server.recovery import recover
+from ykactor.wire import queuefile
+from ykactor.wire.si.mentions import mentioned
+
+BUDGETS = (CYCLE_BUDGET, Budget(7, 5), Budget(1, PLENTY))
+LEAVES = ("root.a", "root.a.b", "root.b")
+
+
+def scheduler_config(*partitions: PartitionConfig) -> SchedulerConfig:
+    return SchedulerConfig(partitions, checksum=f"{len(partitions)}", text="")
+
+
+def steps_of(history: History, seed: int) -> Iterator[Step]:
+    """The history with administrators, and a second partition that comes and goes."""
+    rng = random.Random(seed)
+    other = structs.replace(history.config, name=GPU)
+    for batch in history.batches:
+        name = rng.choice((DEFAULT, DEFAULT, DEFAULT, GPU))
+        yield Step(batch.at_ns, lambda batch=batch, name=name: [of_partition(name, each) for each in batch.submissions], name)
+        if rng.random() < 0.3:
+            yield Step(batch.at_ns, lambda: draw_request(rng, list(LEAVES)))
+        if rng.random() < 0.2:
+            parts = rng.choice(((history.config,), (history.config, other)))
+            yield Step(batch.at_ns, lambda parts=parts: scheduler_config(*parts))
+
+
+def of_partition(name: PartitionName, submission: Submission) -> Submission:
+    """A configuration keeps the name of its partition."""
+    return ApplyConfig(structs.replace(submission.config, name=name)) if isinstance(submission, ApplyConfig) else submission
+
+
+def record_history(directory: Path, history: History, seed: int) -> int:
+    steps = list(steps_of(history, seed))
+    return record(directory, scheduler_config(history.config), steps, seed=seed, budget=BUDGETS[seed % 3])
+
+
+def record_gangs(directory: Path, seed: int) -> int:
+    """A resource manager that answers what it hears, late, twice, otherwise or never."""
+    manager = ResourceManager(seed)
+    config = queuefile.load(manager.text)
+
+    def draw() -> Happening:
+        return [*manager.draw()]
+
+    steps = [Step(0, lambda: [*manager.opening()]), *(Step(number * S_NS, draw) for number in range(40))]
+    return record(directory, config, steps, seed=seed, budget=BUDGETS[seed % 3], hear=manager.hear)
+
+
+def replay(directory: Path, until: int | None = None, partition: str | None = None) -> Outcome:
+    with Reader.open(directory) as reader:
+        return replayed(reader, until, partition)
+
+
+def assert_same(directory: Path) -> Outcome:
+    outcome = replay(directory)
+    assert outcome.difference is None, outcome.difference
+    return outcome
+
+
+@pytest.mark.parametrize("seed", seeds(15))
+def test_every_history_can_be_run_again(seed: int, tmp_path: Path) -> None:
+    """Restarts, reloads, administrators, partitions that come and go, gangs: nothing is decided otherwise, no row is another."""
+    histories = (draw_history(seed), draw_fragments(seed))
+    starts = [record_history(tmp_path / str(number), history, seed) for number, history in enumerate(histories)]
+    starts.append(record_gangs(tmp_path / "2", seed))
+    outcomes = [assert_same(tmp_path / str(number)) for number in range(3)]
+    assert all(outcome.facts > 20 for outcome in outcomes)
+    assert sum(starts) > 4
+
+
+def test_another_process_finds_the_same(tmp_path: Path) -> None:
+    """Neither the order within sets nor anything else of a process decides."""
+    record_history(tmp_path / "0", draw_history(7), 7)
+    record_gangs(tmp_path / "1", 7)
+    for name in ("0", "1"):
+        expected = assert_same(tmp_path / name)
+        for hash_seed in ("1", "2", "3"):
+            done = subprocess.run(
+                [sys.executable, "-m", "ykactor", "replay", str(tmp_path / name), "-o", "json"],
+                env=os.environ | {"PYTHONHASHSEED": hash_seed},
+                capture_output=True,
+                check=False,
+            )
+            assert done.returncode == 0, done
+            assert msgspec.json.decode(done.stdout) == msgspec.to_builtins(expected)
+
+
+@pytest.mark.parametrize("seed", seeds(5))
+def test_without_the_beginning(seed: int, tmp_path: Path) -> None:
+    """When old history is gone, the replay begins at the next start of the daemon."""
+    record_history(tmp_path, draw_history(seed, batches=40), seed)
+    whole = assert_same(tmp_path)
+    store = Store.open(tmp_path, "off", now_ns=0)
+    store.trim(store._end_byte // 2, 10**18, now_ns=0)
+    store.close()
+    rest = assert_same(tmp_path)
+    assert 0 < rest.turns < whole.turns
+
+
+def draining_queue(*more: Step) -> list[Step]:
+    """A dynamic queue is empty from second 1 on, and is removed at second 11."""
+    opening = [node("n1", vcore=4), app("app-1", "", namespace="web"), ask("t1", "app-1", vcore=1)]
+    return [Step(0, lambda: opening), Step(S_NS, lambda: [remove("app-1")]), *more, Step(40 * S_NS, list)]
+
+
+def test_other_rules_show_the_first_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replay decides again, with the rules of today; recovery does not, and gives what was recorded."""
+    record(tmp_path, queuefile.load(""), draining_queue(), seed=0, budget=CYCLE_BUDGET, ends=0)
+    whole = assert_same(tmp_path)
+    monkeypatch.setattr(partition_module, "QUEUE_CLEANER_NS", 10**15)
+    outcome = replay(tmp_path)
+    found = outcome.difference
+    assert found is not None
+    assert (found.what, bytes(found.turn.cause), found.turn.now_ns) == ("fact 1", b'{"timers_due":true}', 11 * S_NS)
+    assert found.expected.startswith(b'["QueueRemoved",{"at_ns":11000000000,"queue":"root.web"')
+    assert found.found == NOTHING
+    assert (outcome.turns, outcome.last_ns) < (whole.turns, whole.last_ns)
+    with Reader.open(tmp_path) as reader:
+        known = recover(reader, reserves=True)
+        assert known is not None
+        core, scheduler, _ = known.partitions[DEFAULT]
+        kept = {key: data for key, data in reader.records() if key.startswith(b'["default"')}
+        assert dict(encode(DEFAULT, everything(core, scheduler.state))) == kept
+
+
+def test_a_row_that_differs_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At each start of the daemon all rows are compared: what shows in no fact yet shows there."""
+    restart = Step(2 * S_NS, list)
+    record(tmp_path, queuefile.load(""), draining_queue(restart), seed=0, budget=CYCLE_BUDGET, ends=1, sudden=0)
+    assert_same(tmp_path)
+    monkeypatch.setattr(partition_module, "QUEUE_CLEANER_NS", 10**15)
+    found = replay(tmp_path).difference
+    assert found is not None
+    assert found.what == 'row ["default","partition"]'
+    cleaning = [msgspec.json.decode(row)["cleaning_ns"] for row in (found.expected, found.found)]
+    assert cleaning == [11 * S_NS, 10**15 + S_NS]
+
+
+def test_the_index_misses_nothing(tmp_path: Path) -> None:
+    """For each name of a random history the story has all events that are about it."""
+    record_history(tmp_path, draw_history(3), 3)
+    with Reader.open(tmp_path) as reader:
+        events = [event for row in reader.rows() for event, _ in events_of(row)]
+        names = mentioned(events)
+        assert len(names) > 30
+        for name in names:
+            lines = list(journal_story.past(name, reader, 0))
+            assert [int(click.unstyle(line).split()[1]) for line in lines] == [
+                event.sequence for event in events if name in mentioned([event])
+            ]

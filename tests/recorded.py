@@ -1,0 +1,169 @@
+"""Histories that are recorded as a daemon records them: partitions, feed and journal over a real store, with sudden ends.
+
+Time is virtual; each life of the daemon is a run of trio, which is cancelled at any moment.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+import trio
+import trio.testing
+from msgspec import Struct, structs
+
+from ykactor.actors import batch
+from ykactor.actors.clock import Clock
+from ykactor.actors.commands import Administer, Intake, PartitionCommand
+from ykactor.actors.feed import FeedActor
+from ykactor.actors.journal import Journal
+from ykactor.actors.partition import PartitionActor, Recording
+from ykactor.actors.partitions import Partitions
+from ykactor.core.config.model import PartitionConfig, SchedulerConfig
+from ykactor.core.messages.facts import Fact
+from ykactor.core.messages.submissions import Administration, Submission
+from ykactor.core.planner.plan import Budget
+from ykactor.core.values.ids import PartitionName
+from ykactor.journal import store
+from ykactor.journal.reading import Reader
+from ykactor.journal.store import Store
+from ykactor.surfaces.server.daemon_rows import DaemonRows
+from ykactor.surfaces.server.recovery import Recovered, recover
+from ykactor.wire.causes import encode_cause
+from ykactor.wire.history import encode_facts
+from ykactor.wire.si.events import events
+from ykactor.wire.si.mentions import mentioned
+
+DEFAULT, GPU = PartitionName("default"), PartitionName("gpu")
+#: What happens to a daemon at a time: input for a partition, or another configuration.
+Happening = list[Submission] | Administration | SchedulerConfig
+
+
+class Step(Struct):
+    """Something that happens; ``draw`` makes it at its time, because it may depend on what was decided before."""
+
+    at_ns: int
+    draw: Callable[[], Happening]
+    partition: PartitionName = DEFAULT
+
+
+class _StoreInTheLoop:
+    """The store without a thread: virtual time must not pass while the disk works."""
+
+    def __init__(self, opened: Store) -> None:
+        self._store = opened
+
+    async def commit(self, group: batch.Batch) -> None:
+        await trio.lowlevel.checkpoint()
+        self._store.commit(store.Batch(**structs.asdict(group)))
+
+    async def tidy(self, now_ns: int) -> None:
+        """Nothing is deleted."""
+
+
+class Life:
+    """One run of the daemon, from what the journal has.
+
+    Args:
+        config: of a new journal.
+        hear: called with all facts, before they are durable.
+    """
+
+    def __init__(
+        self,
+        opened: Store,
+        known: Recovered | None,
+        config: SchedulerConfig,
+        budget: Budget,
+        hear: Callable[[list[Fact]], object],
+    ) -> None:
+        self.known, self.config = known, config if known is None else known.config
+        self.clock = Clock(0 if known is None else known.at_ns + 1000)
+        last = 0 if known is None else known.last_event
+        self.journal = Journal(_StoreInTheLoop(opened), encode_facts, self.clock.now_ns, last_event=last)
+        self.rows = DaemonRows(self.journal)
+        self.partitions = Partitions(self.make, self.rows.forget_partition)
+        inboxes = self.partitions.inboxes
+        self.feed = FeedActor(events, inboxes, lambda _, facts: hear(facts), journal=self.journal, mentioned=mentioned)
+        self.feed.restore([], last)
+        self.budget = budget
+
+    def make(self, config: PartitionConfig) -> PartitionActor:
+        restored = None if self.known is None else self.known.partitions.get(config.name)
+        recording = Recording(self.journal.room, encode_cause)
+        put, budget = self.feed.inbox.put, self.budget
+        return PartitionActor(config, self.clock, put, recording=recording, restored=restored, budget=budget)
+
+    async def begin(self, nursery: trio.Nursery) -> None:
+        nursery.start_soon(self.journal.run)
+        nursery.start_soon(self.feed.run)
+        if self.known is None:
+            self.rows.end_switch(self.config)
+        await self.partitions.start(nursery, self.config)
+        self.known = None
+
+    async def happen(self, step: Step) -> None:
+        """Carry out a step at its time; one for a partition that is not there is left out."""
+        await trio.sleep_until(max(trio.current_time(), self.clock.to_trio(step.at_ns)))
+        happening = step.draw()
+        if isinstance(happening, SchedulerConfig):
+            self.rows.begin_switch(happening)
+            refusal = await self.partitions.switch(happening)
+            self.config = self.config if refusal else happening
+            self.rows.end_switch(self.config)
+        elif step.partition in self.partitions.inboxes:
+            inbox = self.partitions.inboxes[step.partition]
+            done = trio.Event()
+            command: PartitionCommand = (
+                Intake(happening, lambda _: done.set())
+                if isinstance(happening, list)
+                else Administer(happening, lambda *_: done.set())
+            )
+            await inbox.put(command)
+            await done.wait()
+
+
+def record(
+    directory: Path,
+    config: SchedulerConfig,
+    steps: list[Step],
+    *,
+    seed: int,
+    budget: Budget,
+    hear: Callable[[list[Fact]], object] = lambda _: None,
+    ends: float = 0.1,
+    sudden: float = 0.5,
+) -> int:
+    """Play the steps. Returns how often the daemon has started.
+
+    Args:
+        budget: of the cycles.
+        hear: called with all facts, before they are durable.
+        ends: how probable it is that the daemon ends after a step, and starts again before the next one.
+        sudden: how probable it is that this loses what is not durable yet.
+    """
+    rng, left, starts = random.Random(seed), steps[::-1], 0
+    trio._core._run._r.seed(seed)  # type: ignore[attr-defined]  # the order in which tasks run that are ready together
+
+    async def live(opened: Store, known: Recovered | None) -> None:
+        life = Life(opened, known, config, budget, hear)
+        async with trio.open_nursery() as nursery:
+            await life.begin(nursery)
+            while left:
+                await life.happen(left.pop())
+                if rng.random() < ends:
+                    break
+            if not left or rng.random() >= sudden:  # else the last decisions are not durable yet
+                await trio.sleep(1)
+            nursery.cancel_scope.cancel()
+
+    while left:
+        starts += 1
+        with closing(Store.open(directory, "off", now_ns=0)) as opened:
+            with Reader.open(directory) as reader:
+                known = recover(reader, reserves=True)
+            trio.run(partial(live, opened, known), clock=trio.testing.MockClock(autojump_threshold=0))
+    return starts

@@ -1,0 +1,92 @@
+"""A base: all rows of a partition between two turns, from which the turns that follow can be run again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ykactor.core.partition.partition import PartitionCore
+from ykactor.core.records.encoding import UnreadableRowError, decode, encode
+from ykactor.core.records.export import everything
+from ykactor.core.records.restore import by_kind, restore
+from ykactor.core.turn.scheduler import SchedulerCore
+from ykactor.core.values.parts import Pausing, in_parts
+
+
+class Base(Struct, frozen=True):
+    """What a partition was made from.
+
+    Attributes:
+        reserves: whether asks reserve nodes (SC-50).
+        rows: key and row of each object, as JSON.
+    """
+
+    reserves: bool
+    rows: list[tuple[Raw, Raw]]
+
+
+class Restored(NamedTuple):
+    """A partition with its scheduler, and the text of the base from which they were made."""
+
+    core: PartitionCore
+    scheduler: SchedulerCore
+    base: bytes
+
+
+_DECODER = msgspec.json.Decoder(Base)
+
+
+def encode_base(partition: PartitionCore, scheduler: SchedulerCore) -> Pausing[bytes]:
+    """The base of a partition between two turns, as JSON. Cost: 10 us and 300 bytes for each row."""
+    texts: list[bytes] = []
+    for rows in in_parts(everything(partition, scheduler.state)):
+        texts += (b"[%b,%b]" % (key, row) for key, row in encode(partition.name, rows) if row is not None)
+        yield ()
+    return base_of(texts, reserves=scheduler.state.reserves)
+
+
+def base_of(texts: Iterable[bytes], *, reserves: bool) -> bytes:
+    """The base that consists of these rows, each ``[key, row]`` as JSON."""
+    return b'{"reserves":%b,"rows":[%b]}' % (msgspec.json.encode(reserves), b",".join(texts))
+
+
+def decode_base(data: bytes) -> Base:
+    """The base that ``encode_base`` made into ``data``.
+
+    Raises:
+        UnreadableRowError: the data is something else.
+    """
+    try:
+        return _DECODER.decode(data)
+    except msgspec.DecodeError as error:
+        raise UnreadableRowError(f"base: {error}") from error
+
+
+def partition_from(base: Base) -> Pausing[tuple[PartitionCore, SchedulerCore]]:
+    """The partition as it was made from the base.
+
+    Raises:
+        UnreadableRowError, DamagedStateError: rows are of a later version, or do not belong together.
+    """
+    rows = by_kind((key, row) for _, key, row in (decode(bytes(key), bytes(row)) for key, row in base.rows))
+    return (yield from restore(rows, reserves=base.reserves))
+
+
+def differing_row(expected: Base, found: Base) -> tuple[bytes, bytes, bytes] | None:
+    """The first row that is not the same in both: its key, what is expected and what was found, as JSON, "null" for no row.
+
+    The order of rows, and of items within sets, does not count.
+    """
+    wanted, here = _texts(expected), _texts(found)
+    for key in sorted(wanted.keys() | here.keys()):
+        one, other = wanted.get(key, b"null"), here.get(key, b"null")
+        if one != other and (b"null" in (one, other) or decode(key, one) != decode(key, other)):
+            return key, one, other
+    return None
+
+
+def _texts(base: Base) -> dict[bytes, bytes]:
+    return {bytes(key): bytes(row) for key, row in base.rows}

@@ -1,0 +1,96 @@
+"""The causes of turns in words: what may follow "because of"."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ykactor.core.messages import submissions as of
+from ykactor.core.messages.submissions import Administration, MoveApplication, Submission
+from ykactor.core.turn.causes import Cause, CycleDue, Input, Request, TimersDue
+from ykactor.wire.si.messages import EventRecord
+
+
+def in_words(cause: Cause) -> str:
+    """The cause of a turn on one line."""
+    match cause:
+        case Input(submissions):
+            more = f" and {len(submissions) - 1} more" if len(submissions) > 1 else ""
+            return _submission(submissions[0]) + more if submissions else "nothing"
+        case Request(wanted):
+            return _request(wanted)
+        case CycleDue():
+            return "a cycle"
+        case TimersDue():
+            return "a timer"
+
+
+def cause_of(event: EventRecord, cause: Cause) -> str:
+    """What has caused one of the events of a turn: of its input the entry that names the most of what the event is about."""
+    if not isinstance(cause, Input) or not cause.submissions:
+        return in_words(cause)
+    about = {event.object_id, event.reference_id, event.queue_name} - {""}
+    scores = [len(about & _names(submission)) for submission in cause.submissions]
+    if not max(scores):
+        wide = [submission for submission in cause.submissions if isinstance(submission, _WIDE)]
+        return _submission(wide[0]) if wide else in_words(cause)
+    # A key may be asked for and released in the same input.
+    places = [place for place, score in enumerate(scores) if score == max(scores)]
+    return _submission(cause.submissions[places[-1 if event.event_change_type == "REMOVE" else 0]])
+
+
+#: Submissions with effects on objects that they do not name.
+_WIDE = (of.ApplyConfig, of.Reset, of.RemovePartition)
+
+
+def _names(submission: Submission) -> set[str]:
+    if isinstance(submission, of.SubmitAllocation):
+        spec = submission.spec
+        return {spec.application_id, spec.allocation_key, spec.node_id or ""}
+    fields = ("application_id", "allocation_key", "node_id", "user")
+    return {name for name in (getattr(submission, field, None) for field in fields) if name}
+
+
+def _request(wanted: Administration) -> str:
+    who = "the resource manager" if wanted.who is None else f"the administrator {wanted.who.user}"
+    if isinstance(wanted, MoveApplication):
+        return f"{who}, to move application {wanted.application_id} to {wanted.queue_name}"
+    return f"{who}, to end application {wanted.application_id}"
+
+
+def _submission(submission: Submission) -> str:
+    return _WORDS[type(submission)](submission)
+
+
+def _ask(submission: of.SubmitAllocation) -> str:
+    spec = submission.spec
+    kind = "ask" if spec.node_id is None else "allocation"
+    owner = f" of {spec.application_id}" if spec.application_id else ""
+    return f"the request for {kind} {spec.allocation_key}{owner}" + ("" if spec.node_id is None else f" on {spec.node_id}")
+
+
+def _release(submission: of.ReleaseAllocations) -> str:
+    what = submission.allocation_key or "everything"
+    owner = f" of {submission.application_id}" if submission.application_id else ""
+    return f"the request to release {what}{owner} ({submission.termination_type})"
+
+
+def _answer(submission: of.AnswerPredicate) -> str:
+    return f"the answer of the predicate service about {submission.predicate} on node {submission.node_id}"
+
+
+_WORDS: dict[type, Callable[[Any], str]] = {
+    of.SubmitAllocation: _ask,
+    of.ReleaseAllocations: _release,
+    of.AddApplication: lambda new: f"the request for application {new.application_id}",
+    of.RemoveApplication: lambda gone: f"the request to remove application {gone.application_id}",
+    of.UpdateNode: lambda update: f"the request {update.action} for node {update.node_id}",
+    of.AnswerPredicate: _answer,
+    of.ForgetPredicates: lambda _: "the request to forget answers of the predicate service",
+    of.SetPredicateService: lambda set_: f"a predicate service that is {'there' if set_.is_there else 'not there'}",
+    of.ApplyConfig: lambda _: "a configuration",
+    of.RefuseConfig: lambda _: "a configuration that was refused",
+    of.RefuseEntry: lambda _: "an entry that was refused",
+    of.RemovePartition: lambda _: "the removal of the partition from the configuration",
+    of.Reset: lambda _: "a new registration",
+}

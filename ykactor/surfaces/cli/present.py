@@ -1,0 +1,105 @@
+"""The present state of one object in words, from the state of a partition (``inspection.snapshot``)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ykactor.core.messages.reasons import amounts
+from ykactor.core.values.quantities import quantity_text
+from ykactor.surfaces.cli.follow import time_text
+
+
+def present(key: str, partition: dict[str, Any]) -> Iterator[str]:
+    """Lines about ``key`` from the state of a partition."""
+    yield from _application(key, partition["applications"])
+    if key in partition["nodes"]:
+        node = partition["nodes"][key]
+        flag = "schedulable" if node["schedulable"] else "not schedulable"
+        yield f"now: node {key}, {flag}, uses {_text(node['allocated'])}, capacity {_text(node['capacity'])}"
+        yield from (f"now: runs {allocation}" for allocation in node["allocations"])
+    if key in partition["queues"]:
+        queue = partition["queues"][key]
+        headroom = "unlimited" if queue["headroom"] is None else _text(queue["headroom"])
+        yield f"now: queue {key} {queue['state']}, uses {_text(queue['allocated'])}, headroom {headroom}"
+        yield from _pending_in(key, partition["applications"])
+    for node_id, node in partition["nodes"].items():
+        if key in node["allocations"]:
+            yield f"now: {key} runs on {node_id}"
+    yield from _user_or_group(key, partition)
+
+
+def _application(key: str, applications: dict[str, Any]) -> Iterator[str]:
+    for name, application in applications.items():
+        if key == name:
+            # A rejected application has the queue that it asked for, which need not exist.
+            queue = application["queueName"] if application["state"] != "Rejected" else ""
+            yield f"now: application {name} is {application['state']} in {queue or 'no queue'}"
+        for entry in application.get("replacing", ()):
+            if key in (name, entry["allocationKey"], entry["placeholder"]):
+                yield (
+                    f"now: {entry['allocationKey']} replaces placeholder {entry['placeholder']}, on {entry['nodeID']}, "
+                    "when the resource manager has confirmed the release of the placeholder"
+                )
+        for group in application.get("pending", ()):
+            if key == name or key in group["allocationKeys"]:
+                examples = ", ".join(group["allocationKeys"])
+                why = _reason(group)
+                yield f"now: {_asks(group)} pending ({examples}), each {amounts(group['resource'])}: {why}"
+
+
+def _pending_in(path: str, applications: dict[str, Any]) -> Iterator[str]:
+    for name, application in applications.items():
+        if application["queueName"] == path or application["queueName"].startswith(f"{path}."):
+            for group in application.get("pending", ()):
+                yield f"now: {_asks(group)} of {name} pending, each {amounts(group['resource'])}: {_reason(group)}"
+
+
+def _user_or_group(key: str, partition: dict[str, Any]) -> Iterator[str]:
+    """What a user or group has and may have: a line for each limit, and for each leaf where no limit counts what the user has."""
+    limited = [limit for limit in partition["limits"] if limit["whose"] in (f"user {key}", f"group {key}")]
+    counted = {limit["queue"] for limit in limited if limit["whose"] == f"user {key}"}
+    used: dict[str, Counter[str]] = {}
+    running: Counter[str] = Counter()
+    for application in partition["applications"].values():
+        path = application["queueName"]
+        if application.get("user") == key and path not in counted:
+            used.setdefault(path, Counter()).update(application["allocated"])
+            running[path] += bool(application["allocated"])
+    for path, resource in used.items():
+        limited.append(
+            {"queue": path, "whose": f"user {key}", "max": None, "allocated": resource}
+            | {"maxApplications": 0, "applications": range(running[path])}
+        )
+    yield from map(_limit, sorted(limited, key=lambda limit: (limit["whose"], limit["queue"])))
+
+
+def _limit(limit: dict[str, Any]) -> str:
+    maximum = "no limit" if limit["max"] is None else f"limit {_text(limit['max'])}"
+    most = f" of {limit['maxApplications']}" if limit["maxApplications"] else ""
+    runs = f"running applications {len(limit['applications'])}{most}"
+    return f"now: {limit['whose']} in queue {limit['queue']}, uses {_text(limit['allocated'])}, {maximum}, {runs}"
+
+
+def _asks(group: dict[str, Any]) -> str:
+    return "1 ask" if group["count"] == 1 else f"{group['count']} asks"
+
+
+def _reason(group: dict[str, Any]) -> str:
+    """Why asks are pending, when the first of them last tried to preempt, and when it may try next."""
+    next_ns = group.get("nextAttempt")
+    if next_ns is None:
+        return str(group["reason"])
+    tried = "" if group["lastAttempt"] is None else f"tried to preempt at {time_text(group['lastAttempt'])}, "
+    return f"{group['reason']}; {tried}may preempt from {time_text(next_ns)} on"
+
+
+def _text(resource: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {quantity_text(name, value)}" for name, value in _in_order(resource)) or "nothing"
+
+
+def _in_order(resource: Mapping[str, int]) -> list[tuple[str, int]]:
+    """As events have them: vcore, memory, then the other types by name."""
+    first = ("vcore", "memory")
+    return sorted(resource.items(), key=lambda entry: (first.index(entry[0]) if entry[0] in first else len(first), entry[0]))

@@ -1,0 +1,133 @@
+"""``ykactor replay``: runs the turns in a journal again, and compares what was decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+from msgspec import Raw, Struct, to_builtins
+from msgspec.structs import replace
+
+from ykactor.journal.errors import JournalError
+from ykactor.journal.reading import Reader
+from ykactor.sim.replay import Difference, Replay
+from ykactor.surfaces.cli.causes import in_words
+from ykactor.surfaces.cli.follow import time_text
+from ykactor.surfaces.cli.json_text import indented
+from ykactor.surfaces.history import readable
+from ykactor.wire.causes import decode_cause
+from ykactor.wire.history import RecordedTurn, decode_turn
+
+
+class Outcome(Struct, rename="camel"):
+    """What was compared.
+
+    Attributes:
+        turns, facts, transactions: how many, with the turn that differs.
+        first_ns, last_ns: the Unix times of the first and the last of these turns; None if there is none.
+        transaction, difference: the first difference, and in which transaction it is; None if there is none.
+    """
+
+    turns: int = 0
+    facts: int = 0
+    transactions: int = 0
+    first_ns: int | None = None
+    last_ns: int | None = None
+    transaction: int | None = None
+    difference: Difference | None = None
+
+
+@click.command()
+@click.argument("directory", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--until", type=click.IntRange(min=1), metavar="NUMBER", help="The last transaction. Default: the newest.")
+@click.option("--partition", metavar="NAME", help="Only the turns of this partition.")
+@click.option(
+    "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="json is one document."
+)
+def command(directory: Path, until: int | None, partition: str | None, output: str) -> None:
+    """Run the turns in the journal in DIR again, each with its recorded cause, and compare what was decided.
+
+    Begins with the oldest start of the daemon in the history. Prints the first difference, and then exits with code 1. The
+    daemon may run meanwhile. A difference is expected when another version of the program has written the journal.
+    """
+    try:
+        with Reader.open(directory) as reader:
+            outcome = replayed(reader, until, partition)
+    except JournalError as error:
+        raise click.ClickException(str(error)) from None
+    if not outcome.turns and outcome.difference is None:
+        raise click.ClickException(
+            f"{directory}: found no turn after a start of the daemon, expected one; history that is older than the oldest start "
+            "in it cannot be run again"
+        )
+    click.echo(indented(_document(outcome)) if output == "json" else _text(directory, outcome))
+    if outcome.difference is not None:
+        raise click.ClickException(f"{directory}: not every turn is as it was recorded")
+
+
+def replayed(reader: Reader, until: int | None = None, partition: str | None = None) -> Outcome:
+    """Run the turns up to transaction ``until`` again, up to the first difference.
+
+    Raises:
+        JournalError: the journal is damaged, or of another version.
+    """
+    replay, outcome, newest = Replay(), Outcome(), 0
+    for number, turn, base in _turns(reader, until, partition):
+        with readable(reader, number):
+            difference = None if base is None else replay.begin(turn, base)
+            difference = difference or replay.repeat(turn)
+        if replay.turns > outcome.turns:
+            outcome.turns, outcome.facts = replay.turns, replay.facts
+            outcome.transactions += number != newest
+            outcome.first_ns = turn.now_ns if outcome.first_ns is None else outcome.first_ns
+            outcome.last_ns, newest = turn.now_ns, number
+        if difference is not None:
+            outcome.transaction, outcome.difference = number, difference
+            break
+    return outcome
+
+
+def _turns(reader: Reader, until: int | None, partition: str | None) -> Iterator[tuple[int, RecordedTurn, bytes | None]]:
+    """Each turn with the number of its transaction and, if there is one, the base before it."""
+    for row in reader.rows():
+        if until is not None and row.number > until:
+            return
+        bases = reader.bases(row.number)
+        for position, text in enumerate(row.turns()):
+            with readable(reader, row.number):
+                turn = decode_turn(text)
+            if partition in (None, turn.partition):
+                yield row.number, turn, bases.get(position)
+
+
+def _text(directory: Path, outcome: Outcome) -> str:
+    found = outcome.difference
+    counts = f"{outcome.turns} turns, {outcome.facts} facts, {outcome.transactions} transactions"
+    if outcome.first_ns is not None and outcome.last_ns is not None:
+        counts += f", from {time_text(outcome.first_ns)} to {time_text(outcome.last_ns)}"
+    if found is None:
+        return f"{directory}: as recorded: {counts}"
+    turn = found.turn
+    return "\n".join(
+        [
+            f"{directory}: the first difference after {counts}",
+            f"turn      {turn.number} of partition {turn.partition}, in transaction {outcome.transaction}",
+            f"time      {time_text(turn.now_ns)}",
+            f"cause     {in_words(decode_cause(turn.cause))}",
+            f"differs   {found.what}",
+            f"expected  {found.expected.decode()}",
+            f"found     {found.found.decode()}",
+        ]
+    )
+
+
+def _document(outcome: Outcome) -> dict[str, Any]:
+    found, document = outcome.difference, to_builtins(replace(outcome, difference=None))
+    assert isinstance(document, dict)
+    if found is not None:
+        turn, known = found.turn, {"what": found.what, "expected": Raw(found.expected), "found": Raw(found.found)}
+        where = {"partition": turn.partition, "turn": turn.number, "atNs": turn.now_ns, "cause": turn.cause}
+        document["difference"] = where | known
+    return document
