@@ -14,6 +14,7 @@ from msgspec import Raw, Struct
 
 from ykactor.actors.event_filter import EventRecordLike
 from ykactor.actors.outbox import KEPT_BYTES_MAX, KEPT_MAX
+from ykactor.actors.receipts import Unanswered, unanswered
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.messages.changed import Key
 from ykactor.core.partition.partition import PartitionCore
@@ -41,6 +42,7 @@ class Recovered(Struct):
         unfinished: the configuration to which the partitions were changing; None if they were not.
         file_checksum: that of the queue file that was read last; "" if none was.
         registration: None if no resource manager was registered.
+        unanswered: requests that had an effect and were not answered.
         messages: the newest messages to the resource manager; the last one has the number ``last_message``.
         events: the newest events; the last one has the number ``last_event``.
         at_ns: the Unix time of the last transaction.
@@ -51,6 +53,7 @@ class Recovered(Struct):
     unfinished: SchedulerConfig | None
     file_checksum: str
     registration: RegistrationRow | None
+    unanswered: list[Unanswered]
     messages: list[bytes]
     last_message: int
     events: list[EventRecordLike]
@@ -90,6 +93,7 @@ def recover(reader: Reader, *, reserves: bool) -> Recovered | None:
         unfinished=msgspec.json.decode(own[SWITCH], type=SchedulerConfig) if SWITCH in own else None,
         file_checksum=msgspec.json.decode(own[FILE], type=FileRow).checksum if FILE in own else "",
         registration=registration,
+        unanswered=unanswered(own),
         messages=_messages(reader, registration),
         last_message=0 if newest is None else newest.first_message + newest.messages_count - 1,
         events=_events(reader),
