@@ -19,7 +19,7 @@ class Pending:
     """A request whose ``Ack`` waits for partitions."""
 
     def __init__(self, request_id: str, partitions: Iterable[PartitionName], working: Iterable[PartitionName]) -> None:
-        self.ack = si.Ack(id=request_id)
+        self.answer: si.Ack | si.ErrorResponse = si.Ack(id=request_id)
         #: Set if the request wants an ``Ack``.
         self.accepted: Accepted | None = None
         #: The partitions whose facts must be published before the ``Ack``.
@@ -81,8 +81,13 @@ def late_answer(request: Unanswered) -> si.Ack | si.ErrorResponse:
         return si.ErrorResponse(code="REFUSED", message=request.refusal, id=request.request_id)
     if request.is_done:
         return si.Ack(id=request.request_id)
-    message = "the daemon ended when it had carried out a part of the request: send it again, without what it has done"
-    return si.ErrorResponse(code="INTERRUPTED", message=message, id=request.request_id)
+    return interrupted(request.request_id)
+
+
+def interrupted(request_id: str) -> si.ErrorResponse:
+    """The answer to a request of which only a part was carried out."""
+    message = "only a part of the request was carried out: send it again, without what it has done"
+    return si.ErrorResponse(code="INTERRUPTED", message=message, id=request_id)
 
 
 @contextmanager

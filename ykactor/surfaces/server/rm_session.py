@@ -20,7 +20,7 @@ from ykactor.core.messages.submissions import Reset, SetPredicateService
 from ykactor.core.values.ids import PartitionName
 from ykactor.surfaces.server.config_updates import ConfigUpdates, reading_config
 from ykactor.surfaces.server.peer import Peer, error_response, journal_status
-from ykactor.surfaces.server.pending import Backlog, Pending, Reply, unavailable_when_closed
+from ykactor.surfaces.server.pending import Backlog, Pending, Reply, interrupted, unavailable_when_closed
 from ykactor.wire.si import messages as si
 from ykactor.wire.si import requests
 from ykactor.wire.si.codec import Encoding, ProtocolError
@@ -247,7 +247,15 @@ class ResourceManagerSession:
             inbox = self._gateway.partitions.get(name)
             if inbox is not None:
                 intake = Intake(await self._gateway.with_groups(name, submissions), pending.on_done, accepted=accepted)
-            if inbox is None or not await self._put(name, inbox, intake):
+            try:
+                is_given = inbox is not None and await self._put(name, inbox, intake)
+            except ProtocolError:
+                if name == next(iter(work)):
+                    raise
+                pending.answer = interrupted(request.id)
+                pending.on_done(name)
+                continue
+            if not is_given:
                 at_ns = self._gateway.now_ns()
                 refusals = [requests.unknown_partition(submission, name, at_ns) for submission in submissions]
                 facts = [fact for fact in refusals if fact is not None]
@@ -270,6 +278,7 @@ class ResourceManagerSession:
             await inbox.put(Administer(wanted, reply.on_done, accepted=accepted))
         await reply.given.wait()
         if reply.refusal:
+            await self._gateway.feed.published(name)  # its receipt must not come after the answer
             raise ProtocolError("REFUSED", reply.refusal)
         return Pending(request.id, [name], ())
 
@@ -325,7 +334,7 @@ class ResourceManagerSession:
                 break  # the daemon stops, so the request will not be finished
             for name in request.partitions:
                 await self._gateway.feed.published(name)
-            outbox.post(request.ack)
+            outbox.post(request.answer)
             assert request.accepted is not None, "only such requests are sent here"
             self._gateway.outboxes.requests.answered(request.accepted)
 
