@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Two processes; a file stays in one of them, because its tests share what they compute.
 PYTEST := $(BIN)/pytest --numprocesses 2 --dist loadfile
 
-.PHONY: run test test-compiled test-nightly lint bench bench-check bench-ranges bench-plots clean
+.PHONY: run test test-compiled test-nightly crash lint bench bench-check bench-ranges bench-plots clean
 
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -28,6 +28,10 @@ test:
 test-nightly: $(VENV)/.ready
 	@echo "All tests with four times as many random histories: about thirteen minutes on two cores."
 	YKACTOR_SEEDS=4 $(PYTEST)
+
+crash: $(VENV)/.ready
+	@echo "Kills a daemon 200 times at any moment, and compares what is left with what was said: about five minutes on two cores."
+	$(BIN)/python tests/crash 200 $(or $(SEED),0)
 
 # The checkout comes behind the installed package on the path: from it only ``bench`` is imported.
 test-compiled:

@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from ykactor.actors.receipts import Accepted
 from ykactor.actors.two_phase import TwoPhaseSwitch
 from ykactor.core.config.model import PartitionConfig
 from ykactor.core.messages.facts import Fact
@@ -23,11 +24,13 @@ class Intake(Struct, frozen=True):
         done: called once with the partition's name, from the partition's task, after the direct effects of the submissions have
             been published; must not block or raise.
         more_follows: take no decision before the next command.
+        accepted: the request to which they belong, if it wants an answer.
     """
 
     submissions: list[Submission]
     done: Callable[[PartitionName], None] | None = None
     more_follows: bool = False
+    accepted: Accepted | None = None
 
 
 class SwitchConfig(Struct, frozen=True):
@@ -50,12 +53,13 @@ class Administer(Struct, frozen=True):
 
     Attributes:
         done: as in ``Intake``, with a second argument: why the request was refused, or "".
-        more_follows: as in ``Intake``.
+        more_follows, accepted: as in ``Intake``.
     """
 
     request: Administration
     done: Callable[[PartitionName, str], None]
     more_follows: bool = False
+    accepted: Accepted | None = None
 
 
 class RunCycles(Struct, frozen=True):

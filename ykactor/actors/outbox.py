@@ -14,6 +14,7 @@ import trio
 from msgspec import Struct, structs
 
 from ykactor.actors.journal import Journal, Notices, Resumed, Stalled
+from ykactor.actors.requests import Requests
 
 #: Messages kept for a session that resumes, and their bytes.
 KEPT_MAX = 10_000
@@ -196,6 +197,8 @@ class OutboxRegistry(Generic[E]):
         #: The number of the newest message before those of the present registration.
         self._sequence = 0
         self.current: Outbox[E] | None = None
+        #: What is not answered yet.
+        self.requests = Requests(journal)
         self._journal = journal
         if journal is not None:
             journal.watch(self._wake_session)

@@ -8,7 +8,7 @@ starve a search; after ``SEARCH_MAX`` such cycles input is taken, so that a long
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from math import inf
 from typing import Any, NamedTuple
@@ -32,6 +32,7 @@ from ykactor.actors.commands import (
 from ykactor.actors.driving import drive, pause
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.owners import IN_FLIGHT_MAX, Owners
+from ykactor.actors.receipts import Accepted
 from ykactor.actors.scheduler import SchedulerActor
 from ykactor.core.config.model import PartitionConfig
 from ykactor.core.inspection.snapshot import partition_state
@@ -78,6 +79,19 @@ class Recording(NamedTuple):
 
     room: Callable[[], Awaitable[None]]
     encode: Callable[[Cause], bytes]
+
+
+#: A request, and whether a turn finishes this partition's part of it.
+Part = tuple[Accepted, bool]
+
+
+def _parts_between(start: int, end: int, intakes: Sequence[Intake]) -> Iterator[Part]:
+    """The requests of which something is among the submissions from ``start`` to ``end`` of these intakes together."""
+    last = 0
+    for intake in intakes:
+        first, last = last, last + len(intake.submissions)
+        if intake.accepted is not None and first < end and last > start:
+            yield intake.accepted, last <= end
 
 
 class PartitionActor:
@@ -224,29 +238,37 @@ class PartitionActor:
         if eligible_ns is not None and eligible_ns <= self._clock.now_ns():
             self._at_rest = False
 
-    async def _intake(self, submissions: list[Submission], waiting: list[Intake] | None = None) -> None:
+    async def _intake(self, submissions: list[Submission], waiting: Sequence[Intake] = ()) -> None:
         now_ns = self._clock.now_ns()
         for start in range(0, len(submissions), CHUNK_MAX):
-            await self._observe(now_ns, Input(submissions[start : start + CHUNK_MAX]))
-        for intake in waiting or ():
+            end = start + CHUNK_MAX
+            await self._observe(now_ns, Input(submissions[start:end]), list(_parts_between(start, end, waiting)))
+        for intake in waiting:
             if intake.done is not None:
                 intake.done(self.core.name)
 
-    async def _observe(self, now_ns: int, cause: Cause) -> str:
+    async def _observe(self, now_ns: int, cause: Cause, parts: Sequence[Part] = ()) -> str:
         """Returns why an administrator's request was refused, or ""."""
-        outcome = await self._run(now_ns, cause)
+        outcome = await self._run(now_ns, cause, parts)
         if outcome.has_observed:
             self._at_rest = False
         return outcome.refusal
 
-    async def _run(self, now_ns: int, cause: Cause) -> TurnResult:
-        """Carry out one turn. All its facts are one publication at its end: a turn is recorded as a whole or not at all."""
+    async def _run(self, now_ns: int, cause: Cause, parts: Sequence[Part] = ()) -> TurnResult:
+        """Carry out one turn. All its facts are one publication at its end: a turn is recorded as a whole or not at all.
+
+        Args:
+            parts: the requests to which the cause belongs, of which the turn leaves receipts.
+        """
         if self._recording is not None:
             await self._recording.room()
         steps = turn(self.core, self.scheduler_core, now_ns, cause, confirms=self._confirms)
         outcome = await drive(steps, self._carry_out)
         facts, self._facts = self._facts, []
         recorded = None if self._recording is None else await self._record(now_ns, self._recording.encode(cause))
+        if recorded is not None:
+            name, refusal = self.core.name, outcome.refusal
+            recorded.changes.extend(request.receipt(name, is_done=is_done, refusal=refusal) for request, is_done in parts)
         if facts or recorded is not None:
             await self._publish(Publication(self.core.name, facts, recorded))
         return outcome
@@ -275,8 +297,9 @@ class PartitionActor:
                 if await switch.prepare(self.core.name, "" if command.afresh else objection(self.core.registry, config)):
                     await self._intake([Reset(), ApplyConfig(config)] if command.afresh else [ApplyConfig(config)])
                 done(self.core.name)
-            case Administer(request, done):
-                done(self.core.name, await self._observe(self._clock.now_ns(), Request(request)))
+            case Administer(request, done, accepted=accepted):
+                parts = [] if accepted is None else [(accepted, True)]
+                done(self.core.name, await self._observe(self._clock.now_ns(), Request(request), parts))
             case TakeSnapshot(snapshot_id):
                 shown = await drive(partition_state(self.core, self.scheduler_core.state), pause)
                 await self._publish(PartitionSnapshot(self.core.name, snapshot_id, shown))

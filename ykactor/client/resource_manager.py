@@ -62,7 +62,8 @@ class ResourceManager:
         RequestRefused
             The daemon refused the request, which had no effect.
         Disconnected
-            It is not known whether the request took effect: register again with ``resume_from`` to get the missing messages.
+            It is not known whether the request took effect. Register again with ``resume_from``: the missing messages come
+            first, with the `si.Ack` of the request if it took effect. If there is none, send it again (rule SC-157).
         """
         self._ids_count += 1
         request_id = f"{self._id_prefix}-{self._ids_count}"

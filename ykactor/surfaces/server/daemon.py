@@ -39,6 +39,7 @@ from ykactor.core.values.ids import AllocationKey, PartitionName, QueuePath
 from ykactor.surfaces.server.daemon_rows import DaemonRows
 from ykactor.surfaces.server.groups import GroupResolver
 from ykactor.surfaces.server.logs import get_logger, log_event
+from ykactor.surfaces.server.pending import late_answer
 from ykactor.surfaces.server.recovery import Recovered
 from ykactor.surfaces.server.reloading import ReadConfig, Reloading, log_changes
 from ykactor.surfaces.server.systemd import Notifier, feed_watchdog
@@ -242,6 +243,9 @@ class Daemon:
             return
         self.feed.restore(recovered.events, recovered.last_event)
         self._restore_registration(recovered)
+        for request in recovered.unanswered:
+            self.outboxes.deliver([late_answer(request)])
+            self.outboxes.requests.forget(request.keys)
         await self._partitions.start(nursery, self.config)
         self._recovered = None
         if recovered.registration is not None and not recovered.registration.rm_id:

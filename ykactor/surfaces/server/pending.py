@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 import trio
 
+from ykactor.actors.receipts import Accepted, Unanswered
 from ykactor.core.values.ids import PartitionName
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import ProtocolError
@@ -18,7 +19,9 @@ class Pending:
     """A request whose ``Ack`` waits for partitions."""
 
     def __init__(self, request_id: str, partitions: Iterable[PartitionName], working: Iterable[PartitionName]) -> None:
-        self.ack = si.Ack(id=request_id)
+        self.answer: si.Ack | si.ErrorResponse = si.Ack(id=request_id)
+        #: Set if the request wants an ``Ack``.
+        self.accepted: Accepted | None = None
         #: The partitions whose facts must be published before the ``Ack``.
         self.partitions = list(partitions)
         self.done = trio.Event()
@@ -70,6 +73,21 @@ class Reply:
         """Called from the partition's task (``Administer.done``)."""
         self.refusal = refusal
         self.given.set()
+
+
+def late_answer(request: Unanswered) -> si.Ack | si.ErrorResponse:
+    """The answer to a request that a daemon before this one has carried out, or a part of it (SC-157)."""
+    if request.refusal:
+        return si.ErrorResponse(code="REFUSED", message=request.refusal, id=request.request_id)
+    if request.is_done:
+        return si.Ack(id=request.request_id)
+    return interrupted(request.request_id)
+
+
+def interrupted(request_id: str) -> si.ErrorResponse:
+    """The answer to a request of which only a part was carried out."""
+    message = "only a part of the request was carried out: send it again, without what it has done"
+    return si.ErrorResponse(code="INTERRUPTED", message=message, id=request_id)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from ykactor.actors.event_filter import EventRecordLike
 from ykactor.actors.outbox import KEPT_BYTES_MAX, KEPT_MAX
+from ykactor.actors.receipts import Unanswered, unanswered
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.messages.changed import Key
 from ykactor.core.records.base import Restored, base_of
@@ -46,6 +47,7 @@ class Recovered(Struct):
         unfinished: the configuration to which the partitions were changing; None if they were not.
         file_checksum: that of the queue file that was read last; "" if none was.
         registration: None if no resource manager was registered.
+        unanswered: requests that had an effect and were not answered.
         messages: the newest messages to the resource manager; the last one has the number ``last_message``.
         events: the newest events; the last one has the number ``last_event``.
         at_ns: the Unix time of the last transaction.
@@ -56,6 +58,7 @@ class Recovered(Struct):
     unfinished: SchedulerConfig | None
     file_checksum: str
     registration: RegistrationRow | None
+    unanswered: list[Unanswered]
     messages: list[bytes]
     last_message: int
     events: list[EventRecordLike]
@@ -81,6 +84,7 @@ def recover(reader: Reader, *, reserves: bool) -> Recovered | None:
         unfinished=msgspec.json.decode(own[SWITCH], type=SchedulerConfig) if SWITCH in own else None,
         file_checksum=msgspec.json.decode(own[FILE], type=FileRow).checksum if FILE in own else "",
         registration=registration,
+        unanswered=unanswered(own),
         messages=_messages(reader, registration),
         last_message=0 if newest is None else newest.first_message + newest.messages_count - 1,
         events=_events(reader),

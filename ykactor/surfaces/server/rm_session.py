@@ -15,11 +15,12 @@ from ykactor.actors.gateway import Gateway, ReadConfig
 from ykactor.actors.journal import Resumed, Stalled
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.outbox import MessagesLostError, Outbox, OutboxReader, SessionReplacedError
+from ykactor.actors.receipts import Accepted
 from ykactor.core.messages.submissions import Reset, SetPredicateService
 from ykactor.core.values.ids import PartitionName
 from ykactor.surfaces.server.config_updates import ConfigUpdates, reading_config
 from ykactor.surfaces.server.peer import Peer, error_response, journal_status
-from ykactor.surfaces.server.pending import Backlog, Pending, Reply, unavailable_when_closed
+from ykactor.surfaces.server.pending import Backlog, Pending, Reply, interrupted, unavailable_when_closed
 from ykactor.wire.si import messages as si
 from ykactor.wire.si import requests
 from ykactor.wire.si.codec import Encoding, ProtocolError
@@ -152,6 +153,7 @@ class ResourceManagerSession:
         if current is not None and after is not None:
             reader = current.attach(after)
             await self._set_predicate_service(request.answers_predicates)
+            await outboxes.requests.all_answered()  # SC-157
         else:
             self._configs.drop()  # SC-141
             await self._reset_partitions(request.answers_predicates)
@@ -188,23 +190,29 @@ class ResourceManagerSession:
         reader: OutboxReader[Encoding],
         acknowledge: trio.MemorySendChannel[Pending],
     ) -> None:
-        request_id = ""
+        open_requests = self._gateway.outboxes.requests
+        request_id, accepted = "", None
         try:
             request = self.peer.encoding.decode_request(message)
             request_id = request.id
             async with _held(self._gateway.outboxes.turn):
                 if not reader.attached:
                     return
-                pending = await self._on_request(request, reader.outbox)
+                if request_id and not isinstance(request, si.UpdateConfigurationRequest):
+                    accepted = open_requests.accept(request_id, self)
+                pending = await self._on_request(request, reader.outbox, accepted)
             if pending is None:
                 return
-            if request_id:
+            if accepted is not None:
+                pending.accepted = accepted
                 await acknowledge.send(pending)
             await self._backlog.add(pending, len(message))
         except ProtocolError as error:
             reader.outbox.post(error_response(error, request_id))
+            if accepted is not None:
+                open_requests.answered(accepted)
 
-    async def _on_request(self, request: si.Request, outbox: Outbox[Encoding]) -> Pending | None:
+    async def _on_request(self, request: si.Request, outbox: Outbox[Encoding], accepted: Accepted | None) -> Pending | None:
         """Carry out a request, or begin to; None if its ``Ack`` comes from elsewhere."""
         match request:
             case si.RegisterResourceManagerRequest():
@@ -215,7 +223,7 @@ class ResourceManagerSession:
                 await self._reset_partitions(False)
                 self._gateway.outboxes.release()
             case si.TerminateApplication() | si.MoveApplication():
-                return await self._administer(request)
+                return await self._administer(request, accepted)
             case si.ScheduleRequest():
                 if not self._gateway.manual:
                     raise ProtocolError("NOT_MANUAL", "ScheduleRequest needs a daemon that was started with --manual")
@@ -227,17 +235,27 @@ class ResourceManagerSession:
                 self._configs.put(request, outbox)
                 return None
             case _:
-                return await self._submit(request)
+                return await self._submit(request, accepted)
         return Pending(request.id, self._gateway.partitions, ())
 
-    async def _submit(self, request: requests.PartitionRequest) -> Pending:
+    async def _submit(self, request: requests.PartitionRequest, accepted: Accepted | None) -> Pending:
         work = requests.addressed(requests.submissions(request), self._gateway.partitions)
+        if accepted is not None:
+            accepted.partitions = [name for name in work if name in self._gateway.partitions]
         pending = Pending(request.id, work, work)
         for name, submissions in work.items():
             inbox = self._gateway.partitions.get(name)
             if inbox is not None:
-                intake = Intake(await self._gateway.with_groups(name, submissions), pending.on_done)
-            if inbox is None or not await self._put(name, inbox, intake):
+                intake = Intake(await self._gateway.with_groups(name, submissions), pending.on_done, accepted=accepted)
+            try:
+                is_given = inbox is not None and await self._put(name, inbox, intake)
+            except ProtocolError:
+                if name == next(iter(work)):
+                    raise
+                pending.answer = interrupted(request.id)
+                pending.on_done(name)
+                continue
+            if not is_given:
                 at_ns = self._gateway.now_ns()
                 refusals = [requests.unknown_partition(submission, name, at_ns) for submission in submissions]
                 facts = [fact for fact in refusals if fact is not None]
@@ -246,18 +264,21 @@ class ResourceManagerSession:
                 pending.on_done(name)
         return pending
 
-    async def _administer(self, request: si.TerminateApplication | si.MoveApplication) -> Pending:
+    async def _administer(self, request: si.TerminateApplication | si.MoveApplication, accepted: Accepted | None) -> Pending:
         """End or move an application; raises ProtocolError if the partition refuses."""
         named, wanted = requests.administration(request)
         name = requests.running(named, self._gateway.partitions)
         inbox = self._gateway.partitions[name]
         if wanted.who is not None:
             wanted = structs.replace(wanted, who=await self._gateway.with_own_groups(name, wanted.who))
+        if accepted is not None:
+            accepted.partitions = [name]
         reply = Reply()
         with unavailable_when_closed(f"partition {name} does"):
-            await inbox.put(Administer(wanted, reply.on_done))
+            await inbox.put(Administer(wanted, reply.on_done, accepted=accepted))
         await reply.given.wait()
         if reply.refusal:
+            await self._gateway.feed.published(name)  # its receipt must not come after the answer
             raise ProtocolError("REFUSED", reply.refusal)
         return Pending(request.id, [name], ())
 
@@ -300,6 +321,7 @@ class ResourceManagerSession:
         except Exception:
             logger.exception("acknowledging_failed")
         finally:
+            self._gateway.outboxes.requests.leave(self)
             self._acknowledged.set()
 
     async def _send_acks(self, pending: trio.MemoryReceiveChannel[Pending], outbox: Outbox[Encoding]) -> None:
@@ -312,7 +334,9 @@ class ResourceManagerSession:
                 break  # the daemon stops, so the request will not be finished
             for name in request.partitions:
                 await self._gateway.feed.published(name)
-            outbox.post(request.ack)
+            outbox.post(request.answer)
+            assert request.accepted is not None, "only such requests are sent here"
+            self._gateway.outboxes.requests.answered(request.accepted)
 
 
 @asynccontextmanager

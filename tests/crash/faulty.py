@@ -1,0 +1,69 @@
+"""``ykactor`` with a fault: ``faulty.py POINT NUMBER MARK ARGUMENT...``.
+
+It kills itself when the point is reached for the n-th time, and makes the file MARK before.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+from ykactor.journal import store
+from ykactor.journal.store import Store
+from ykactor.surfaces.cli.main import main
+
+#: Places around a commit: before anything is written, in the transaction, committed without anybody knowing, and known to the
+#: writer but not yet to the daemon; before and after the write-ahead log is copied into the database.
+POINTS = ("before", "written", "committed", "returned", "checkpoint", "checkpointed")
+
+
+class Fuse:
+    """Ends the process when it is reached at the point for the n-th time."""
+
+    def __init__(self, point: str, number: int, mark: Path) -> None:
+        self.point = point
+        self.left = number
+        self.mark = mark
+
+    def reach(self, point: str) -> None:
+        """Here it may end."""
+        self.left -= point == self.point
+        if self.left <= 0:
+            self.mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def install(fuse: Fuse) -> None:
+    """Put the fuse into the store."""
+    Store.commit = _around(fuse, Store.commit, "before", "returned")  # type: ignore[method-assign]
+    Store.checkpoint = _around(fuse, Store.checkpoint, "checkpoint", "checkpointed")  # type: ignore[method-assign]
+    transaction: Callable[[Store], AbstractContextManager[None]] = Store._transaction
+
+    @contextmanager
+    def faulty(store: Store) -> Iterator[None]:
+        with transaction(store):
+            yield
+            fuse.reach("written")
+        fuse.reach("committed")
+
+    Store._transaction = faulty  # type: ignore[assignment, method-assign]
+
+
+def _around(fuse: Fuse, call: Callable[..., Any], before: str, after: str) -> Callable[..., Any]:
+    def faulty(*arguments: Any) -> Any:
+        fuse.reach(before)
+        result = call(*arguments)
+        fuse.reach(after)
+        return result
+
+    return faulty
+
+
+if __name__ == "__main__":
+    point, number, mark, *sys.argv[1:] = sys.argv[1:]
+    install(Fuse(point, int(number), Path(mark)))
+    store.CHECKPOINT_BYTES = 1 << 18  # so that the write-ahead log is copied often
+    main()

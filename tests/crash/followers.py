@@ -1,0 +1,68 @@
+"""Followers of the feed, which go on by number with each daemon."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import msgspec
+import trio
+from kept import Placed
+from process import until_disconnected
+
+from ykactor.client import follow
+from ykactor.wire.si import messages as si
+
+
+class Trail:
+    """A follower that keeps every event; ``seen[0]`` is event 1."""
+
+    def __init__(self, encoding: str) -> None:
+        self.seen: list[bytes] = []
+        self._encoding = encoding
+        self._instance = ""
+
+    async def follow(self, url: str, rng: random.Random) -> None:
+        """Go on, sometimes with some events that were seen before."""
+        begin = max(0, len(self.seen) - rng.choice((0, 0, 10, 100)))
+        with until_disconnected():
+            async with follow(url, from_=begin, instance=self._instance, encoding=self._encoding) as messages:
+                self._instance = messages.instance
+                async for message in messages:
+                    self._take(message)
+
+    def _take(self, message: Any) -> None:
+        assert isinstance(message, si.EventRecord), f"found {message}, expected an event"
+        data = msgspec.json.encode(message)
+        if message.sequence <= len(self.seen):
+            assert data == self.seen[message.sequence - 1]
+        else:
+            assert message.sequence == len(self.seen) + 1
+            self.seen.append(data)
+
+    def check(self, events: list[bytes]) -> None:
+        """What was seen is a beginning of what the journal holds."""
+        assert len(self.seen) <= len(events), f"event {len(self.seen)} was seen, the newest one kept is {len(events)}"
+        assert self.seen == events[: len(self.seen)]
+
+
+async def look(url: str, found: list[tuple[int, Placed]]) -> None:
+    """Take snapshots again and again: the number of the last event before each, and what runs on each node."""
+    with until_disconnected():
+        while True:
+            async with follow(url, from_="snapshot") as messages:
+                state = await messages.__anext__()
+            assert isinstance(state, si.Snapshot)
+            found.append((state.sequence, _placed(state.partitions)))
+            await trio.sleep(0.02)
+
+
+def _placed(partitions: list[dict[str, Any]]) -> Placed:
+    """What runs on each node of a snapshot."""
+    applications = [application for partition in partitions for application in partition["applications"].values()]
+    waiting = {entry["allocationKey"] for application in applications for entry in application.get("replacing", [])}
+    return {
+        (partition["name"], node_id): set(node["allocations"]) - waiting
+        for partition in partitions
+        for node_id, node in partition["nodes"].items()
+    }

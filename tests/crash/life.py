@@ -1,0 +1,155 @@
+"""A world whose daemon is killed again and again: the resource manager and the followers go on where they were."""
+
+from __future__ import annotations
+
+import random
+import signal
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+
+import trio
+from faulty import POINTS
+from followers import Trail, look
+from kept import Kept, Placed, assert_same, placed_by
+from load import config
+from manager import Manager
+from process import DaemonProcess, Fault
+
+#: When the daemon is killed, and how often compared with other moments.
+PHASES = {"start": 2, "recovery": 2, "registration": 2, "load": 4, "reload": 3, "file": 2, "large": 3, "stop": 1, "fault": 5}
+#: The longest life.
+LIFE_S = 30.0
+#: How long a fault is waited for.
+FAULT_S = 1.5
+
+
+class World:
+    """A state directory, its queue file, and everybody outside who remembers something.
+
+    Attributes:
+        counts: of kills by phase, requests, messages and events.
+    """
+
+    def __init__(self, directory: Path, seed: int, durability: str) -> None:
+        self.counts: Counter[str] = Counter()
+        self._rng = random.Random(seed)
+        self._directory = directory / "state"
+        self._file = directory / "queues.yaml"
+        self._file.write_text(config(0))
+        self._durability = durability
+        self._manager = Manager(self._rng)
+        self._trails = [Trail("json"), Trail("msgpack")]
+        self._snapshots: list[tuple[int, Placed]] = []
+
+    async def kill(self, phase: str) -> None:
+        """One life of the daemon, which ends with SIGKILL, and what it left behind."""
+        fault = self._draw_fault() if phase == "fault" else None
+        code = await self._life(lambda daemon: self._until_killed(daemon, phase), fault)
+        if fault is not None:
+            phase = fault.point if fault.mark.exists() else "load"
+        self.counts[f"killed: {phase}"] += 1
+        assert code == -signal.SIGKILL or (phase == "stop" and code == 0), f"the daemon ended with {code}"
+        self._check()
+
+    def _draw_fault(self) -> Fault:
+        mark = self._file.with_name("mark")
+        mark.unlink(missing_ok=True)
+        return Fault(self._rng.choice(POINTS), self._rng.choice((1, 2, 3, 5, 20, 60)), mark)
+
+    async def finish(self) -> None:
+        """A last life, which ends as it should: every request is answered."""
+        assert await self._life(self._until_answered) == 0
+        self._check()
+        self.counts += self._manager.total()
+
+    async def _life(self, play: Callable[[DaemonProcess], Awaitable[None]], fault: Fault | None = None) -> int:
+        """Returns the exit code."""
+        arguments: list[str | Path] = ["--config", self._file, "--state-dir", self._directory, "--durability", self._durability]
+        daemon = await DaemonProcess.start(*arguments, "--ws", "127.0.0.1:0", fault=fault)
+        try:
+            with trio.fail_after(LIFE_S):
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(daemon.read_log)
+                    nursery.start_soon(play, daemon)
+                    code = await daemon.wait()
+                    nursery.cancel_scope.cancel()
+        except BaseException:
+            print(daemon.output.decode(errors="replace")[-4000:])
+            raise
+        finally:
+            daemon.signal(signal.SIGKILL)
+        return code
+
+    # ---- what happens in a life
+
+    async def _until_killed(self, daemon: DaemonProcess, phase: str) -> None:
+        if phase == "start":
+            await trio.sleep(self._rng.uniform(0, 0.4))
+        elif phase == "recovery":
+            await daemon.logged("config_loaded")
+            await trio.sleep(self._rng.uniform(0, 0.15))
+        else:
+            await self._until_phase(daemon, phase)
+        daemon.signal(signal.SIGKILL)
+
+    async def _until_phase(self, daemon: DaemonProcess, phase: str) -> None:
+        url = (await daemon.logged("daemon_started"))["addresses"]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(look, url, self._snapshots)
+            for trail in self._trails:
+                nursery.start_soon(trail.follow, url, self._rng)
+            if phase == "registration":
+                nursery.start_soon(self._manager.serve, url)
+                await trio.sleep(self._rng.uniform(0, 0.03))
+            else:
+                await nursery.start(self._manager.serve, url)
+                await trio.sleep(self._rng.uniform(0.05, 0.4))
+                await self._bring_about(daemon, phase)
+            daemon.signal(signal.SIGKILL)
+            await trio.sleep_forever()
+
+    async def _bring_about(self, daemon: DaemonProcess, phase: str) -> None:
+        """Begin what the daemon is killed in."""
+        match phase:
+            case "reload":
+                await self._manager.send_configuration()
+            case "file":
+                self._file.write_text(config(self._rng.randrange(6)))
+                daemon.signal(signal.SIGHUP)
+            case "large":
+                await self._manager.send_large()
+            case "stop":
+                daemon.signal(signal.SIGTERM)
+            case "fault":
+                await trio.sleep(FAULT_S)
+        await trio.sleep(self._rng.uniform(0, 0.04))
+
+    async def _until_answered(self, daemon: DaemonProcess) -> None:
+        url = (await daemon.logged("daemon_started"))["addresses"]
+        async with trio.open_nursery() as nursery:
+            for trail in self._trails:
+                nursery.start_soon(trail.follow, url, self._rng)
+            await nursery.start(partial(self._manager.serve, url, plays=False))
+            await self._manager.all_answered()
+            daemon.signal(signal.SIGTERM)
+            await trio.sleep_forever()
+
+    # ---- what is left behind
+
+    def _check(self) -> None:
+        """What the journal holds agrees with what anybody was told."""
+        assert not (self._directory / "post-mortem.json").exists()
+        if not (self._directory / "journal.db").exists():
+            return
+        kept = Kept.read(self._directory)
+        if kept is None:
+            return
+        kept.check(self._manager.ledger)
+        for trail in self._trails:
+            trail.check(kept.events)
+        for sequence, placed in self._snapshots:
+            assert_same(placed, placed_by(kept.events[:sequence]), f"in the snapshot at event {sequence}")
+        self._snapshots.clear()
+        self.counts["events"] = len(kept.events)

@@ -1,0 +1,85 @@
+"""One daemon process, from its start to its end, whatever ends it."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import trio
+
+from ykactor.client import Disconnected
+
+FAULTY = str(Path(__file__).with_name("faulty.py"))
+
+
+class Fault(NamedTuple):
+    """A daemon kills itself at a point, and makes the file ``mark`` (``faulty.py``)."""
+
+    point: str
+    number: int
+    mark: Path
+
+
+class DaemonProcess:
+    """A daemon and its log."""
+
+    def __init__(self, process: trio.Process) -> None:
+        self._process = process
+        self._logged: defaultdict[str, trio.Event] = defaultdict(trio.Event)
+        self._lines: dict[str, dict[str, Any]] = {}
+        self.output = b""
+
+    @classmethod
+    async def start(cls, *arguments: str | Path, fault: Fault | None = None) -> DaemonProcess:
+        """Start ``ykactor serve``."""
+        program = ["-m", "ykactor"] if fault is None else [FAULTY, fault.point, str(fault.number), str(fault.mark)]
+        process = await trio.lowlevel.open_process(
+            [sys.executable, *program, "serve", *map(str, arguments)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
+        return cls(process)
+
+    async def read_log(self) -> None:
+        """Take in its log until it ends."""
+        assert self._process.stderr is not None
+        rest = b""
+        async with self._process.stderr:
+            async for chunk in self._process.stderr:
+                self.output += chunk
+                *lines, rest = (rest + chunk).split(b"\n")
+                for line in lines:
+                    if line.startswith(b"{"):
+                        logged = msgspec.json.decode(line)
+                        self._lines[logged["event"]] = logged
+                        self._logged[logged["event"]].set()
+
+    async def logged(self, event: str) -> dict[str, Any]:
+        """Wait for the first line with this event."""
+        await self._logged[event].wait()
+        return self._lines[event]
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal."""
+        self._process.send_signal(number)
+
+    async def wait(self) -> int:
+        """Wait for its end; returns the exit code."""
+        return await self._process.wait()
+
+
+@contextmanager
+def until_disconnected() -> Iterator[None]:
+    """The block ends when its connection does."""
+    try:
+        yield
+    except* Disconnected:
+        pass
