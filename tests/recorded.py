@@ -154,6 +154,8 @@ def record(
             await life.begin(nursery)
             while left:
                 await life.happen(left.pop())
+                if rng.random() < 0.2:
+                    await life.feed.snapshot()  # who looks changes nothing
                 if rng.random() < ends:
                     break
             if not left or rng.random() >= sudden:  # else the last decisions are not durable yet
