@@ -78,7 +78,7 @@ class Life:
         known: Recovered | None,
         config: SchedulerConfig,
         budget: Budget,
-        hear: Callable[[list[Fact]], object],
+        hear: Callable[[list[Fact]], None],
     ) -> None:
         self.known, self.config = known, config if known is None else known.config
         self.clock = Clock(0 if known is None else known.at_ns + 1000)
@@ -133,7 +133,7 @@ def record(
     *,
     seed: int,
     budget: Budget,
-    hear: Callable[[list[Fact]], object] = lambda _: None,
+    hear: Callable[[list[Fact]], None] = lambda _: None,
     ends: float = 0.1,
     sudden: float = 0.5,
 ) -> int:
@@ -146,7 +146,7 @@ def record(
         sudden: how probable it is that this loses what is not durable yet.
     """
     rng, left, starts = random.Random(seed), steps[::-1], 0
-    trio._core._run._r.seed(seed)  # type: ignore[attr-defined]  # the order in which tasks run that are ready together
+    trio._core._run._r.seed(seed)  # the order in which tasks run that are ready together
 
     async def live(opened: Store, known: Recovered | None) -> None:
         life = Life(opened, known, config, budget, hear)
@@ -154,6 +154,8 @@ def record(
             await life.begin(nursery)
             while left:
                 await life.happen(left.pop())
+                if rng.random() < 0.2:
+                    await life.feed.snapshot()  # who looks changes nothing
                 if rng.random() < ends:
                     break
             if not left or rng.random() >= sudden:  # else the last decisions are not durable yet

@@ -12,6 +12,7 @@ from ykactor.actors.partition import CYCLE_BUDGET
 from ykactor.core.messages.submissions import MoveApplication, TerminateApplication
 from ykactor.core.values.ids import ApplicationID
 from ykactor.journal.reading import Reader
+from ykactor.journal.rows import LogRow
 from ykactor.surfaces.cli.main import main
 from ykactor.wire import queuefile
 
@@ -95,7 +96,12 @@ def test_only_what_is_about_it_is_read(directory: Path, monkeypatch: pytest.Monk
     """The index names the transactions."""
     read: list[int] = []
     real = Reader.row
-    monkeypatch.setattr(Reader, "row", lambda self, number: read.append(number) or real(self, number))
+
+    def row(self: Reader, number: int) -> LogRow | None:
+        read.append(number)
+        return real(self, number)
+
+    monkeypatch.setattr(Reader, "row", row)
     story(directory, "t1")
     with Reader.open(directory) as reader:
         assert 0 < len(read) < reader.numbers()[1] / 2

@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import click
@@ -14,7 +15,7 @@ import msgspec
 import pytest
 from fragments import draw_fragments
 from ganghistories import ResourceManager
-from histories import S_NS, History, draw_history
+from histories import S_NS, Batch, History, draw_history
 from msgspec import structs
 from recorded import DEFAULT, GPU, Happening, Step, record
 from seeds import seeds
@@ -53,17 +54,20 @@ def steps_of(history: History, seed: int) -> Iterator[Step]:
     other = structs.replace(history.config, name=GPU)
     for batch in history.batches:
         name = rng.choice((DEFAULT, DEFAULT, DEFAULT, GPU))
-        yield Step(batch.at_ns, lambda batch=batch, name=name: [of_partition(name, each) for each in batch.submissions], name)
+        yield Step(batch.at_ns, partial(submissions_of, batch, name), name)
         if rng.random() < 0.3:
             yield Step(batch.at_ns, lambda: draw_request(rng, list(LEAVES)))
         if rng.random() < 0.2:
             parts = rng.choice(((history.config,), (history.config, other)))
-            yield Step(batch.at_ns, lambda parts=parts: scheduler_config(*parts))
+            yield Step(batch.at_ns, partial(scheduler_config, *parts))
 
 
-def of_partition(name: PartitionName, submission: Submission) -> Submission:
-    """A configuration keeps the name of its partition."""
-    return ApplyConfig(structs.replace(submission.config, name=name)) if isinstance(submission, ApplyConfig) else submission
+def submissions_of(batch: Batch, name: PartitionName) -> list[Submission]:
+    """A batch for a partition; a configuration keeps the name of its partition."""
+    return [
+        ApplyConfig(structs.replace(each.config, name=name)) if isinstance(each, ApplyConfig) else each
+        for each in batch.submissions
+    ]
 
 
 def record_history(directory: Path, history: History, seed: int) -> int:
