@@ -60,7 +60,7 @@ class _StoreInTheLoop:
         await trio.lowlevel.checkpoint()
         self._store.commit(store.Batch(**structs.asdict(group)))
 
-    async def tidy(self, now_ns: int) -> None:
+    async def tidy(self) -> None:
         """Nothing is deleted."""
 
 
