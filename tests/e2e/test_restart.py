@@ -5,13 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import trio
 from daemon import RunningDaemon, real_daemon, run_command
 
+from ykactor.actors.batch import Batch
 from ykactor.client import RequestRefused, connect, follow
 from ykactor.client.resource_manager import ResourceManager
+from ykactor.journal.reading import Reader
 from ykactor.surfaces.cli import exit_codes
+from ykactor.surfaces.server.daemon_rows import CONFIG, FILE, FileRow
+from ykactor.surfaces.server.state_dir import StateSettings, open_state_dir
+from ykactor.wire.queuefile import load
 from ykactor.wire.si import messages as si
 
 FIRST = """
@@ -142,3 +148,35 @@ async def test_another_resource_manager_is_still_refused(tmp_path: Path) -> None
         with pytest.raises(RequestRefused, match="RESYNC_REQUIRED"):
             async with connect(second.url, rm_id="rm-1", resume_from=1000):
                 raise NotImplementedError
+
+
+TWO = (
+    FIRST
+    + """
+  - name: second
+    queues: [{name: root, submitacl: "*", queues: [{name: a}]}]
+"""
+)
+
+
+async def test_a_partition_that_ended_with_the_daemon_leaves_nothing(tmp_path: Path, queue_file: Path) -> None:
+    """DU-9: the daemon was killed after the switch that removed a partition, and before its rows were deleted."""
+    arguments = ("--state-dir", tmp_path / "state", "--config", queue_file)
+    await trio.Path(queue_file).write_text(TWO)
+    async with real_daemon(*arguments) as first:
+        async with follow(first.url, from_="snapshot") as follower:
+            await follower.__anext__()  # what a snapshot shows is durable
+        await kill(first)
+    await trio.Path(queue_file).write_text(FIRST)
+    settings = StateSettings(tmp_path / "state", "off", 2**30, 10**18)
+    with open_state_dir(settings, reserves=True) as state:
+        assert state.recovered is not None
+        assert set(state.recovered.partitions) == {"default", "second"}
+        one = load(FIRST)
+        puts = {CONFIG: msgspec.json.encode(one), FILE: msgspec.json.encode(FileRow(one.checksum))}
+        last = state.recovered
+        state.store.commit(Batch(last.last_event + 1, last.last_message + 1, last.at_ns, puts=puts))
+    async with real_daemon(*arguments) as second:
+        await second.stop()
+    with Reader.open(tmp_path / "state") as reader:
+        assert not [key for key, _ in reader.records() if key.startswith(b'["second"')]

@@ -98,7 +98,7 @@ class Daemon:
         self.manual = settings.manual
         self._rows = DaemonRows(journal)
         self.outboxes: OutboxRegistry[Encoding] = OutboxRegistry(journal, self._rows.note_registration)
-        self._partitions = Partitions(self._make_partition, self._rows.forget_partition)
+        self._partitions = Partitions(self._make_partition, self._on_removed)
         self.partitions = self._partitions.inboxes
         self.feed = FeedActor(events, self.partitions, self._deliver, is_idle=self._is_idle, journal=journal, mentioned=mentioned)
         self._journal = journal
@@ -247,12 +247,15 @@ class Daemon:
             self.outboxes.deliver([late_answer(request)])
             self.outboxes.requests.forget(request.keys)
         await self._partitions.start(nursery, self.config)
-        self._recovered = None
         if recovered.registration is not None and not recovered.registration.rm_id:
             await self._submit({name: [Reset()] for name in self.partitions})
             self.outboxes.end_change()
         if recovered.unfinished is not None:
             await self._reloading.resume(recovered.unfinished, "journal")
+        self._recovered = None
+        for name, ended in recovered.partitions.items():
+            if name not in self.partitions:  # the daemon ended after it, and before its rows were deleted
+                self._rows.forget_partition(ended.core, ended.scheduler)
         if recovered.file_checksum != self._file_config.checksum:
             await self._reloading.resume(self._file_config, str(self._settings.config_path or "built-in"))
             self._rows.note_file(self._file_config.checksum)
@@ -269,6 +272,9 @@ class Daemon:
     def stop(self) -> None:
         """End ``run``, after what is under way is finished."""
         self._stop.set()
+
+    def _on_removed(self, actor: PartitionActor) -> None:
+        self._rows.forget_partition(actor.core, actor.scheduler_core)
 
     def _make_partition(self, config: PartitionConfig) -> PartitionActor:
         restored = None if self._recovered is None else self._recovered.partitions.get(config.name)

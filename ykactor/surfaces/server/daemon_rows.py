@@ -11,10 +11,11 @@ from msgspec import Struct
 
 from ykactor.actors.journal import Journal
 from ykactor.actors.outbox import Outbox
-from ykactor.actors.partition import PartitionActor
 from ykactor.core.config.model import SchedulerConfig
+from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.records.encoding import encode
 from ykactor.core.records.export import everything
+from ykactor.core.turn.scheduler import SchedulerCore
 from ykactor.wire.si.codec import Encoding
 
 #: Keys begin with the name of the partition; there is none with an empty name.
@@ -66,10 +67,10 @@ class DaemonRows:
         """The queue file was read and its configuration applied."""
         self._note(FILE, FileRow(checksum))
 
-    def forget_partition(self, actor: PartitionActor) -> None:
+    def forget_partition(self, core: PartitionCore, scheduler: SchedulerCore) -> None:
         """A partition has ended with everything in it: one that is added later begins anew, whatever its name is."""
         if self._journal is not None:
-            for key, _ in encode(actor.core.name, everything(actor.core, actor.scheduler_core.state)):
+            for key, _ in encode(core.name, everything(core, scheduler.state)):
                 self._journal.note(key, None)
 
     # ---- the registration
