@@ -1,4 +1,4 @@
-"""``ykactor replay``: what it prints, where it begins and ends, and what it refuses."""
+"""``ykactor replay``: what it prints, where it begins and ends, and what it refuses (DU-15)."""
 
 import json
 import shutil
