@@ -146,7 +146,7 @@ class Manager:
         kind = self._rng.randrange(3)
         if kind == 0:
             await self.send(load.asks(LARGE))
-            await self.send(load.release(LARGE))
+            await self.send(load.release(1))
         elif kind == 1:
             await self.send(load.release_application())
         else:
