@@ -22,7 +22,7 @@ PHASES = {"start": 2, "recovery": 2, "registration": 2, "load": 4, "reload": 3, 
 #: The longest life.
 LIFE_S = 30.0
 #: How long a fault is waited for.
-FAULT_S = 1.5
+FAULT_S = 1.0
 
 
 class World:

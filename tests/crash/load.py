@@ -74,6 +74,11 @@ class Load:
 
     # ---- what is there
 
+    @property
+    def has_applications(self) -> bool:
+        """Whether there is an application that may have tasks."""
+        return bool(self._live())
+
     def _nodes(self) -> list[Node]:
         return [known for known in self._ledger.nodes.values() if self._is_ours(known)]
 
