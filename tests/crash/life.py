@@ -22,7 +22,7 @@ PHASES = {"start": 2, "recovery": 2, "registration": 2, "load": 4, "reload": 3, 
 #: The longest life.
 LIFE_S = 30.0
 #: How long a fault is waited for.
-FAULT_S = 1.5
+FAULT_S = 1.0
 
 
 class World:
@@ -85,16 +85,16 @@ class World:
     # ---- what happens in a life
 
     async def _until_killed(self, daemon: DaemonProcess, phase: str) -> None:
-        if phase == "start":
-            await trio.sleep(self._rng.uniform(0, 0.4))
-        elif phase == "recovery":
-            await daemon.logged("config_loaded")
-            await trio.sleep(self._rng.uniform(0, 0.15))
-        else:
+        if phase not in ("start", "recovery"):
             await self._until_phase(daemon, phase)
+            return
+        if phase == "recovery":
+            await daemon.logged("config_loaded")
+        await trio.sleep(self._rng.uniform(0, 0.15 if phase == "recovery" else 0.4))
         daemon.signal(signal.SIGKILL)
 
     async def _until_phase(self, daemon: DaemonProcess, phase: str) -> None:
+        """Kill it while clients are connected; their tasks end with the life."""
         url = (await daemon.logged("daemon_started"))["addresses"]
         async with trio.open_nursery() as nursery:
             nursery.start_soon(look, url, self._snapshots)
@@ -108,7 +108,6 @@ class World:
                 await trio.sleep(self._rng.uniform(0.05, 0.4))
                 await self._bring_about(daemon, phase)
             daemon.signal(signal.SIGKILL)
-            await trio.sleep_forever()
 
     async def _bring_about(self, daemon: DaemonProcess, phase: str) -> None:
         """Begin what the daemon is killed in."""
@@ -134,7 +133,6 @@ class World:
             await nursery.start(partial(self._manager.serve, url, plays=False))
             await self._manager.all_answered()
             daemon.signal(signal.SIGTERM)
-            await trio.sleep_forever()
 
     # ---- what is left behind
 

@@ -13,7 +13,8 @@ from ykactor.wire.si import messages as si
 LEAVES = ("root.a", "root.b", "root.g", "root.extra")
 NODES, APPLICATIONS = 4, 8
 TASKS_MAX = 60
-LARGE = 700
+#: The entries of a request that takes several turns.
+LARGE = 2500
 Request = tuple[Any, list[Known], list[Known]]
 
 
@@ -72,6 +73,11 @@ class Load:
         return step()
 
     # ---- what is there
+
+    @property
+    def has_applications(self) -> bool:
+        """Whether there is an application that may have tasks."""
+        return bool(self._live())
 
     def _nodes(self) -> list[Node]:
         return [known for known in self._ledger.nodes.values() if self._is_ours(known)]
@@ -170,10 +176,10 @@ class Load:
             preemption_policy=si.PreemptionPolicy(allow_preempt_other=True),
         )
 
-    def release(self, count: int = 4) -> Request:
-        """Some tasks end, pending or running."""
+    def release(self, share: float = 0.2) -> Request:
+        """A share of the tasks ends, pending or running."""
         tasks = self._tasks()
-        return self._releases(self._rng.sample(tasks, min(len(tasks), count)), STOPPED)
+        return self._releases(self._rng.sample(tasks, round(share * len(tasks))), STOPPED)
 
     def confirm(self) -> Request:
         """The releases end that the daemon has started; its types are confirmed by any type."""

@@ -141,12 +141,14 @@ class Manager:
             await self._stream.send(message)
 
     async def send_large(self) -> None:
-        """A request that takes several turns, or changes several partitions."""
+        """A request that takes several turns, or changes several partitions, if there are applications yet."""
+        if not all(load.has_applications for load in self._loads):
+            return
         load, other = self._rng.sample(self._loads, 2)
         kind = self._rng.randrange(3)
         if kind == 0:
             await self.send(load.asks(LARGE))
-            await self.send(load.release(LARGE))
+            await self.send(load.release(1))
         elif kind == 1:
             await self.send(load.release_application())
         else:
