@@ -1,7 +1,7 @@
 """Churn: what a resource manager and the people of a site do all day, at random.
 
-Everything has a name of its own: applications, asks, users, namespaces (dynamic queues), predicate classes, nodes. So what is kept
-of any of them for too long shows as growth.
+Everything has a name of its own: applications, asks, users, namespaces (dynamic queues), predicate classes, nodes. So what is
+kept of any of them for too long shows as growth.
 """
 
 from __future__ import annotations

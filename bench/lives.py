@@ -122,7 +122,7 @@ class Line:
 
     def peer(self) -> Peer:
         """The daemon's end."""
-        limits, end = Limits(), cast(Any, self)
+        limits, end = Limits(), cast("Any", self)
         return Peer(
             end,
             end,

@@ -20,7 +20,6 @@ _STARTED_BY_SCHEDULER = {
 }
 
 
-
 class Manager:
     """The resource manager over several sessions.
 

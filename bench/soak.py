@@ -52,7 +52,7 @@ class Plan(Struct, frozen=True):
 
     hours: int = 30 * 24
     seed: int = 1
-    busy: float = 60
+    busy: float = 10
     life: int = 60
     absence: int = 31
     registration: int = 97
@@ -89,7 +89,8 @@ async def soak(plan: Plan, folder: Path, on_hour: Callable[[int, History], None]
                 clients.start_soon(_follow, life, Random(plan.seed + number))
             if hour:
                 await churn.manager.resume(life)
-            for hour in range(hour + 1, min(hour + plan.life, plan.hours) + 1):
+            for _ in range(min(plan.life, plan.hours - hour)):
+                hour += 1
                 await _hour(hour, plan, churn, life)
                 violated += [f"hour {hour}: {violation}" for violation in await life.violations()]
                 note(history, _sample(life, folder))
