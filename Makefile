@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Two processes; a file stays in one of them, because its tests share what they compute.
 PYTEST := $(BIN)/pytest --numprocesses 2 --dist loadfile
 
-.PHONY: run test test-compiled test-nightly crash lint bench bench-check bench-ranges bench-plots clean
+.PHONY: run test test-compiled test-nightly crash soak lint bench bench-check bench-ranges bench-plots clean
 
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -56,6 +56,11 @@ bench-ranges: $(VENV)/.ready
 # Renews the plots in bench/README.md.
 bench-plots: $(VENV)/.ready
 	$(BIN)/python -m bench.sweeps
+
+# Fails if anything grows, or an invariant is violated; renews bench/soak.svg.
+soak: $(VENV)/.ready
+	@echo "Thirty simulated days of churn: about ten minutes."
+	$(BIN)/python -m bench.soak
 
 clean:
 	rm -rf $(VENV) .venv-compiled .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -4,7 +4,7 @@ from world import S_NS
 
 from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.states import TERMINAL_TIMEOUT_NS, ApplicationState
-from ykactor.core.partition.timers import REJECTED_MAX, EndedApplication, Timers
+from ykactor.core.partition.timers import REJECTED_MAX, SPARE, EndedApplication, Timers
 from ykactor.core.values.ids import ApplicationID, QueuePath
 
 A, B = QueuePath("root.a"), QueuePath("root.b")
@@ -79,3 +79,16 @@ def test_refusals_do_not_fill_the_memory() -> None:
     assert timers.next_ns() == next(iter(timers.rejected.values())).finished_ns + TERMINAL_TIMEOUT_NS
     assert [one.application_id for one in timers.due_expiries(31 * S_NS + TERMINAL_TIMEOUT_NS)] == ["x"]
     assert not timers.rejected
+
+
+def test_removed_leaves_do_not_fill_the_memory() -> None:
+    """A deadline in the far future does not outlive its leaf, and one that was brought forward does not stay."""
+    timers = Timers(Changed())
+    timers.note_leaf(A, 30)
+    for number in range(10 * SPARE):
+        timers.note_leaf(QueuePath(f"root.x{number}"), 10**18)
+        timers.forget_leaf(QueuePath(f"root.x{number}"))
+        timers.note_leaf(B, 10**18 - number)
+    assert len(timers._leaves) <= 2 * 2 + SPARE
+    assert len(timers._noted) == 2
+    assert timers.due_leaves(10**18) == [A, B]

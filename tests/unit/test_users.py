@@ -76,7 +76,7 @@ def test_memory_is_bounded() -> None:
     users = Users(Changed())
     for number in range(10_000):
         users.resolve(number * S_NS, spec(f"u{number}", ("dev",)))
-    assert len(users.known) <= 1001
+    assert len(users.known) == 300
     assert users.resolve(10_000 * S_NS, spec("u9999")) == UserGroups("u9999", ("dev",))
 
 

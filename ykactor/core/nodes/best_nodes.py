@@ -73,13 +73,19 @@ class BestNodes:
         return shape in self._heaps
 
     def note(self, node: IndexedNode) -> None:
-        """The node has changed, and its version with it. The log is halved when applying it costs more than building a heap."""
+        """The node has changed, and its version with it.
+
+        The log is halved when applying it costs more than building a heap. Heaps that were not used since would be built anew if
+        they were used again: they go, and with them the nodes that were removed since.
+        """
         if self._heaps:
             self._log.append(node)
             if len(self._log) > 2 * len(self._nodes) + SPARE:
                 cut = len(self._log) // 2
                 del self._log[:cut]
                 self._log_start += cut
+                for shape in [shape for shape, heap in self._heaps.items() if heap.log_end < self._log_start]:
+                    self._drop(shape)
 
     def first(self, shape: Shape) -> IndexedNode | None:
         """The best node for a shape; None if no node suits it."""
@@ -94,7 +100,7 @@ class BestNodes:
 
     def _up_to_date(self, shape: Shape) -> _Heap:
         heap = self._heaps.get(shape)
-        if heap is None or heap.log_end < self._log_start or len(heap.entries) > 2 * len(self._nodes) + SPARE:
+        if heap is None or len(heap.entries) > 2 * len(self._nodes) + SPARE:
             return self._build(shape)
         if shape[3] and heap.readmissions != self._predicates.readmissions:
             return self._build(shape)

@@ -205,6 +205,8 @@ class PartitionCore:
     def _note_written(self, reload: Reload) -> None:
         for path in reload.written:
             self.registry.changed.queue(path)
+            if path not in self.registry.queues:
+                self.timers.forget_leaf(path)
 
     def _remove(self, now_ns: int) -> Round:
         """The partition leaves the configuration: its applications fail, its nodes and queues go (CF-56)."""

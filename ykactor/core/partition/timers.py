@@ -16,6 +16,8 @@ from ykactor.core.values.ids import ApplicationID, QueuePath
 
 #: Refused applications that stay visible at most: repeated refusals must not fill the memory.
 REJECTED_MAX = 10_000
+#: Deadlines of leaves that do not hold any more are dropped when there are so many more than leaves.
+SPARE = 64
 
 
 class EndedApplication(Struct):
@@ -52,6 +54,12 @@ class Timers:
         if deadline_ns is not None and (noted_ns is None or deadline_ns < noted_ns):
             self._noted[path] = deadline_ns
             heapq.heappush(self._leaves, (deadline_ns, path))
+            if len(self._leaves) > 2 * len(self._noted) + SPARE:
+                self._leaves = sorted((at_ns, leaf) for leaf, at_ns in self._noted.items())
+
+    def forget_leaf(self, path: QueuePath) -> None:
+        """The leaf was removed. Its applications may have had deadlines in the far future."""
+        self._noted.pop(path, None)
 
     def note_ended(self, application: EndedApplication) -> None:
         """Keep an application that completed or failed until it expires."""
@@ -106,8 +114,8 @@ class Timers:
         paths: dict[QueuePath, None] = {}
         while self._leaves and self._leaves[0][0] <= now_ns:
             path = heapq.heappop(self._leaves)[1]
-            paths[path] = None
-            self._noted.pop(path, None)
+            if self._noted.pop(path, None) is not None:
+                paths[path] = None
         return list(paths)
 
     def due_expiries(self, now_ns: int) -> list[EndedApplication]:

@@ -13,17 +13,14 @@ from ykactor.core.values.times import S_NS
 NOBODY = UserGroups("nobody", ("nogroup",))
 #: How long the groups submitted with a user are used for applications that name none (QU-94).
 _KNOWN_NS = 300 * S_NS
-#: Users stored before expired ones are removed.
-_CROWD = 1000
 
 
 class Users:
     """The users of a partition, with the groups of their last submission."""
 
     def __init__(self, changed: Changed) -> None:
-        #: By user, the groups and until when they are valid.
+        #: By user, the groups and until when they are valid, the oldest first.
         self.known: dict[str, tuple[tuple[str, ...], int]] = {}
-        self._crowd = _CROWD
         self._changed = changed
 
     def resolve(self, now_ns: int, spec: AddApplication) -> UserGroups | str:
@@ -52,10 +49,9 @@ class Users:
         return groups if now_ns < until_ns else ()
 
     def _remember(self, now_ns: int, user: str, groups: tuple[str, ...]) -> None:
+        self.known.pop(user, None)
         self.known[user] = groups, now_ns + _KNOWN_NS
         self._changed.user(user)
-        if len(self.known) > self._crowd:
-            for name in [name for name, (_, until_ns) in self.known.items() if until_ns <= now_ns]:
-                del self.known[name]
-                self._changed.user(name)
-            self._crowd = max(_CROWD, 2 * len(self.known))
+        while (oldest := next(iter(self.known))) != user and self.known[oldest][1] <= now_ns:
+            del self.known[oldest]
+            self._changed.user(oldest)

@@ -70,7 +70,7 @@ def _restore_partition(partition: PartitionCore, rows: Rows) -> None:
     assert isinstance(row, PartitionRow)
     partition.rounds.arrivals, partition.rounds.last_arrival_ns = row.arrivals, row.last_arrival_ns
     partition.turns, partition.timers.cleaning_ns = row.turns, row.cleaning_ns
-    for (name,), user in rows["user"].items():
+    for (name,), user in sorted(rows["user"].items(), key=lambda row: row[1].until_ns):
         partition.users.known[name] = user.groups, user.until_ns
     _restore_queues(registry, rows)
     for (node_id,), node in rows["node"].items():

@@ -72,7 +72,8 @@ class SortedList(Generic[T]):
         """Take out the first item; there must be one."""
         item = self._entries[self._start][1]
         self._start += 1
-        if self._start > 64 and self._start * 2 > len(self._entries):
+        length = len(self._entries)
+        if self._start == length or (self._start > 64 and self._start * 2 > length):  # what is empty must not keep what was in it
             del self._entries[: self._start]
             self._start = 0
         return item

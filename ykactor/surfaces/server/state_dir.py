@@ -62,11 +62,11 @@ class StateDir(Struct):
     recovered: Recovered | None
     instance: str
 
-    def journal(self, now_ns: Callable[[], int]) -> Journal:
-        """The journal's task, which writes in a thread; to be made in trio."""
+    def journal(self, now_ns: Callable[[], int], writer: Callable[[BlockingStore], batch.Store] = WriterThread) -> Journal:
+        """The journal's task, to be made in trio; ``writer`` lets it call the store, usually in a thread."""
         known = self.recovered
         last_event, last_message = (0, 0) if known is None else (known.last_event, known.last_message)
-        return Journal(WriterThread(self.store), encode_facts, now_ns, last_event=last_event, last_message=last_message)
+        return Journal(writer(self.store), encode_facts, now_ns, last_event=last_event, last_message=last_message)
 
 
 class _Writer:

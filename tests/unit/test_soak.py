@@ -1,0 +1,66 @@
+"""The soak, for a few simulated hours, and its verdict about what grows."""
+
+from xml.etree import ElementTree as ET
+
+import pytest
+import trio
+
+from bench import soak
+from bench.growth import History, Quantity, growing, note, picture
+from bench.soak import Plan
+from ykactor.core.partition import timers
+from ykactor.core.values.times import S_NS
+
+ROWS = Quantity("applications", "rows")
+
+
+def test_hours_of_churn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Daemons that end or are killed, a resource manager that is away: invariants hold, history is trimmed, rows do not grow."""
+    monkeypatch.setattr(timers, "TERMINAL_TIMEOUT_NS", 1800 * S_NS)
+    trio._core._run._r.seed(1)  # type: ignore[attr-defined]
+    result = soak.run(Plan(hours=9, busy=10, life=2, absence=4, registration=7, keep_bytes=2**16))
+    assert result.violations == []
+    assert result.placed > 80
+    assert result.trimmed > 80
+    rows = {quantity: values for quantity, values in result.history.items() if quantity.unit == "rows"}
+    kinds = ("ended", "user", "node", "queue", "foreign", "answer")
+    assert {f"rows {kind}" for kind in kinds} <= {quantity.name for quantity in rows}
+    assert all(len(values) == 9 for values in rows.values())
+    assert list(growing(rows)) == []
+
+
+@pytest.mark.parametrize(
+    ("values", "verdict"),
+    [
+        ([0.0] * 10 + [1000.0] * 20, []),
+        ([1000.0] * 20 + [1149.0] * 10, []),
+        (
+            [1000.0] * 20 + [1151.0] * 10,
+            ["applications: 1,151.0 rows in the last third, 1,000.0 in the middle third, expected up to 1,150.0"],
+        ),
+    ],
+)
+def test_growth_is_judged_by_thirds(values: list[float], verdict: list[str]) -> None:
+    """A tenth more than in the middle third, and some rows, are allowed; what grows in the first third is not looked at."""
+    assert list(growing({ROWS: values})) == verdict
+
+
+def test_samples_may_lack_quantities() -> None:
+    """What is not there counts as zero: all have as many values as there were samples."""
+    history: History = {}
+    note(history, {ROWS: 1.0})
+    note(history, {Quantity("nodes", "rows"): 2.0})
+    assert history == {ROWS: [1.0, 0.0], Quantity("nodes", "rows"): [0.0, 2.0]}
+
+
+def test_the_picture_has_a_line_for_each_quantity() -> None:
+    """Inside the picture, however many samples there are."""
+    history = {ROWS: [float(number % 7) for number in range(720)], Quantity("open files", "descriptors"): [3.0] * 720}
+    root = ET.fromstring(picture("churn", history, 30))
+    lines = list(root.iter("{http://www.w3.org/2000/svg}polyline"))
+    assert len(lines) == 2
+    for points in (line.attrib["points"].split() for line in lines):
+        assert len(points) == 120
+        for x, y in (map(float, point.split(",")) for point in points):
+            assert 0 < x < float(root.attrib["width"])
+            assert 0 < y < float(root.attrib["height"])
