@@ -10,7 +10,7 @@ import trio
 from kept import Placed
 from process import until_disconnected
 
-from ykactor.client import follow
+from ykactor.client import RequestRefused, follow
 from ykactor.wire.si import messages as si
 
 
@@ -51,7 +51,11 @@ async def look(url: str, found: list[tuple[int, Placed]]) -> None:
     with until_disconnected():
         while True:
             async with follow(url, from_="snapshot") as messages:
-                state = await messages.__anext__()
+                try:
+                    state = await messages.__anext__()
+                except RequestRefused as refused:
+                    assert refused.code == "UNAVAILABLE"  # noqa: PT017 (the daemon stops)
+                    return
             assert isinstance(state, si.Snapshot)
             found.append((state.sequence, _placed(state.partitions)))
             await trio.sleep(0.02)
