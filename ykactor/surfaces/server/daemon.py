@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
@@ -30,12 +29,12 @@ from ykactor.actors.partitions import Partitions
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
 from ykactor.core.inspection.snapshot import waiting_asks
-from ykactor.core.messages.facts import Allocated, ConfigurationChanged, Fact, Preempted, PreemptionRefused
+from ykactor.core.messages.facts import ConfigurationChanged, Fact
 from ykactor.core.messages.submissions import AddApplication, RefuseConfig, Reset, Submission
 from ykactor.core.objects.registry import Registry
 from ykactor.core.placement.users import NOBODY
-from ykactor.core.turn.turn import Cycle
 from ykactor.core.values.ids import AllocationKey, PartitionName, QueuePath
+from ykactor.surfaces.server.cycle_log import log_cycle
 from ykactor.surfaces.server.daemon_rows import DaemonRows
 from ykactor.surfaces.server.groups import GroupResolver
 from ykactor.surfaces.server.logs import get_logger, log_event
@@ -284,7 +283,7 @@ class Daemon:
             self.feed.inbox.put,
             manual=self.manual,
             reserves=self._settings.reserves,
-            on_cycle=_log_cycle,
+            on_cycle=log_cycle,
             recording=None if self._journal is None else Recording(self._journal.room, encode_cause),
             restored=restored,
         )
@@ -375,27 +374,3 @@ def url_of(listener: trio.SocketListener) -> str:
 
 def _setter(done: trio.Event) -> Callable[[PartitionName], None]:
     return lambda _: done.set()
-
-
-def _log_cycle(partition: PartitionName, cycle: int, result: Cycle) -> None:
-    """Log each cycle that had results, and before it each of its preemptions."""
-    if result.facts and log.isEnabledFor(logging.INFO):
-        kinds, evicted = Counter(map(type, result.facts)), 0  # the facts can be many
-        for fact in result.facts if kinds[Preempted] or kinds[PreemptionRefused] else ():
-            if isinstance(fact, Preempted | PreemptionRefused):
-                _log_preemption(partition, cycle, fact)
-                evicted += len(fact.victims) if isinstance(fact, Preempted) else 0
-        counts = {"placed": kinds[Allocated], "evicted": evicted, "work": result.work, "at_rest": result.at_rest}
-        log_event(log, logging.INFO, "cycle_finished", partition=partition, cycle=cycle, **counts)
-
-
-def _log_preemption(partition: PartitionName, cycle: int, fact: Preempted | PreemptionRefused) -> None:
-    """A refused preemption is a warning: it would have closed a preemption cycle, which should not come this far."""
-    spec = fact.ask.spec
-    keys = {"partition": partition, "cycle": cycle, "alloc": spec.allocation_key, "app": spec.application_id, "queue": fact.queue}
-    if isinstance(fact, PreemptionRefused):
-        log_event(log, logging.WARNING, "preemption_refused", **keys, reason=fact.why)
-    else:
-        victims = [key for _, _, key in fact.victims]
-        lost = fact.work_lost
-        log_event(log, logging.INFO, "preempted", **keys, node=fact.node_id, reason=fact.why, victims=victims, work_lost=lost)
