@@ -16,6 +16,18 @@ from ykactor.core.messages.submissions import Administration, Submission
 from ykactor.core.values.ids import PartitionName
 
 
+class Failure(Struct, frozen=True):
+    """Why a partition has not carried out a command, or one of its submissions.
+
+    Attributes:
+        code: ``QUARANTINED``, because it makes the partition fail; ``UNAVAILABLE``, because the partition is stopped.
+        reason: a sentence for people.
+    """
+
+    code: str
+    reason: str
+
+
 class Intake(Struct, frozen=True):
     """Submissions that are handled together, in order, before any decision.
 
@@ -23,11 +35,13 @@ class Intake(Struct, frozen=True):
         done: called once with the partition's name, from the partition's task, after the direct effects of the submissions have
             been published; must not block or raise.
         more_follows: take no decision before the next command.
+        failed: called before ``done`` for each submission that was not handled, or once for all of them; must not block or raise.
     """
 
     submissions: list[Submission]
     done: Callable[[PartitionName], None] | None = None
     more_follows: bool = False
+    failed: Callable[[Failure], None] | None = None
 
 
 class SwitchConfig(Struct, frozen=True):
@@ -50,12 +64,13 @@ class Administer(Struct, frozen=True):
 
     Attributes:
         done: as in ``Intake``, with a second argument: why the request was refused, or "".
-        more_follows: as in ``Intake``.
+        more_follows, failed: as in ``Intake``.
     """
 
     request: Administration
     done: Callable[[PartitionName, str], None]
     more_follows: bool = False
+    failed: Callable[[Failure], None] | None = None
 
 
 class RunCycles(Struct, frozen=True):

@@ -8,6 +8,7 @@ starve a search; after ``SEARCH_MAX`` such cycles input is taken, so that a long
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from math import inf
@@ -30,6 +31,7 @@ from ykactor.actors.commands import (
     TurnRecord,
 )
 from ykactor.actors.driving import drive, pause
+from ykactor.actors.hand import Alone, Hand
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.owners import IN_FLIGHT_MAX, Owners
 from ykactor.actors.scheduler import SchedulerActor
@@ -62,10 +64,19 @@ SEARCH_MAX = 16
 STEP_BUDGET = Budget(placements_max=1, work_max=10**9)
 #: The shortest interval of cycles caused by time alone: asks that become eligible one after the other are tried together.
 WAKE_NS = 100 * MS_NS
-#: Submissions handled before other tasks run (about 10 us each).
-CHUNK_MAX = 500
 #: Rows of the state that are encoded before other tasks run (about 3 us each).
 ROWS_MAX = 500
+#: The turns of which the causes are kept, for a post-mortem.
+LAST_MAX = 16
+
+#: A partition and its scheduler.
+Cores = tuple[PartitionCore, SchedulerCore]
+
+
+def without_anything(config: PartitionConfig, *, reserves: bool) -> Cores:
+    """The cores of a partition to which no configuration was applied yet."""
+    core = PartitionCore(config)
+    return core, SchedulerCore(core.registry, reserves=reserves)
 
 
 class Recording(NamedTuple):
@@ -96,8 +107,11 @@ class PartitionActor:
         restored: the cores with their last state; ``config`` is the one in force. None: a partition without anything.
 
     Attributes:
+        hand: the commands taken and not finished.
         cycles: number of completed cycles; read by the watchdog.
         busy: whether a turn is in progress.
+        begun: the time and the cause of the turn in progress; None between two turns.
+        last: the newest turns that were recorded: number, time and cause.
         finished: set when ``run`` has ended without an error.
     """
 
@@ -114,17 +128,18 @@ class PartitionActor:
         budget: Budget = CYCLE_BUDGET,
         on_cycle: Callable[[PartitionName, int, Cycle], None] | None = None,
         recording: Recording | None = None,
-        restored: tuple[PartitionCore, SchedulerCore] | None = None,
+        restored: Cores | None = None,
     ) -> None:
-        #: A predicate service that was connected when the state was kept is no longer.
-        self._first: Submission = ApplyConfig(config) if restored is None else SetPredicateService(is_there=False)
-        if restored is None:
-            core = PartitionCore(config)
-            restored = core, SchedulerCore(core.registry, reserves=reserves)
-        self.core, self.scheduler_core = restored
+        self.core, self.scheduler_core = restored or without_anything(config, reserves=reserves)
         self.inbox: Mailbox[PartitionCommand] = Mailbox(f"partition {config.name}", INBOX_MAX)
+        self.hand = Hand()
+        #: A predicate service that was connected when the state was kept is no longer.
+        first: Submission = ApplyConfig(config) if restored is None else SetPredicateService(is_there=False)
+        self.hand.take([Intake([first])])
         self.cycles = 0
         self.busy = False
+        self.begun: tuple[int, Cause] | None = None
+        self.last: deque[tuple[int, int, bytes]] = deque(maxlen=LAST_MAX)
         self.finished = trio.Event()
         self._clock = clock
         self._publish = publish
@@ -146,24 +161,33 @@ class PartitionActor:
         self._scheduler: SchedulerActor
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serve until the inbox is closed and empty; started when the first configuration is applied."""
+        """Serve until the inbox is closed and empty; started when the first configuration is applied.
+
+        After an exception, and ``restore``, it may be called again: it begins with what is in hand.
+        """
         async with trio.open_nursery() as nursery:
             self._owners = Owners(nursery)
             self._scheduler = SchedulerActor(self.scheduler_core, self._owners)
             nursery.start_soon(self._scheduler.run, name=f"scheduler {self.core.name}")
-            await self._intake([self._first])
-            await self._schedule()
+            await self._work_off()
             task_status.started()
             with suppress(trio.EndOfChannel):
                 while True:
-                    commands = await self._next_commands()
+                    self._take(await self._next_commands())
                     self.busy = True
-                    await self._turn(commands)
+                    await self._fire_timers()
+                    await self._work_off()
                     self.busy = False
             if self._is_removed:
-                await self._intake([RemovePartition()])
+                await self._observe(self._clock.now_ns(), Input([RemovePartition()]))
             nursery.cancel_scope.cancel()
         self.finished.set()
+
+    def restore(self, cores: Cores) -> None:
+        """Go on with this state when ``run`` is called the next time; the last one has failed in the middle of a turn."""
+        self.core, self.scheduler_core = cores
+        self.begun, self._facts = None, []
+        self.busy = self._at_rest = False
 
     def remove(self) -> None:
         """Close the inbox; after what is in it, end everything that runs (CF-56). Senders that wait for room get an error."""
@@ -189,20 +213,23 @@ class PartitionActor:
         eligible_ns = max(eligible_ns, self._cycled_ns + WAKE_NS)
         return eligible_ns if due_ns is None else min(due_ns, eligible_ns)
 
-    async def _turn(self, commands: list[PartitionCommand]) -> None:
-        await self._fire_timers()
-        submissions: list[Submission] = []
-        waiting: list[Intake] = []
-        for command in commands:
-            self._on_hold = isinstance(command, Intake | SwitchConfig | Administer | Quiesce) and command.more_follows
-            if isinstance(command, Intake):
-                submissions += command.submissions
-                waiting.append(command)
-                continue
-            await self._intake(submissions, waiting)
-            submissions, waiting = [], []
-            await self._handle(command)
-        await self._intake(submissions, waiting)
+    def _take(self, commands: list[PartitionCommand]) -> None:
+        self.hand.take(commands)
+        if commands:
+            last = commands[-1]
+            self._on_hold = isinstance(last, Intake | SwitchConfig | Administer | Quiesce) and last.more_follows
+
+    async def _work_off(self) -> None:
+        """Finish everything in hand, then decide what can be decided."""
+        while self.hand:
+            wanted = self.hand.next()
+            if not isinstance(wanted, list):
+                await self._handle(wanted)
+            elif wanted:
+                await self._observe(self._clock.now_ns(), Input(wanted))
+            for intake in self.hand.finish():
+                if intake.done is not None:
+                    intake.done(self.core.name)
         if not (self._manual or self._on_hold):
             self._check_deadlines()
             await self._schedule()
@@ -221,14 +248,6 @@ class PartitionActor:
         if eligible_ns is not None and eligible_ns <= self._clock.now_ns():
             self._at_rest = False
 
-    async def _intake(self, submissions: list[Submission], waiting: list[Intake] | None = None) -> None:
-        now_ns = self._clock.now_ns()
-        for start in range(0, len(submissions), CHUNK_MAX):
-            await self._observe(now_ns, Input(submissions[start : start + CHUNK_MAX]))
-        for intake in waiting or ():
-            if intake.done is not None:
-                intake.done(self.core.name)
-
     async def _observe(self, now_ns: int, cause: Cause) -> str:
         """Returns why an administrator's request was refused, or ""."""
         outcome = await self._run(now_ns, cause)
@@ -240,12 +259,14 @@ class PartitionActor:
         """Carry out one turn. All its facts are one publication at its end: a turn is recorded as a whole or not at all."""
         if self._recording is not None:
             await self._recording.room()
+        self.begun = now_ns, cause
         steps = turn(self.core, self.scheduler_core, now_ns, cause, confirms=self._confirms)
         outcome = await drive(steps, self._carry_out)
         facts, self._facts = self._facts, []
         recorded = None if self._recording is None else await self._record(now_ns, self._recording.encode(cause))
         if facts or recorded is not None:
             await self._publish(Publication(self.core.name, facts, recorded))
+        self.begun = None
         return outcome
 
     async def _record(self, now_ns: int, cause: bytes) -> TurnRecord:
@@ -255,6 +276,7 @@ class PartitionActor:
             changed.append(row)
             if number % ROWS_MAX == 0:
                 await pause()
+        self.last.append((self.core.turns, now_ns, cause))
         return TurnRecord(self.core.turns, now_ns, cause, changed)
 
     async def _carry_out(self, phase: Phase) -> Any:
@@ -265,11 +287,12 @@ class PartitionActor:
             return None
         return await self._scheduler.carry_out(phase)
 
-    async def _handle(self, command: PartitionCommand) -> None:
+    async def _handle(self, command: Alone) -> None:
         match command:
             case SwitchConfig(config, switch, done):
                 if await switch.prepare(self.core.name, "" if command.afresh else objection(self.core.registry, config)):
-                    await self._intake([Reset(), ApplyConfig(config)] if command.afresh else [ApplyConfig(config)])
+                    first: list[Submission] = [Reset()] if command.afresh else []
+                    await self._observe(self._clock.now_ns(), Input([*first, ApplyConfig(config)]))
                 done(self.core.name)
             case Administer(request, done):
                 done(self.core.name, await self._observe(self._clock.now_ns(), Request(request)))
