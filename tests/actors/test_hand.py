@@ -66,6 +66,7 @@ def test_the_message_that_fails_alone_is_found(bad):
         wanted = hand.next()
         if wanted == [bad]:
             culprits.append(hand.fail())
+            hand.take_out()
         else:
             story.append((wanted, hand.finish()))
     assert culprits == [Culprit(bad, commands[0] if bad is A else commands[1])]
@@ -82,6 +83,7 @@ def test_a_command_that_fails_twice_is_its_own_culprit():
     assert hand.fail() is None
     hand.next()
     assert hand.fail() == Culprit(snapshot, snapshot)
+    hand.take_out()
     assert handled(hand) == [([A], [Intake([A])])]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from ykactor.actors.commands import Administer, Intake, PartitionCommand, Quiesce, RunCycles, SwitchConfig, TakeSnapshot
@@ -82,21 +83,26 @@ class Hand:
         return finished
 
     def fail(self) -> Culprit | None:
-        """What ``next`` returned has failed. A message that has now failed alone, after it failed before, is taken out and
-        returned; the ``Intake`` that it came with stays. None: all is tried again.
+        """What ``next`` returned has failed. Returns the message that has now failed alone, after it had failed before; None: all
+        is to be tried again.
         """
         begun, self._begun = self._begun, 0
         if not (begun and self._suspects):
             self._suspects = begun
             return None
-        self._suspects -= 1
-        position = next(number for number, item in enumerate(self._items) if not isinstance(item, Intake))
+        position = self._first()
         message = self._items[position]
         assert not isinstance(message, Intake)
-        del self._items[position]
-        if isinstance(message, _ALONE):
-            return Culprit(message, message)
-        return Culprit(message, next(item for item in list(self._items)[position:] if isinstance(item, Intake)))
+        behind = (item for item in islice(self._items, position, None) if isinstance(item, Intake))
+        return Culprit(message, message if isinstance(message, _ALONE) else next(behind))
+
+    def take_out(self) -> None:
+        """Do not handle the first message; the ``Intake`` that it came with stays."""
+        del self._items[self._first()]
+        self._suspects -= 1
+
+    def _first(self) -> int:
+        return next(position for position, item in enumerate(self._items) if not isinstance(item, Intake))
 
     def give_up(self) -> list[PartitionCommand]:
         """Take out everything; returns the commands that are not finished."""

@@ -46,6 +46,27 @@ def _replies(sends: Sequence[tuple[Owner, Command[Any]]]) -> list[Any]:
     return [owner.handle(command) for owner, command in sends]
 
 
+def run_turn(
+    partition: PartitionCore,
+    scheduler: SchedulerCore,
+    now_ns: int,
+    cause: Cause,
+    publish: Callable[[list[Fact]], object],
+    *,
+    confirms: bool = False,
+) -> TurnResult:
+    """Run one turn of ``core.turn``; ``publish`` is called with its facts, in order."""
+
+    def carry_out_phase(phase: Phase) -> Any:
+        if isinstance(phase, Ingest):
+            return carry_out(phase.input)
+        if isinstance(phase, Publish):
+            return publish(phase.facts)
+        return carry_out(scheduler.handle(phase))
+
+    return _drive(turn(partition, scheduler, now_ns, cause, confirms=confirms), carry_out_phase)
+
+
 class DirectPartition:
     """One partition.
 
@@ -122,15 +143,7 @@ class DirectPartition:
 
     def run_turn(self, now_ns: int, cause: Cause) -> TurnResult:
         """Run one turn; see ``core.turn``."""
-        return _drive(turn(self.core, self.scheduler, now_ns, cause, confirms=self._confirms), self.carry_out_phase)
-
-    def carry_out_phase(self, phase: Phase) -> Any:
-        """Carry out one phase of a turn; returns its reply."""
-        if isinstance(phase, Ingest):
-            return carry_out(phase.input)
-        if isinstance(phase, Publish):
-            return self._publish(phase.facts)
-        return carry_out(self.scheduler.handle(phase))
+        return run_turn(self.core, self.scheduler, now_ns, cause, self._publish, confirms=self._confirms)
 
 
 class DirectPartitions:

@@ -112,7 +112,7 @@ def command(
     writer = LogWriter(STANDARD_ERROR)
     configure(log_level, writer)
     _log_first(config, config_file)
-    settings = Settings(watched, manual, reserves_nodes(os.environ))
+    settings = Settings(watched, manual, reserves_nodes(os.environ), state_dir)
     try:
         with _state(state_dir, durability, settings) as state:
             trio.run(_serve, config, settings, address, state)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
@@ -27,17 +26,19 @@ from ykactor.actors.memory import collect_old, settle_memory
 from ykactor.actors.outbox import OutboxRegistry
 from ykactor.actors.partition import PartitionActor, Recording
 from ykactor.actors.partitions import Partitions
+from ykactor.actors.supervision import Supervisor
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
 from ykactor.core.inspection.snapshot import waiting_asks
-from ykactor.core.messages.facts import Allocated, ConfigurationChanged, Fact, Preempted, PreemptionRefused
+from ykactor.core.messages.facts import ConfigurationChanged, Fact
 from ykactor.core.messages.submissions import AddApplication, RefuseConfig, Reset, Submission
 from ykactor.core.objects.registry import Registry
 from ykactor.core.placement.users import NOBODY
-from ykactor.core.turn.turn import Cycle
 from ykactor.core.values.ids import AllocationKey, PartitionName, QueuePath
+from ykactor.surfaces.server.cycle_log import log_cycle
 from ykactor.surfaces.server.daemon_rows import DaemonRows
 from ykactor.surfaces.server.groups import GroupResolver
+from ykactor.surfaces.server.incidents import Incidents
 from ykactor.surfaces.server.logs import get_logger, log_event
 from ykactor.surfaces.server.recovery import Recovered
 from ykactor.surfaces.server.reloading import ReadConfig, Reloading, log_changes
@@ -62,11 +63,13 @@ class Settings(Struct, frozen=True):
         config_path: the queue file that is watched; None runs on the built-in default.
         manual: cycles run only on a ``ScheduleRequest``.
         reserves: whether asks reserve nodes.
+        state_dir: where failures of partitions are kept for inspection; None: only in the log.
     """
 
     config_path: Path | None = None
     manual: bool = False
     reserves: bool = True
+    state_dir: Path | None = None
 
 
 class Daemon:
@@ -100,6 +103,10 @@ class Daemon:
         self.partitions = self._partitions.inboxes
         self.feed = FeedActor(events, self.partitions, self._deliver, is_idle=self._is_idle, journal=journal)
         self._journal = journal
+        self._supervisor: Supervisor | None = None
+        if journal is not None:
+            incidents = Incidents(self.feed, journal, settings.state_dir)
+            self._supervisor = Supervisor(clock, self.feed.inbox.put, incidents, reserves=settings.reserves)
         self._settings = settings
         self._clock = clock
         self._observed = None if observe is None else DurableFacts(observe, journal)
@@ -202,7 +209,8 @@ class Daemon:
     ) -> None:
         """Serve until ``stop``. ``task_status`` is started when the first configuration is in force and the sockets listen.
 
-        Error handling: an exception in a partition is a bug and is raised here; mistakes of clients are not.
+        Error handling: an exception in a partition is a bug, for which there is supervision if there is a journal; without one,
+        or if no partition runs any more, it is raised here. Mistakes of clients are not.
         """
         addresses = ", ".join(map(url_of, listeners))
         stopping = trio.Event()
@@ -237,11 +245,11 @@ class Daemon:
         if recovered is None:
             self._rows.end_switch(self.config)
             self._rows.note_file(self.config.checksum)
-            await self._partitions.start(nursery, self.config)
+            await self._partitions.start(nursery, self.config, self._supervisor)
             return
         self.feed.restore(recovered.events, recovered.last_event)
         self._restore_registration(recovered)
-        await self._partitions.start(nursery, self.config)
+        await self._partitions.start(nursery, self.config, self._supervisor)
         self._recovered = None
         if recovered.registration is not None and not recovered.registration.rm_id:
             await self._submit({name: [Reset()] for name in self.partitions})
@@ -272,7 +280,7 @@ class Daemon:
             self.feed.inbox.put,
             manual=self.manual,
             reserves=self._settings.reserves,
-            on_cycle=_log_cycle,
+            on_cycle=log_cycle,
             recording=None if self._journal is None else Recording(self._journal.room, encode_cause),
             restored=restored,
         )
@@ -290,11 +298,17 @@ class Daemon:
         return sum(actor.cycles for actor in self._partitions.actors.values())
 
     def _is_idle(self) -> bool:
-        return not any(actor.busy or actor.inbox.messages_waiting() for actor in self._partitions.actors.values())
+        return not any(self._has_work(actor) for actor in self._partitions.actors.values())
+
+    def _has_work(self, actor: PartitionActor) -> bool:
+        return actor.busy or bool(actor.inbox.messages_waiting())
 
     def _has_no_work(self) -> bool:
         """Whether the partitions do nothing for a good reason: they wait for input, or for the disk."""
-        return self._is_idle() or (self._journal is not None and not self._journal.has_room)
+        if self._journal is not None and not self._journal.has_room:
+            return True
+        restarting = set() if self._supervisor is None else self._supervisor.restarting
+        return not any(self._has_work(actor) for name, actor in self._partitions.actors.items() if name not in restarting)
 
     def _log_journal(self) -> None:
         assert self._journal is not None
@@ -363,27 +377,3 @@ def url_of(listener: trio.SocketListener) -> str:
 
 def _setter(done: trio.Event) -> Callable[[PartitionName], None]:
     return lambda _: done.set()
-
-
-def _log_cycle(partition: PartitionName, cycle: int, result: Cycle) -> None:
-    """Log each cycle that had results, and before it each of its preemptions."""
-    if result.facts and log.isEnabledFor(logging.INFO):
-        kinds, evicted = Counter(map(type, result.facts)), 0  # the facts can be many
-        for fact in result.facts if kinds[Preempted] or kinds[PreemptionRefused] else ():
-            if isinstance(fact, Preempted | PreemptionRefused):
-                _log_preemption(partition, cycle, fact)
-                evicted += len(fact.victims) if isinstance(fact, Preempted) else 0
-        counts = {"placed": kinds[Allocated], "evicted": evicted, "work": result.work, "at_rest": result.at_rest}
-        log_event(log, logging.INFO, "cycle_finished", partition=partition, cycle=cycle, **counts)
-
-
-def _log_preemption(partition: PartitionName, cycle: int, fact: Preempted | PreemptionRefused) -> None:
-    """A refused preemption is a warning: it would have closed a preemption cycle, which should not come this far."""
-    spec = fact.ask.spec
-    keys = {"partition": partition, "cycle": cycle, "alloc": spec.allocation_key, "app": spec.application_id, "queue": fact.queue}
-    if isinstance(fact, PreemptionRefused):
-        log_event(log, logging.WARNING, "preemption_refused", **keys, reason=fact.why)
-    else:
-        victims = [key for _, _, key in fact.victims]
-        lost = fact.work_lost
-        log_event(log, logging.INFO, "preempted", **keys, node=fact.node_id, reason=fact.why, victims=victims, work_lost=lost)

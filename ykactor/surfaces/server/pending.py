@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 import trio
 
+from ykactor.actors.commands import Failure
 from ykactor.core.values.ids import PartitionName
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import ProtocolError
@@ -15,10 +16,15 @@ BACKLOG_BYTES_MAX = 2**26
 
 
 class Pending:
-    """A request whose ``Ack`` waits for partitions."""
+    """A request whose ``Ack`` waits for partitions.
+
+    Attributes:
+        failure: why a part of it was not carried out; None if everything was.
+    """
 
     def __init__(self, request_id: str, partitions: Iterable[PartitionName], working: Iterable[PartitionName]) -> None:
         self.ack = si.Ack(id=request_id)
+        self.failure: Failure | None = None
         #: The partitions whose facts must be published before the ``Ack``.
         self.partitions = list(partitions)
         self.done = trio.Event()
@@ -29,6 +35,10 @@ class Pending:
         """Called from the partition's task (``Intake.done``)."""
         self._working.discard(partition)
         self._check()
+
+    def on_failed(self, failure: Failure) -> None:
+        """Called before ``on_done`` (``Intake.failed``); of several failures the first is told."""
+        self.failure = self.failure or failure
 
     def _check(self) -> None:
         if not self._working:
@@ -65,11 +75,26 @@ class Reply:
     def __init__(self) -> None:
         self.given = trio.Event()
         self.refusal = ""
+        self._code = "REFUSED"
+
+    def on_failed(self, failure: Failure) -> None:
+        """Called before ``on_done`` (``Administer.failed``)."""
+        self._code = failure.code
 
     def on_done(self, _: PartitionName, refusal: str) -> None:
         """Called from the partition's task (``Administer.done``)."""
         self.refusal = refusal
         self.given.set()
+
+    async def accepted(self) -> None:
+        """Wait for the reply.
+
+        Raises:
+            ProtocolError: the request was not carried out.
+        """
+        await self.given.wait()
+        if self.refusal:
+            raise ProtocolError(self._code, self.refusal)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import trio
 from msgspec import UNSET, structs
 from trio_websocket import ConnectionClosed
 
-from ykactor.actors.commands import Administer, Intake, PartitionCommand, Publication
+from ykactor.actors.commands import Administer, Failure, Intake, PartitionCommand, Publication
 from ykactor.actors.gateway import Gateway, ReadConfig
 from ykactor.actors.journal import Resumed, Stalled
 from ykactor.actors.mailbox import Mailbox
@@ -227,16 +227,19 @@ class ResourceManagerSession:
                 self._configs.put(request, outbox)
                 return None
             case _:
-                return await self._submit(request)
+                return await self._submit(request, outbox)
         return Pending(request.id, self._gateway.partitions, ())
 
-    async def _submit(self, request: requests.PartitionRequest) -> Pending:
+    async def _submit(self, request: requests.PartitionRequest, outbox: Outbox[Encoding]) -> Pending:
         work = requests.addressed(requests.submissions(request), self._gateway.partitions)
         pending = Pending(request.id, work, work)
+        # Without an id there is no answer that could say so later.
+        on_failed = pending.on_failed if request.id else lambda failure: outbox.post(_failed(failure, ""))
         for name, submissions in work.items():
             inbox = self._gateway.partitions.get(name)
             if inbox is not None:
-                intake = Intake(await self._gateway.with_groups(name, submissions), pending.on_done)
+                known = await self._gateway.with_groups(name, submissions)
+                intake = Intake(known, pending.on_done, failed=on_failed)
             if inbox is None or not await self._put(name, inbox, intake):
                 at_ns = self._gateway.now_ns()
                 refusals = [requests.unknown_partition(submission, name, at_ns) for submission in submissions]
@@ -255,10 +258,8 @@ class ResourceManagerSession:
             wanted = structs.replace(wanted, who=await self._gateway.with_own_groups(name, wanted.who))
         reply = Reply()
         with unavailable_when_closed(f"partition {name} does"):
-            await inbox.put(Administer(wanted, reply.on_done))
-        await reply.given.wait()
-        if reply.refusal:
-            raise ProtocolError("REFUSED", reply.refusal)
+            await inbox.put(Administer(wanted, reply.on_done, failed=reply.on_failed))
+        await reply.accepted()
         return Pending(request.id, [name], ())
 
     async def _put(self, name: PartitionName, inbox: Mailbox[PartitionCommand], intake: Intake) -> bool:
@@ -312,7 +313,7 @@ class ResourceManagerSession:
                 break  # the daemon stops, so the request will not be finished
             for name in request.partitions:
                 await self._gateway.feed.published(name)
-            outbox.post(request.ack)
+            outbox.post(request.ack if request.failure is None else _failed(request.failure, request.ack.id))
 
 
 @asynccontextmanager
@@ -329,6 +330,10 @@ async def _held(lock: trio.Lock) -> AsyncIterator[None]:
         yield
     finally:
         lock.release()
+
+
+def _failed(failure: Failure, request_id: str) -> si.ErrorResponse:
+    return error_response(ProtocolError(failure.code, failure.reason), request_id)
 
 
 def _holder(current: Outbox[Encoding], partitions_count: int) -> str:

@@ -83,6 +83,10 @@ class _Writer:
     def needs_tidying(self) -> bool:
         return self._store.needs_checkpoint or self._store.number % TRIM_EVERY == 0
 
+    def rows(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
+        with Reader.open(self._settings.directory) as reader:
+            return [row for row in reader.records() if row[0].startswith(prefix)]
+
     def tidy(self) -> None:
         try:
             if self._store.needs_checkpoint:
