@@ -6,6 +6,7 @@ from functools import partial
 import pytest
 import trio
 import trio.testing
+from faulty import Bug, watch_owners, watch_partitions, watch_schedulers
 from memorystore import MemoryStore
 from partitiontexts import several_loaded
 from world import app, ask, node, queue, release, spoken, terminate
@@ -20,9 +21,7 @@ from ykactor.actors.partitions import Partitions
 from ykactor.actors.supervision import Supervisor
 from ykactor.core.messages.facts import PartitionFailed
 from ykactor.core.messages.submissions import ApplyConfig
-from ykactor.core.objects.leaf import LeafCore
-from ykactor.core.partition.partition import PartitionCore
-from ykactor.core.planner.planner import Planner
+from ykactor.core.turn.phases import MakePlan
 from ykactor.wire.causes import encode_cause
 from ykactor.wire.history import encode_facts
 from ykactor.wire.si.events import events
@@ -31,10 +30,6 @@ LEAVES = [queue("a"), queue("b")]
 NAMES = ("default", "gpu", "arm")
 THREE = dict.fromkeys(NAMES, LEAVES)
 WIDER = {name: [*LEAVES, queue("c")] for name in NAMES}
-
-
-class Bug(Exception):
-    """What a test makes go wrong."""
 
 
 class Realm:
@@ -123,27 +118,32 @@ async def busy(made, name):
 
 def poison(monkeypatch, word="bad"):
     """Leaves that cannot handle what has a name with this word."""
-    work = LeafCore.work
 
-    def fail(self, command):
-        reply = yield from work(self, command)
+    def fail(_, command):
         if word in repr(command):
             raise Bug("this leaf\n has a bug")
-        return reply
 
-    monkeypatch.setattr(LeafCore, "work", fail)
+    watch_owners(monkeypatch, after=fail)
 
 
 def bad_plans(monkeypatch, name="default"):
     """A partition that cannot plan."""
-    plan = Planner.plan
 
-    def fail(self, now_ns, budget):
-        if self._state.registry.config.name == name:
+    def fail(scheduler, arguments):
+        if scheduler.state.registry.config.name == name and isinstance(arguments[0], MakePlan):
             raise Bug("no plan")
-        return (yield from plan(self, now_ns, budget))
 
-    monkeypatch.setattr(Planner, "plan", fail)
+    watch_schedulers(monkeypatch, before=fail)
+
+
+def cannot_apply(monkeypatch, name, is_now=lambda: True):
+    """A partition that cannot apply a configuration."""
+
+    def fail(partition, arguments):
+        if partition.name == name and isinstance(arguments[1][0], ApplyConfig) and is_now():
+            raise Bug("not this one")
+
+    watch_partitions(monkeypatch, before=fail)
 
 
 def waiting(made, name):
@@ -186,9 +186,9 @@ async def test_each_bad_message_of_a_request_is_found(seed, autojump_clock, monk
 
 async def test_a_request_of_an_administrator_that_fails_twice_is_refused(seed, autojump_clock, monkeypatch):
     """It is told once that it failed, and once that it is over."""
+    poison(monkeypatch, "Terminate")
     async with realm() as r:
         await busy(r, "default")
-        poison(monkeypatch, "Terminate")
         done, told = trio.Event(), []
         request = Administer(terminate("app-1"), lambda *said: (told.append(said), done.set()), failed=told.append)
         await r.partitions.inboxes["default"].put(request)
@@ -294,15 +294,7 @@ async def test_the_last_partition_that_runs_ends_the_daemon(seed, autojump_clock
 async def test_the_first_configuration_can_fail(seed, autojump_clock, monkeypatch):
     """A partition without any state is made anew without any; one that cannot begin is stopped."""
     fails = [1, 1]
-    ingest = PartitionCore.ingest
-
-    def fail(self, now_ns, submissions):
-        if fails and self.name == "gpu" and isinstance(submissions[0], ApplyConfig):
-            fails.pop()
-            raise Bug("not now")
-        return (yield from ingest(self, now_ns, submissions))
-
-    monkeypatch.setattr(PartitionCore, "ingest", fail)
+    cannot_apply(monkeypatch, "gpu", lambda: fails and fails.pop())
     async with realm() as r:
         assert (await r.send("gpu", node("n1", vcore=1)))[0].code == "UNAVAILABLE"
         assert r.consequences("gpu") == ["RESTARTED", "STOPPED"]
@@ -316,14 +308,7 @@ async def test_the_first_configuration_can_fail(seed, autojump_clock, monkeypatc
 async def test_a_configuration_that_only_others_can_apply_stops_the_partition(seed, autojump_clock, monkeypatch):
     """Nobody waits for it: the others have it in force."""
     async with realm() as r:
-        ingest = PartitionCore.ingest
-
-        def fail(self, now_ns, submissions):
-            if self.name == "gpu" and isinstance(submissions[0], ApplyConfig):
-                raise Bug("not this one")
-            return (yield from ingest(self, now_ns, submissions))
-
-        monkeypatch.setattr(PartitionCore, "ingest", fail)
+        cannot_apply(monkeypatch, "gpu")
         assert await r.partitions.switch(several_loaded(**WIDER)) == ""
         assert ["root.c" in r[name].core.registry.queues for name in NAMES] == [True, False, True]
         assert r.consequences("gpu") == ["RESTARTED", "STOPPED"]
