@@ -28,7 +28,7 @@ def reproduce(path: Path) -> Exception | None:
         UnreadableCauseError, UnreadableRowError, DamagedStateError: what it holds is damaged, or of another version.
     """
     found = decode_post_mortem(path.read_bytes())
-    if found.cause is None or found.now_ns is None:
+    if found.now_ns is None:
         raise UnreadablePostMortemError("found a failure between two turns, expected one in a turn")
     cause = decode_cause(bytes(found.cause))
     partition, scheduler = _partition(found, cause)

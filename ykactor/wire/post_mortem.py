@@ -29,7 +29,7 @@ class PostMortem(Struct, frozen=True, kw_only=True):
         consequence: ``RESTARTED``, ``QUARANTINED`` or ``STOPPED``.
         reason: the exception, and the message that is to blame if it is known.
         reserves: whether asks reserve nodes.
-        now_ns, cause: the Unix time and the cause of the turn that failed; None if it was not in a turn.
+        now_ns, cause: the Unix time and the cause of the turn that failed; None and ``null`` if it was not in a turn.
         last: the turns before it, oldest first.
         rows: the state before it.
     """
@@ -42,7 +42,7 @@ class PostMortem(Struct, frozen=True, kw_only=True):
     traceback: str
     reserves: bool
     now_ns: int | None
-    cause: Raw | None
+    cause: Raw
     last: list[EarlierTurn]
     rows: list[tuple[Raw, Raw]]
 

@@ -26,7 +26,7 @@ from ykactor.surfaces.server.daemon import Daemon, Settings, url_of
 from ykactor.surfaces.server.log_writer import LogWriter
 from ykactor.surfaces.server.logs import configure, get_logger, log_event
 from ykactor.surfaces.server.state_dir import StateDir, StateSettings, open_state_dir
-from ykactor.surfaces.server.systemd import Notifier, listen_fds
+from ykactor.surfaces.server.systemd import Extension, Notifier, listen_fds
 from ykactor.wire.queuefile.load import ConfigError, load
 
 log = get_logger(__name__)
@@ -165,7 +165,8 @@ def _state(directory: Path | None, durability: Durability, settings: Settings) -
     if directory is None:
         log_event(log, logging.WARNING, "state_not_kept", reason="without --state-dir a restart forgets everything")
         return nullcontext()
-    return open_state_dir(StateSettings(directory, durability), reserves=settings.reserves)
+    extension = Extension(Notifier.from_environment())
+    return open_state_dir(StateSettings(directory, durability), extension.on_progress, reserves=settings.reserves)
 
 
 async def _serve(config: SchedulerConfig, settings: Settings, address: tuple[str, int], state: StateDir | None) -> None:

@@ -42,7 +42,7 @@ class Quarantined(Struct, frozen=True):
     at_ns: int
     reason: str
     traceback: str
-    cause: Raw | None
+    cause: Raw
 
 
 class Incidents:
@@ -127,5 +127,5 @@ def _quarantined(incident: Incident) -> Quarantined:
     return Quarantined(incident.partition, incident.at_ns, incident.reason, incident.traceback, _raw(incident.cause))
 
 
-def _raw(cause: bytes | None) -> Raw | None:
-    return None if cause is None else Raw(cause)
+def _raw(cause: bytes | None) -> Raw:
+    return Raw(b"null" if cause is None else cause)

@@ -7,7 +7,8 @@ and the resource manager go on by number.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
@@ -21,7 +22,7 @@ from ykactor.core.records.encoding import decode
 from ykactor.core.records.restore import by_kind, restore
 from ykactor.core.turn.scheduler import SchedulerCore
 from ykactor.core.values.ids import PartitionName
-from ykactor.core.values.parts import finished
+from ykactor.core.values.parts import Pausing
 from ykactor.journal.reading import Reader
 from ykactor.journal.rows import LogRow
 from ykactor.surfaces.server.daemon_rows import CONFIG, FILE, REGISTRATION, SWITCH, FileRow, RegistrationRow
@@ -30,6 +31,10 @@ from ykactor.wire.si.events import events
 
 #: The newest events that are made again, for followers that go on by number.
 EVENTS_MAX = 100_000
+#: Rows that are read between two signs of progress.
+PROGRESS_ROWS = 1000
+
+R = TypeVar("R")
 
 
 class Recovered(Struct):
@@ -65,8 +70,8 @@ class _Turn(Struct):
     facts: Raw = Raw(b"[]")
 
 
-def recover(reader: Reader, *, reserves: bool) -> Recovered | None:
-    """Read a journal; None if it is empty.
+def recover(reader: Reader, on_progress: Callable[[], None], *, reserves: bool) -> Recovered | None:
+    """Read a journal; None if it is empty. ``on_progress`` is called now and then.
 
     Raises:
         JournalError: the journal is damaged.
@@ -74,7 +79,9 @@ def recover(reader: Reader, *, reserves: bool) -> Recovered | None:
     """
     own: dict[bytes, bytes] = {}
     rows: dict[PartitionName, list[tuple[Key, Struct]]] = defaultdict(list)
-    for key, data in reader.records():
+    for number, (key, data) in enumerate(reader.records()):
+        if number % PROGRESS_ROWS == 0:
+            on_progress()
         if key.startswith(b'["",'):
             own[key] = data
         else:
@@ -84,15 +91,16 @@ def recover(reader: Reader, *, reserves: bool) -> Recovered | None:
         return None
     registration = msgspec.json.decode(own[REGISTRATION], type=RegistrationRow) if REGISTRATION in own else None
     newest = next(reader.rows_backwards(), None)
+    partitions = {name: _finished(restore(by_kind(some), reserves=reserves), on_progress) for name, some in rows.items()}
     return Recovered(
         config=msgspec.json.decode(own[CONFIG], type=SchedulerConfig),
-        partitions={name: finished(restore(by_kind(some), reserves=reserves)) for name, some in rows.items()},
+        partitions=partitions,
         unfinished=msgspec.json.decode(own[SWITCH], type=SchedulerConfig) if SWITCH in own else None,
         file_checksum=msgspec.json.decode(own[FILE], type=FileRow).checksum if FILE in own else "",
         registration=registration,
         messages=_messages(reader, registration),
         last_message=0 if newest is None else newest.first_message + newest.messages_count - 1,
-        events=_events(reader),
+        events=_events(reader, on_progress),
         last_event=0 if newest is None else newest.first_event + newest.events_count - 1,
         at_ns=0 if newest is None else newest.at_ns,
     )
@@ -113,7 +121,17 @@ def _messages(reader: Reader, registration: RegistrationRow | None) -> list[byte
     return found[::-1]
 
 
-def _events(reader: Reader) -> list[EventRecordLike]:
+def _finished(work: Pausing[R], on_progress: Callable[[], None]) -> R:
+    while True:
+        try:
+            next(work)
+        except StopIteration as stop:
+            result: R = stop.value
+            return result
+        on_progress()
+
+
+def _events(reader: Reader, on_progress: Callable[[], None]) -> list[EventRecordLike]:
     """The newest events, in order; none before a transaction whose events are not the same any more."""
     kept: list[LogRow] = []
     count = 0
@@ -124,6 +142,7 @@ def _events(reader: Reader) -> list[EventRecordLike]:
         count += row.events_count
     found: list[EventRecordLike] = []
     for row in reversed(kept):
+        on_progress()
         try:
             again = list(_events_of(row))
         except HistoryError:  # written by a version with other facts

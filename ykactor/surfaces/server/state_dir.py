@@ -97,19 +97,25 @@ class _Writer:
 
 
 @contextmanager
-def open_state_dir(settings: StateSettings, *, reserves: bool) -> Iterator[StateDir]:
+def open_state_dir(
+    settings: StateSettings, on_progress: Callable[[], None] = lambda: None, *, reserves: bool
+) -> Iterator[StateDir]:
     """Open the journal and recover what it holds; closed at the end of the block. Blocks.
+
+    Args:
+        on_progress: called at the beginning, and then now and then.
 
     Raises:
         JournalError: the directory cannot be used; the message says why and what to do.
     """
     began_s = time.monotonic()
+    on_progress()
     opened = Store.open(settings.directory, settings.durability, now_ns=system_ns())
     try:
         if opened.loss:
             log_event(log, logging.ERROR, "journal_loss", directory=settings.directory, reason=opened.loss)
         with Reader.open(settings.directory) as reader:
-            recovered = recover(reader, reserves=reserves)
+            recovered = recover(reader, on_progress, reserves=reserves)
         _log_recovered(settings.directory, recovered, time.monotonic() - began_s)
         yield StateDir(_Writer(opened, settings), recovered, opened.instance)
     finally:
