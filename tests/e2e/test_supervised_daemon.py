@@ -4,7 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
+import trio
 from daemon import application, asks, next_allocated, next_event, node, real_daemon
+from faulty import watch_partitions
+from memorystore import MemoryStore
+from test_durable_daemon import running
 
 from ykactor.client import RequestRefused, connect, follow
 
@@ -57,6 +61,29 @@ async def test_a_bad_message_is_refused_and_kept(bugs: dict[str, str], tmp_path:
     assert (content["partition"], content["cause"]["input"][0][1]["spec"]["allocation_key"]) == ("default", "evil")
     assert "a bad ask" in content["traceback"]
     assert len(list(state.glob("post-mortem-default-*.json"))) == 2
+
+
+async def test_waiting_for_the_state_is_no_lack_of_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The watchdog is fed while a partition that has failed waits for the disk, with input in its inbox."""
+    failures = [1]
+
+    def fail(*_: object) -> None:
+        if not failures:
+            failures.append(1)
+            raise ZeroDivisionError
+
+    watch_partitions(monkeypatch, before=fail)
+    store = MemoryStore()
+    async with running(store) as (daemon, url), connect(url, rm_id="rm-1") as rm:
+        store.answers = trio.Event()
+        failures.clear()
+        await rm.send(node())
+        await rm.send(application())
+        while daemon._is_idle() or not daemon._has_no_work():
+            await trio.lowlevel.checkpoint()
+        store.answers.set()
+        while not daemon.registry("default").applications:
+            await trio.lowlevel.checkpoint()
 
 
 async def test_a_partition_that_cannot_plan_is_stopped(bugs: dict[str, str], tmp_path: Path) -> None:

@@ -39,15 +39,14 @@ from ykactor.core.config.model import PartitionConfig
 from ykactor.core.inspection.snapshot import partition_state
 from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.submissions import ApplyConfig, RemovePartition, Reset, SetPredicateService, Submission
-from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.partition.reload import objection
 from ykactor.core.planner.plan import Budget
 from ykactor.core.records.encoding import encode
 from ykactor.core.records.export import changes
 from ykactor.core.state import wakeups
 from ykactor.core.turn.causes import Cause, CycleDue, Input, Request, TimersDue
+from ykactor.core.turn.cores import Cores, without_anything
 from ykactor.core.turn.phases import Ingest, Phase, Publish
-from ykactor.core.turn.scheduler import SchedulerCore
 from ykactor.core.turn.turn import Cycle, TurnResult, turn
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.times import MS_NS
@@ -68,15 +67,6 @@ WAKE_NS = 100 * MS_NS
 ROWS_MAX = 500
 #: The turns of which the causes are kept, for a post-mortem.
 LAST_MAX = 16
-
-#: A partition and its scheduler.
-Cores = tuple[PartitionCore, SchedulerCore]
-
-
-def without_anything(config: PartitionConfig, *, reserves: bool) -> Cores:
-    """The cores of a partition to which no configuration was applied yet."""
-    core = PartitionCore(config)
-    return core, SchedulerCore(core.registry, reserves=reserves)
 
 
 class Recording(NamedTuple):
@@ -169,7 +159,9 @@ class PartitionActor:
             self._owners = Owners(nursery)
             self._scheduler = SchedulerActor(self.scheduler_core, self._owners)
             nursery.start_soon(self._scheduler.run, name=f"scheduler {self.core.name}")
+            self.busy = True
             await self._work_off()
+            self.busy = False
             task_status.started()
             with suppress(trio.EndOfChannel):
                 while True:

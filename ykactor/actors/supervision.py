@@ -32,13 +32,14 @@ from ykactor.actors.commands import (
 )
 from ykactor.actors.driving import drive, pause
 from ykactor.actors.failures import WITHIN_S, Failures, Incident, Rows, may_be_caused_by_input, reason_of
-from ykactor.actors.partition import BATCH_MAX, Cores, PartitionActor, without_anything
+from ykactor.actors.partition import BATCH_MAX, PartitionActor
 from ykactor.core.inspection.snapshot import partition_state
 from ykactor.core.messages.facts import PartitionFailed
 from ykactor.core.messages.kinds import Consequence
 from ykactor.core.records.encoding import decode
 from ykactor.core.records.restore import by_kind, restore
 from ykactor.core.turn.causes import Cause
+from ykactor.core.turn.cores import Cores, without_anything
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import in_parts
 
@@ -83,6 +84,7 @@ class Supervisor:
 
         Raises:
             Exception: that of the last partition that ran.
+            UnreadableRowError, DamagedStateError: a partition cannot be made anew, because its rows are damaged.
         """
         status = _Once(task_status)
         self._running += 1

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from ykactor.core.messages.submissions import ApplyConfig
-from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.records.encoding import decode
 from ykactor.core.records.restore import by_kind, restore
 from ykactor.core.turn.causes import Cause, Input
-from ykactor.core.turn.scheduler import SchedulerCore
+from ykactor.core.turn.cores import Cores, without_anything
 from ykactor.core.values.parts import finished
 from ykactor.sim.direct import run_turn
 from ykactor.wire.causes import decode_cause
@@ -39,13 +38,12 @@ def reproduce(path: Path) -> Exception | None:
     return None
 
 
-def _partition(found: PostMortem, cause: Cause) -> tuple[PartitionCore, SchedulerCore]:
+def _partition(found: PostMortem, cause: Cause) -> Cores:
     """The partition before the turn; one that failed in its first turn has no rows yet."""
     if found.rows:
         rows = by_kind(decode(bytes(key), bytes(row))[1:] for key, row in found.rows)
         return finished(restore(rows, reserves=found.reserves))
     match cause:
         case Input(submissions=[ApplyConfig(config), *_]):
-            partition = PartitionCore(config)
-            return partition, SchedulerCore(partition.registry, reserves=found.reserves)
+            return without_anything(config, reserves=found.reserves)
     raise UnreadablePostMortemError("found no rows, expected the state of the partition")
