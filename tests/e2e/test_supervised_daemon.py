@@ -10,6 +10,7 @@ from faulty import watch_partitions
 from memorystore import MemoryStore
 from test_durable_daemon import running
 
+import ykactor
 from ykactor.client import RequestRefused, connect, follow
 
 #: Bugs, by the name of the environment variable that turns them on; imported by every Python process that finds the file.
@@ -38,7 +39,7 @@ if "BAD_ASK" in os.environ or "BAD_PLAN" in os.environ:
 def bugs(tmp_path: Path) -> dict[str, str]:
     """The environment of a process that has the bugs."""
     (tmp_path / "sitecustomize.py").write_text(BUGS)
-    return {"PYTHONPATH": f"{tmp_path}:{Path.cwd()}"}
+    return {"PYTHONPATH": f"{tmp_path}:{Path(ykactor.__file__).parents[1]}"}
 
 
 async def test_a_bad_message_is_refused_and_kept(bugs: dict[str, str], tmp_path: Path) -> None:
