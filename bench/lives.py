@@ -189,6 +189,9 @@ class _Inline:
         if self._store.needs_tidying:
             self._store.tidy()
 
+    async def rows(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
+        return self._store.rows(prefix)
+
 
 @asynccontextmanager
 async def living(settings: StateSettings, config: SchedulerConfig, clock: Clock) -> AsyncIterator[Life]:

@@ -39,6 +39,10 @@ class MemoryStore:
     async def tidy(self):
         """Nothing to do."""
 
+    async def rows(self, prefix):
+        await trio.sleep(self._delay_s())
+        return [(key, data) for key, data in self.records.items() if key.startswith(prefix)]
+
     @property
     def last_event(self):
         """The number of the newest event that is durable."""

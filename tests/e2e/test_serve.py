@@ -20,7 +20,7 @@ from trio_websocket import ConnectionClosed
 
 import ykactor.client
 from ykactor.actors.clock import Clock
-from ykactor.actors.partition import PartitionActor
+from ykactor.actors.feed import FeedActor
 from ykactor.client import Disconnected, RequestRefused, connect, follow
 from ykactor.client.connection import open_connection
 from ykactor.surfaces.cli import serve as serve_module
@@ -403,8 +403,8 @@ def broken(*_):
 
 @pytest.mark.usefixtures("logging_restored")
 def test_a_crash_leaves_a_post_mortem_and_exit_code_70(tmp_path, monkeypatch, capfd):
-    """An invariant that breaks: exit code 70, the exception in the log and in the state directory."""
-    monkeypatch.setattr(PartitionActor, "_schedule", broken)
+    """An error outside of the partitions: exit code 70, the exception in the log and in the state directory."""
+    monkeypatch.setattr(FeedActor, "run", broken)
     done = CliRunner().invoke(serve_module.command, ["--ws", "127.0.0.1:0", "--state-dir", str(tmp_path / "state")])
     assert done.exit_code == 70
     assert {file.name for file in (tmp_path / "state").iterdir()} >= {"journal.db", "post-mortem.json"}

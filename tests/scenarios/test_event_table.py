@@ -31,6 +31,8 @@ from world import (
 )
 
 import ykactor
+from ykactor.core.messages.facts import PartitionFailed
+from ykactor.core.messages.kinds import Consequence
 from ykactor.core.messages.submissions import RefuseConfig, RemovePartition, Submission
 from ykactor.wire.si.kinds import EVENT_KINDS
 
@@ -208,6 +210,17 @@ def quotas_by_template() -> World:
     world = make_world(tree(parent, placementrules=[{"name": "provided", "create": True}]))
     world.send(app("app-1", "root.p.new"))
     return world
+
+
+def failed(consequence: Consequence) -> Scenario:
+    """A partition with a bug; ``actors.supervision`` reports it."""
+
+    def scenario() -> World:
+        world = on_plain()()
+        world.facts.append(PartitionFailed(0, consequence, "ValueError: a bug"))
+        return world
+
+    return scenario
 
 
 def held_by(**limits: object) -> Scenario:
@@ -430,6 +443,15 @@ ROWS: dict[tuple[str, str], list[Case]] = {
     ("QUEUE", "configuration accepted or refused"): [
         (configured(PLAIN, PLAIN), [of_queue("root", "SET", "QUEUE_CONFIG", message="configuration accepted")]),
         (on_plain(RefuseConfig("line 3")), [of_queue("root", "SET", "QUEUE_CONFIG", message="configuration rejected: line 3")]),
+    ],
+    ("QUEUE", "the partition failed and goes on"): [
+        (failed(Consequence.RESTARTED), [of_queue("root", "SET", "PARTITION_RESTARTED", message="ValueError: a bug")])
+    ],
+    ("QUEUE", "the partition failed twice because of a message, and goes on without it"): [
+        (failed(Consequence.QUARANTINED), [of_queue("root", "SET", "PARTITION_QUARANTINED", message="ValueError: a bug")])
+    ],
+    ("QUEUE", "the partition failed too often"): [
+        (failed(Consequence.STOPPED), [of_queue("root", "SET", "PARTITION_STOPPED", message="ValueError: a bug")])
     ],
     ("USERGROUP", "a user uses more"): [
         (runs, [of_name("alice", "ADD", "UG_USER_RESOURCE", "root.a", ONE)]),

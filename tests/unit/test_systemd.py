@@ -1,5 +1,6 @@
 """Notify socket, watchdog and socket activation against real sockets; no systemd is needed."""
 
+import itertools
 import os
 import socket
 import subprocess
@@ -7,11 +8,20 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 import trio
+from kept_rows import all_rows
 from trio.testing import MockClock
+from world import load, queue, tree
 
-from ykactor.surfaces.server.systemd import Notifier, feed_watchdog, listen_fds, watchdog_interval_s
+from ykactor.actors.batch import Batch
+from ykactor.core.planner.plan import Budget
+from ykactor.sim.direct import DirectPartition
+from ykactor.surfaces.server.daemon_rows import CONFIG
+from ykactor.surfaces.server.state_dir import StateSettings, open_state_dir
+from ykactor.surfaces.server.systemd import EXTENSION_S, Extension, Notifier, feed_watchdog, listen_fds, watchdog_interval_s
+from ykactor.wire import queuefile
 
 
 class NotifySocket:
@@ -62,6 +72,34 @@ def test_reloading_carries_the_monotonic_time(systemd: NotifySocket) -> None:
     (state, first), (_, second) = (sent.split("\nMONOTONIC_USEC=") for sent in systemd.take())
     assert state == "RELOADING=1"
     assert 0 < int(first) <= int(second)
+
+
+def test_a_start_that_makes_progress_gets_more_time(systemd: NotifySocket) -> None:
+    """It asks again well before the time is over, however often it reports progress."""
+    now_s = 1000.0
+    extension = Extension(Notifier.from_environment(), lambda: now_s)
+    for _ in range(100):
+        extension.on_progress()
+    wanted = f"EXTEND_TIMEOUT_USEC={round(EXTENSION_S * 1e6)}"
+    assert systemd.take() == [wanted]
+    now_s += EXTENSION_S / 2
+    extension.on_progress()
+    assert systemd.take() == [wanted]
+
+
+def test_recovery_is_progress(systemd: NotifySocket, tmp_path: Path) -> None:
+    """The start asks for more time before it opens the journal, and goes on while it reads rows and makes partitions."""
+    now_s = itertools.count(0.0, EXTENSION_S)
+    extension = Extension(Notifier.from_environment(), lambda: next(now_s))
+    with open_state_dir(StateSettings(tmp_path), extension.on_progress, reserves=True) as state:
+        assert len(systemd.take()) == 1
+        partition = DirectPartition(load(tree(queue("a"))), Budget(1, 1), lambda _: None)
+        rows = all_rows(partition.core, partition.scheduler)
+        config = msgspec.json.encode(queuefile.load(tree(queue("a"))))
+        state.store.commit(Batch(1, 1, puts={**rows, CONFIG: config}))
+    with open_state_dir(StateSettings(tmp_path), extension.on_progress, reserves=True) as state:
+        assert state.recovered is not None
+        assert len(systemd.take()) > 2
 
 
 def test_a_status_is_one_line(systemd: NotifySocket) -> None:

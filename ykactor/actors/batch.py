@@ -52,9 +52,12 @@ class Store(Protocol):
     async def tidy(self) -> None:
         """Do what takes longer and can wait; called after each commit, when all know of it."""
 
+    async def rows(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
+        """The durable records whose keys begin with ``prefix``: key and record. May be called during a commit."""
+
 
 class BlockingStore(Protocol):
-    """A ``Store`` whose methods block; they are called in any thread, but one at a time."""
+    """A ``Store`` whose methods block; they are called in any thread, but one at a time unless they say otherwise."""
 
     def commit(self, batch: Batch) -> object:
         """As ``Store.commit``."""
@@ -65,6 +68,9 @@ class BlockingStore(Protocol):
 
     def tidy(self) -> None:
         """As ``Store.tidy``."""
+
+    def rows(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
+        """As ``Store.rows``; unlike the others, it may be called while another call goes on."""
 
 
 class WriterThread:
@@ -86,6 +92,10 @@ class WriterThread:
         """As of the store; without a thread if there is nothing to do."""
         if self._store.needs_tidying:
             await self._in_thread(self._store.tidy)
+
+    async def rows(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
+        """As of the store; commits do not wait for it."""
+        return await trio.to_thread.run_sync(self._store.rows, prefix, abandon_on_cancel=True)
 
     async def _in_thread(self, work: Callable[[], object]) -> None:
         await trio.to_thread.run_sync(work, limiter=self._limiter, abandon_on_cancel=True)

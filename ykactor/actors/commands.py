@@ -17,6 +17,18 @@ from ykactor.core.messages.submissions import Administration, Submission
 from ykactor.core.values.ids import PartitionName
 
 
+class Failure(Struct, frozen=True):
+    """Why a partition has not carried out a command, or one of its submissions.
+
+    Attributes:
+        code: ``QUARANTINED``, because it makes the partition fail; ``UNAVAILABLE``, because the partition is stopped.
+        reason: a sentence for people.
+    """
+
+    code: str
+    reason: str
+
+
 class Intake(Struct, frozen=True):
     """Submissions that are handled together, in order, before any decision.
 
@@ -25,12 +37,14 @@ class Intake(Struct, frozen=True):
             been published; must not block or raise.
         more_follows: take no decision before the next command.
         accepted: the request to which they belong, if it wants an answer.
+        failed: called before ``done`` for each submission that was not handled, or once for all of them; must not block or raise.
     """
 
     submissions: list[Submission]
     done: Callable[[PartitionName], None] | None = None
     more_follows: bool = False
     accepted: Accepted | None = None
+    failed: Callable[[Failure], None] | None = None
 
 
 class SwitchConfig(Struct, frozen=True):
@@ -53,13 +67,14 @@ class Administer(Struct, frozen=True):
 
     Attributes:
         done: as in ``Intake``, with a second argument: why the request was refused, or "".
-        more_follows, accepted: as in ``Intake``.
+        more_follows, accepted, failed: as in ``Intake``.
     """
 
     request: Administration
     done: Callable[[PartitionName, str], None]
     more_follows: bool = False
     accepted: Accepted | None = None
+    failed: Callable[[Failure], None] | None = None
 
 
 class RunCycles(Struct, frozen=True):

@@ -100,7 +100,7 @@ _TO_NODE = (
     commands.Decommission,
 )
 _RM_SESSION, _DAEMON, _WATCHER = "surfaces/server/rm_session.py", "surfaces/server/daemon.py", "surfaces/server/watcher.py"
-_PARTITIONS = "actors/partitions.py"
+_PARTITIONS, _SUPERVISION = "actors/partitions.py", "actors/supervision.py"
 _PARTITION, _SCHEDULER, _OWNERS, _FEED = "actors/partition.py", "actors/scheduler.py", "actors/owners.py", "actors/feed.py"
 _OUTBOX, _JOURNAL = "actors/outbox.py", "actors/journal.py"
 
@@ -122,13 +122,14 @@ FLOW = (
     Edge(_R.NODE, _R.SCHEDULER, _K.RESERVED, (commands.Placed, commands.Refused), (_OWNERS,)),
     Edge(_R.SCHEDULER, _R.PARTITION, _K.RESERVED, (list, Plan, set), (_SCHEDULER,)),
     # results, outwards: a slow feed delays partitions, but no reader ever delays the feed
-    Edge(_R.PARTITION, _R.FEED, _K.COMMAND, (Publication, PartitionSnapshot), (_PARTITION,)),
+    Edge(_R.PARTITION, _R.FEED, _K.COMMAND, (Publication, PartitionSnapshot), (_PARTITION, _SUPERVISION), is_answered=True),
     Edge(_R.RM_SESSION, _R.FEED, _K.COMMAND, (Publication,), (_RM_SESSION, _FEED), is_answered=True),
     Edge(_R.WATCHER, _R.FEED, _K.COMMAND, (Publication,), (_FEED,), is_answered=True),
     Edge(_R.FEED, _R.OUTBOX, _K.FEED, (Publication,), (_FEED,)),
     Edge(_R.FEED, _R.FEED_SESSION, _K.FEED, (Batch, Missed, Reached, Unread), (_FEED,)),
     # the journal: what is recorded, and what may leave because it is durable
     Edge(_R.PARTITION, _R.JOURNAL, _K.ROOM, (), (_PARTITION,)),
+    Edge(_R.PARTITION, _R.JOURNAL, _K.SIGNAL, (), (_SUPERVISION,), is_answered=True),  # its state, to be made anew
     Edge(_R.RM_SESSION, _R.JOURNAL, _K.ROOM, (), (_RM_SESSION, _OUTBOX)),
     Edge(_R.FEED, _R.JOURNAL, _K.RECORD, (Publication,), (_FEED,)),
     Edge(_R.OUTBOX, _R.JOURNAL, _K.RECORD, (bytes,), (_OUTBOX,)),

@@ -18,6 +18,7 @@ from msgspec import Raw, Struct, field
 from ykactor.actors.batch import Batch, DiskFullError, Store
 from ykactor.actors.commands import Publication
 from ykactor.core.messages.facts import Fact
+from ykactor.core.values.ids import PartitionName
 
 #: For how many steps of the event loop the journal waits for more before a commit: the acknowledgement of a request comes so much
 #: later than its turn. The shortest sleep would take 1 ms.
@@ -228,6 +229,11 @@ class Journal:
             flush = _Flush()
             group.durable[flush] = 0
             await flush.reached.wait()
+
+    async def rows(self, partition: PartitionName) -> list[tuple[bytes, bytes]]:
+        """The keys and records of a partition after all that was added so far, when that is durable."""
+        await self.flushed()
+        return await self._store.rows(msgspec.json.encode([partition]).removesuffix(b"]") + b",")
 
     # ---- committing
 

@@ -8,7 +8,8 @@ starve a search; after ``SEARCH_MAX`` such cycles input is taken, so that a long
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from math import inf
 from typing import Any, NamedTuple
@@ -30,6 +31,7 @@ from ykactor.actors.commands import (
     TurnRecord,
 )
 from ykactor.actors.driving import drive, pause
+from ykactor.actors.hand import Alone, Hand
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.owners import IN_FLIGHT_MAX, Owners
 from ykactor.actors.receipts import Accepted
@@ -38,19 +40,17 @@ from ykactor.core.config.model import PartitionConfig
 from ykactor.core.inspection.snapshot import partition_state
 from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.submissions import ApplyConfig, RemovePartition, Reset, SetPredicateService, Submission
-from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.partition.reload import objection
 from ykactor.core.planner.plan import Budget
-from ykactor.core.records.base import Restored, encode_base
+from ykactor.core.records.base import Restored, new
 from ykactor.core.records.encoding import encode
 from ykactor.core.records.export import changes
 from ykactor.core.state import wakeups
 from ykactor.core.turn.causes import Cause, CycleDue, Input, Request, TimersDue
 from ykactor.core.turn.phases import Ingest, Phase, Publish
-from ykactor.core.turn.scheduler import SchedulerCore
 from ykactor.core.turn.turn import Cycle, TurnResult, turn
 from ykactor.core.values.ids import PartitionName
-from ykactor.core.values.parts import finished, in_parts
+from ykactor.core.values.parts import in_parts
 from ykactor.core.values.times import MS_NS
 
 #: Commands that may wait in a partition's inbox; sessions wait while it is full.
@@ -65,8 +65,8 @@ SEARCH_MAX = 16
 STEP_BUDGET = Budget(placements_max=1, work_max=10**9)
 #: The shortest interval of cycles caused by time alone: asks that become eligible one after the other are tried together.
 WAKE_NS = 100 * MS_NS
-#: Submissions handled before other tasks run (about 10 us each).
-CHUNK_MAX = 500
+#: The turns of which the causes are kept, for a post-mortem.
+LAST_MAX = 16
 
 
 class Recording(NamedTuple):
@@ -85,15 +85,6 @@ class Recording(NamedTuple):
 Part = tuple[Accepted, bool]
 
 
-def _parts_between(start: int, end: int, intakes: Sequence[Intake]) -> Iterator[Part]:
-    """The requests of which something is among the submissions from ``start`` to ``end`` of these intakes together."""
-    last = 0
-    for intake in intakes:
-        first, last = last, last + len(intake.submissions)
-        if intake.accepted is not None and first < end and last > start:
-            yield intake.accepted, last <= end
-
-
 class PartitionActor:
     """One partition with its scheduler, queues and nodes.
 
@@ -110,8 +101,11 @@ class PartitionActor:
         restored: the partition with its last state; ``config`` is the one in force. None: a partition without anything.
 
     Attributes:
+        hand: the commands taken and not finished.
         cycles: number of completed cycles; read by the watchdog.
         busy: whether a turn is in progress.
+        begun: the time and the cause of the turn in progress; None between two turns.
+        last: the newest turns that were recorded: number, time and cause.
         finished: set when ``run`` has ended without an error.
     """
 
@@ -130,18 +124,18 @@ class PartitionActor:
         recording: Recording | None = None,
         restored: Restored | None = None,
     ) -> None:
-        #: A predicate service that was connected when the state was kept is no longer.
-        self._first: Submission = ApplyConfig(config) if restored is None else SetPredicateService(is_there=False)
-        if restored is None:
-            core = PartitionCore(config)
-            scheduler = SchedulerCore(core.registry, reserves=reserves)
-            restored = Restored(core, scheduler, finished(encode_base(core, scheduler)))
-        self.core, self.scheduler_core = restored.core, restored.scheduler
-        #: What the partition was made from, until it is recorded with the first turn.
-        self._base: bytes | None = restored.base
+        #: ``_base`` is what the partition was made from, until it is recorded with the next turn.
+        self._base: bytes | None
+        self.core, self.scheduler_core, self._base = restored or new(config, reserves=reserves)
         self.inbox: Mailbox[PartitionCommand] = Mailbox(f"partition {config.name}", INBOX_MAX)
+        self.hand = Hand()
+        #: A predicate service that was connected when the state was kept is no longer.
+        first: Submission = ApplyConfig(config) if restored is None else SetPredicateService(is_there=False)
+        self.hand.take([Intake([first])])
         self.cycles = 0
         self.busy = False
+        self.begun: tuple[int, Cause] | None = None
+        self.last: deque[tuple[int, int, bytes]] = deque(maxlen=LAST_MAX)
         self.finished = trio.Event()
         self._clock = clock
         self._publish = publish
@@ -163,24 +157,35 @@ class PartitionActor:
         self._scheduler: SchedulerActor
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serve until the inbox is closed and empty; started when the first configuration is applied."""
+        """Serve until the inbox is closed and empty; started when the first configuration is applied.
+
+        After an exception, and ``restore``, it may be called again: it begins with what is in hand.
+        """
         async with trio.open_nursery() as nursery:
             self._owners = Owners(nursery)
             self._scheduler = SchedulerActor(self.scheduler_core, self._owners)
             nursery.start_soon(self._scheduler.run, name=f"scheduler {self.core.name}")
-            await self._intake([self._first])
-            await self._schedule()
+            self.busy = True
+            await self._work_off()
+            self.busy = False
             task_status.started()
             with suppress(trio.EndOfChannel):
                 while True:
-                    commands = await self._next_commands()
+                    self._take(await self._next_commands())
                     self.busy = True
-                    await self._turn(commands)
+                    await self._fire_timers()
+                    await self._work_off()
                     self.busy = False
             if self._is_removed:
-                await self._intake([RemovePartition()])
+                await self._observe(self._clock.now_ns(), Input([RemovePartition()]))
             nursery.cancel_scope.cancel()
         self.finished.set()
+
+    def restore(self, restored: Restored) -> None:
+        """Go on with this state when ``run`` is called the next time; the last one has failed in the middle of a turn."""
+        self.core, self.scheduler_core, self._base = restored
+        self.begun, self._facts = None, []
+        self.busy = self._at_rest = False
 
     def remove(self) -> None:
         """Close the inbox; after what is in it, end everything that runs (CF-56). Senders that wait for room get an error."""
@@ -206,20 +211,23 @@ class PartitionActor:
         eligible_ns = max(eligible_ns, self._cycled_ns + WAKE_NS)
         return eligible_ns if due_ns is None else min(due_ns, eligible_ns)
 
-    async def _turn(self, commands: list[PartitionCommand]) -> None:
-        await self._fire_timers()
-        submissions: list[Submission] = []
-        waiting: list[Intake] = []
-        for command in commands:
-            self._on_hold = isinstance(command, Intake | SwitchConfig | Administer | Quiesce) and command.more_follows
-            if isinstance(command, Intake):
-                submissions += command.submissions
-                waiting.append(command)
-                continue
-            await self._intake(submissions, waiting)
-            submissions, waiting = [], []
-            await self._handle(command)
-        await self._intake(submissions, waiting)
+    def _take(self, commands: list[PartitionCommand]) -> None:
+        self.hand.take(commands)
+        if commands:
+            last = commands[-1]
+            self._on_hold = isinstance(last, Intake | SwitchConfig | Administer | Quiesce) and last.more_follows
+
+    async def _work_off(self) -> None:
+        """Finish everything in hand, then decide what can be decided."""
+        while self.hand:
+            wanted = self.hand.next()
+            if not isinstance(wanted, list):
+                await self._handle(wanted)
+            elif wanted:
+                await self._observe(self._clock.now_ns(), Input(wanted), self.hand.parts())
+            for intake in self.hand.finish():
+                if intake.done is not None:
+                    intake.done(self.core.name)
         if not (self._manual or self._on_hold):
             self._check_deadlines()
             await self._schedule()
@@ -238,15 +246,6 @@ class PartitionActor:
         if eligible_ns is not None and eligible_ns <= self._clock.now_ns():
             self._at_rest = False
 
-    async def _intake(self, submissions: list[Submission], waiting: Sequence[Intake] = ()) -> None:
-        now_ns = self._clock.now_ns()
-        for start in range(0, len(submissions), CHUNK_MAX):
-            end = start + CHUNK_MAX
-            await self._observe(now_ns, Input(submissions[start:end]), list(_parts_between(start, end, waiting)))
-        for intake in waiting:
-            if intake.done is not None:
-                intake.done(self.core.name)
-
     async def _observe(self, now_ns: int, cause: Cause, parts: Sequence[Part] = ()) -> str:
         """Returns why an administrator's request was refused, or ""."""
         outcome = await self._run(now_ns, cause, parts)
@@ -262,6 +261,7 @@ class PartitionActor:
         """
         if self._recording is not None:
             await self._recording.room()
+        self.begun = now_ns, cause
         steps = turn(self.core, self.scheduler_core, now_ns, cause, confirms=self._confirms)
         outcome = await drive(steps, self._carry_out)
         facts, self._facts = self._facts, []
@@ -271,6 +271,7 @@ class PartitionActor:
             recorded.changes.extend(request.receipt(name, is_done=is_done, refusal=refusal) for request, is_done in parts)
         if facts or recorded is not None:
             await self._publish(Publication(self.core.name, facts, recorded))
+        self.begun = None
         return outcome
 
     async def _record(self, now_ns: int, cause: bytes) -> TurnRecord:
@@ -280,6 +281,7 @@ class PartitionActor:
             if changed:
                 await pause()
             changed += encode(self.core.name, rows)
+        self.last.append((self.core.turns, now_ns, cause))
         base, self._base = self._base, None
         return TurnRecord(self.core.turns, now_ns, cause, changed, base)
 
@@ -291,11 +293,12 @@ class PartitionActor:
             return None
         return await self._scheduler.carry_out(phase)
 
-    async def _handle(self, command: PartitionCommand) -> None:
+    async def _handle(self, command: Alone) -> None:
         match command:
             case SwitchConfig(config, switch, done):
                 if await switch.prepare(self.core.name, "" if command.afresh else objection(self.core.registry, config)):
-                    await self._intake([Reset(), ApplyConfig(config)] if command.afresh else [ApplyConfig(config)])
+                    first: list[Submission] = [Reset()] if command.afresh else []
+                    await self._observe(self._clock.now_ns(), Input([*first, ApplyConfig(config)]))
                 done(self.core.name)
             case Administer(request, done, accepted=accepted):
                 parts = [] if accepted is None else [(accepted, True)]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import trio
 
 from ykactor.actors.commands import PartitionCommand, SwitchConfig
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.partition import PartitionActor
+from ykactor.actors.supervision import Supervisor
 from ykactor.actors.two_phase import TwoPhaseSwitch
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
 from ykactor.core.partition.reload import changeover
@@ -36,15 +38,15 @@ class Partitions:
         self._make = make
         self._removed = removed
 
-    async def start(self, nursery: trio.Nursery, config: SchedulerConfig) -> None:
-        """Start every partition of the first configuration."""
-        self._nursery = nursery
+    async def start(self, nursery: trio.Nursery, config: SchedulerConfig, supervisor: Supervisor | None = None) -> None:
+        """Start every partition of the first configuration. Without a supervisor the failure of one ends the nursery."""
+        self._nursery, self._run = nursery, PartitionActor.run if supervisor is None else supervisor.run
         for partition in config.partitions:
             await self._start(partition)
 
     async def _start(self, config: PartitionConfig) -> None:
         actor = self._make(config)
-        await self._nursery.start(actor.run, name=f"partition {config.name}")
+        await self._nursery.start(partial(self._run, actor), name=f"partition {config.name}")
         self.actors[config.name] = actor
         self.inboxes[config.name] = actor.inbox
 

@@ -1,6 +1,7 @@
 """The output of a partition: facts, in the order in which they became true.
 
-The cores make facts; ``wire.si.requests`` makes those that refuse entries for an unknown partition. ``wire.decision_log`` renders
+The cores make facts; ``wire.si.requests`` makes those that refuse entries for an unknown partition, ``actors.supervision`` those
+about failures. ``wire.decision_log`` renders
 facts as lines of the decision log, ``wire.si.responses`` as messages to the resource manager, and ``wire.si.events`` as event
 records of the feed. Facts are frozen and hold no reference cycles.
 """
@@ -9,7 +10,7 @@ from msgspec import Struct
 
 from ykactor.core.config.access import Principal
 from ykactor.core.messages.asks import Ask
-from ykactor.core.messages.kinds import Change, Gate, QueueLimit, TerminationType
+from ykactor.core.messages.kinds import Change, Consequence, Gate, QueueLimit, TerminationType
 from ykactor.core.messages.states import ApplicationEvent, ApplicationState, QueueState
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
 from ykactor.core.values.resources import Resource
@@ -440,6 +441,13 @@ class ConfigurationChanged(BaseFact, frozen=True, gc=False):
     changes: tuple[str, ...] = ()
 
 
+class PartitionFailed(BaseFact, frozen=True, gc=False):
+    """A bug: an exception in the partition. Its state is that before the turn that failed; ``reason`` has the exception."""
+
+    consequence: Consequence
+    reason: str
+
+
 Fact = (
     NodeAdded
     | NodeRejected
@@ -486,4 +494,5 @@ Fact = (
     | QueueTypeChanged
     | QueueLimitChanged
     | ConfigurationChanged
+    | PartitionFailed
 )

@@ -44,3 +44,11 @@ class Gate(StrEnum):
 
     QUEUE = "QUEUE"
     QUOTA = "QUOTA"
+
+
+class Consequence(StrEnum):
+    """What follows from a failure of a partition: it goes on as before, without the message that caused it, or not at all."""
+
+    RESTARTED = "RESTARTED"
+    QUARANTINED = "QUARANTINED"
+    STOPPED = "STOPPED"

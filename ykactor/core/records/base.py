@@ -8,12 +8,14 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Raw, Struct
 
+from ykactor.core.config.model import PartitionConfig
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.records.encoding import UnreadableRowError, decode, encode
 from ykactor.core.records.export import everything
 from ykactor.core.records.restore import by_kind, restore
+from ykactor.core.turn.cores import without_anything
 from ykactor.core.turn.scheduler import SchedulerCore
-from ykactor.core.values.parts import Pausing, in_parts
+from ykactor.core.values.parts import Pausing, finished, in_parts
 
 
 class Base(Struct, frozen=True):
@@ -37,6 +39,12 @@ class Restored(NamedTuple):
 
 
 _DECODER = msgspec.json.Decoder(Base)
+
+
+def new(config: PartitionConfig, *, reserves: bool) -> Restored:
+    """A partition to which no configuration was applied yet; ``reserves``: whether asks reserve nodes (SC-50)."""
+    core, scheduler = without_anything(config, reserves=reserves)
+    return Restored(core, scheduler, finished(encode_base(core, scheduler)))
 
 
 def encode_base(partition: PartitionCore, scheduler: SchedulerCore) -> Pausing[bytes]:

@@ -28,7 +28,7 @@ from ykactor.surfaces.server.daemon import Daemon, Settings, url_of
 from ykactor.surfaces.server.log_writer import LogWriter
 from ykactor.surfaces.server.logs import configure, get_logger, log_event
 from ykactor.surfaces.server.state_dir import StateDir, StateSettings, open_state_dir
-from ykactor.surfaces.server.systemd import Notifier, listen_fds
+from ykactor.surfaces.server.systemd import Extension, Notifier, listen_fds
 from ykactor.wire.queuefile.load import ConfigError, load
 
 log = get_logger(__name__)
@@ -128,7 +128,7 @@ def command(
     _log_first(config, config_file)
     if state_dir is None:
         log_event(log, logging.INFO, "state_not_kept", reason="without --state-dir a restart forgets everything")
-    settings = Settings(watched, manual, reserves_nodes(os.environ))
+    settings = Settings(watched, manual, reserves_nodes(os.environ), state_dir)
     try:
         with kept_state(state_dir, settings, durability, keep_mib, keep_days) as state:
             trio.run(_serve, config, settings, address, state)
@@ -184,7 +184,8 @@ def kept_state(
     if directory is None:
         return nullcontext()
     kept = StateSettings(directory, durability, keep_mib * 2**20, keep_days * DAY_NS)
-    return open_state_dir(kept, reserves=settings.reserves)
+    extension = Extension(Notifier.from_environment())
+    return open_state_dir(kept, extension.on_progress, reserves=settings.reserves)
 
 
 async def _serve(config: SchedulerConfig, settings: Settings, address: tuple[str, int], state: StateDir | None) -> None:

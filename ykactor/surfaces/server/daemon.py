@@ -26,6 +26,7 @@ from ykactor.actors.memory import collect_old, settle_memory
 from ykactor.actors.outbox import Outbox, OutboxRegistry
 from ykactor.actors.partition import PartitionActor, Recording
 from ykactor.actors.partitions import Partitions
+from ykactor.actors.supervision import Supervisor
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
 from ykactor.core.inspection.snapshot import waiting_asks
@@ -37,6 +38,7 @@ from ykactor.core.values.ids import AllocationKey, PartitionName, QueuePath
 from ykactor.surfaces.server.cycle_log import log_cycle
 from ykactor.surfaces.server.daemon_rows import DaemonRows
 from ykactor.surfaces.server.groups import GroupResolver
+from ykactor.surfaces.server.incidents import Incidents
 from ykactor.surfaces.server.logs import get_logger, log_event
 from ykactor.surfaces.server.pending import late_answer
 from ykactor.surfaces.server.recovery import Recovered
@@ -63,11 +65,13 @@ class Settings(Struct, frozen=True):
         config_path: the queue file that is watched; None runs on the built-in default.
         manual: cycles run only on a ``ScheduleRequest``.
         reserves: whether asks reserve nodes.
+        state_dir: where failures of partitions are kept for inspection; None: only in the log.
     """
 
     config_path: Path | None = None
     manual: bool = False
     reserves: bool = True
+    state_dir: Path | None = None
 
 
 class Daemon:
@@ -101,6 +105,10 @@ class Daemon:
         self.partitions = self._partitions.inboxes
         self.feed = FeedActor(events, self.partitions, self._deliver, is_idle=self._is_idle, journal=journal, mentioned=mentioned)
         self._journal = journal
+        self._supervisor: Supervisor | None = None
+        if journal is not None:
+            incidents = Incidents(self.feed, journal, settings.state_dir)
+            self._supervisor = Supervisor(clock, self.feed.inbox.put, incidents, reserves=settings.reserves)
         self._settings = settings
         self._clock = clock
         self._observed = None if observe is None else DurableFacts(observe, journal)
@@ -203,7 +211,8 @@ class Daemon:
     ) -> None:
         """Serve until ``stop``. ``task_status`` is started when the first configuration is in force and the sockets listen.
 
-        Error handling: an exception in a partition is a bug and is raised here; mistakes of clients are not.
+        Error handling: an exception in a partition is a bug, for which there is supervision if there is a journal; without one,
+        or if no partition runs any more, it is raised here. Mistakes of clients are not.
         """
         addresses = ", ".join(map(url_of, listeners))
         stopping = trio.Event()
@@ -238,14 +247,14 @@ class Daemon:
         if recovered is None:
             self._rows.end_switch(self.config)
             self._rows.note_file(self.config.checksum)
-            await self._partitions.start(nursery, self.config)
+            await self._partitions.start(nursery, self.config, self._supervisor)
             return
         self.feed.restore(recovered.events, recovered.last_event)
         self._restore_registration(recovered)
         for request in recovered.unanswered:
             self.outboxes.deliver([late_answer(request)])
             self.outboxes.requests.forget(request.keys)
-        await self._partitions.start(nursery, self.config)
+        await self._partitions.start(nursery, self.config, self._supervisor)
         if recovered.registration is not None and not recovered.registration.rm_id:
             await self._submit({name: [Reset()] for name in self.partitions})
             self.outboxes.end_change()
@@ -301,11 +310,17 @@ class Daemon:
         return sum(actor.cycles for actor in self._partitions.actors.values())
 
     def _is_idle(self) -> bool:
-        return not any(actor.busy or actor.inbox.messages_waiting() for actor in self._partitions.actors.values())
+        return not any(self._has_work(actor) for actor in self._partitions.actors.values())
+
+    def _has_work(self, actor: PartitionActor) -> bool:
+        return actor.busy or bool(actor.inbox.messages_waiting())
 
     def _has_no_work(self) -> bool:
         """Whether the partitions do nothing for a good reason: they wait for input, or for the disk."""
-        return self._is_idle() or (self._journal is not None and not self._journal.has_room)
+        if self._journal is not None and not self._journal.has_room:
+            return True
+        restarting = set() if self._supervisor is None else self._supervisor.restarting
+        return not any(self._has_work(actor) for name, actor in self._partitions.actors.items() if name not in restarting)
 
     def _log_journal(self) -> None:
         assert self._journal is not None

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 import trio
 
+from ykactor.actors.commands import Failure
 from ykactor.actors.receipts import Accepted, Unanswered
 from ykactor.core.values.ids import PartitionName
 from ykactor.wire.si import messages as si
@@ -32,6 +33,11 @@ class Pending:
         """Called from the partition's task (``Intake.done``)."""
         self._working.discard(partition)
         self._check()
+
+    def on_failed(self, failure: Failure) -> None:
+        """Called before ``on_done`` (``Intake.failed``); of several failures the first is told."""
+        if isinstance(self.answer, si.Ack):
+            self.answer = si.ErrorResponse(code=failure.code, message=failure.reason, id=self.answer.id)
 
     def _check(self) -> None:
         if not self._working:
@@ -68,11 +74,26 @@ class Reply:
     def __init__(self) -> None:
         self.given = trio.Event()
         self.refusal = ""
+        self._code = "REFUSED"
+
+    def on_failed(self, failure: Failure) -> None:
+        """Called before ``on_done`` (``Administer.failed``)."""
+        self._code = failure.code
 
     def on_done(self, _: PartitionName, refusal: str) -> None:
         """Called from the partition's task (``Administer.done``)."""
         self.refusal = refusal
         self.given.set()
+
+    async def accepted(self) -> None:
+        """Wait for the reply.
+
+        Raises:
+            ProtocolError: the request was not carried out.
+        """
+        await self.given.wait()
+        if self.refusal:
+            raise ProtocolError(self._code, self.refusal)
 
 
 def late_answer(request: Unanswered) -> si.Ack | si.ErrorResponse:

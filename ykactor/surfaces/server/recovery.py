@@ -7,6 +7,8 @@ and the resource manager go on by number.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
+from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -20,7 +22,7 @@ from ykactor.core.records.base import Restored, base_of
 from ykactor.core.records.encoding import decode
 from ykactor.core.records.restore import by_kind, restore
 from ykactor.core.values.ids import PartitionName
-from ykactor.core.values.parts import finished
+from ykactor.core.values.parts import Pausing
 from ykactor.journal.reading import Reader
 from ykactor.journal.rows import LogRow
 from ykactor.surfaces.history import events_of
@@ -29,6 +31,14 @@ from ykactor.wire.history import HistoryError
 
 #: The newest events that are made again, for followers that go on by number.
 EVENTS_MAX = 100_000
+#: Rows that are read between two signs of progress.
+PROGRESS_ROWS = 1000
+
+R = TypeVar("R")
+
+
+def _silent() -> None:
+    """Nobody waits for a sign of progress."""
 
 
 class _Rows(Struct):
@@ -66,28 +76,28 @@ class Recovered(Struct):
     at_ns: int
 
 
-def recover(reader: Reader, *, reserves: bool) -> Recovered | None:
-    """Read a journal; None if it is empty.
+def recover(reader: Reader, on_progress: Callable[[], None] = _silent, *, reserves: bool) -> Recovered | None:
+    """Read a journal; None if it is empty. ``on_progress`` is called now and then.
 
     Raises:
         JournalError: the journal is damaged.
         UnreadableRowError, DamagedStateError: rows are of a later version, or do not belong together.
     """
-    own, rows = _records(reader)
+    own, rows = _records(reader, on_progress)
     if CONFIG not in own:
         return None
     registration = msgspec.json.decode(own[REGISTRATION], type=RegistrationRow) if REGISTRATION in own else None
     newest = next(reader.rows_backwards(), None)
     return Recovered(
         config=msgspec.json.decode(own[CONFIG], type=SchedulerConfig),
-        partitions=_partitions(rows, reserves=reserves),
+        partitions=_partitions(rows, on_progress, reserves=reserves),
         unfinished=msgspec.json.decode(own[SWITCH], type=SchedulerConfig) if SWITCH in own else None,
         file_checksum=msgspec.json.decode(own[FILE], type=FileRow).checksum if FILE in own else "",
         registration=registration,
         unanswered=unanswered(own),
         messages=_messages(reader, registration),
         last_message=0 if newest is None else newest.first_message + newest.messages_count - 1,
-        events=_events(reader),
+        events=_events(reader, on_progress),
         last_event=0 if newest is None else newest.first_event + newest.events_count - 1,
         at_ns=0 if newest is None else newest.at_ns,
     )
@@ -95,14 +105,16 @@ def recover(reader: Reader, *, reserves: bool) -> Recovered | None:
 
 def recover_partitions(reader: Reader, *, reserves: bool) -> dict[PartitionName, Restored]:
     """The partitions with their state after the last transaction. Raises:  as ``recover``."""
-    return _partitions(_records(reader)[1], reserves=reserves)
+    return _partitions(_records(reader, _silent)[1], _silent, reserves=reserves)
 
 
-def _records(reader: Reader) -> tuple[dict[bytes, bytes], dict[PartitionName, _Rows]]:
+def _records(reader: Reader, on_progress: Callable[[], None]) -> tuple[dict[bytes, bytes], dict[PartitionName, _Rows]]:
     """What the daemon itself keeps, and the rows of each partition."""
     own: dict[bytes, bytes] = {}
     found: dict[PartitionName, _Rows] = defaultdict(_Rows)
-    for key, data in reader.records():
+    for number, (key, data) in enumerate(reader.records()):
+        if number % PROGRESS_ROWS == 0:
+            on_progress()
         if key.startswith(b'["",'):
             own[key] = data
         else:
@@ -112,11 +124,14 @@ def _records(reader: Reader) -> tuple[dict[bytes, bytes], dict[PartitionName, _R
     return own, found
 
 
-def _partitions(found: dict[PartitionName, _Rows], *, reserves: bool) -> dict[PartitionName, Restored]:
-    return {
-        name: Restored(*finished(restore(by_kind(some.rows), reserves=reserves)), base_of(some.texts, reserves=reserves))
-        for name, some in found.items()
-    }
+def _partitions(
+    found: dict[PartitionName, _Rows], on_progress: Callable[[], None], *, reserves: bool
+) -> dict[PartitionName, Restored]:
+    restored: dict[PartitionName, Restored] = {}
+    for name, some in found.items():
+        core, scheduler = _finished(restore(by_kind(some.rows), reserves=reserves), on_progress)
+        restored[name] = Restored(core, scheduler, base_of(some.texts, reserves=reserves))
+    return restored
 
 
 def _messages(reader: Reader, registration: RegistrationRow | None) -> list[bytes]:
@@ -134,7 +149,17 @@ def _messages(reader: Reader, registration: RegistrationRow | None) -> list[byte
     return found[::-1]
 
 
-def _events(reader: Reader) -> list[EventRecordLike]:
+def _finished(work: Pausing[R], on_progress: Callable[[], None]) -> R:
+    while True:
+        try:
+            next(work)
+        except StopIteration as stop:
+            result: R = stop.value
+            return result
+        on_progress()
+
+
+def _events(reader: Reader, on_progress: Callable[[], None]) -> list[EventRecordLike]:
     """The newest events, in order; none before a transaction whose events are not the same any more."""
     kept: list[LogRow] = []
     count = 0
@@ -145,6 +170,7 @@ def _events(reader: Reader) -> list[EventRecordLike]:
         count += row.events_count
     found: list[EventRecordLike] = []
     for row in reversed(kept):
+        on_progress()
         try:
             again = [event for event, _ in events_of(row)]
         except HistoryError:  # written by a version with other facts

@@ -10,7 +10,7 @@ import trio
 from msgspec import UNSET, structs
 from trio_websocket import ConnectionClosed
 
-from ykactor.actors.commands import Administer, Intake, PartitionCommand, Publication
+from ykactor.actors.commands import Administer, Failure, Intake, PartitionCommand, Publication
 from ykactor.actors.gateway import Gateway, ReadConfig
 from ykactor.actors.journal import Resumed, Stalled
 from ykactor.actors.mailbox import Mailbox
@@ -235,18 +235,21 @@ class ResourceManagerSession:
                 self._configs.put(request, outbox)
                 return None
             case _:
-                return await self._submit(request, accepted)
+                return await self._submit(request, outbox, accepted)
         return Pending(request.id, self._gateway.partitions, ())
 
-    async def _submit(self, request: requests.PartitionRequest, accepted: Accepted | None) -> Pending:
+    async def _submit(self, request: requests.PartitionRequest, outbox: Outbox[Encoding], accepted: Accepted | None) -> Pending:
         work = requests.addressed(requests.submissions(request), self._gateway.partitions)
         if accepted is not None:
             accepted.partitions = [name for name in work if name in self._gateway.partitions]
         pending = Pending(request.id, work, work)
+        # Without an id there is no answer that could say so later.
+        on_failed = pending.on_failed if request.id else lambda failure: outbox.post(_failed(failure, ""))
         for name, submissions in work.items():
             inbox = self._gateway.partitions.get(name)
             if inbox is not None:
-                intake = Intake(await self._gateway.with_groups(name, submissions), pending.on_done, accepted=accepted)
+                known = await self._gateway.with_groups(name, submissions)
+                intake = Intake(known, pending.on_done, accepted=accepted, failed=on_failed)
             try:
                 is_given = inbox is not None and await self._put(name, inbox, intake)
             except ProtocolError:
@@ -275,11 +278,12 @@ class ResourceManagerSession:
             accepted.partitions = [name]
         reply = Reply()
         with unavailable_when_closed(f"partition {name} does"):
-            await inbox.put(Administer(wanted, reply.on_done, accepted=accepted))
-        await reply.given.wait()
-        if reply.refusal:
+            await inbox.put(Administer(wanted, reply.on_done, accepted=accepted, failed=reply.on_failed))
+        try:
+            await reply.accepted()
+        except ProtocolError:
             await self._gateway.feed.published(name)  # its receipt must not come after the answer
-            raise ProtocolError("REFUSED", reply.refusal)
+            raise
         return Pending(request.id, [name], ())
 
     async def _put(self, name: PartitionName, inbox: Mailbox[PartitionCommand], intake: Intake) -> bool:
@@ -353,6 +357,10 @@ async def _held(lock: trio.Lock) -> AsyncIterator[None]:
         yield
     finally:
         lock.release()
+
+
+def _failed(failure: Failure, request_id: str) -> si.ErrorResponse:
+    return error_response(ProtocolError(failure.code, failure.reason), request_id)
 
 
 def _holder(current: Outbox[Encoding], partitions_count: int) -> str:

@@ -92,6 +92,10 @@ class _Writer:
     def needs_tidying(self) -> bool:
         return self._store.needs_checkpoint or self._store.number % TRIM_EVERY == 0
 
+    def rows(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
+        with Reader.open(self._settings.directory) as reader:
+            return [row for row in reader.records() if row[0].startswith(prefix)]
+
     def tidy(self) -> None:
         with self._using:
             try:
@@ -110,29 +114,35 @@ class _Writer:
 
 
 @contextmanager
-def open_state_dir(settings: StateSettings, *, reserves: bool) -> Iterator[StateDir]:
+def open_state_dir(
+    settings: StateSettings, on_progress: Callable[[], None] = lambda: None, *, reserves: bool
+) -> Iterator[StateDir]:
     """Open the journal and recover what it holds; closed at the end of the block. Blocks.
+
+    Args:
+        on_progress: called at the beginning, and then now and then.
 
     Raises:
         JournalError: the directory cannot be used; the message says why and what to do.
     """
     began_s = time.monotonic()
+    on_progress()
     opened = Store.open(settings.directory, settings.durability, now_ns=system_ns())
     writer = _Writer(opened, settings)
     try:
         if opened.loss:
             log_event(log, logging.ERROR, "journal_loss", directory=settings.directory, reason=opened.loss)
-        recovered = _recover(settings.directory, reserves=reserves)
+        recovered = _recover(settings.directory, on_progress, reserves=reserves)
         _log_recovered(settings.directory, recovered, time.monotonic() - began_s)
         yield StateDir(writer, recovered, opened.instance)
     finally:
         writer.close()
 
 
-def _recover(directory: Path, *, reserves: bool) -> Recovered | None:
+def _recover(directory: Path, on_progress: Callable[[], None], *, reserves: bool) -> Recovered | None:
     try:
         with Reader.open(directory) as reader:
-            return recover(reader, reserves=reserves)
+            return recover(reader, on_progress, reserves=reserves)
     except (UnreadableRowError, DamagedStateError, msgspec.DecodeError) as error:
         raise JournalError(
             f"{directory}: the state cannot be read: {error}; expected what this version or an earlier one wrote"

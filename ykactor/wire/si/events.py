@@ -297,6 +297,11 @@ def _configuration_changed(fact: facts.ConfigurationChanged) -> list[_Event]:
     return [_Event("QUEUE", "root", "SET", "QUEUE_CONFIG", message=message, queue="root")]
 
 
+def _partition_failed(fact: facts.PartitionFailed) -> list[_Event]:
+    """The SI has no events about partitions; as one about the configuration, this is an event of the root queue."""
+    return [_Event("QUEUE", "root", "SET", f"PARTITION_{fact.consequence}", message=fact.reason, queue="root")]
+
+
 _EVENTS: dict[type, Callable[[Any], list[_Event]]] = {
     facts.NodeAdded: _node_added,
     facts.NodeRemoved: _node_removed,
@@ -322,4 +327,5 @@ _EVENTS: dict[type, Callable[[Any], list[_Event]]] = {
     facts.QueueLimitChanged: _queue_limit_changed,
     facts.QuotaPreempted: _quota_preempted,
     facts.ConfigurationChanged: _configuration_changed,
+    facts.PartitionFailed: _partition_failed,
 }

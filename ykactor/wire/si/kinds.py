@@ -40,6 +40,9 @@ EVENT_KINDS = {
     ),
     "QUEUE": (
         "DETAILS_NONE",
+        "PARTITION_QUARANTINED",
+        "PARTITION_RESTARTED",
+        "PARTITION_STOPPED",
         "QUEUE_APP",
         "QUEUE_CONFIG",
         "QUEUE_DYNAMIC",

@@ -1,0 +1,122 @@
+"""What a partition has in hand: the order in which it is handled, and what is left of it after a failure."""
+
+import pytest
+from world import app, ask
+
+from ykactor.actors.commands import Intake, RunCycles, TakeSnapshot
+from ykactor.actors.hand import CHUNK_MAX, Culprit, Hand
+from ykactor.actors.receipts import Accepted
+
+A, B, C, D = (ask(key, "app-1", vcore=1) for key in "abcd")
+
+
+def handled(hand):
+    """Handle everything; each part with the commands that it finished."""
+    story = []
+    while hand:
+        wanted = hand.next()
+        story.append((wanted, hand.finish()))
+    return story
+
+
+def test_submissions_are_handled_together_up_to_the_next_command():
+    """Whoever sent them; a command is finished with the last of its submissions."""
+    first, second, third = Intake([A, B]), Intake([C]), Intake([D])
+    steps = RunCycles(1)
+    hand = Hand()
+    hand.take([first, second, steps, third])
+    assert handled(hand) == [([A, B, C], [first, second]), (steps, []), ([D], [third])]
+
+
+def test_a_command_without_submissions_is_finished_too():
+    """First, last and between others."""
+    empty = Intake([])
+    hand = Hand()
+    hand.take([empty, TakeSnapshot(1), empty, Intake([A]), empty])
+    assert [finished for _, finished in handled(hand)] == [[empty], [empty], [Intake([A]), empty]]
+
+
+def test_many_submissions_are_handled_in_chunks():
+    """A command ends with the chunk that has its last submission."""
+    large, small = Intake([app(f"app-{number}") for number in range(CHUNK_MAX + 1)]), Intake([A])
+    hand = Hand()
+    hand.take([large, small])
+    assert [(len(wanted), finished) for wanted, finished in handled(hand)] == [(CHUNK_MAX, []), (2, [large, small])]
+
+
+def test_after_a_failure_each_message_of_the_turn_is_handled_alone():
+    """And those behind them together again, when none of the others fails."""
+    hand = Hand()
+    hand.take([Intake([A, B])])
+    assert hand.next() == [A, B]
+    assert hand.fail() is None
+    hand.take([Intake([C, D])])
+    assert [wanted for wanted, _ in handled(hand)] == [[A], [B], [C, D]]
+
+
+@pytest.mark.parametrize("bad", [A, B, C])
+def test_the_message_that_fails_alone_is_found(bad):
+    """It is taken out; its command is finished with the rest of its submissions, none of which is handled twice."""
+    commands = [Intake([A]), Intake([B, C])]
+    hand = Hand()
+    hand.take(commands)
+    hand.next()
+    hand.fail()
+    story, culprits = [], []
+    while hand:
+        wanted = hand.next()
+        if wanted == [bad]:
+            culprits.append(hand.fail())
+            hand.take_out()
+        else:
+            story.append((wanted, hand.finish()))
+    assert culprits == [Culprit(bad, commands[0] if bad is A else commands[1])]
+    assert [submission for wanted, _ in story for submission in wanted] == [each for each in (A, B, C) if each is not bad]
+    assert [intake for _, finished in story for intake in finished] == commands
+
+
+def test_a_command_that_fails_twice_is_its_own_culprit():
+    """What is behind it stays."""
+    snapshot = TakeSnapshot(1)
+    hand = Hand()
+    hand.take([snapshot, Intake([A])])
+    hand.next()
+    assert hand.fail() is None
+    hand.next()
+    assert hand.fail() == Culprit(snapshot, snapshot)
+    hand.take_out()
+    assert handled(hand) == [([A], [Intake([A])])]
+
+
+def test_a_failure_between_messages_accuses_nobody():
+    """A timer or a cycle has failed: what is in hand is handled together, as if nothing had been."""
+    hand = Hand()
+    hand.take([Intake([A, B])])
+    assert hand.fail() is None
+    assert handled(hand) == [([A, B], [Intake([A, B])])]
+
+
+def test_what_is_given_up_are_commands_that_are_not_finished():
+    """Also one of which a part was handled."""
+    first, second = Intake([app(f"app-{number}") for number in range(CHUNK_MAX + 1)]), RunCycles(1)
+    hand = Hand()
+    hand.take([Intake([]), first, second])
+    hand.next()
+    assert hand.finish() == [Intake([])]
+    assert hand.give_up() == [first, second]
+    assert not hand
+
+
+def test_a_turn_knows_which_requests_it_is_about():
+    """And whether it handles the rest of each: the receipt in its transaction says so."""
+    accepted = [Accepted(number, f"r{number}") for number in range(4)]
+    many = [app(f"app-{number}") for number in range(CHUNK_MAX)]
+    hand = Hand()
+    hand.take([Intake([A], accepted=accepted[0]), Intake([]), Intake([B]), Intake(many, accepted=accepted[1])])
+    hand.take([Intake([C], accepted=accepted[2]), RunCycles(1), Intake([D], accepted=accepted[3])])
+    story = []
+    while hand:
+        if isinstance(hand.next(), list):
+            story.append([(request.number, is_done) for request, is_done in hand.parts()])
+        hand.finish()
+    assert story == [[(0, True), (1, False)], [(1, True), (2, True)], [(3, True)]]

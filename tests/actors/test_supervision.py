@@ -1,0 +1,338 @@
+"""Partitions that fail, on a virtual clock: what goes on, what is refused, and what is stopped."""
+
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+import trio.testing
+from faulty import Bug, watch_owners, watch_partitions, watch_schedulers
+from memorystore import MemoryStore
+from partitiontexts import several_loaded
+from world import app, ask, node, queue, release, spoken, terminate
+
+from ykactor.actors.clock import Clock
+from ykactor.actors.commands import Administer, Intake, Quiesce
+from ykactor.actors.failures import RESTARTS_MAX, WITHIN_S
+from ykactor.actors.feed import FeedActor, SnapshotError
+from ykactor.actors.journal import Journal
+from ykactor.actors.partition import PartitionActor, Recording
+from ykactor.actors.partitions import Partitions
+from ykactor.actors.supervision import Supervisor
+from ykactor.core.messages.facts import PartitionFailed
+from ykactor.core.messages.submissions import ApplyConfig
+from ykactor.core.turn.phases import MakePlan
+from ykactor.wire.causes import encode_cause
+from ykactor.wire.history import encode_facts
+from ykactor.wire.si.events import events
+
+LEAVES = [queue("a"), queue("b")]
+NAMES = ("default", "gpu", "arm")
+THREE = dict.fromkeys(NAMES, LEAVES)
+WIDER = {name: [*LEAVES, queue("c")] for name in NAMES}
+
+
+class Realm:
+    """Supervised partitions over a journal, with the feed, and everything that it was given."""
+
+    def __init__(self, config, store):
+        self.config = config
+        self.store = store
+        self.clock = Clock(0)
+        self.journal = Journal(store, encode_facts, self.clock.now_ns)
+        self.partitions = Partitions(self._make)
+        self.told = []
+        self.feed = FeedActor(events, self.partitions.inboxes, self._deliver, journal=self.journal)
+        self.supervisor = Supervisor(self.clock, self.feed.inbox.put, self, reserves=True)
+        self.incidents = []
+
+    # ---- what supervision needs
+
+    async def rows(self, partition):
+        await self.feed.published(partition)
+        return await self.journal.rows(partition)
+
+    def encode(self, cause):
+        return encode_cause(cause)
+
+    async def report(self, incident):
+        self.incidents.append(incident)
+
+    # ----
+
+    def _make(self, config):
+        recording = Recording(self.journal.room, encode_cause)
+        return PartitionActor(config, self.clock, self.feed.inbox.put, recording=recording)
+
+    def _deliver(self, partition, facts):
+        self.told += [(partition, fact) for fact in facts]
+
+    async def run(self, *, task_status=trio.TASK_STATUS_IGNORED):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.journal.run)
+            nursery.start_soon(self.feed.run)
+            await self.partitions.start(nursery, self.config, self.supervisor)
+            task_status.started()
+
+    def __getitem__(self, name):
+        return self.partitions.actors[name]
+
+    async def send(self, name, *submissions):
+        """Have these handled together; returns why some were not."""
+        done, failures = trio.Event(), []
+        await self.partitions.inboxes[name].put(Intake(list(submissions), lambda _: done.set(), failed=failures.append))
+        await done.wait()
+        return failures
+
+    async def settle(self, name):
+        """Have everything decided, and the feed hear of it."""
+        done = trio.Event()
+        await self.partitions.inboxes[name].put(Quiesce(lambda _: done.set()))
+        await done.wait()
+        await self.feed.published(name)
+
+    def facts(self, name):
+        return [fact for partition, fact in self.told if partition == name]
+
+    def heard(self, name):
+        return [line for fact in self.facts(name) if (line := spoken(fact)) is not None]
+
+    def consequences(self, name):
+        return [str(fact.consequence) for fact in self.facts(name) if isinstance(fact, PartitionFailed)]
+
+
+@asynccontextmanager
+async def realm(store=None, **queues):
+    made = Realm(several_loaded(**(queues or THREE)), store or MemoryStore())
+    async with trio.open_nursery() as nursery:
+        await nursery.start(made.run)
+        yield made
+        nursery.cancel_scope.cancel()
+
+
+async def busy(made, name):
+    """Three of four tasks fit on the only node."""
+    await made.send(name, node("n1", vcore=3000), app("app-1", "root.a"), *(ask(f"t{n}", "app-1", vcore=1000) for n in range(4)))
+    await made.settle(name)
+
+
+def poison(monkeypatch, word="bad"):
+    """Leaves that cannot handle what has a name with this word."""
+
+    def fail(_, command):
+        if word in repr(command):
+            raise Bug("this leaf\n has a bug")
+
+    watch_owners(monkeypatch, after=fail)
+
+
+def bad_plans(monkeypatch, name="default"):
+    """A partition that cannot plan."""
+
+    def fail(scheduler, arguments):
+        if scheduler.state.registry.config.name == name and isinstance(arguments[0], MakePlan):
+            raise Bug("no plan")
+
+    watch_schedulers(monkeypatch, before=fail)
+
+
+def cannot_apply(monkeypatch, name, is_now=lambda: True):
+    """A partition that cannot apply a configuration."""
+
+    def fail(partition, arguments):
+        if partition.name == name and isinstance(arguments[1][0], ApplyConfig) and is_now():
+            raise Bug("not this one")
+
+    watch_partitions(monkeypatch, before=fail)
+
+
+def waiting(made, name):
+    """The keys of the asks that wait."""
+    (application,) = made[name].core.registry.leaf("root.a").applications.values()
+    return sorted(application.asks)
+
+
+# ---- quarantine
+
+
+async def test_a_message_that_fails_twice_is_put_into_quarantine(seed, autojump_clock, monkeypatch):
+    """Its request is told, the others of the same turn take effect once, in order, and the partition goes on (EV-27)."""
+    poison(monkeypatch)
+    async with realm() as r:
+        await busy(r, "default")
+        wanted = [ask(key, "app-1", vcore=1000) for key in ("t4", "bad", "t5")]
+        (failure,) = await r.send("default", *wanted)
+        assert failure.code == "QUARANTINED"
+        assert failure.reason == "SubmitAllocation bad app-1: Bug: this leaf has a bug"
+        await r.settle("default")
+        assert r.consequences("default") == ["RESTARTED", "QUARANTINED"]
+        assert waiting(r, "default") == ["t3", "t4", "t5"]
+        assert await r.send("default", release("t0")) == []
+        await r.settle("default")
+        assert r.heard("default")[-1] == "t3 on n1"
+
+
+async def test_each_bad_message_of_a_request_is_found(seed, autojump_clock, monkeypatch):
+    """However many there are: a failure whose cause is gone does not count for the end of the partition."""
+    poison(monkeypatch)
+    async with realm() as r:
+        await busy(r, "default")
+        wanted = [ask(f"{'bad' if number % 3 else 'good'}-{number}", "app-1", vcore=1) for number in range(12)]
+        failures = await r.send("default", *wanted)
+        assert [failure.reason.split()[1] for failure in failures] == [f"bad-{number}" for number in range(12) if number % 3]
+        await r.settle("default")
+        assert waiting(r, "default") == [*(f"good-{number}" for number in (0, 3, 6, 9)), "t3"]
+
+
+async def test_a_request_of_an_administrator_that_fails_twice_is_refused(seed, autojump_clock, monkeypatch):
+    """It is told once that it failed, and once that it is over."""
+    poison(monkeypatch, "Terminate")
+    async with realm() as r:
+        await busy(r, "default")
+        done, told = trio.Event(), []
+        request = Administer(terminate("app-1"), lambda *said: (told.append(said), done.set()), failed=told.append)
+        await r.partitions.inboxes["default"].put(request)
+        await done.wait()
+        failure, (name, reason) = told
+        assert (failure.code, name) == ("QUARANTINED", "default")
+        assert failure.reason == reason == "Administer app-1: Bug: this leaf has a bug"
+        await r.settle("default")
+        assert r.consequences("default") == ["RESTARTED", "QUARANTINED"]
+
+
+async def test_a_snapshot_that_fails_twice_stops_nobody(seed, autojump_clock, monkeypatch):
+    """Who asked for it is told that there is no answer; then the next one succeeds."""
+    async with realm() as r:
+        await busy(r, "default")
+        with monkeypatch.context() as patch:
+            patch.setattr("ykactor.actors.partition.partition_state", None)
+            with pytest.raises(SnapshotError, match="no answer from partition"):
+                await r.feed.snapshot()
+        assert [r.consequences(name) for name in NAMES] == [["RESTARTED", "QUARANTINED"]] * 3
+        assert len((await r.feed.snapshot()).partitions) == 3
+
+
+async def test_an_incident_has_what_is_needed_to_repeat_it(seed, autojump_clock, monkeypatch):
+    """The cause and time of the turn, the rows before it, the turns before it, and where the exception came from."""
+    poison(monkeypatch)
+    async with realm() as r:
+        await busy(r, "default")
+        before = dict(await r.rows("default"))
+        at_ns, turns = r.clock.now_ns(), r["default"].core.turns
+        await r.send("default", ask("bad", "app-1", vcore=1))
+        first, second = r.incidents
+        assert first.cause == second.cause
+        assert b"bad" in first.cause
+        assert first.now_ns == at_ns
+        assert dict(first.rows) == before
+        assert "has a bug" in first.traceback
+        assert "in fail" in first.traceback
+        assert [number for number, _, _ in first.last] == list(range(1, turns + 1))
+
+
+# ---- a partition that is stopped
+
+
+async def test_a_partition_that_fails_again_and_again_is_stopped(seed, autojump_clock, monkeypatch):
+    """It shows the state before the failure and refuses everything at once; the others go on."""
+    async with realm() as r:
+        await busy(r, "default")
+        bad_plans(monkeypatch)
+        assert await r.send("default", node("n2", vcore=1000)) == []
+        (failure,) = await r.send("default", ask("late", "app-1", vcore=1), ask("later", "app-1", vcore=1))
+        assert (failure.code, failure.reason) == ("UNAVAILABLE", "partition default is stopped: Bug: no plan")
+        assert r.consequences("default") == ["RESTARTED"] * RESTARTS_MAX + ["STOPPED"]
+        await r.settle("default")
+        states = {state["name"]: state for state in (await r.feed.snapshot()).partitions}
+        assert set(states["default"]["nodes"]) == {"n1", "n2"}
+        await busy(r, "gpu")
+        assert "t2 on n1" in r.heard("gpu")
+        assert await r.partitions.switch(several_loaded(**WIDER)) == ("partition default is stopped: Bug: no plan")
+        assert await r.partitions.switch(several_loaded(gpu=LEAVES, arm=LEAVES)) == ""
+        r.partitions.close()
+        await r.partitions.finished()
+
+
+async def test_failures_that_are_far_apart_stop_nobody(seed, autojump_clock, monkeypatch):
+    """A partition may be restarted as often as it likes, but not in a short time."""
+    async with realm() as r:
+        for _ in range(3 * RESTARTS_MAX):
+            with monkeypatch.context() as patch:
+                bad_plans(patch)
+                await r.partitions.inboxes["default"].put(Intake([node("n1", vcore=1)]))
+                while r["default"].cycles and not r.supervisor.restarting:
+                    await trio.lowlevel.checkpoint()
+            await trio.sleep(WITHIN_S / RESTARTS_MAX + 1)
+            await r.send("default", node("n1", "DECOMISSION"))
+        assert set(r.consequences("default")) == {"RESTARTED"}
+        assert len(r.incidents) >= 3 * RESTARTS_MAX
+
+
+async def test_a_bad_plan_at_the_start_does_not_end_the_daemon(seed, autojump_clock, monkeypatch):
+    """The next daemon would come to the same end: it comes up with what runs."""
+    bad_plans(monkeypatch)
+    async with realm(default=LEAVES) as r:
+        (failure,) = await r.send("default", node("n1", vcore=1))
+        assert failure.code == "UNAVAILABLE"
+
+
+async def test_the_last_partition_that_runs_ends_the_daemon(seed, autojump_clock, monkeypatch):
+    """Some time after the start; before it, the end of another one does not."""
+    with pytest.raises(BaseExceptionGroup) as ended:  # noqa: PT012
+        async with realm(default=LEAVES, gpu=LEAVES) as r:
+            await trio.sleep(WITHIN_S + 1)
+            bad_plans(monkeypatch)
+            await r.send("default", node("n1", vcore=1))
+            assert (await r.send("default", node("n2", vcore=1)))[0].code == "UNAVAILABLE"
+            assert await r.send("gpu", node("n1", vcore=1)) == []
+            bad_plans(monkeypatch, "gpu")
+            await r.send("gpu", node("n2", vcore=1))
+            await trio.sleep(10)
+    assert ended.group_contains(Bug, match="no plan")
+
+
+async def test_the_first_configuration_can_fail(seed, autojump_clock, monkeypatch):
+    """A partition without any state is made anew without any; one that cannot begin is stopped."""
+    fails = [1, 1]
+    cannot_apply(monkeypatch, "gpu", lambda: fails and fails.pop())
+    async with realm() as r:
+        assert (await r.send("gpu", node("n1", vcore=1)))[0].code == "UNAVAILABLE"
+        assert r.consequences("gpu") == ["RESTARTED", "STOPPED"]
+        fails.append(1)
+        assert await r.partitions.switch(several_loaded(default=LEAVES)) == ""
+        assert await r.partitions.switch(several_loaded(default=LEAVES, gpu=LEAVES)) == ""
+        assert await r.send("gpu", node("n1", vcore=1)) == []
+        assert r.consequences("gpu")[2:] == ["RESTARTED"]
+
+
+async def test_a_configuration_that_only_others_can_apply_stops_the_partition(seed, autojump_clock, monkeypatch):
+    """Nobody waits for it: the others have it in force."""
+    async with realm() as r:
+        cannot_apply(monkeypatch, "gpu")
+        assert await r.partitions.switch(several_loaded(**WIDER)) == ""
+        assert ["root.c" in r[name].core.registry.queues for name in NAMES] == [True, False, True]
+        assert r.consequences("gpu") == ["RESTARTED", "STOPPED"]
+
+
+async def test_a_partition_that_cannot_be_asked_objects(seed, autojump_clock, monkeypatch):
+    """Before anything has changed: nobody changes, and it goes on."""
+    async with realm() as r:
+        with monkeypatch.context() as patch:
+            patch.setattr("ykactor.actors.partition.objection", None)
+            objection = await r.partitions.switch(several_loaded(**WIDER))
+        assert "TypeError" in objection
+        assert ["root.c" in r[name].core.registry.queues for name in NAMES] == [False] * 3
+        assert await r.send("gpu", node("n1", vcore=1)) == []
+
+
+async def test_without_a_journal_a_failure_ends_the_daemon(autojump_clock, monkeypatch):
+    """There is nothing to begin again from."""
+    bad_plans(monkeypatch)
+
+    async def publish(_):
+        """Nobody listens."""
+
+    partitions = Partitions(lambda config: PartitionActor(config, Clock(0), publish))
+    with pytest.raises(BaseExceptionGroup) as ended:
+        async with trio.open_nursery() as nursery:
+            await partitions.start(nursery, several_loaded(default=LEAVES))
+    assert ended.group_contains(Bug, match="no plan")

@@ -1,0 +1,92 @@
+"""What a failure of a partition is, and what follows from it."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from msgspec import Struct
+
+from ykactor.actors.commands import SwitchConfig
+from ykactor.actors.hand import Culprit, Message
+from ykactor.core.messages.kinds import Consequence
+from ykactor.core.messages.submissions import ApplyConfig, RemovePartition, Reset, SetPredicateService
+from ykactor.core.turn.causes import Cause, CycleDue, Input, TimersDue
+from ykactor.core.values.ids import PartitionName
+
+#: A partition that fails more often than this within ``WITHIN_S``, and not because of a message, is stopped.
+RESTARTS_MAX = 3
+WITHIN_S = 60.0
+#: A partition that cannot handle one of these is not what others take it for.
+_INDISPENSABLE = (ApplyConfig, RemovePartition, Reset, SetPredicateService)
+
+#: Keys and rows of a partition's state as text.
+Rows = list[tuple[bytes, bytes]]
+
+
+class Incident(Struct, frozen=True):
+    """A failure of a partition.
+
+    Attributes:
+        at_ns: the Unix time of the failure.
+        reason: the exception, and the message that is to blame if it is known.
+        traceback: of the exception.
+        now_ns, cause: the time and the cause of the turn that failed; None if it was not in a turn.
+        last: number, time and cause of the turns before it.
+        rows: the state before it.
+        reserves: whether asks reserve nodes.
+    """
+
+    partition: PartitionName
+    at_ns: int
+    consequence: Consequence
+    reason: str
+    traceback: str
+    now_ns: int | None
+    cause: bytes | None
+    last: list[tuple[int, int, bytes]]
+    rows: Rows
+    reserves: bool
+
+
+def may_be_caused_by_input(cause: Cause | None) -> bool:
+    """Whether what is in hand may have caused the failure; ``cause`` is that of the turn that failed, if it was in one."""
+    return not isinstance(cause, CycleDue | TimersDue)
+
+
+class Failures:
+    """The failures of one partition that count for its end."""
+
+    def __init__(self) -> None:
+        self._times_s: deque[float] = deque()
+
+    def verdict(self, at_s: float, culprit: Culprit | None, cause: Cause | None) -> Consequence:
+        """What follows from a failure; ``culprit`` is the message that is to blame, if it is known."""
+        if culprit is not None:
+            if _is_indispensable(culprit.message, cause):
+                return Consequence.STOPPED
+            self._times_s.clear()  # the cause of the failures is gone
+            return Consequence.QUARANTINED
+        self._times_s.append(at_s)
+        while self._times_s[0] < at_s - WITHIN_S:
+            self._times_s.popleft()
+        return Consequence.STOPPED if len(self._times_s) > RESTARTS_MAX else Consequence.RESTARTED
+
+
+def _is_indispensable(message: Message, cause: Cause | None) -> bool:
+    """A change of the configuration is so in its turn: the other partitions have changed. Before, this one may object to it."""
+    return isinstance(message, _INDISPENSABLE) or (isinstance(message, SwitchConfig) and isinstance(cause, Input))
+
+
+def reason_of(failure: Exception, culprit: Culprit | None) -> str:
+    """The first exception of a group, and what is to blame, in one line."""
+    while isinstance(failure, ExceptionGroup):
+        failure = failure.exceptions[0]
+    text = " ".join(f"{type(failure).__name__}: {failure}".split())
+    return text if culprit is None else f"{_named(culprit.message)}: {text}"
+
+
+def _named(message: Message) -> str:
+    """The kind of a message and the names in it, for example ``SubmitAllocation t1 app-1``."""
+    inner = next((getattr(message, field) for field in ("spec", "request") if hasattr(message, field)), message)
+    names = [getattr(inner, field, None) for field in ("allocation_key", "application_id", "node_id")]
+    return " ".join([type(message).__name__, *(str(name) for name in names if name)])

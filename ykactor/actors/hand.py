@@ -1,0 +1,134 @@
+"""What a partition has taken from its inbox and not finished; it outlives a failure of the partition.
+
+Submissions that follow each other are handled together, whoever sent them. If a turn with several messages fails, each of them is
+tried again alone, so that the one that makes the partition fail can be told from the others.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any, NamedTuple
+
+from ykactor.actors.commands import Administer, Intake, PartitionCommand, Quiesce, RunCycles, SwitchConfig, TakeSnapshot
+from ykactor.actors.receipts import Accepted
+from ykactor.core.messages.submissions import Submission
+
+#: Submissions handled before other tasks run (about 10 us each).
+CHUNK_MAX = 500
+
+#: Commands that are handled alone.
+Alone = SwitchConfig | Administer | RunCycles | TakeSnapshot | Quiesce
+_ALONE = (SwitchConfig, Administer, RunCycles, TakeSnapshot, Quiesce)
+Message = Submission | Alone
+
+
+class Culprit(NamedTuple):
+    """A message that makes the partition fail, and the command that it came with, which may be the message itself."""
+
+    message: Message
+    command: PartitionCommand
+
+
+class Hand:
+    """Commands in the order in which they were taken. An ``Intake`` stands behind those of its submissions that are left."""
+
+    def __init__(self) -> None:
+        self._items: deque[Message | Intake] = deque()
+        #: How many of the first messages are being handled.
+        self._begun = 0
+        #: How many of the first messages are handled alone, because one of them may have made the partition fail.
+        self._suspects = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._items)
+
+    def take(self, commands: Iterable[PartitionCommand]) -> None:
+        """Add commands behind the others."""
+        for command in commands:
+            if isinstance(command, Intake):
+                self._items.extend(command.submissions)
+            self._items.append(command)
+
+    def next(self) -> list[Submission] | Alone:
+        """What is to be handled now: submissions, possibly none, or a command."""
+        first = self._items[0]
+        if isinstance(first, _ALONE):
+            self._begun = 1
+            return first
+        portion = self._portion(1 if self._suspects else CHUNK_MAX)
+        self._begun = len(portion)
+        return portion
+
+    def _portion(self, count_max: int) -> list[Submission]:
+        portion: list[Any] = []
+        for item in self._items:
+            kind = type(item)  # ``isinstance`` takes several times as long, and there can be many
+            if kind is Intake:
+                continue
+            if kind in _ALONE or len(portion) == count_max:
+                break
+            portion.append(item)
+        return portion
+
+    def parts(self) -> list[tuple[Accepted, bool]]:
+        """The requests of which something is in what ``next`` returned, and whether that is the rest of it."""
+        found: list[tuple[Accepted, bool]] = []
+        left, is_in, is_rest = self._begun, False, True
+        for item in self._items:
+            if type(item) is Intake:
+                if is_in and item.accepted is not None:
+                    found.append((item.accepted, is_rest))
+                if not left:
+                    break
+                is_in = False
+            elif left:
+                left, is_in = left - 1, True
+            elif is_in:
+                is_rest = False
+            else:
+                break
+        return found
+
+    def finish(self) -> list[Intake]:
+        """What ``next`` returned was handled. Returns the commands that are finished by that."""
+        items, left = self._items, self._begun
+        finished: list[Any] = []
+        while items and (left or type(items[0]) is Intake):
+            item = items.popleft()
+            if type(item) is Intake:
+                finished.append(item)
+            else:
+                left -= 1
+        self._suspects = max(0, self._suspects - self._begun)
+        self._begun = 0
+        return finished
+
+    def fail(self) -> Culprit | None:
+        """What ``next`` returned has failed. Returns the message that has now failed alone, after it had failed before; None: all
+        is to be tried again.
+        """
+        begun, self._begun = self._begun, 0
+        if not (begun and self._suspects):
+            self._suspects = begun
+            return None
+        position = self._first()
+        message = self._items[position]
+        assert not isinstance(message, Intake)
+        behind = (item for item in islice(self._items, position, None) if isinstance(item, Intake))
+        return Culprit(message, message if isinstance(message, _ALONE) else next(behind))
+
+    def take_out(self) -> None:
+        """Do not handle the first message; the ``Intake`` that it came with stays."""
+        del self._items[self._first()]
+        self._suspects -= 1
+
+    def _first(self) -> int:
+        return next(position for position, item in enumerate(self._items) if not isinstance(item, Intake))
+
+    def give_up(self) -> list[PartitionCommand]:
+        """Take out everything; returns the commands that are not finished."""
+        left = [item for item in self._items if isinstance(item, (Intake, *_ALONE))]
+        self._items.clear()
+        return left

@@ -1,0 +1,211 @@
+"""Supervision: what an exception in a partition does.
+
+The partition is made anew from the journal, as a whole: the state after its last complete turn, and new tasks for its queues and
+nodes. Its inbox and what it has in hand stay, so it goes on where it was. A turn that fails has published nothing.
+A message that makes it fail again, now handled alone, is put into quarantine: it is refused, and kept for inspection. A partition
+that fails too often is stopped: it shows its state, and refuses all input. The other partitions notice nothing.
+The daemon ends when no partition runs any more; but not soon after its start, because the next one would come to the same end.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Protocol
+
+import trio
+
+from ykactor.actors.clock import Clock
+from ykactor.actors.commands import (
+    Administer,
+    Failure,
+    FeedCommand,
+    Intake,
+    PartitionCommand,
+    PartitionSnapshot,
+    Publication,
+    Quiesce,
+    RunCycles,
+    SwitchConfig,
+    TakeSnapshot,
+)
+from ykactor.actors.driving import drive, pause
+from ykactor.actors.failures import WITHIN_S, Failures, Incident, Rows, may_be_caused_by_input, reason_of
+from ykactor.actors.partition import BATCH_MAX, PartitionActor
+from ykactor.core.inspection.snapshot import partition_state
+from ykactor.core.messages.facts import PartitionFailed
+from ykactor.core.messages.kinds import Consequence
+from ykactor.core.records.base import Restored, base_of, new
+from ykactor.core.records.encoding import decode
+from ykactor.core.records.restore import by_kind, restore
+from ykactor.core.turn.causes import Cause
+from ykactor.core.values.ids import PartitionName
+from ykactor.core.values.parts import in_parts
+
+
+class Surroundings(Protocol):
+    """What supervision needs of the daemon."""
+
+    async def rows(self, partition: PartitionName, /) -> Rows:
+        """The state of a partition after everything that it has published, when that is durable."""
+
+    def encode(self, cause: Cause, /) -> bytes:
+        """A cause as JSON."""
+
+    async def report(self, incident: Incident, /) -> None:
+        """Tell the operator of a failure, and keep it for inspection."""
+
+
+class Supervisor:
+    """Runs the partitions of one daemon.
+
+    Args:
+        publish: sends to the feed; may wait for room there.
+        reserves: whether asks reserve nodes.
+
+    Attributes:
+        restarting: the partitions that are being made anew; they wait for the disk.
+    """
+
+    def __init__(
+        self, clock: Clock, publish: Callable[[FeedCommand], Awaitable[None]], around: Surroundings, *, reserves: bool
+    ) -> None:
+        self.restarting: set[PartitionName] = set()
+        self._clock = clock
+        self._publish = publish
+        self._around = around
+        self._reserves = reserves
+        self._since_s = trio.current_time()
+        self._running = 0
+
+    async def run(self, actor: PartitionActor, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Run a partition until its inbox is closed and empty; started when it takes input, or is stopped.
+
+        Raises:
+            Exception: that of the last partition that ran.
+            UnreadableRowError, DamagedStateError: a partition cannot be made anew, because its rows are damaged.
+        """
+        status = _Once(task_status)
+        self._running += 1
+        try:
+            end = await self._run(actor, status)
+        finally:
+            self._running -= 1
+        if end is None:
+            return
+        failure, reason = end
+        if not self._running and trio.current_time() > self._since_s + WITHIN_S:
+            raise failure
+        status.started()
+        await self._refuse_all(actor, Failure("UNAVAILABLE", f"partition {actor.core.name} is stopped: {reason}"))
+
+    async def _run(self, actor: PartitionActor, status: trio.TaskStatus[None]) -> tuple[Exception, str] | None:
+        """Run the partition until it ends, or fails too often. Returns its last exception and that as a sentence."""
+        failures = Failures()
+        while True:
+            try:
+                await actor.run(task_status=status)
+            except Exception as failure:
+                incident = await self._recover(actor, failure, failures)
+                if incident.consequence is Consequence.STOPPED:
+                    return failure, incident.reason
+            else:
+                return None
+
+    # ---- after a failure
+
+    async def _recover(self, actor: PartitionActor, failure: Exception, failures: Failures) -> Incident:
+        """Make the partition anew, and tell everybody."""
+        name, at_ns = actor.core.name, self._clock.now_ns()
+        now_ns, cause = actor.begun or (None, None)
+        culprit = actor.hand.fail() if may_be_caused_by_input(cause) else None
+        consequence = failures.verdict(trio.current_time(), culprit, cause)
+        reason = reason_of(failure, culprit)
+        self.restarting.add(name)
+        rows = await self._around.rows(name)
+        actor.restore(await self._restored(actor, rows))
+        self.restarting.discard(name)
+        incident = Incident(
+            name,
+            at_ns,
+            consequence,
+            reason,
+            traceback="".join(traceback.format_exception(failure)),
+            now_ns=now_ns,
+            cause=None if cause is None else self._around.encode(cause),
+            last=list(actor.last),
+            rows=rows,
+            reserves=self._reserves,
+        )
+        await self._around.report(incident)
+        await self._publish(Publication(name, [PartitionFailed(at_ns, consequence, reason)]))
+        if culprit is not None and consequence is Consequence.QUARANTINED:
+            actor.hand.take_out()
+            await _quarantine(name, culprit.command, Failure("QUARANTINED", reason))
+        return incident
+
+    async def _restored(self, actor: PartitionActor, rows: Rows) -> Restored:
+        if not rows:  # it has failed in its first turn
+            return new(actor.core.registry.config, reserves=self._reserves)
+        decoded = []
+        for part in in_parts(rows):
+            decoded += [decode(key, data)[1:] for key, data in part]
+            await pause()
+        core, scheduler = await drive(restore(by_kind(decoded), reserves=self._reserves), pause)
+        return Restored(core, scheduler, base_of((b"[%b,%b]" % row for row in rows), reserves=self._reserves))
+
+    # ---- a partition that is stopped
+
+    async def _refuse_all(self, actor: PartitionActor, failure: Failure) -> None:
+        """Show the state and refuse everything else, until the inbox is closed and empty."""
+        commands = actor.hand.give_up()
+        with suppress(trio.EndOfChannel):
+            while True:
+                for command in commands:
+                    if isinstance(command, TakeSnapshot):
+                        with suppress(Exception):  # who asked is told that the partition does not answer
+                            await self._show(actor, command.snapshot_id)
+                    else:
+                        await _refuse(actor.core.name, command, failure)
+                commands = await actor.inbox.take_batch(BATCH_MAX)
+        actor.finished.set()
+
+    async def _show(self, actor: PartitionActor, snapshot_id: int) -> None:
+        shown = await drive(partition_state(actor.core, actor.scheduler_core.state), pause)
+        await self._publish(PartitionSnapshot(actor.core.name, snapshot_id, shown))
+
+
+async def _quarantine(name: PartitionName, command: PartitionCommand, failure: Failure) -> None:
+    """Tell who has sent the message that is not handled; the other submissions of an ``Intake`` still are."""
+    if not isinstance(command, Intake):
+        await _refuse(name, command, failure)
+    elif command.failed is not None:
+        command.failed(failure)
+
+
+async def _refuse(name: PartitionName, command: PartitionCommand, failure: Failure) -> None:
+    """Tell who waits for the command that it is not carried out."""
+    if isinstance(command, Intake | Administer) and command.failed is not None:
+        command.failed(failure)
+    match command:
+        case Administer(done=done):
+            done(name, failure.reason)
+        case SwitchConfig(switch=switch, done=done):
+            await switch.prepare(name, failure.reason)
+            done(name)
+        case Intake(done=done) | RunCycles(done=done) | Quiesce(done=done) if done is not None:
+            done(name)
+
+
+class _Once:
+    """A task status that may be told several times that the task has started."""
+
+    def __init__(self, status: trio.TaskStatus[None]) -> None:
+        self._status: trio.TaskStatus[None] | None = status
+
+    def started(self, value: None = None) -> None:
+        """As of a ``trio.TaskStatus``; only the first call counts."""
+        if self._status is not None:
+            self._status.started(value)
+            self._status = None
