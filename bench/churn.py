@@ -16,7 +16,7 @@ from ykactor.wire.si import messages as si
 #: Ten years: applications that end before their time must not leave anything behind.
 _YEARS_MS = 10 * 365 * 24 * 3_600_000
 _GIB = 2**30
-_NODES = 12
+_NODES = 4
 
 _CONFIG = """
 partitions:
@@ -32,7 +32,7 @@ partitions:
           - {{limit: each user, users: ["*"], maxresources: {{vcore: "{user}"}}}}
           - {{limit: each group, groups: [group-1, "*"], maxapplications: 200}}
         queues:
-          - {{name: urgent, resources: {{guaranteed: {{vcore: "48"}}}}, properties: {{priority.offset: "10"}}}}
+          - {{name: urgent, resources: {{guaranteed: {{vcore: "16"}}}}, properties: {{priority.offset: "10"}}}}
           - name: batch
             maxapplications: 40
             resources: {{max: {{vcore: "{batch}"}}}}
@@ -48,7 +48,7 @@ def config(number: int) -> str:
     """The queue file after so many changes."""
     more = (_MORE_QUEUES if number % 2 else "") + (_MORE_PARTITIONS if number % 3 == 1 else "")
     order = "fifo" if number % 2 else "fair"
-    return _CONFIG.format(user=(64, 96)[number % 2], batch=(96, 24, 64)[number % 3], order=order, more=more)
+    return _CONFIG.format(user=(16, 24)[number % 2], batch=(24, 8, 16)[number % 3], order=order, more=more)
 
 
 class Churn:
@@ -62,7 +62,7 @@ class Churn:
     def __init__(self, seed: int, busy: float) -> None:
         self._chance = Random(seed)
         self._each_step = busy / 60
-        self.manager = Manager(lambda: self._chance.expovariate(1 / 600))
+        self.manager = Manager(lambda: self._chance.expovariate(1 / 1200))
         self._applications_count = self._nodes_count = self._configs_count = 0
         self._nodes: list[str] = []
         #: Applications that live, and at which step they are removed.
@@ -103,7 +103,7 @@ class Churn:
         return si.NodeInfo(
             node_id=self._nodes[-1],
             action="CREATE",
-            schedulable_resource={"vcore": 16_000, "memory": 64 * _GIB},
+            schedulable_resource={"vcore": 8_000, "memory": 64 * _GIB},
             attributes={"rack": f"rack-{self._nodes_count % 4}", "serial": str(self._nodes_count)},
         )
 

@@ -198,8 +198,7 @@ async def living(settings: StateSettings, config: SchedulerConfig, clock: Clock)
     """A daemon that goes on where the one before it ended."""
     with open_state_dir(settings, reserves=True) as state:
         journal = state.journal(clock.now_ns, _Inline)
-        daemon = Daemon(config, Settings(), clock, journal=journal, recovered=state.recovered, instance=state.instance)
-        state.recovered = None
+        daemon = Daemon(config, Settings(), clock, journal=journal, recovered=state.take_recovered(), instance=state.instance)
         async with trio.open_nursery() as nursery:
             unused = await trio.open_tcp_listeners(0, host="127.0.0.1")
             await nursery.start(daemon.run, unused, Notifier(None))

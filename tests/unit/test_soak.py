@@ -1,15 +1,23 @@
 """The soak, for a few simulated hours, and its verdict about what grows."""
 
+import gc
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 import trio
 
 from bench import soak
+from bench.churn import config
 from bench.growth import History, Quantity, growing, note, picture
+from bench.lives import living
 from bench.soak import Plan
+from ykactor.actors.clock import Clock
 from ykactor.core.partition import timers
 from ykactor.core.values.times import S_NS
+from ykactor.surfaces.server.recovery import Recovered
+from ykactor.surfaces.server.state_dir import StateSettings
+from ykactor.wire import queuefile
 
 ROWS = Quantity("applications", "rows")
 
@@ -27,6 +35,15 @@ def test_hours_of_churn(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {f"rows {kind}" for kind in kinds} <= {quantity.name for quantity in rows}
     assert all(len(values) == 9 for values in rows.values())
     assert list(growing(rows)) == []
+
+
+async def test_what_was_recovered_is_not_kept_twice(autojump_clock: object, tmp_path: Path) -> None:
+    """A daemon that runs has its state and its events; those that it has read of the journal are not kept beside them."""
+    settings, clock = StateSettings(tmp_path, "off", 2**20, 10**18), Clock(0)
+    for _ in range(2):
+        async with living(settings, queuefile.load(config(0)), clock):
+            gc.unfreeze()  # only then all objects are found
+            assert not any(isinstance(found, Recovered) for found in gc.get_objects())
 
 
 @pytest.mark.parametrize(

@@ -204,7 +204,7 @@ def make_daemon(
         return Daemon(config, settings, Clock.of_the_system(), observe)
     clock = Clock.of_the_system(after_ns=state.recovered.at_ns if state.recovered is not None else 0)
     journal = state.journal(clock.now_ns)
-    return Daemon(config, settings, clock, observe, journal=journal, recovered=state.recovered, instance=state.instance)
+    return Daemon(config, settings, clock, observe, journal=journal, recovered=state.take_recovered(), instance=state.instance)
 
 
 async def serve(

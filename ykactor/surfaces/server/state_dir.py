@@ -54,7 +54,7 @@ class StateDir(Struct):
     """An open state directory.
 
     Attributes:
-        recovered: None if the journal is new.
+        recovered: None if the journal is new, or the daemon has taken it.
         instance: identifies the numbers of events to followers; another one after a loss.
     """
 
@@ -62,8 +62,13 @@ class StateDir(Struct):
     recovered: Recovered | None
     instance: str
 
+    def take_recovered(self) -> Recovered | None:
+        """What the daemon takes over; not kept here, because old events would stay in memory as long as the daemon lives."""
+        taken, self.recovered = self.recovered, None
+        return taken
+
     def journal(self, now_ns: Callable[[], int], writer: Callable[[BlockingStore], batch.Store] = WriterThread) -> Journal:
-        """The journal's task, to be made in trio; ``writer`` lets it call the store, usually in a thread."""
+        """The journal's task, to be made in trio before ``take_recovered``; ``writer`` calls the store, usually in a thread."""
         known = self.recovered
         last_event, last_message = (0, 0) if known is None else (known.last_event, known.last_message)
         return Journal(writer(self.store), encode_facts, now_ns, last_event=last_event, last_message=last_message)
@@ -133,8 +138,10 @@ def open_state_dir(
         if opened.loss:
             log_event(log, logging.ERROR, "journal_loss", directory=settings.directory, reason=opened.loss)
         recovered = _recover(settings.directory, on_progress, reserves=reserves)
+        state = StateDir(writer, recovered, opened.instance)
         _log_recovered(settings.directory, recovered, time.monotonic() - began_s)
-        yield StateDir(writer, recovered, opened.instance)
+        del recovered
+        yield state
     finally:
         writer.close()
 
