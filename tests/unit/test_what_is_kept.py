@@ -20,7 +20,7 @@ KEPT: dict[str, tuple[str, str, str]] = {
     "PartitionCore": ("name turns", "cluster registry rounds timers users", ""),
     "Rounds": ("arrivals last_arrival_ns", "_cluster _name _registry _timers _users", ""),
     "Timers": ("cleaning_ns ended rejected", "_expiries _leaves _noted recheck_ns", "_changed"),
-    "Users": ("known", "_crowd", "_changed"),
+    "Users": ("known", "", "_changed"),
     "Cluster": ("", "_capacities _foreign _nodes _partition _total", "_changed"),
     "LeafCore": ("applications config path state", "_timers deadline_ns", "_changed"),
     "ParentCore": ("config path state", "children", ""),
