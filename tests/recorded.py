@@ -85,7 +85,7 @@ class Life:
         last = 0 if known is None else known.last_event
         self.journal = Journal(_StoreInTheLoop(opened), encode_facts, self.clock.now_ns, last_event=last)
         self.rows = DaemonRows(self.journal)
-        self.partitions = Partitions(self.make, self.rows.forget_partition)
+        self.partitions = Partitions(self.make, lambda actor: self.rows.forget_partition(actor.core, actor.scheduler_core))
         inboxes = self.partitions.inboxes
         self.feed = FeedActor(events, inboxes, lambda _, facts: hear(facts), journal=self.journal, mentioned=mentioned)
         self.feed.restore([], last)

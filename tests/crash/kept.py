@@ -53,13 +53,13 @@ class Kept:
     def check(self, ledger: Ledger | None) -> None:
         """Against itself, and against what the resource manager knows; the ledger first takes what it was not sent any more."""
         cores = self.recovered.partitions.values()
-        found = [sentence for core, scheduler in cores for sentence in violations(core, scheduler)]
+        found = [sentence for restored in cores for sentence in violations(restored.core, restored.scheduler)]
         assert not found, "\n".join(found)
         waiting = {key for key, row in self.tasks.items() if row.placeholder is not None}
         placed = {
             (str(name), str(node_id)): {str(key) for _, key in node.allocations} - waiting
-            for name, (core, _) in self.recovered.partitions.items()
-            for node_id, node in core.registry.nodes.items()
+            for name, restored in self.recovered.partitions.items()
+            for node_id, node in restored.core.registry.nodes.items()
         }
         assert_same(placed, placed_by(self.events), "after the newest event")
         if ledger is None:
@@ -67,7 +67,7 @@ class Kept:
         for message in self.messages:
             if message.sequence > ledger.first:
                 ledger.take(message)
-        registries = [core.registry for core, _ in cores]
+        registries = [restored.core.registry for restored in cores]
         applications = {str(name) for registry in registries for name in registry.applications}
         nodes = {str(name) for registry in registries for name in registry.nodes}
         ledger.check(self.tasks, applications, nodes)
