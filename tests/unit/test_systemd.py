@@ -91,13 +91,13 @@ def test_recovery_is_progress(systemd: NotifySocket, tmp_path: Path) -> None:
     """The start asks for more time before it opens the journal, and goes on while it reads rows and makes partitions."""
     now_s = itertools.count(0.0, EXTENSION_S)
     extension = Extension(Notifier.from_environment(), lambda: next(now_s))
-    with open_state_dir(StateSettings(tmp_path), extension.on_progress, reserves=True) as state:
+    with open_state_dir(StateSettings(tmp_path, "full", 2**30, 10**18), extension.on_progress, reserves=True) as state:
         assert len(systemd.take()) == 1
         partition = DirectPartition(load(tree(queue("a"))), Budget(1, 1), lambda _: None)
         rows = all_rows(partition.core, partition.scheduler)
         config = msgspec.json.encode(queuefile.load(tree(queue("a"))))
         state.store.commit(Batch(1, 1, puts={**rows, CONFIG: config}))
-    with open_state_dir(StateSettings(tmp_path), extension.on_progress, reserves=True) as state:
+    with open_state_dir(StateSettings(tmp_path, "full", 2**30, 10**18), extension.on_progress, reserves=True) as state:
         assert state.recovered is not None
         assert len(systemd.take()) > 2
 
