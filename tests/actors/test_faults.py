@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 import trio
 import trio.testing
-from faulty import Bug, watch_owners, watch_partitions, watch_schedulers
+from faulting import Bug, watch_owners, watch_partitions, watch_schedulers
 from kept_rows import all_rows, values_of
 from memorystore import MemoryStore
 from partitiontexts import several_loaded

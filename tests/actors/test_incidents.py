@@ -4,7 +4,7 @@ import json
 import logging
 
 import pytest
-from faulty import Bug, watch_partitions
+from faulting import Bug, watch_partitions
 from test_supervision import realm
 from world import app, ask, node
 

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 import trio.testing
-from faulty import Bug, watch_owners, watch_partitions, watch_schedulers
+from faulting import Bug, watch_owners, watch_partitions, watch_schedulers
 from memorystore import MemoryStore
 from partitiontexts import several_loaded
 from world import app, ask, node, queue, release, spoken, terminate

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import trio
 from daemon import application, asks, next_allocated, next_event, node, real_daemon
-from faulty import watch_partitions
+from faulting import watch_partitions
 from memorystore import MemoryStore
 from test_durable_daemon import running
 
