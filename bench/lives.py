@@ -16,10 +16,11 @@ import trio
 from msgspec import Struct
 from trio_websocket import ConnectionClosed
 
-from ykactor.actors.batch import Batch, BlockingStore
+from ykactor.actors.batch import BlockingStore
 from ykactor.actors.clock import Clock
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.inspection.invariants import violations
+from ykactor.journal.batch import Batch
 from ykactor.surfaces.server.config_updates import ConfigUpdates
 from ykactor.surfaces.server.daemon import Daemon, Settings
 from ykactor.surfaces.server.feed_session import FeedSession, event_formats

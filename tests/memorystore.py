@@ -3,7 +3,8 @@
 import msgspec
 import trio
 
-from ykactor.actors.batch import Batch, DiskFullError
+from ykactor.journal.batch import Batch
+from ykactor.journal.errors import DiskFullError
 
 
 class MemoryStore:

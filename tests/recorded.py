@@ -13,9 +13,8 @@ from pathlib import Path
 
 import trio
 import trio.testing
-from msgspec import Struct, structs
+from msgspec import Struct
 
-from ykactor.actors import batch
 from ykactor.actors.clock import Clock
 from ykactor.actors.commands import Administer, Intake, PartitionCommand
 from ykactor.actors.feed import FeedActor
@@ -27,7 +26,7 @@ from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.submissions import Administration, Submission
 from ykactor.core.planner.plan import Budget
 from ykactor.core.values.ids import PartitionName
-from ykactor.journal import store
+from ykactor.journal.batch import Batch
 from ykactor.journal.reading import Reader
 from ykactor.journal.store import Store
 from ykactor.surfaces.server.daemon_rows import DaemonRows
@@ -56,9 +55,9 @@ class _StoreInTheLoop:
     def __init__(self, opened: Store) -> None:
         self._store = opened
 
-    async def commit(self, group: batch.Batch) -> None:
+    async def commit(self, group: Batch) -> None:
         await trio.lowlevel.checkpoint()
-        self._store.commit(store.Batch(**structs.asdict(group)))
+        self._store.commit(group)
 
     async def tidy(self) -> None:
         """Nothing is deleted."""

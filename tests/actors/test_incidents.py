@@ -4,11 +4,13 @@ import json
 import logging
 
 import pytest
+from click.testing import CliRunner
 from faulting import Bug, watch_partitions
 from test_supervision import realm
 from world import app, ask, node
 
 from ykactor.sim.reproduce import reproduce
+from ykactor.surfaces.cli.main import main
 from ykactor.surfaces.server import incidents
 from ykactor.surfaces.server.incidents import Incidents
 from ykactor.wire.post_mortem import UnreadablePostMortemError
@@ -29,6 +31,11 @@ def made_again(directory):
     return [repr(reproduce(path)) for path in sorted(directory.glob("post-mortem-*.json"))]
 
 
+def replayed(path):
+    """What ``ykactor replay`` makes of a file."""
+    return CliRunner().invoke(main, ["replay", str(path)])
+
+
 async def test_a_post_mortem_makes_the_failure_again(tmp_path, monkeypatch, caplog):
     """From its rows and the cause of the turn; without the bug it raises nothing."""
     with monkeypatch.context() as patch:
@@ -40,7 +47,12 @@ async def test_a_post_mortem_makes_the_failure_again(tmp_path, monkeypatch, capl
             )
             await r.send("default", ask("evil", "app-1", vcore=1), ask("good", "app-1", vcore=1))
         assert made_again(tmp_path) == ["Bug('a bad word')"] * 2
+        again = replayed(next(tmp_path.glob("post-mortem-*.json")))
+        assert (again.exit_code, again.output.splitlines()[-1]) == (0, "faulting.Bug: a bad word")
     assert made_again(tmp_path) == ["None"] * 2
+    again = replayed(next(tmp_path.glob("post-mortem-*.json")))
+    assert again.exit_code == 1
+    assert again.output.endswith("the turn raises nothing here\n")
     (kept,) = (tmp_path / "quarantine").iterdir()
     found = json.loads(kept.read_text())
     assert found["reason"] == "SubmitAllocation evil app-1: Bug: a bad word"
@@ -101,3 +113,4 @@ def test_another_file_is_refused(tmp_path, content, message):
     path.write_text(content)
     with pytest.raises(UnreadablePostMortemError, match=message):
         reproduce(path)
+    assert message in replayed(path).output

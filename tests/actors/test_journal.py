@@ -10,10 +10,12 @@ import trio.testing
 from memorystore import MemoryStore
 
 from ykactor.actors import journal as journal_module
-from ykactor.actors.batch import Batch, DiskFullError, WriterThread
+from ykactor.actors.batch import WriterThread
 from ykactor.actors.commands import Publication, TurnRecord
 from ykactor.actors.journal import RETRY_S, Journal, Notices, Resumed, Stalled
 from ykactor.core.messages.facts import NodeRemoved
+from ykactor.journal.batch import Batch
+from ykactor.journal.errors import DiskFullError
 
 
 class Reader:

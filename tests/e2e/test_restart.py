@@ -10,9 +10,9 @@ import pytest
 import trio
 from daemon import RunningDaemon, real_daemon, run_command
 
-from ykactor.actors.batch import Batch
 from ykactor.client import RequestRefused, connect, follow
 from ykactor.client.resource_manager import ResourceManager
+from ykactor.journal.batch import Batch
 from ykactor.journal.reading import Reader
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.server.daemon_rows import CONFIG, FILE, FileRow

@@ -13,8 +13,9 @@ from world import ask, node
 from ykactor.actors.partition import CYCLE_BUDGET
 from ykactor.core.messages.submissions import UpdateNode
 from ykactor.core.partition.rounds import NodeSubmission, Round, Rounds
+from ykactor.journal.batch import Batch
 from ykactor.journal.reading import Reader
-from ykactor.journal.store import Batch, Store
+from ykactor.journal.store import Store
 from ykactor.surfaces.cli.main import main
 from ykactor.wire import queuefile
 
@@ -117,7 +118,7 @@ def test_what_another_version_has_written(directory: Path, tmp_path: Path, turn:
     with Reader.open(target) as reader:
         last = next(row for row in reader.rows_backwards() if b'"default"' in b"".join(row.turns()))
     newest = max(json.loads(each).get("number") or 0 for each in last.turns() if b'"partition":"default"' in each)
-    store.commit(Batch(5 * S_NS, {}, set(), last.first_event + last.events_count, 0, 1, 0, [turn % (newest + 1)], []))
+    store.commit(Batch(last.first_event + last.events_count, 1, 5 * S_NS, turns=[turn % (newest + 1)]))
     store.close()
     code, out, err = run(target)
     assert (code, out) == (1, "")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from pathlib import Path
 
 import pytest
 
-from ykactor.actors.batch import Batch
+from ykactor.journal import store as store_module
+from ykactor.journal.batch import Batch
 from ykactor.journal.errors import JournalError
 from ykactor.journal.reading import Reader
 from ykactor.journal.store import Store
@@ -60,3 +62,18 @@ def test_rows_that_cannot_be_read_are_refused(tmp_path: Path, key: bytes, data: 
         raise NotImplementedError
     with Reader.open(tmp_path) as reader:  # the refusal has let go of the directory
         assert dict(reader.records())[key] == data
+
+
+def test_history_does_not_outgrow_its_bound_under_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DU-14: when more comes between two looks than one call of ``trim`` deletes, the next commits delete the rest."""
+    monkeypatch.setattr(store_module, "TRIM_ROWS_MAX", 8)
+    rng = random.Random(1)
+    with open_state_dir(StateSettings(tmp_path, "off", 50_000, 10**18), reserves=True) as state:
+        for number in range(1, 401):
+            state.store.commit(Batch(number, 1, number, turns=[b'"%b"' % rng.randbytes(1000).hex().encode()]))
+            if state.store.needs_tidying:
+                state.store.tidy()
+    with Reader.open(tmp_path) as reader:
+        oldest, newest = reader.numbers()
+    assert newest == 400
+    assert newest - oldest < 50 + 2 * state_dir.TRIM_EVERY

@@ -15,8 +15,8 @@ from kept_rows import all_rows
 from trio.testing import MockClock
 from world import load, queue, tree
 
-from ykactor.actors.batch import Batch
 from ykactor.core.planner.plan import Budget
+from ykactor.journal.batch import Batch
 from ykactor.sim.direct import DirectPartition
 from ykactor.surfaces.server.daemon_rows import CONFIG
 from ykactor.surfaces.server.state_dir import StateSettings, open_state_dir

@@ -15,10 +15,12 @@ import msgspec
 import trio
 from msgspec import Raw, Struct, field
 
-from ykactor.actors.batch import Batch, DiskFullError, Store
+from ykactor.actors.batch import Store
 from ykactor.actors.commands import Publication
 from ykactor.core.messages.facts import Fact
 from ykactor.core.values.ids import PartitionName
+from ykactor.journal.batch import Batch
+from ykactor.journal.errors import DiskFullError
 
 #: For how many steps of the event loop the journal waits for more before a commit: the acknowledgement of a request comes so much
 #: later than its turn. The shortest sleep would take 1 ms.

@@ -23,6 +23,7 @@ _NUMBERS = "SELECT ifnull((SELECT min(number) FROM log), 1), ifnull((SELECT max(
 _BASES = "SELECT number, position, state, crc FROM base WHERE number = ? ORDER BY position"
 _BASE_BYTES = "SELECT ifnull(sum(length(state)), 0) FROM base WHERE number = ?"
 _MENTIONS = "SELECT number FROM mention WHERE number >= ? AND instr(names, ?) ORDER BY number"
+_RECORDS = "SELECT key, data, crc FROM record WHERE key >= CAST(? AS TEXT) AND key < CAST(? AS TEXT)"
 _TIME = "SELECT at_ns FROM log WHERE number >= ? ORDER BY number LIMIT 1"
 
 
@@ -70,13 +71,13 @@ class Reader:
         """Closes the connection."""
         self.connection.close()
 
-    def records(self) -> Iterator[tuple[bytes, bytes]]:
-        """Key and data of all records, in the order of the keys' bytes, as they were at the first step.
+    def records(self, prefix: bytes = b"[") -> Iterator[tuple[bytes, bytes]]:
+        """Key and data of all records whose keys begin with ``prefix``, in the order of the keys' bytes, as at the first step.
 
         Raises:  JournalError if a record is not as it was written.
         """
         with explained(self.path):
-            for key, data, crc in self.connection.execute("SELECT key, data, crc FROM record"):
+            for key, data, crc in self.connection.execute(_RECORDS, (prefix, prefix[:-1] + bytes([prefix[-1] + 1]))):
                 if not isinstance(data, bytes) or record_crc(key, data) != crc:
                     raise damaged(self.path, f"the record {key.decode(errors='replace')} is not as it was written")
                 yield key, data

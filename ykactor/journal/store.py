@@ -9,9 +9,8 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 
-from msgspec import Struct
-
 from ykactor.journal import schema
+from ykactor.journal.batch import Batch
 from ykactor.journal.errors import DiskError, damaged, explained, write_error
 from ykactor.journal.lock import locked
 from ykactor.journal.reading import base_bytes
@@ -36,34 +35,6 @@ _BASE = "INSERT INTO base VALUES(?, ?, ?, ?)"
 _MENTION = "INSERT INTO mention VALUES(?, ?, ?)"
 _NEWEST = "SELECT * FROM log ORDER BY number DESC LIMIT 1"
 _OLDEST = "SELECT number, at_ns, first_byte FROM log ORDER BY number LIMIT ?"
-
-
-class Batch(Struct):
-    """The changes of some turns, and the history of these turns.
-
-    Attributes:
-        at_ns: Unix time of the newest turn.
-        puts: the new records: compact JSON array -> compact JSON object.
-        deletes: the keys of records that are no more; none of them is in ``puts``.
-        first_event: the number of the first event; the next one if ``events_count`` is 0.
-        first_message: the same, of the messages to the resource manager.
-        turns: the compact JSON of each turn.
-        messages: the msgpack of each message.
-        bases: the state before some of the turns, by their positions in ``turns``.
-        names: what the turns are about.
-    """
-
-    at_ns: int
-    puts: dict[bytes, bytes]
-    deletes: set[bytes]
-    first_event: int
-    events_count: int
-    first_message: int
-    messages_count: int
-    turns: list[bytes]
-    messages: list[bytes]
-    bases: dict[int, bytes] = {}
-    names: set[str] = set()
 
 
 class Store:

@@ -139,7 +139,8 @@ def _restore_task(application: Application, row: TaskRow, nodes: dict[NodeID, No
             application.gang.released.add(key)
         nodes[row.node_id].restore_allocation(ask)
     else:
-        assert row.placeholder is not None
+        if row.placeholder is None:
+            raise DamagedStateError(f"the row of ask {key} names a node, and neither when it began there nor a placeholder")
         application.gang.replace(row.placeholder, ask, row.node_id)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,15 +11,19 @@ import click
 from msgspec import Raw, Struct, to_builtins
 from msgspec.structs import replace
 
+from ykactor.core.records.encoding import UnreadableRowError
+from ykactor.core.records.restore import DamagedStateError
 from ykactor.journal.errors import JournalError
 from ykactor.journal.reading import Reader
 from ykactor.sim.replay import Difference, Replay
+from ykactor.sim.reproduce import reproduce
 from ykactor.surfaces.cli.causes import in_words
 from ykactor.surfaces.cli.follow import time_text
 from ykactor.surfaces.cli.json_text import indented
 from ykactor.surfaces.history import readable
-from ykactor.wire.causes import decode_cause
+from ykactor.wire.causes import UnreadableCauseError, decode_cause
 from ykactor.wire.history import RecordedTurn, decode_turn
+from ykactor.wire.post_mortem import UnreadablePostMortemError
 
 
 class Outcome(Struct, rename="camel"):
@@ -40,18 +45,38 @@ class Outcome(Struct, rename="camel"):
 
 
 @click.command()
-@click.argument("directory", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("source", metavar="DIR|POST-MORTEM", type=click.Path(exists=True, path_type=Path))
 @click.option("--until", type=click.IntRange(min=1), metavar="NUMBER", help="The last transaction. Default: the newest.")
 @click.option("--partition", metavar="NAME", help="Only the turns of this partition.")
 @click.option(
     "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="json is one document."
 )
-def command(directory: Path, until: int | None, partition: str | None, output: str) -> None:
+def command(source: Path, until: int | None, partition: str | None, output: str) -> None:
     """Run the turns in the journal in DIR again, each with its recorded cause, and compare what was decided.
 
     Begins with the oldest start of the daemon in the history. Prints the first difference, and then exits with code 1. The
     daemon may run meanwhile. A difference is expected when another version of the program has written the journal.
+
+    Of a POST-MORTEM, the file that is written when a partition fails, the turn that failed is run again. Prints what it raises;
+    if it raises nothing, that is printed, and the exit code is 1.
     """
+    if source.is_file():
+        _reproduce(source)
+        return
+    _replay(source, until, partition, output)
+
+
+def _reproduce(path: Path) -> None:
+    try:
+        failure = reproduce(path)
+    except (UnreadablePostMortemError, UnreadableCauseError, UnreadableRowError, DamagedStateError) as error:
+        raise click.ClickException(f"{path}: {error}") from None
+    if failure is None:
+        raise click.ClickException(f"{path}: the turn raises nothing here")
+    click.echo("".join(traceback.format_exception(failure)), nl=False)
+
+
+def _replay(directory: Path, until: int | None, partition: str | None, output: str) -> None:
     try:
         with Reader.open(directory) as reader:
             outcome = replayed(reader, until, partition)

@@ -266,7 +266,8 @@ class Daemon:
                 self._rows.forget_partition(ended.core, ended.scheduler)
         if recovered.file_checksum != self._file_config.checksum:
             await self._reloading.resume(self._file_config, str(self._settings.config_path or "built-in"))
-            self._rows.note_file(self._file_config.checksum)
+            if self.config.checksum == self._file_config.checksum:  # else the next start tries it again
+                self._rows.note_file(self._file_config.checksum)
 
     def _restore_registration(self, recovered: Recovered) -> None:
         known, last = recovered.registration, recovered.last_message

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from ykactor.actors import batch
 from ykactor.actors.batch import BlockingStore, WriterThread
@@ -18,8 +18,8 @@ from ykactor.actors.clock import system_ns
 from ykactor.actors.journal import Journal
 from ykactor.core.records.encoding import UnreadableRowError
 from ykactor.core.records.restore import DamagedStateError
-from ykactor.journal import store
-from ykactor.journal.errors import DiskFullError, JournalError
+from ykactor.journal.batch import Batch
+from ykactor.journal.errors import JournalError
 from ykactor.journal.reading import Reader
 from ykactor.journal.store import Store
 from ykactor.journal.witness import Durability
@@ -82,33 +82,30 @@ class _Writer:
         self._settings = settings
         #: The Unix time of the last commit.
         self._at_ns = 0
+        #: Whether there may be more to delete than the last call of ``trim`` has: under load history grows faster than one piece
+        #: for every ``TRIM_EVERY`` commits.
+        self._is_trimming = False
         #: Held while the store is used: when the daemon ends, its last call may still be running (``actors.batch``).
         self._using = threading.Lock()
 
-    def commit(self, group: batch.Batch) -> None:
+    def commit(self, group: Batch) -> None:
         with self._using:
             self._at_ns = group.at_ns
-            try:
-                self._store.commit(store.Batch(**structs.asdict(group)))
-            except DiskFullError as error:
-                raise batch.DiskFullError(str(error)) from error
+            self._store.commit(group)
 
     @property
     def needs_tidying(self) -> bool:
-        return self._store.needs_checkpoint or self._store.number % TRIM_EVERY == 0
+        return self._store.needs_checkpoint or self._is_trimming or self._store.number % TRIM_EVERY == 0
 
     def rows(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
         with Reader.open(self._settings.directory) as reader:
-            return [row for row in reader.records() if row[0].startswith(prefix)]
+            return list(reader.records(prefix))
 
     def tidy(self) -> None:
         with self._using:
-            try:
-                if self._store.needs_checkpoint:
-                    self._store.checkpoint()
-                self._store.trim(self._settings.keep_bytes, self._settings.keep_ns, self._at_ns)
-            except DiskFullError as error:
-                raise batch.DiskFullError(str(error)) from error
+            if self._store.needs_checkpoint:
+                self._store.checkpoint()
+            self._is_trimming = self._store.trim(self._settings.keep_bytes, self._settings.keep_ns, self._at_ns) > 0
 
     def close(self) -> None:
         """Close the store; it is left open if a disk does not answer. Nothing is written afterwards."""
