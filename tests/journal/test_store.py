@@ -3,6 +3,7 @@
 import os
 import stat
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from journals import S_NS, apply, batch, compact_json, copied, key_of, numbered,
 from seeds import FACTOR
 
 from ykactor.journal.reading import Reader
-from ykactor.journal.store import CHECKPOINT_BYTES, Store
+from ykactor.journal.store import CHECKPOINT_BYTES, PUT_ROWS, Store, _puts
 
 IDENTITIES = st.sampled_from([1, "1", "a.b", "ä\n\"\\'", "\u0000"])
 VALUES = st.one_of(st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text(), st.lists(st.text(), max_size=2))
@@ -37,6 +38,13 @@ def test_records_are_those_of_a_dictionary(tmp_path_factory: pytest.TempPathFact
     store = opened(directory)
     assert (records_of(directory), store.number, store.loss) == (expected, len(history), "")
     store.close()
+
+
+def test_there_are_few_different_statements() -> None:
+    """SQLite keeps prepared statements, which are as large as their rows: batches of all sizes share a few."""
+    records = {key_of(number): b"{}" for number in range(PUT_ROWS + 2)}
+    statements = {statement for count in range(len(records)) for statement, _ in _puts(dict(islice(records.items(), count)))}
+    assert len(statements) == PUT_ROWS.bit_length()
 
 
 def test_history(tmp_path: Path) -> None:

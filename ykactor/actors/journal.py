@@ -30,7 +30,8 @@ RETRY_S = 1.0
 #: With more that is not durable there is no room. Half of what the ring and the outbox keep: turns that have begun come on top.
 EVENTS_MAX = 50_000
 MESSAGES_MAX = 5_000
-BYTES_MAX = 2**24
+#: Less would stop the partitions during each checkpoint of the database when they have much to do.
+BYTES_MAX = 2**26
 
 
 class Reader(Protocol):

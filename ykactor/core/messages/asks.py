@@ -18,7 +18,7 @@ NEGATIVE_RESOURCES = "allocation contains negative resources"
 
 
 @final
-class AllocationSpec(Struct, frozen=True, gc=False):
+class AllocationSpec(Struct, frozen=True, omit_defaults=True, gc=False):
     """One entry of ``AllocationRequest.allocations``, as sent. With ``node_id`` it is an allocation that runs there (AP-109)."""
 
     allocation_key: AllocationKey

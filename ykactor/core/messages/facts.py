@@ -1,9 +1,10 @@
 """The output of a partition: facts, in the order in which they became true.
 
-The cores make facts; ``wire.si.requests`` makes those that refuse entries for an unknown partition, ``actors.supervision`` those
-about failures. ``wire.decision_log`` renders
-facts as lines of the decision log, ``wire.si.responses`` as messages to the resource manager, and ``wire.si.events`` as event
-records of the feed. Facts are frozen and hold no reference cycles.
+The cores make facts; ``wire.si.requests`` makes those that refuse entries for an unknown partition, ``actors.supervision``
+those about failures. ``wire.decision_log`` renders facts as lines of the decision log, ``wire.si.responses`` as messages to the
+resource manager, and ``wire.si.events`` as event records of the feed. Facts are frozen and hold no reference cycles.
+
+In the journal a field with its default value is left out, so a default must never change.
 """
 
 from msgspec import Struct
@@ -16,14 +17,14 @@ from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueueP
 from ykactor.core.values.resources import Resource
 
 
-class ChargedTo(Struct, frozen=True, gc=False):
+class ChargedTo(Struct, frozen=True, omit_defaults=True, gc=False):
     """The user and the group that an application's usage is charged to; an empty name is none (QU-67)."""
 
     user: str
     group: str = ""
 
 
-class BaseFact(Struct, frozen=True, gc=False):
+class BaseFact(Struct, frozen=True, omit_defaults=True, gc=False):
     """The common part. ``at_ns`` is Unix time in nanoseconds."""
 
     at_ns: int

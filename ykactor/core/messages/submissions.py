@@ -1,7 +1,7 @@
 """The input of a partition: the requests of the resource manager, entry by entry, and configurations.
 
 ``wire.si.requests`` makes these from requests; ``PartitionCore.ingest`` gives each to its owner. All are frozen, because tasks
-pass them on.
+pass them on. In the journal a field with its default value is left out, so a default must never change.
 """
 
 from typing import final
@@ -34,7 +34,7 @@ class ReleaseAllocations(Struct, frozen=True, gc=False):
 
 
 @final
-class AddApplication(Struct, frozen=True, gc=False):
+class AddApplication(Struct, frozen=True, omit_defaults=True, gc=False):
     """A new application for ``queue_name`` (may be empty).
 
     Without ``groups`` the user's only group has the user's name, unless the group resolver did not know the user
@@ -59,7 +59,7 @@ class RemoveApplication(Struct, frozen=True, gc=False):
     application_id: ApplicationID
 
 
-class UpdateNode(Struct, frozen=True, gc=False):
+class UpdateNode(Struct, frozen=True, omit_defaults=True, gc=False):
     """One entry of ``NodeRequest.nodes`` (SC-152)."""
 
     node_id: NodeID
