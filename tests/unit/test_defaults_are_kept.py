@@ -1,0 +1,75 @@
+"""Fields with their default values are left out of the journal, so a later version must read the same default for them."""
+
+from typing import Any, get_args
+
+from msgspec import NODEFAULT, Struct, structs
+
+from ykactor.core.messages.facts import Fact
+from ykactor.core.messages.submissions import Administration, Submission
+from ykactor.core.records.rows import ROWS
+
+#: Never changed; a new field is added with the value that older journals mean.
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "AddApplication": {
+        "groups": (),
+        "tags": {},
+        "execution_timeout_ms": 0,
+        "placeholder_ask": None,
+        "gang_scheduling_style": "",
+        "user_is_unknown": False,
+    },
+    "Allocated": {"recovered": False, "charged_to": None},
+    "AllocationSpec": {
+        "priority": 0,
+        "node_id": None,
+        "tags": {},
+        "task_group_name": "",
+        "placeholder": False,
+        "originator": False,
+        "allow_preempt_self": True,
+        "allow_preempt_other": False,
+    },
+    "ApplicationAdded": {"submission_ns": 0, "arrival": 0, "stateaware": True, "groups": (), "placeholder_ask": {}},
+    "ApplicationChanged": {"why": ""},
+    "ApplicationLeft": {"is_removed": False},
+    "ApplicationRow": {
+        "group": None,
+        "enrolled": False,
+        "counted_as_running": False,
+        "holds_slot": False,
+        "held": 0,
+        "backoff_ns": 0,
+    },
+    "AskCondition": {"resource": None},
+    "AskRemoved": {"timed_out": False},
+    "ChargedTo": {"group": ""},
+    "ConfigurationChanged": {"changes": ()},
+    "QueueAdded": {"managed": True},
+    "QueueRemoved": {"managed": True},
+    "Released": {"with_node": False},
+    "TaskRow": {"began_ns": None, "node_id": None, "placeholder": None, "released": False, "notified": 0},
+    "UpdateNode": {"capacity": None, "attributes": {}},
+}
+
+
+def test_defaults() -> None:
+    """Of all that a journal has, in whatever depth."""
+    found: dict[type[Struct], dict[str, Any]] = {}
+    for kind in (*ROWS.values(), *get_args(Fact), *get_args(Submission), *get_args(Administration)):
+        _collect(kind, found)
+    left_out = {kind.__name__: defaults for kind, defaults in found.items() if kind.__struct_config__.omit_defaults and defaults}
+    assert left_out == DEFAULTS
+
+
+def _collect(kind: Any, found: dict[type[Struct], dict[str, Any]]) -> None:
+    if isinstance(kind, type) and issubclass(kind, Struct) and kind not in found:
+        fields = structs.fields(kind)
+        found[kind] = {
+            field.name: field.default_factory() if field.default is NODEFAULT else field.default  # type: ignore[operator]
+            for field in fields
+            if not field.required
+        }
+        for field in fields:
+            _collect(field.type, found)
+    for part in get_args(kind):
+        _collect(part, found)
