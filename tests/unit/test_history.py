@@ -52,10 +52,7 @@ def test_facts_are_pairs_of_a_name_and_fields() -> None:
 @pytest.mark.parametrize(
     ("data", "mistake"),
     [
-        (
-            b'[["NodeRemoved",{"at_ns":5,"node_id":"n"}],["NodeVanished",{}]]',
-            "fact 1: found 'NodeVanished', expected a fact that",
-        ),
+        (b'[["NodeRemoved",{"at_ns":5,"node_id":"n"}],["NodeVanished",{}]]', "fact 1: found 'NodeVanished', expected what"),
         (b'[["NodeRemoved",{"at_ns":"5","node_id":"n"}]]', "fact 0 NodeRemoved: Expected `int`, got `str` - at `$.at_ns`"),
         (b'[["NodeRemoved",{"at_ns":5', "fact 0 : "),
     ],

@@ -1,44 +1,37 @@
 """The causes of turns as JSON, for the journal.
 
 ``{"input": [["SubmitAllocation", {...}], ...]}``, ``{"timers_due": true}``, ``{"request": ["MoveApplication", {...}]}`` or
-``{"cycle_due": {"placements_max": 256, "work_max": 40000}}``: submissions and requests by the names of their classes.
+``{"cycle_due": {"placements_max": 256, "work_max": 40000}}``: submissions and requests as in ``named``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, get_args
+from typing import get_args
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from ykactor.core.messages.submissions import Administration, RefuseEntry, Submission
+from ykactor.core.messages.submissions import Administration, RefuseEntry, Rejected, Submission
 from ykactor.core.planner.plan import Budget
 from ykactor.core.turn.causes import Cause, CycleDue, Input, Request, TimersDue
-
-_Named = tuple[str, Raw]
+from ykactor.wire.named import Named, NamedDecoder, UnknownClassError
 
 
 class _Cause(Struct):
     """Exactly one field is set."""
 
-    input: list[_Named] | UnsetType = UNSET
+    input: list[Named] | UnsetType = UNSET
     timers_due: bool | UnsetType = UNSET
-    request: _Named | UnsetType = UNSET
+    request: Named | UnsetType = UNSET
     cycle_due: Budget | UnsetType = UNSET
 
 
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(_Cause)
 
-
-def _decoders(kinds: Iterable[type]) -> dict[str, msgspec.json.Decoder[Any]]:
-    return {kind.__name__: msgspec.json.Decoder(kind) for kind in kinds}
-
-
-_SUBMISSIONS = _decoders(kind for kind in get_args(Submission) if kind is not RefuseEntry)
-_REQUESTS = _decoders(get_args(Administration))
-_REJECTED = _decoders(get_args(RefuseEntry.__annotations__["rejected"]))
+_SUBMISSIONS: NamedDecoder[Submission] = NamedDecoder(*(kind for kind in get_args(Submission) if kind is not RefuseEntry))
+_REQUESTS: NamedDecoder[Administration] = NamedDecoder(*get_args(Administration))
+_REJECTED: NamedDecoder[Rejected] = NamedDecoder(*get_args(Rejected))
 
 
 class UnreadableCauseError(Exception):
@@ -77,20 +70,15 @@ def decode_cause(data: bytes) -> Cause:
         if found.timers_due is not UNSET:
             return TimersDue()
         if found.request is not UNSET:
-            name, fields = found.request
-            return Request(_REQUESTS[name].decode(fields))
+            return Request(_REQUESTS.decode(*found.request))
         if found.cycle_due is not UNSET:
             return CycleDue(found.cycle_due)
-    except KeyError as unknown:
-        raise UnreadableCauseError(f"found {unknown}, expected what this version knows") from None
-    except msgspec.DecodeError as error:
+    except (UnknownClassError, msgspec.DecodeError) as error:
         raise UnreadableCauseError(str(error)) from None
     raise UnreadableCauseError("found no kind of cause, expected input, timers_due, request or cycle_due")
 
 
 def _submission(name: str, fields: Raw) -> Submission:
     if name == RefuseEntry.__name__:
-        kind, rejected = msgspec.json.decode(fields, type=_Named)
-        return RefuseEntry(_REJECTED[kind].decode(rejected))
-    submission: Submission = _SUBMISSIONS[name].decode(fields)
-    return submission
+        return RefuseEntry(_REJECTED.decode(*msgspec.json.decode(fields, type=Named)))
+    return _SUBMISSIONS.decode(name, fields)

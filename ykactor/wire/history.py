@@ -1,4 +1,4 @@
-"""Turns and their facts as JSON, for the journal. A fact is ``["Allocated", {"at_ns": 0, ...}]``, its class and its fields."""
+"""Turns and their facts as JSON, for the journal. Facts are as in ``named``."""
 
 from collections.abc import Sequence
 from typing import get_args
@@ -8,10 +8,11 @@ from msgspec import Raw, Struct
 
 from ykactor.core.messages.facts import Fact
 from ykactor.core.values.ids import PartitionName
+from ykactor.wire.named import Named, NamedDecoder, UnknownClassError
 
 _ENCODER = msgspec.json.Encoder()
-_ENTRIES = msgspec.json.Decoder(list[tuple[str, Raw]])
-_DECODERS = {kind.__name__: msgspec.json.Decoder(kind) for kind in get_args(Fact)}
+_ENTRIES = msgspec.json.Decoder(list[Named])
+_FACTS: NamedDecoder[Fact] = NamedDecoder(*get_args(Fact))
 
 
 class HistoryError(Exception):
@@ -61,9 +62,9 @@ def decode_facts(data: bytes) -> list[Fact]:
     facts: list[Fact] = []
     try:
         for name, fields in _ENTRIES.decode(data):
-            facts.append(_DECODERS[name].decode(fields))
-    except KeyError:
-        raise HistoryError(f"fact {len(facts)}: found {name!r}, expected a fact that this version knows") from None
+            facts.append(_FACTS.decode(name, fields))
+    except UnknownClassError as unknown:
+        raise HistoryError(f"fact {len(facts)}: {unknown}") from None
     except msgspec.DecodeError as error:
         raise HistoryError(f"fact {len(facts)} {name}: {error}") from None
     return facts

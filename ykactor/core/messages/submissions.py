@@ -105,10 +105,14 @@ class RefuseConfig(Struct, frozen=True, gc=False):
     reason: str
 
 
+#: The refusal of one entry.
+Rejected = AllocationRejected | ApplicationRejected | NodeRejected
+
+
 class RefuseEntry(Struct, frozen=True, gc=False):
     """An entry of a request was refused before it reached the partition, which only publishes that, at its own time (AP-138)."""
 
-    rejected: AllocationRejected | ApplicationRejected | NodeRejected
+    rejected: Rejected
 
 
 class RemovePartition(Struct, frozen=True, gc=False):
