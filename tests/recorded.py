@@ -84,7 +84,7 @@ class Life:
         last = 0 if known is None else known.last_event
         self.journal = Journal(_StoreInTheLoop(opened), encode_facts, self.clock.now_ns, last_event=last)
         self.rows = DaemonRows(self.journal)
-        self.partitions = Partitions(self.make, lambda actor: self.rows.forget_partition(actor.core, actor.scheduler_core))
+        self.partitions = Partitions(self.make, self.forget, self.published)
         inboxes = self.partitions.inboxes
         self.feed = FeedActor(events, inboxes, lambda _, facts: hear(facts), journal=self.journal, mentioned=mentioned)
         self.feed.restore([], last)
@@ -95,6 +95,12 @@ class Life:
         recording = Recording(self.journal.room, encode_cause)
         put, budget = self.feed.inbox.put, self.budget
         return PartitionActor(config, self.clock, put, recording=recording, restored=restored, budget=budget)
+
+    def forget(self, actor: PartitionActor) -> None:
+        self.rows.forget_partition(actor.core, actor.scheduler_core)
+
+    async def published(self, name: PartitionName) -> None:
+        await self.feed.published(name)
 
     async def begin(self, nursery: trio.Nursery) -> None:
         nursery.start_soon(self.journal.run)

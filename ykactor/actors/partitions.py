@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 import trio
@@ -17,12 +17,17 @@ from ykactor.core.partition.reload import changeover
 from ykactor.core.values.ids import PartitionName
 
 
+async def _at_once(_: PartitionName) -> None:
+    """What partitions publish is published at once."""
+
+
 class Partitions:
     """A set of partition tasks.
 
     Args:
         make: makes a partition that does not run yet.
-        removed: called with a partition that has ended because it left the configuration.
+        removed: called with a partition that has ended because it left the configuration, after all that it published.
+        published: waits until the feed has published everything that it was given by a partition.
 
     Attributes:
         actors, inboxes: by name, in the order of creation.
@@ -32,10 +37,12 @@ class Partitions:
         self,
         make: Callable[[PartitionConfig], PartitionActor],
         removed: Callable[[PartitionActor], None] = lambda _: None,
+        published: Callable[[PartitionName], Awaitable[None]] = _at_once,
     ) -> None:
         self.actors: dict[PartitionName, PartitionActor] = {}
         self.inboxes: dict[PartitionName, Mailbox[PartitionCommand]] = {}
         self._make = make
+        self._published = published
         self._removed = removed
 
     async def start(self, nursery: trio.Nursery, config: SchedulerConfig, supervisor: Supervisor | None = None) -> None:
@@ -75,6 +82,8 @@ class Partitions:
             return objection
         for partition in change.added:
             await self._start(partition)
+        for name in self.actors:
+            await self._published(name)
         for name in change.removed:
             await self._remove(name)
         return ""
@@ -84,6 +93,7 @@ class Partitions:
         del self.inboxes[name]
         actor.remove()
         await actor.finished.wait()
+        await self._published(name)
         self._removed(actor)
 
     def close(self) -> None:

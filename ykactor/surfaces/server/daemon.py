@@ -101,7 +101,7 @@ class Daemon:
         self.manual = settings.manual
         self._rows = DaemonRows(journal)
         self.outboxes: OutboxRegistry[Encoding] = OutboxRegistry(journal, self._rows.note_registration)
-        self._partitions = Partitions(self._make_partition, self._on_removed)
+        self._partitions = Partitions(self._make_partition, self._on_removed, self._published)
         self.partitions = self._partitions.inboxes
         self.feed = FeedActor(events, self.partitions, self._deliver, is_idle=self._is_idle, journal=journal, mentioned=mentioned)
         self._journal = journal
@@ -199,6 +199,10 @@ class Daemon:
             done = trio.Event()
             await self.partitions[name].put(Intake(submissions, _setter(done)))
             await done.wait()
+            await self.feed.published(name)
+
+    async def _published(self, name: PartitionName) -> None:
+        await self.feed.published(name)
 
     # ---- life
 
