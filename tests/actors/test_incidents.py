@@ -54,6 +54,7 @@ async def test_a_post_mortem_makes_the_failure_again(tmp_path, monkeypatch, capl
     assert again.exit_code == 1
     assert again.output.endswith("the turn raises nothing here\n")
     (kept,) = (tmp_path / "quarantine").iterdir()
+    assert {path.stat().st_mode & 0o77 for path in (tmp_path / "quarantine", kept, *tmp_path.glob("post-mortem-*"))} == {0}
     found = json.loads(kept.read_text())
     assert found["reason"] == "SubmitAllocation evil app-1: Bug: a bad word"
     assert found["cause"]["input"][0][1]["spec"]["allocation_key"] == "evil"

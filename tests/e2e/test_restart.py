@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,32 @@ async def _until_allocated(rm: ResourceManager) -> Any:
             for allocation in message.new:
                 yield allocation
             return
+
+
+async def test_after_a_loss_everybody_begins_anew(tmp_path: Path, queue_file: Path) -> None:
+    """The numbers that clients have stand for something else from now on (DU-3)."""
+    full, cut = tmp_path / "full", tmp_path / "cut"
+    async with real_daemon("--state-dir", full, "--config", queue_file) as first:
+        async with connect(first.url, rm_id="rm-1") as rm:
+            await rm.request(NODES)
+            shutil.copytree(full, cut)  # all that the disk has when the power fails
+            await rm.request(APPLICATIONS)
+            seen = rm.sequence
+        async with follow(first.url, from_="snapshot") as follower:
+            snapshot, instance = await follower.__anext__(), follower.instance
+        await kill(first)
+    shutil.copy(full / "witness", cut / "witness")
+    async with real_daemon("--state-dir", cut, "--config", queue_file) as second:
+        assert second.logged("journal_loss")
+        with pytest.raises(RequestRefused, match="RESYNC_REQUIRED"):
+            async with connect(second.url, rm_id="rm-1", resume_from=seen):
+                pass
+        with pytest.raises(RequestRefused, match="RESYNC_REQUIRED"):
+            async with follow(second.url, from_=snapshot.sequence, instance=instance) as follower:
+                await follower.__anext__()
+        assert not (await second.state())["nodes"]
+        async with connect(second.url, rm_id="rm-2") as other:  # nobody holds the daemon
+            await other.request(NODES)
 
 
 async def test_a_configuration_of_the_resource_manager_stays(tmp_path: Path, queue_file: Path) -> None:

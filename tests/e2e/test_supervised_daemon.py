@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import trio
-from daemon import application, asks, next_allocated, next_event, node, real_daemon
+from daemon import application, asks, next_allocated, next_event, node, real_daemon, run_command
 from faulting import watch_partitions
 from memorystore import MemoryStore
 from test_durable_daemon import running
@@ -57,6 +57,10 @@ async def test_a_bad_message_is_refused_and_kept(bugs: dict[str, str], tmp_path:
             await rm.request(asks("t3"))
             assert sorted(await next_allocated(rm, 3)) == [("t1", "n1"), ("t2", "n1"), ("t3", "n1")]
         assert await daemon.stop() == 0
+    story = (await run_command("story", "root", "--state-dir", state))[0].splitlines()
+    told = [line for line in story if "PARTITION_" in line]
+    assert len(told) == 2
+    assert all(line.endswith("because of an error in the partition") for line in told)
     (kept,) = (state / "quarantine").iterdir()
     content = json.loads(kept.read_text())
     assert (content["partition"], content["cause"]["input"][0][1]["spec"]["allocation_key"]) == ("default", "evil")

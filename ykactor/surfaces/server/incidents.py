@@ -16,6 +16,7 @@ from ykactor.actors.journal import Journal
 from ykactor.core.messages.kinds import Consequence
 from ykactor.core.turn.causes import Cause
 from ykactor.core.values.ids import PartitionName
+from ykactor.surfaces.server.files import write_private
 from ykactor.surfaces.server.logs import get_logger, log_event
 from ykactor.wire.causes import encode_cause
 from ykactor.wire.post_mortem import EarlierTurn, PostMortem
@@ -87,14 +88,8 @@ class Incidents:
 
 
 def _write(path: Path, content: Struct) -> None:
-    """Write a file as a whole or not at all."""
-    path.parent.mkdir(exist_ok=True)
-    unfinished = path.with_suffix(".tmp")
-    try:
-        unfinished.write_bytes(msgspec.json.encode(content))
-        unfinished.rename(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    write_private(path, msgspec.json.encode(content))
     log_event(log, logging.INFO, "post_mortem_written", path=path)
 
 
