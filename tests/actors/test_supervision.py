@@ -252,6 +252,41 @@ async def test_a_partition_that_fails_again_and_again_is_stopped(seed, autojump_
         await r.partitions.finished()
 
 
+@pytest.mark.parametrize(
+    ("key", "row", "why"),
+    [
+        ('["gpu","node","n1"]', b"{", "UnreadableRowError: row"),
+        ('["gpu","queue","root.a"]', None, "DamagedStateError: the rows name"),
+    ],
+)
+async def test_a_partition_with_damaged_rows_is_stopped(key, row, why, seed, autojump_clock, monkeypatch):
+    """The others go on; it shows nothing, its post-mortem has all, and it can be removed from the configuration."""
+    poison(monkeypatch)
+    async with realm() as r:
+        for name in ("default", "gpu"):
+            await busy(r, name)
+        await r.rows("gpu")
+        if row is None:
+            del r.store.records[key.encode()]
+        else:
+            r.store.records[key.encode()] = row
+        (failure,) = await r.send("gpu", ask("bad", "app-1", vcore=1))
+        stopped = f"partition gpu is stopped: Bug: this leaf has a bug; its state cannot be read: {why}"
+        assert (failure.code, failure.reason[: len(stopped)]) == ("UNAVAILABLE", stopped)
+        assert r.consequences("gpu") == ["STOPPED"]
+        assert not r["gpu"].busy
+        (incident,) = r.incidents
+        assert dict(incident.rows).get(key.encode()) == row
+        assert "has a bug" in incident.traceback
+        assert why.partition(":")[0] in incident.traceback
+        states = {state["name"]: state for state in (await r.feed.snapshot()).partitions}
+        assert [set(states[name]["nodes"]) for name in NAMES] == [{"n1"}, set(), set()]
+        assert await r.send("default", release("t0")) == []
+        await r.settle("default")
+        assert r.heard("default")[-1] == "t3 on n1"
+        assert await r.partitions.switch(several_loaded(default=LEAVES, arm=LEAVES)) == ""
+
+
 async def test_failures_that_are_far_apart_stop_nobody(seed, autojump_clock, monkeypatch):
     """A partition may be restarted as often as it likes, but not in a short time."""
     async with realm() as r:

@@ -9,6 +9,8 @@ import pytest
 import trio
 from doubles import open_listener
 from memorystore import MemoryStore
+from partitiontexts import several
+from world import queue
 
 from ykactor.actors.clock import Clock
 from ykactor.actors.journal import Journal
@@ -46,6 +48,18 @@ async def test_an_acknowledged_request_is_in_the_store() -> None:
         facts = [fact for turn in store.turns for fact in turn["facts"]]
         assert "NodeAdded" in [name for name, _ in facts]
         assert b'"Ack"' in store.messages[-1]
+
+
+async def test_a_removed_partition_leaves_no_rows() -> None:
+    """Nor does its last turn: the next start would find a part of a partition."""
+    store = MemoryStore()
+    async with running(store) as (daemon, _):
+        for text in several(default=[], gpu=[queue("a")]), several(default=[]):
+            await daemon.apply_config(text, "")
+            for name in daemon.partitions:
+                await daemon.feed.published(name)
+            await daemon._journal.flushed()  # type: ignore[union-attr]
+            assert any(key.startswith(b'["gpu",') for key in store.records) == ("gpu" in daemon.partitions)
 
 
 async def test_clients_are_told_that_the_disk_is_full() -> None:

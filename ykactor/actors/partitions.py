@@ -18,7 +18,7 @@ from ykactor.core.values.ids import PartitionName
 
 
 async def _at_once(_: PartitionName) -> None:
-    """What partitions publish is published at once."""
+    """What partitions publish is published at once, and nothing is kept of them."""
 
 
 class Partitions:
@@ -26,7 +26,7 @@ class Partitions:
 
     Args:
         make: makes a partition that does not run yet.
-        removed: called with a partition that has ended because it left the configuration, after all that it published.
+        forget: called with the name of a partition that has ended because it left the configuration, after all that it published.
         published: waits until the feed has published everything that it was given by a partition.
 
     Attributes:
@@ -36,14 +36,14 @@ class Partitions:
     def __init__(
         self,
         make: Callable[[PartitionConfig], PartitionActor],
-        removed: Callable[[PartitionActor], None] = lambda _: None,
+        forget: Callable[[PartitionName], Awaitable[None]] = _at_once,
         published: Callable[[PartitionName], Awaitable[None]] = _at_once,
     ) -> None:
         self.actors: dict[PartitionName, PartitionActor] = {}
         self.inboxes: dict[PartitionName, Mailbox[PartitionCommand]] = {}
         self._make = make
         self._published = published
-        self._removed = removed
+        self._forget = forget
 
     async def start(self, nursery: trio.Nursery, config: SchedulerConfig, supervisor: Supervisor | None = None) -> None:
         """Start every partition of the first configuration. Without a supervisor the failure of one ends the nursery."""
@@ -94,7 +94,7 @@ class Partitions:
         actor.remove()
         await actor.finished.wait()
         await self._published(name)
-        self._removed(actor)
+        await self._forget(name)
 
     def close(self) -> None:
         """Let no partition accept more input."""

@@ -84,7 +84,6 @@ class Supervisor:
 
         Raises:
             Exception: that of the last partition that ran.
-            UnreadableRowError, DamagedStateError: a partition cannot be made anew, because its rows are damaged.
         """
         status = _Once(task_status)
         self._running += 1
@@ -124,7 +123,13 @@ class Supervisor:
         reason = reason_of(failure, culprit)
         self.restarting.add(name)
         rows = await self._around.rows(name)
-        actor.restore(await self._restored(actor, rows))
+        try:
+            restored = await self._restored(actor, rows)
+        except Exception as damage:  # what cannot be read is not shown either: nobody knows what of it is true
+            restored = new(actor.core.registry.config, reserves=self._reserves)
+            consequence, reason = Consequence.STOPPED, f"{reason}; its state cannot be read: {reason_of(damage, None)}"
+            failure = damage  # which has the other one as its context
+        actor.restore(restored)
         self.restarting.discard(name)
         incident = Incident(
             name,

@@ -101,7 +101,7 @@ class Daemon:
         self.manual = settings.manual
         self._rows = DaemonRows(journal)
         self.outboxes: OutboxRegistry[Encoding] = OutboxRegistry(journal, self._rows.note_registration)
-        self._partitions = Partitions(self._make_partition, self._on_removed, self._published)
+        self._partitions = Partitions(self._make_partition, self._rows.forget_partition, self._published)
         self.partitions = self._partitions.inboxes
         self.feed = FeedActor(events, self.partitions, self._deliver, is_idle=self._is_idle, journal=journal, mentioned=mentioned)
         self._journal = journal
@@ -265,9 +265,9 @@ class Daemon:
         if recovered.unfinished is not None:
             await self._reloading.resume(recovered.unfinished, "journal")
         self._recovered = None
-        for name, ended in recovered.partitions.items():
+        for name in recovered.partitions:
             if name not in self.partitions:  # the daemon ended after it, and before its rows were deleted
-                self._rows.forget_partition(ended.core, ended.scheduler)
+                await self._rows.forget_partition(name)
         if recovered.file_checksum != self._file_config.checksum:
             await self._reloading.resume(self._file_config, str(self._settings.config_path or "built-in"))
             if self.config.checksum == self._file_config.checksum:  # else the next start tries it again
@@ -285,9 +285,6 @@ class Daemon:
     def stop(self) -> None:
         """End ``run``, after what is under way is finished."""
         self._stop.set()
-
-    def _on_removed(self, actor: PartitionActor) -> None:
-        self._rows.forget_partition(actor.core, actor.scheduler_core)
 
     def _make_partition(self, config: PartitionConfig) -> PartitionActor:
         restored = None if self._recovered is None else self._recovered.partitions.get(config.name)
