@@ -28,6 +28,7 @@ from ykactor.wire.si.events import events
 LEAVES = [queue("a"), queue("b")]
 NAMES = ("default", "gpu", "arm")
 THREE = dict.fromkeys(NAMES, LEAVES)
+ADVICE = "start the daemon again, or remove the partition from the configuration"
 WIDER = {name: [*LEAVES, queue("c")] for name in NAMES}
 
 
@@ -239,15 +240,17 @@ async def test_a_partition_that_fails_again_and_again_is_stopped(seed, autojump_
         bad_plans(monkeypatch)
         assert await r.send("default", node("n2", vcore=1000)) == []
         (failure,) = await r.send("default", ask("late", "app-1", vcore=1), ask("later", "app-1", vcore=1))
-        assert (failure.code, failure.reason) == ("UNAVAILABLE", "partition default is stopped: Bug: no plan")
+        assert (failure.code, failure.reason) == ("UNAVAILABLE", f"partition default is stopped: Bug: no plan; {ADVICE}")
         assert r.consequences("default") == ["RESTARTED"] * RESTARTS_MAX + ["STOPPED"]
         await r.settle("default")
         states = {state["name"]: state for state in (await r.feed.snapshot()).partitions}
         assert set(states["default"]["nodes"]) == {"n1", "n2"}
         await busy(r, "gpu")
         assert "t2 on n1" in r.heard("gpu")
-        assert await r.partitions.switch(several_loaded(**WIDER)) == ("partition default is stopped: Bug: no plan")
+        assert r.partitions.stopped == {"default": failure.reason}
+        assert await r.partitions.switch(several_loaded(**WIDER)) == failure.reason
         assert await r.partitions.switch(several_loaded(gpu=LEAVES, arm=LEAVES)) == ""
+        assert r.partitions.stopped == {}
         r.partitions.close()
         await r.partitions.finished()
 
@@ -273,6 +276,7 @@ async def test_a_partition_with_damaged_rows_is_stopped(key, row, why, seed, aut
         (failure,) = await r.send("gpu", ask("bad", "app-1", vcore=1))
         stopped = f"partition gpu is stopped: Bug: this leaf has a bug; its state cannot be read: {why}"
         assert (failure.code, failure.reason[: len(stopped)]) == ("UNAVAILABLE", stopped)
+        assert failure.reason.endswith("; remove the partition from the configuration, because no daemon starts with this state")
         assert r.consequences("gpu") == ["STOPPED"]
         assert not r["gpu"].busy
         (incident,) = r.incidents
@@ -346,6 +350,7 @@ async def test_a_configuration_that_only_others_can_apply_stops_the_partition(se
         assert await r.partitions.switch(several_loaded(**WIDER)) == ""
         assert ["root.c" in r[name].core.registry.queues for name in NAMES] == [True, False, True]
         assert r.consequences("gpu") == ["RESTARTED", "STOPPED"]
+        assert r.partitions.stopped == {"gpu": f"partition gpu is stopped: SwitchConfig: Bug: not this one; {ADVICE}"}
 
 
 async def test_a_partition_that_cannot_be_asked_objects(seed, autojump_clock, monkeypatch):

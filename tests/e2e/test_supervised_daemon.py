@@ -5,17 +5,36 @@ from pathlib import Path
 
 import pytest
 import trio
-from daemon import application, asks, next_allocated, next_event, node, real_daemon, run_command
+from daemon import RunningDaemon, application, asks, next_allocated, next_event, node, real_daemon, run_command
 from faulting import watch_partitions
 from memorystore import MemoryStore
+from partitiontexts import several
 from test_durable_daemon import running
+from test_reload_partitions import replace
+from world import queue
 
 import ykactor
 from ykactor.client import RequestRefused, connect, follow
+from ykactor.wire.queuefile import load
+from ykactor.wire.si import messages as si
 
 #: Bugs, by the name of the environment variable that turns them on; imported by every Python process that finds the file.
 BUGS = """
 import os
+
+if "BAD_CONFIG" in os.environ:
+    from ykactor.core.messages.submissions import ApplyConfig
+    from ykactor.core.partition.partition import PartitionCore
+
+    ingest = PartitionCore.ingest
+
+    def refusing(self, now_ns, submissions):
+        if self.name == os.environ["BAD_CONFIG"] and type(submissions[0]) is ApplyConfig:
+            if any(queue.path == "root.c" for queue in submissions[0].config.root.children):
+                raise ZeroDivisionError("no queue")
+        return (yield from ingest(self, now_ns, submissions))
+
+    PartitionCore.ingest = refusing
 
 if "BAD_ASK" in os.environ or "BAD_PLAN" in os.environ:
     from ykactor.core.turn import scheduler
@@ -66,6 +85,84 @@ async def test_a_bad_message_is_refused_and_kept(bugs: dict[str, str], tmp_path:
     assert (content["partition"], content["cause"]["input"][0][1]["spec"]["allocation_key"]) == ("default", "evil")
     assert "a bad ask" in content["traceback"]
     assert len(list(state.glob("post-mortem-default-*.json"))) == 2
+
+
+STOPPED = (
+    "partition gpu is stopped: SwitchConfig: ZeroDivisionError: no queue; "
+    "start the daemon again, or remove the partition from the configuration"
+)
+LEAVES = [queue("a")]
+FIRST = several(default=LEAVES, gpu=LEAVES)
+WIDER = several(default=[*LEAVES, queue("c")], gpu=[*LEAVES, queue("c")])
+
+
+async def queues(daemon: RunningDaemon) -> dict[str, set[str]]:
+    """The queues below root in each partition."""
+    async with follow(daemon.url, from_="snapshot") as messages:
+        first = await messages.__anext__()
+    assert isinstance(first, si.Snapshot)
+    return {state["name"]: set(state["queues"]) - {"root"} for state in first.partitions}
+
+
+async def test_a_configuration_that_one_partition_cannot_apply(bugs: dict[str, str], tmp_path: Path, queue_file: Path) -> None:
+    """It is in force in the others, who has sent it is told so, and each start tries again to have it in all (DU-17)."""
+    arguments, environment = ["--config", queue_file, "--state-dir", tmp_path / "state"], bugs | {"BAD_CONFIG": "gpu"}
+    told = {"default": {"root.a", "root.c"}, "gpu": {"root.a"}}
+    async with real_daemon(*arguments, environment=environment) as daemon, connect(daemon.url, rm_id="rm-1") as rm:
+        with pytest.raises(RequestRefused) as partly:
+            await rm.request(si.UpdateConfigurationRequest(config=WIDER))
+        expected = f"update of configuration failed: the configuration is in force, but for one part: {STOPPED}"
+        assert (partly.value.code, partly.value.message) == ("INTERRUPTED", expected)
+        (line,) = daemon.logged("config_incomplete")
+        assert line["reason"].endswith(STOPPED)
+        assert await queues(daemon) == told
+        with pytest.raises(RequestRefused) as refused:
+            await rm.request(si.UpdateConfigurationRequest(config=FIRST))
+        assert (refused.value.code, refused.value.message) == ("CONFIG_REFUSED", f"update of configuration failed: {STOPPED}")
+        assert await queues(daemon) == told
+        daemon.process.kill()
+    async with real_daemon(*arguments, environment=environment) as daemon:
+        assert daemon.logged("config_incomplete")
+        assert await queues(daemon) == told
+        assert await daemon.stop() == 0
+    async with real_daemon(*arguments) as daemon:
+        assert await queues(daemon) == {"default": {"root.a", "root.c"}, "gpu": {"root.a", "root.c"}}
+        assert await daemon.stop() == 0
+    async with real_daemon(*arguments) as daemon:
+        assert not daemon.logged("config_applied")
+        assert await daemon.stop() == 0
+
+
+async def test_a_queue_file_that_is_changed_back(bugs: dict[str, str], tmp_path: Path, queue_file: Path) -> None:
+    """A partition that failed to apply it runs again after the next start."""
+    arguments, environment = ["--config", queue_file, "--state-dir", tmp_path / "state"], bugs | {"BAD_CONFIG": "gpu"}
+    async with real_daemon(*arguments, environment=environment) as daemon:
+        replace(queue_file, WIDER)
+        await daemon.wait_logged("config_incomplete")
+        replace(queue_file, FIRST)
+        assert (await daemon.wait_logged("config_refused"))["reason"] == STOPPED
+        assert await daemon.stop() == 0
+    async with real_daemon(*arguments, environment=environment) as daemon:
+        assert daemon.logged("config_applied")[0]["checksum"] == load(FIRST).checksum
+        assert (await queues(daemon))["gpu"] == {"root.a"}
+        assert not daemon.logged("partition_stopped")
+        assert await daemon.stop() == 0
+
+
+async def test_a_stopped_partition_can_be_removed(bugs: dict[str, str], tmp_path: Path, queue_file: Path) -> None:
+    """It leaves nothing: one of the same name begins anew, and so does the next daemon."""
+    arguments, environment = ["--config", queue_file, "--state-dir", tmp_path / "state"], bugs | {"BAD_CONFIG": "gpu"}
+    async with real_daemon(*arguments, environment=environment) as daemon, connect(daemon.url, rm_id="rm-1") as rm:
+        with pytest.raises(RequestRefused, match="partition gpu is stopped"):
+            await rm.request(si.UpdateConfigurationRequest(config=WIDER))
+        await rm.request(si.UpdateConfigurationRequest(config=several(default=LEAVES)))
+        assert (await queues(daemon)).keys() == {"default"}
+        await rm.request(si.UpdateConfigurationRequest(config=FIRST))
+        assert (await queues(daemon))["gpu"] == {"root.a"}
+        daemon.process.kill()
+    async with real_daemon(*arguments, environment=environment) as daemon:
+        assert (await queues(daemon))["gpu"] == {"root.a"}
+        assert not daemon.logged("partition_stopped")
 
 
 async def test_waiting_for_the_state_is_no_lack_of_progress(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,6 +43,10 @@ from ykactor.core.turn.causes import Cause
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import in_parts
 
+#: What to do about a partition that is stopped, if its state can be read, and if it cannot.
+_START_AGAIN = "start the daemon again, or remove the partition from the configuration"
+_REMOVE = "remove the partition from the configuration, because no daemon starts with this state"
+
 
 class Surroundings(Protocol):
     """What supervision needs of the daemon."""
@@ -66,12 +70,14 @@ class Supervisor:
 
     Attributes:
         restarting: the partitions that are being made anew; they wait for the disk.
+        stopped: the partitions that are stopped, with the reason and what to do.
     """
 
     def __init__(
         self, clock: Clock, publish: Callable[[FeedCommand], Awaitable[None]], around: Surroundings, *, reserves: bool
     ) -> None:
         self.restarting: set[PartitionName] = set()
+        self.stopped: dict[PartitionName, str] = {}
         self._clock = clock
         self._publish = publish
         self._around = around
@@ -96,8 +102,11 @@ class Supervisor:
         failure, reason = end
         if not self._running and trio.current_time() > self._since_s + WITHIN_S:
             raise failure
+        name = actor.core.name
+        self.stopped[name] = f"partition {name} is stopped: {reason}"
         status.started()
-        await self._refuse_all(actor, Failure("UNAVAILABLE", f"partition {actor.core.name} is stopped: {reason}"))
+        await self._refuse_all(actor, Failure("UNAVAILABLE", self.stopped[name]))
+        del self.stopped[name]
 
     async def _run(self, actor: PartitionActor, status: trio.TaskStatus[None]) -> tuple[Exception, str] | None:
         """Run the partition until it ends, or fails too often. Returns its last exception and that as a sentence."""
@@ -122,13 +131,15 @@ class Supervisor:
         consequence = failures.verdict(trio.current_time(), culprit, cause)
         reason = reason_of(failure, culprit)
         self.restarting.add(name)
-        rows = await self._around.rows(name)
+        rows, advice = await self._around.rows(name), _START_AGAIN
         try:
             restored = await self._restored(actor, rows)
         except Exception as damage:  # what cannot be read is not shown either: nobody knows what of it is true
             restored = new(actor.core.registry.config, reserves=self._reserves)
             consequence, reason = Consequence.STOPPED, f"{reason}; its state cannot be read: {reason_of(damage, None)}"
-            failure = damage  # which has the other one as its context
+            failure, advice = damage, _REMOVE  # it has the other one as its context
+        if consequence is Consequence.STOPPED:
+            reason = f"{reason}; {advice}"
         actor.restore(restored)
         self.restarting.discard(name)
         incident = Incident(

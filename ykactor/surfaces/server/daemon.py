@@ -151,8 +151,9 @@ class Daemon:
             return await config.apply()
 
     async def _report_refused(self, reason: str) -> None:
+        running = [name for name in self.partitions if name not in self._partitions.stopped]
         with suppress(trio.ClosedResourceError):  # the daemon stops, or this partition is being removed
-            await self._submit({next(iter(self.partitions)): [RefuseConfig(reason)]})
+            await self._submit({name: [RefuseConfig(reason)] for name in running[:1]})
 
     def registry(self, partition: PartitionName) -> Registry:
         """The owners in a partition, to be read only."""
@@ -272,6 +273,8 @@ class Daemon:
             await self._reloading.resume(self._file_config, str(self._settings.config_path or "built-in"))
             if self.config.checksum == self._file_config.checksum:  # else the next start tries it again
                 self._rows.note_file(self._file_config.checksum)
+        if self._partitions.are_behind(self.config):  # a partition has failed to apply it, and was stopped
+            await self._reloading.resume(self.config, "journal")
 
     def _restore_registration(self, recovered: Recovered) -> None:
         known, last = recovered.registration, recovered.last_message
@@ -367,6 +370,8 @@ class Daemon:
         except ProtocolError as error:  # logged
             if error.code == "UNAVAILABLE":
                 raise TryAgainError from None
+            if error.code == "INTERRUPTED":
+                self._rows.note_file(self.config.checksum)
         except trio.ClosedResourceError:
             pass  # the daemon stops
         finally:
