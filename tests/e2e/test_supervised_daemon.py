@@ -14,13 +14,20 @@ from test_reload_partitions import replace
 from world import queue
 
 import ykactor
+from ykactor.actors.failures import RESTARTS_MAX
 from ykactor.client import RequestRefused, connect, follow
+from ykactor.surfaces.cli import exit_codes
 from ykactor.wire.queuefile import load
 from ykactor.wire.si import messages as si
 
 #: Bugs, by the name of the environment variable that turns them on; imported by every Python process that finds the file.
 BUGS = """
 import os
+
+if "NEVER_SOON" in os.environ:
+    from ykactor.actors import supervision
+
+    supervision.WITHIN_S = 0.0  # no failure is soon after the start
 
 if "BAD_CONFIG" in os.environ:
     from ykactor.core.messages.submissions import ApplyConfig
@@ -208,3 +215,26 @@ async def test_a_partition_that_cannot_plan_is_stopped(bugs: dict[str, str], tmp
         await rm.request(application())
         await rm.send(asks("t1"))
         assert await next_allocated(rm) == [("t1", "n1")]
+
+
+async def test_the_only_partition_ends_the_daemon(bugs: dict[str, str], tmp_path: Path) -> None:
+    """Exit code 70; each post-mortem raises the same again, and a daemon without the bug goes on."""
+    state, environment = tmp_path / "state", bugs | {"BAD_PLAN": "n1"}
+    async with real_daemon("--state-dir", state, environment=environment | {"NEVER_SOON": "1"}) as daemon:
+        async with connect(daemon.url, rm_id="rm-1") as rm:
+            await rm.send(node())
+            assert await daemon.process.wait() == exit_codes.SOFTWARE
+        crash = await daemon.wait_logged("daemon_crashed")
+        assert "ZeroDivisionError: no plan" in crash["exception"]
+        assert [line["event"] for line in daemon.lines if line["event"].startswith("partition_")] == [
+            *["partition_restarted"] * RESTARTS_MAX,
+            "partition_stopped",
+        ]
+    post_mortems = list(state.glob("post-mortem-default-*.json"))
+    assert len(post_mortems) == RESTARTS_MAX + 1
+    for path in post_mortems:
+        output, _ = await run_command("replay", path, environment=environment)
+        assert output.endswith("ZeroDivisionError: no plan\n")
+    async with real_daemon("--state-dir", state) as daemon:
+        assert set((await daemon.state())["nodes"]) == {"n1"}
+        assert await daemon.stop() == exit_codes.OK
