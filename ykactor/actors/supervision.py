@@ -131,23 +131,19 @@ class Supervisor:
         consequence = failures.verdict(trio.current_time(), culprit, cause)
         reason = reason_of(failure, culprit)
         self.restarting.add(name)
-        rows, advice = await self._around.rows(name), _START_AGAIN
-        try:
-            restored = await self._restored(actor, rows)
-        except Exception as damage:  # what cannot be read is not shown either: nobody knows what of it is true
-            restored = new(actor.core.registry.config, reserves=self._reserves)
-            consequence, reason = Consequence.STOPPED, f"{reason}; its state cannot be read: {reason_of(damage, None)}"
-            failure, advice = damage, _REMOVE  # it has the other one as its context
-        if consequence is Consequence.STOPPED:
-            reason = f"{reason}; {advice}"
-        actor.restore(restored)
+        rows = await self._around.rows(name)
+        damage = await self._renew(actor, rows)
         self.restarting.discard(name)
+        if damage is not None:
+            consequence, reason = Consequence.STOPPED, f"{reason}; its state cannot be read: {reason_of(damage, None)}"
+        if consequence is Consequence.STOPPED:
+            reason = f"{reason}; {_START_AGAIN if damage is None else _REMOVE}"
         incident = Incident(
             name,
             at_ns,
             consequence,
             reason,
-            traceback="".join(traceback.format_exception(failure)),
+            traceback="".join(traceback.format_exception(damage or failure)),
             now_ns=now_ns,
             cause=None if cause is None else self._around.encode(cause),
             last=list(actor.last),
@@ -160,6 +156,19 @@ class Supervisor:
             actor.hand.take_out()
             await _quarantine(name, culprit.command, Failure("QUARANTINED", reason))
         return incident
+
+    async def _renew(self, actor: PartitionActor, rows: Rows) -> Exception | None:
+        """Give the partition this state. Returns why it cannot be read, with the exception that is being handled as its context.
+
+        Then the partition has no state: nobody knows what of it is true.
+        """
+        damage = None
+        try:
+            restored = await self._restored(actor, rows)
+        except Exception as found:
+            restored, damage = new(actor.core.registry.config, reserves=self._reserves), found
+        actor.restore(restored)
+        return damage
 
     async def _restored(self, actor: PartitionActor, rows: Rows) -> Restored:
         if not rows:  # it has failed in its first turn
