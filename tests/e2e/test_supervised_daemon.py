@@ -36,8 +36,8 @@ if "BAD_CONFIG" in os.environ:
     ingest = PartitionCore.ingest
 
     def refusing(self, now_ns, submissions):
-        if self.name == os.environ["BAD_CONFIG"] and type(submissions[0]) is ApplyConfig:
-            if any(queue.path == "root.c" for queue in submissions[0].config.root.children):
+        if self.name == os.environ["BAD_CONFIG"] and type(submissions[-1]) is ApplyConfig:
+            if any(queue.path == "root.c" for queue in submissions[-1].config.root.children):
                 raise ZeroDivisionError("no queue")
         return (yield from ingest(self, now_ns, submissions))
 
@@ -140,6 +140,18 @@ async def test_a_configuration_that_one_partition_cannot_apply(bugs: dict[str, s
         assert await daemon.stop() == 0
 
 
+async def test_followers_hear_of_a_refusal_by_a_stopped_partition(bugs: dict[str, str], tmp_path: Path, queue_file: Path) -> None:
+    """In one that runs, although configurations are otherwise reported by the first."""
+    arguments, environment = ["--config", queue_file, "--state-dir", tmp_path / "state"], bugs | {"BAD_CONFIG": "default"}
+    async with real_daemon(*arguments, environment=environment) as daemon, follow(daemon.url) as followed:
+        replace(queue_file, WIDER)
+        await next_event(followed, "PARTITION_STOPPED", "; start the daemon again, or remove the partition")
+        await daemon.wait_logged("config_incomplete")
+        replace(queue_file, FIRST)
+        event = await next_event(followed, "QUEUE_CONFIG", "configuration rejected")
+        assert "partition default is stopped: SwitchConfig: ZeroDivisionError: no queue" in event.message
+
+
 async def test_a_queue_file_that_is_changed_back(bugs: dict[str, str], tmp_path: Path, queue_file: Path) -> None:
     """A partition that failed to apply it runs again after the next start."""
     arguments, environment = ["--config", queue_file, "--state-dir", tmp_path / "state"], bugs | {"BAD_CONFIG": "gpu"}
@@ -153,6 +165,36 @@ async def test_a_queue_file_that_is_changed_back(bugs: dict[str, str], tmp_path:
         assert daemon.logged("config_applied")[0]["checksum"] == load(FIRST).checksum
         assert (await queues(daemon))["gpu"] == {"root.a"}
         assert not daemon.logged("partition_stopped")
+        assert await daemon.stop() == 0
+
+
+async def test_a_queue_file_that_has_ended_the_daemon(bugs: dict[str, str], tmp_path: Path, queue_file: Path) -> None:
+    """It is tried again by the next daemon, and no more by the one after it if the file has been changed back."""
+    arguments, environment = ["--config", queue_file, "--state-dir", tmp_path / "state"], bugs | {"BAD_CONFIG": "default"}
+    replace(queue_file, several(default=LEAVES))
+    async with real_daemon(*arguments, environment=environment | {"NEVER_SOON": "1"}) as daemon:
+        replace(queue_file, several(default=[*LEAVES, queue("c")]))
+        assert await daemon.process.wait() == exit_codes.SOFTWARE
+    replace(queue_file, several(default=LEAVES))
+    async with real_daemon(*arguments, environment=environment) as daemon:
+        assert daemon.logged("config_incomplete")
+        assert await daemon.stop() == 0
+    async with real_daemon(*arguments, environment=environment) as daemon:
+        assert not daemon.logged("partition_stopped")
+        assert daemon.logged("config_applied")[0]["checksum"] == load(several(default=LEAVES)).checksum
+        assert await queues(daemon) == {"default": {"root.a"}}
+
+
+async def test_a_registration_with_a_configuration(bugs: dict[str, str], tmp_path: Path, queue_file: Path) -> None:
+    """One that a partition cannot apply refuses the registration; the next one with it is accepted, as it is in force."""
+    arguments, environment = ["--config", queue_file, "--state-dir", tmp_path / "state"], bugs | {"BAD_CONFIG": "gpu"}
+    async with real_daemon(*arguments, environment=environment) as daemon:
+        with pytest.raises(RequestRefused, match="in force, but for one part: partition gpu is stopped") as partly:
+            async with connect(daemon.url, rm_id="rm-1", config=WIDER):
+                raise NotImplementedError
+        assert partly.value.code == "INTERRUPTED"
+        async with connect(daemon.url, rm_id="rm-1", config=WIDER) as rm:
+            await rm.request(node())
         assert await daemon.stop() == 0
 
 
