@@ -72,6 +72,23 @@ async def test_a_failure_of_the_first_turn_can_be_made_again(tmp_path, monkeypat
         assert made_again(tmp_path) == ["Bug('a bad word')"] * 2
 
 
+async def test_a_damaged_row_is_kept_as_it_is(tmp_path, monkeypatch):
+    """The post-mortem is written and can be read; what is wrong with the row is told, because it cannot be run again."""
+    bad(monkeypatch, "evil")
+    async with realm() as r:
+        r.report = Incidents(r.feed, r.journal, tmp_path).report
+        await r.send("default", node("n1", vcore=9), app("app-1"))
+        await r.rows("default")
+        r.store.records[b'["default","node","n1"]'] = b'{"capacity":\xff'
+        await r.send("default", ask("evil", "app-1", vcore=1))
+    (path,) = tmp_path.glob("post-mortem-*.json")
+    rows = {tuple(key): row for key, row in json.loads(path.read_text())["rows"]}
+    assert rows["default", "node", "n1"] == '{"capacity":\ufffd'
+    again = replayed(path)
+    assert again.exit_code == 1
+    assert '["default","node","n1"]' in again.output
+
+
 async def test_there_are_not_too_many_files(tmp_path, monkeypatch):
     """The newest are kept."""
     monkeypatch.setattr(incidents, "POST_MORTEMS_MAX", 3)

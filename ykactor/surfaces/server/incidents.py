@@ -114,12 +114,20 @@ def _post_mortem(incident: Incident) -> PostMortem:
         now_ns=incident.now_ns,
         cause=_raw(incident.cause),
         last=[EarlierTurn(number, now_ns, Raw(cause)) for number, now_ns, cause in incident.last],
-        rows=[(Raw(key), Raw(row)) for key, row in incident.rows],
+        rows=[(_json(key), _json(row)) for key, row in incident.rows],
     )
 
 
 def _quarantined(incident: Incident) -> Quarantined:
     return Quarantined(incident.partition, incident.at_ns, incident.reason, incident.traceback, _raw(incident.cause))
+
+
+def _json(text: bytes) -> Raw:
+    """The text of a row; as a string if it is damaged, so that the rest can be read."""
+    try:
+        return msgspec.json.decode(text, type=Raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return Raw(msgspec.json.encode(text.decode(errors="replace")))
 
 
 def _raw(cause: bytes | None) -> Raw:

@@ -14,7 +14,8 @@ import msgspec
 from msgspec import Struct
 
 from ykactor.actors.event_filter import EventRecordLike
-from ykactor.actors.outbox import KEPT_BYTES_MAX, KEPT_MAX
+from ykactor.actors.journal import Journal
+from ykactor.actors.outbox import KEPT_BYTES_MAX, KEPT_MAX, Outbox
 from ykactor.actors.receipts import Unanswered, unanswered
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.messages.changed import Key
@@ -28,6 +29,7 @@ from ykactor.journal.rows import LogRow
 from ykactor.surfaces.history import events_of
 from ykactor.surfaces.server.daemon_rows import CONFIG, FILE, REGISTRATION, SWITCH, FileRow, RegistrationRow
 from ykactor.wire.history import HistoryError
+from ykactor.wire.si.codec import ENCODINGS, Encoding
 
 #: The newest events that are made again, for followers that go on by number.
 EVENTS_MAX = 100_000
@@ -111,6 +113,17 @@ def recover(reader: Reader, on_progress: Callable[[], None] = _silent, *, reserv
 def recover_partitions(reader: Reader, *, reserves: bool) -> dict[PartitionName, Restored]:
     """The partitions with their state after the last transaction. Raises:  as ``recover``."""
     return _partitions(_records(reader, _silent)[1], _silent, reserves=reserves)
+
+
+def restored_outbox(recovered: Recovered, journal: Journal | None) -> Outbox[Encoding] | None:
+    """The messages to the registered resource manager; None if none is registered."""
+    known = recovered.registration
+    if known is None or not known.rm_id:
+        return None
+    outbox = Outbox(known.rm_id, ENCODINGS[known.encoding], known.sequence, journal=journal)
+    outbox.restore(recovered.messages, recovered.last_message)
+    outbox.since_ns = recovered.at_ns  # it has not been connected since the daemon before this one ended
+    return outbox
 
 
 def _records(reader: Reader, on_progress: Callable[[], None]) -> tuple[dict[bytes, bytes], dict[PartitionName, _Rows]]:
