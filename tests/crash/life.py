@@ -10,12 +10,15 @@ from functools import partial
 from pathlib import Path
 
 import trio
+from configurations import Configurations
 from faulty import POINTS
 from followers import Trail, look
-from kept import Kept, Placed, assert_same, placed_by
+from kept import Kept, Placed, assert_same, placed_by, replay
 from load import config
 from manager import Manager
 from process import DaemonProcess, Fault
+
+from ykactor.journal.maintenance import verify
 
 #: When the daemon is killed, and how often compared with other moments.
 PHASES = {"start": 2, "recovery": 2, "registration": 2, "load": 4, "reload": 3, "file": 2, "large": 3, "stop": 1, "fault": 5}
@@ -37,7 +40,7 @@ class World:
         self._rng = random.Random(seed)
         self._directory = directory / "state"
         self._file = directory / "queues.yaml"
-        self._file.write_text(config(0))
+        self._configurations = Configurations(self._file, config(0))
         self._durability = durability
         self._manager = Manager(self._rng)
         self._trails = [Trail("json"), Trail("msgpack")]
@@ -59,9 +62,10 @@ class World:
         return Fault(self._rng.choice(POINTS), self._rng.choice((1, 2, 3, 5, 20, 60)), mark)
 
     async def finish(self) -> None:
-        """A last life, which ends as it should: every request is answered."""
+        """A last life, which ends as it should: every request is answered. All lives together can be replayed."""
         assert await self._life(self._until_answered) == 0
         self._check()
+        replay(self._directory)
         self.counts += self._manager.total()
 
     async def _life(self, play: Callable[[DaemonProcess], Awaitable[None]], fault: Fault | None = None) -> int:
@@ -115,7 +119,7 @@ class World:
             case "reload":
                 await self._manager.send_configuration()
             case "file":
-                self._file.write_text(config(self._rng.randrange(6)))
+                self._configurations.write(config(self._rng.randrange(6)))
                 daemon.signal(signal.SIGHUP)
             case "large":
                 await self._manager.send_large()
@@ -144,7 +148,9 @@ class World:
         kept = Kept.read(self._directory)
         if kept is None:
             return
+        assert list(verify(self._directory)) == []
         kept.check(self._manager.ledger)
+        self._configurations.check(kept.recovered, self._manager.ledger)
         for trail in self._trails:
             trail.check(kept.events)
         for sequence, placed in self._snapshots:
