@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from ykactor.client import RequestRefused, connect, follow
 from ykactor.client.resource_manager import ResourceManager
 from ykactor.journal.batch import Batch
 from ykactor.journal.reading import Reader
+from ykactor.journal.witness import Witness
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.server.daemon_rows import CONFIG, FILE, FileRow
 from ykactor.surfaces.server.state_dir import StateSettings, open_state_dir
@@ -148,6 +150,35 @@ async def test_another_resource_manager_is_still_refused(tmp_path: Path) -> None
         with pytest.raises(RequestRefused, match="RESYNC_REQUIRED"):
             async with connect(second.url, rm_id="rm-1", resume_from=1000):
                 raise NotImplementedError
+
+
+async def test_after_a_loss_the_resource_manager_registers_anew(tmp_path: Path) -> None:
+    """New messages would get the numbers of those that were lost: none of before is valid, also after more restarts (DU-3)."""
+    arguments = ("--state-dir", tmp_path, "--durability", "normal")
+    async with real_daemon(*arguments) as first:
+        async with connect(first.url, rm_id="rm-1") as rm:
+            await rm.request(NODES)
+            seen = rm.sequence
+        await kill(first)
+    with closing(Witness(tmp_path, "normal")) as witness:
+        witness.note(1000)
+    for losses in (1, 0):
+        async with real_daemon(*arguments) as daemon:
+            assert len(daemon.logged("journal_loss")) == losses
+            with pytest.raises(RequestRefused, match="RESYNC_REQUIRED"):
+                async with connect(daemon.url, rm_id="rm-1", resume_from=seen):
+                    raise NotImplementedError
+            with pytest.raises(RequestRefused, match="rm-1 has been registered before"):
+                async with connect(daemon.url, rm_id="rm-2"):
+                    raise NotImplementedError
+            await daemon.stop()
+    async with real_daemon(*arguments) as last:
+        async with connect(last.url, rm_id="rm-1") as rm:
+            await rm.request(NODES)
+            anew = rm.sequence
+        await kill(last)
+    async with real_daemon(*arguments) as daemon, connect(daemon.url, rm_id="rm-1", resume_from=anew) as rm:
+        await rm.request(DRAIN)
 
 
 TWO = (

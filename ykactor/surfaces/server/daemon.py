@@ -99,7 +99,7 @@ class Daemon:
     ) -> None:
         self.instance = instance or secrets.token_hex(8)
         self.manual = settings.manual
-        self._rows = DaemonRows(journal)
+        self._rows = DaemonRows(journal, self.instance)
         self.outboxes: OutboxRegistry[Encoding] = OutboxRegistry(journal, self._rows.note_registration)
         self._partitions = Partitions(self._make_partition, self._on_removed)
         self.partitions = self._partitions.inboxes

@@ -35,18 +35,21 @@ class RegistrationRow(Struct, frozen=True):
         rm_id: empty while partitions are being reset for another registration, or for none.
         encoding: the subprotocol of the messages that are kept.
         sequence: the number before that of the first message of this registration.
+        instance: that of the journal when it began; "" if unknown, in journals of earlier versions.
     """
 
     rm_id: str
     encoding: str = ""
     sequence: int = 0
+    instance: str = ""
 
 
 class DaemonRows:
-    """Writes these rows; nothing without a journal."""
+    """Writes these rows; nothing without a journal, whose instance is ``instance``."""
 
-    def __init__(self, journal: Journal | None) -> None:
+    def __init__(self, journal: Journal | None, instance: str = "") -> None:
         self._journal = journal
+        self._instance = instance
 
     def _note(self, key: bytes, row: Struct | None) -> None:
         if self._journal is not None:
@@ -82,4 +85,4 @@ class DaemonRows:
         elif outbox is None:
             self._note(REGISTRATION, None)
         else:
-            self._note(REGISTRATION, RegistrationRow(outbox.rm_id, outbox.encoding.name, outbox.first - 1))
+            self._note(REGISTRATION, RegistrationRow(outbox.rm_id, outbox.encoding.name, outbox.first - 1, self._instance))

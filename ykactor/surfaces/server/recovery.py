@@ -31,6 +31,8 @@ from ykactor.wire.history import HistoryError
 
 #: The newest events that are made again, for followers that go on by number.
 EVENTS_MAX = 100_000
+#: More messages than can be lost at a time.
+LOST_MAX = 2**32
 #: Rows that are read between two signs of progress.
 PROGRESS_ROWS = 1000
 
@@ -74,6 +76,16 @@ class Recovered(Struct):
     events: list[EventRecordLike]
     last_event: int
     at_ns: int
+
+    def check_registration(self, instance: str) -> None:
+        """If messages were lost since the registration, nobody can resume: the next numbers are higher than all that were sent.
+
+        Args:
+            instance: of the journal; another one after a loss.
+        """
+        if self.registration is not None and self.registration.instance not in ("", instance):
+            self.messages.clear()
+            self.last_message += LOST_MAX
 
 
 def recover(reader: Reader, on_progress: Callable[[], None] = _silent, *, reserves: bool) -> Recovered | None:
