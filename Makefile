@@ -31,7 +31,7 @@ test-nightly: $(VENV)/.ready
 
 crash: $(VENV)/.ready
 	@echo "Kills a daemon 200 times at any moment, and compares what is left with what was said: about five minutes on two cores."
-	$(BIN)/python tests/crash 200 $(or $(SEED),0)
+	PYTHONPATH=tests $(BIN)/python tests/crash 200 $(or $(SEED),0)
 
 # The checkout comes behind the installed package on the path: from it only ``bench`` is imported.
 test-compiled:

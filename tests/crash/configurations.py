@@ -20,13 +20,14 @@ class Configurations:
     def __init__(self, file: Path, text: str) -> None:
         self._file = file
         self._in_force = load(text).checksum
-        self._is_file_on_its_way = False
+        #: The checksums of queue files that may not have been applied yet.
+        self._files: set[str] = set()
         self.write(text)
 
     def write(self, text: str) -> None:
         """Another queue file."""
         self._file.write_text(text)
-        self._is_file_on_its_way = True
+        self._files.add(load(text).checksum)
 
     def check(self, recovered: Recovered, ledger: Ledger | None) -> None:
         """Against what a daemon has left behind; the ledger has taken all messages."""
@@ -39,19 +40,17 @@ class Configurations:
         """Believe what a daemon has left behind, but for a mixture."""
         _check_partitions(recovered)
         self._in_force = (recovered.unfinished or recovered.config).checksum
-        self._is_file_on_its_way = recovered.file_checksum != self._checksum_of_file()
+        self._files = {load(self._file.read_text()).checksum} - {recovered.file_checksum}
 
     def _allowed(self, ledger: Ledger | None) -> set[str]:
         acknowledged: list[str] = []
-        allowed = {self._checksum_of_file()} if self._is_file_on_its_way else set()
+        allowed = self._files
         if ledger is not None:
             acknowledged, ledger.configurations = ledger.configurations, []
             waiting = [sent.request for sent in ledger.unanswered.values()]
-            allowed |= {load(each.config).checksum for each in waiting if isinstance(each, si.UpdateConfigurationRequest)}
+            texts = [request.config for request in waiting if isinstance(request, si.UpdateConfigurationRequest)]
+            allowed = allowed | {load(text).checksum for text in texts}
         return allowed | {acknowledged[-1] if acknowledged else self._in_force}
-
-    def _checksum_of_file(self) -> str:
-        return load(self._file.read_text()).checksum
 
 
 def _check_partitions(recovered: Recovered) -> None:
