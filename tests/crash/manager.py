@@ -39,7 +39,8 @@ class Manager:
         self._numbers = count(1)
         #: The number of the newest message that was received; the journal may hold more.
         self._received = 0
-        self._has_lost = False
+        #: A number that was valid before a loss; None if there was none since the last registration.
+        self._lost: int | None = None
         self._answered = trio.Event()
         self._stream: MessageStream
         self._loads: list[Load] = []
@@ -49,8 +50,8 @@ class Manager:
     async def serve(self, url: str, *, plays: bool = True, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Register or resume, send again what has no answer, and play until the connection ends; then wait to be cancelled."""
         with until_disconnected():
-            if self._has_lost:
-                await self._is_refused(url)
+            if self._lost is not None:
+                await self._is_refused(url, self._lost)
             async with open_connection(url, "/v1/rm", subprotocols=[JSON.name]) as connection:
                 self._stream = MessageStream(connection, JSON)
                 await self._register()
@@ -79,16 +80,16 @@ class Manager:
 
     def lose(self) -> None:
         """The journal has lost the newest messages."""
-        self._has_lost = self.ledger is not None
-
-    async def _is_refused(self, url: str) -> None:
-        """Nothing of before the loss goes on: the resource manager registers anew."""
-        assert self.ledger is not None
-        with pytest.raises(RequestRefused, match="RESYNC_REQUIRED"):
-            async with connect(url, rm_id="rm", resume_from=self.ledger.first):
-                pass
-        self._has_lost = False
+        if self.ledger is not None:
+            self._lost = self.ledger.first
         self._forget()
+
+    async def _is_refused(self, url: str, number: int) -> None:
+        """Nothing of before the loss goes on: the resource manager registers anew."""
+        with pytest.raises(RequestRefused, match="RESYNC_REQUIRED"):
+            async with connect(url, rm_id="rm", resume_from=number):
+                pass
+        self._lost = None
 
     def _forget(self) -> None:
         """The next registration is a fresh one."""
