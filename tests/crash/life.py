@@ -32,7 +32,7 @@ PHASES = {
     "large": 3,
     "stop": 1,
     "fault": 5,
-    POWER: 2,
+    POWER: 4,
 }
 #: The longest life.
 LIFE_S = 30.0
