@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +11,17 @@ import msgspec
 import pytest
 import trio
 from daemon import RunningDaemon, real_daemon, run_command
+from test_serve import NotifySocket
 
 from ykactor.client import RequestRefused, connect, follow
 from ykactor.client.resource_manager import ResourceManager
 from ykactor.journal.batch import Batch
 from ykactor.journal.reading import Reader
+from ykactor.journal.witness import Witness
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.server.daemon_rows import CONFIG, FILE, FileRow
 from ykactor.surfaces.server.state_dir import StateSettings, open_state_dir
+from ykactor.surfaces.server.systemd import EXTENSION_S
 from ykactor.wire.queuefile import load
 from ykactor.wire.si import messages as si
 
@@ -175,6 +179,49 @@ async def test_another_resource_manager_is_still_refused(tmp_path: Path) -> None
         with pytest.raises(RequestRefused, match="RESYNC_REQUIRED"):
             async with connect(second.url, rm_id="rm-1", resume_from=1000):
                 raise NotImplementedError
+
+
+async def test_after_a_loss_the_resource_manager_registers_anew(tmp_path: Path) -> None:
+    """New messages get the numbers of those that were lost: none of before is valid, also after more restarts (DU-3)."""
+    arguments = ("--state-dir", tmp_path, "--durability", "normal")
+    async with real_daemon(*arguments) as first:
+        async with connect(first.url, rm_id="rm-1") as rm:
+            await rm.request(NODES)
+            seen = rm.sequence
+        await kill(first)
+    with closing(Witness(tmp_path, "normal")) as witness:
+        witness.note(1000)
+    for losses in (1, 0):
+        async with real_daemon(*arguments) as daemon:
+            assert len(daemon.logged("journal_loss")) == losses
+            with pytest.raises(RequestRefused, match="RESYNC_REQUIRED"):
+                async with connect(daemon.url, rm_id="rm-1", resume_from=seen):
+                    raise NotImplementedError
+            await kill(daemon)
+    async with real_daemon(*arguments) as last:
+        async with connect(last.url, rm_id="rm-1") as rm:
+            await rm.request(NODES)
+            anew = rm.sequence
+        await kill(last)
+    async with real_daemon(*arguments) as daemon, connect(daemon.url, rm_id="rm-1", resume_from=anew) as rm:
+        await rm.request(DRAIN)
+
+
+async def test_systemd_gives_a_recovery_time(tmp_path: Path) -> None:
+    """It is asked for more time before anything else, told when the state is there, and the watchdog is fed."""
+    arguments = ("--state-dir", tmp_path / "state")
+    async with real_daemon(*arguments) as first, connect(first.url, rm_id="rm-1") as rm:
+        await rm.request(NODES)
+        await kill(first)
+    systemd = NotifySocket(str(tmp_path / "notify"))
+    with systemd._socket:
+        await systemd._socket.bind(systemd.path)
+        async with real_daemon(*arguments, environment={"NOTIFY_SOCKET": systemd.path, "WATCHDOG_USEC": "400000"}):
+            extended = await systemd.wait_for("EXTEND_TIMEOUT_USEC=")
+            assert int(extended["EXTEND_TIMEOUT_USEC"]) == EXTENSION_S * 1_000_000
+            assert "3 nodes" in (await systemd.wait_for("READY=1"))["STATUS"]
+            await systemd.wait_for("WATCHDOG=1")
+    assert systemd.heard[0].startswith("EXTEND_TIMEOUT_USEC=")
 
 
 TWO = (

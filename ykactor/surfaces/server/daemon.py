@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 import trio
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from ykactor.actors.clock import Clock
 from ykactor.actors.commands import Intake, RunCycles
@@ -33,7 +33,6 @@ from ykactor.core.inspection.snapshot import waiting_asks
 from ykactor.core.messages.facts import ConfigurationChanged, Fact
 from ykactor.core.messages.submissions import AddApplication, RefuseConfig, Reset, Submission
 from ykactor.core.objects.registry import Registry
-from ykactor.core.placement.users import NOBODY
 from ykactor.core.values.ids import AllocationKey, PartitionName, QueuePath
 from ykactor.surfaces.server.cycle_log import log_cycle
 from ykactor.surfaces.server.daemon_rows import DaemonRows
@@ -169,23 +168,16 @@ class Daemon:
 
     async def with_groups(self, partition: PartitionName, submissions: list[Submission]) -> list[Submission]:
         """Look up the groups of users that are submitted without groups (``Gateway.with_groups``)."""
-        if self.registry(partition).config.user_group_resolver != "os":
+        if not self._resolves(partition):
             return submissions
-        return [await self._with_groups(new) if type(new) is AddApplication else new for new in submissions]
-
-    async def _with_groups(self, application: AddApplication) -> AddApplication:
-        if application.groups or not application.user:
-            return application
-        groups = await self._groups.groups_of(application.user)
-        if groups is None:
-            return structs.replace(application, user_is_unknown=True)
-        return structs.replace(application, groups=groups)
+        return [await self._groups.completed(new) if type(new) is AddApplication else new for new in submissions]
 
     async def with_own_groups(self, partition: PartitionName, who: UserGroups) -> UserGroups:
         """Look up the groups of an administrator without groups (``Gateway.with_own_groups``)."""
-        if who.groups or self.registry(partition).config.user_group_resolver != "os":
-            return who
-        return UserGroups(who.user, await self._groups.groups_of(who.user) or NOBODY.groups)
+        return await self._groups.of_administrator(who) if self._resolves(partition) else who
+
+    def _resolves(self, partition: PartitionName) -> bool:
+        return self.registry(partition).config.user_group_resolver == "os"
 
     async def run_steps(self, steps: int) -> None:
         """Manual mode: run cycles of at most one decision each (``Gateway.run_steps``)."""
@@ -262,8 +254,11 @@ class Daemon:
         for request in recovered.unanswered:
             self.outboxes.deliver([late_answer(request)])
             self.outboxes.requests.forget(request.keys)
+        is_changing = recovered.registration is not None and not recovered.registration.rm_id
+        if is_changing:  # first: after a loss the journal still has the registration
+            self.outboxes.begin_change()
         await self._partitions.start(nursery, self.config, self._supervisor)
-        if recovered.registration is not None and not recovered.registration.rm_id:
+        if is_changing:
             await self._submit({name: [Reset()] for name in self.partitions})
             self.outboxes.end_change()
         await self._resume_configurations(recovered)
