@@ -22,13 +22,14 @@ from ykactor.core.messages.facts import Fact
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.times import S_NS
 from ykactor.journal.batch import Batch
-from ykactor.journal.errors import DiskFullError
+from ykactor.journal.errors import NotWrittenError
 
 #: For how many steps of the event loop the journal waits for more before a commit: the acknowledgement of a request comes so much
 #: later than its turn. The shortest sleep would take 1 ms.
 LINGER_STEPS = 4
-#: How often a batch is tried again while the disk is full.
+#: When a batch is tried again while the disk is full: at first, and at most. A large one takes 0.4 s each time.
 RETRY_S = 1.0
+RETRY_MAX_S = 5.0
 #: A disk that has not answered for so long is reported; it is waited for as long as it takes.
 ANSWER_S = 5.0
 #: With more that is not durable there is no room. Half of what the ring and the outbox keep: turns that have begun come on top.
@@ -270,19 +271,21 @@ class Journal:
 
     async def _commit(self, batch: Batch) -> None:
         """Return when the batch is durable; while the disk is full, try again and again."""
+        pause_s = RETRY_S
         while True:
             try:
                 with self._timer.watched():
                     await self._store.commit(batch)
-            except DiskFullError as full:
-                self._stall(str(full), self._now_ns())
-                await trio.sleep(RETRY_S)
+            except NotWrittenError as reason:
+                self._stall(str(reason), self._now_ns())
+                await trio.sleep(pause_s)
+                pause_s = min(2 * pause_s, RETRY_MAX_S)
             else:
                 self._resume()
                 return
 
     async def _tidy(self) -> None:
-        with self._timer.watched(), suppress(DiskFullError):  # the next commit finds it out too
+        with self._timer.watched(), suppress(NotWrittenError):  # the next commit finds it out too
             await self._store.tidy()
         self._resume()
 

@@ -7,7 +7,8 @@ and the resource manager go on by number.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import TypeVar
 
 import msgspec
@@ -33,6 +34,8 @@ from ykactor.wire.si.codec import ENCODINGS, Encoding
 
 #: The newest events that are made again, for followers that go on by number.
 EVENTS_MAX = 100_000
+#: How many transactions are read for the newest events, and for the newest messages: most of them may have none.
+HISTORY_ROWS_MAX = 100_000
 #: Rows that are read between two signs of progress.
 PROGRESS_ROWS = 1000
 
@@ -102,7 +105,7 @@ def recover(reader: Reader, on_progress: Callable[[], None] = _silent, *, reserv
         file_checksum=msgspec.json.decode(own[FILE], type=FileRow).checksum if FILE in own else "",
         registration=registration,
         unanswered=unanswered(own),
-        messages=_messages(reader, registration),
+        messages=_messages(reader, registration, on_progress),
         last_message=0 if newest is None else newest.first_message + newest.messages_count - 1,
         events=_events(reader, on_progress),
         last_event=0 if newest is None else newest.first_event + newest.events_count - 1,
@@ -152,16 +155,25 @@ def _partitions(
     return restored
 
 
-def _messages(reader: Reader, registration: RegistrationRow | None) -> list[bytes]:
+def _newest(reader: Reader, on_progress: Callable[[], None]) -> Iterator[LogRow]:
+    """Transactions, the newest first, so many that a start does not take long."""
+    for count, row in enumerate(islice(reader.rows_backwards(), HISTORY_ROWS_MAX)):
+        if count % PROGRESS_ROWS == 0:
+            on_progress()
+        yield row
+
+
+def _messages(reader: Reader, registration: RegistrationRow | None, on_progress: Callable[[], None]) -> list[bytes]:
     """The newest messages of the registration, as many as an outbox keeps, in order."""
     if registration is None:
         return []
     found: list[bytes] = []
     size, first = 0, registration.sequence + 1
-    for row in reader.rows_backwards():
-        messages = row.messages()[max(0, first - row.first_message) :]
-        size += sum(map(len, messages))
-        found += reversed(messages)
+    for row in _newest(reader, on_progress):
+        if row.messages_count:
+            messages = row.messages()[max(0, first - row.first_message) :]
+            size += sum(map(len, messages))
+            found += reversed(messages)
         if row.first_message <= first or len(found) >= KEPT_MAX or size >= KEPT_BYTES_MAX:
             break
     return found[::-1]
@@ -181,11 +193,12 @@ def _events(reader: Reader, on_progress: Callable[[], None]) -> list[EventRecord
     """The newest events, in order; none before a transaction whose events are not the same any more."""
     kept: list[LogRow] = []
     count = 0
-    for row in reader.rows_backwards():
+    for row in _newest(reader, on_progress):
         if count >= EVENTS_MAX:
             break
-        kept.append(row)
-        count += row.events_count
+        if row.events_count:
+            kept.append(row)
+            count += row.events_count
     found: list[EventRecordLike] = []
     for row in reversed(kept):
         on_progress()
