@@ -6,12 +6,9 @@ Nothing is decided here: what rows say is taken over, the rest is computed from 
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
+from msgspec import structs
 
-from msgspec import Struct, structs
-
-from ykactor.core.messages.changed import Changed, Key
+from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.submissions import AddApplication
 from ykactor.core.objects.application import Application
 from ykactor.core.objects.leaf import LeafCore
@@ -30,14 +27,6 @@ from ykactor.core.values.parts import Pace, Pausing
 
 class DamagedStateError(Exception):
     """The rows do not belong together: one names an object that has no row."""
-
-
-def by_kind(rows: Iterable[tuple[Key, Struct]]) -> Rows:
-    """Rows in the order that ``restore`` needs."""
-    found: Rows = defaultdict(dict)
-    for (kind, *identity), row in rows:
-        found[str(kind)][tuple(identity)] = row
-    return found
 
 
 def restore(rows: Rows, *, reserves: bool) -> Pausing[tuple[PartitionCore, SchedulerCore]]:
