@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from itertools import chain
+from itertools import chain, islice
 from typing import NamedTuple
 
 import msgspec
@@ -18,7 +18,7 @@ from ykactor.core.records.restore import restore
 from ykactor.core.records.restore_scheduler import Rows
 from ykactor.core.turn.cores import without_anything
 from ykactor.core.turn.scheduler import SchedulerCore
-from ykactor.core.values.parts import Pausing, emptied, finished, in_parts
+from ykactor.core.values.parts import PART_MAX, Pausing, emptied, finished, in_parts
 
 
 class Base(Struct, frozen=True):
@@ -76,6 +76,11 @@ def made_from(rows: Iterable[tuple[bytes, bytes]], *, reserves: bool) -> Pausing
             found[str(kind)][tuple(identity)] = row
         yield ()
     core, scheduler = yield from restore(found, reserves=reserves)
+    for rows_of_kind in found.values():
+        while rows_of_kind:  # to free many at once takes long
+            for key in list(islice(rows_of_kind, PART_MAX)):
+                del rows_of_kind[key]
+            yield ()
     return Restored(core, scheduler, base_of(texts, reserves=reserves))
 
 
@@ -95,7 +100,10 @@ def _rows(partition: PartitionCore, scheduler: SchedulerCore) -> Pausing[list[tu
 
 def base_of(texts: Iterable[bytes], *, reserves: bool) -> bytes:
     """The base that consists of these rows, each ``[key, row]`` as JSON; a text may have several, with commas between them."""
-    return b'{"reserves":%b,"rows":[%b]}' % (msgspec.json.encode(reserves), b",".join(texts))
+    parts = list(texts) or [b""]
+    parts[0] = b'{"reserves":%b,"rows":[%b' % (msgspec.json.encode(reserves), parts[0])
+    parts[-1] += b"]}"
+    return b",".join(parts)  # the text may have 40 MB: it is copied once
 
 
 def decode_base(data: bytes) -> Base:
