@@ -53,7 +53,7 @@ def new(config: PartitionConfig, *, reserves: bool) -> Restored:
 def renewed(partition: PartitionCore, scheduler: SchedulerCore) -> Pausing[Restored]:
     """A partition made from the rows of another one between two turns, which is not changed and may take no turn meanwhile.
 
-    Cost: 50 us for each row.
+    Cost: 15 us for each row. No step takes more than 10 ms, but for the last one: 20 ms with 100,000 rows, to join the base.
 
     Raises:
         UnreadableRowError, DamagedStateError: the partition is not what it should be.
