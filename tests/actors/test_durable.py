@@ -10,6 +10,7 @@ import trio
 import trio.testing
 from memorystore import MemoryStore
 from msgspec import Struct
+from recorded import no_failure
 from seeds import seeds
 from test_feed import Event
 from world import app, ask, load, node, queue, tree
@@ -319,7 +320,10 @@ async def test_partitions_wait_for_room_between_turns(seed, autojump_clock, monk
     monkeypatch.setattr(journal_module, "EVENTS_MAX", 30)
     async with make_world() as w, trio.open_nursery() as nursery:
         actor = PartitionActor(
-            load(tree(queue("a"))), Clock(0), w.feed.inbox.put, recording=Recording(w.journal.room, encode_cause)
+            load(tree(queue("a"))),
+            Clock(0),
+            w.feed.inbox.put,
+            recording=Recording(w.journal.room, encode_cause, w.journal.history, no_failure),
         )
         w.feed._render = lambda fact, partition, number: [Event(number)]
         w.outboxes.current = None

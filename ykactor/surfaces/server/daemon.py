@@ -37,7 +37,7 @@ from ykactor.core.values.ids import AllocationKey, PartitionName, QueuePath
 from ykactor.surfaces.server.cycle_log import log_cycle
 from ykactor.surfaces.server.daemon_rows import DaemonRows
 from ykactor.surfaces.server.groups import GroupResolver
-from ykactor.surfaces.server.incidents import Incidents
+from ykactor.surfaces.server.incidents import Incidents, log_no_base
 from ykactor.surfaces.server.logs import get_logger, log_event
 from ykactor.surfaces.server.pending import late_answer
 from ykactor.surfaces.server.recovery import Recovered, restored_outbox
@@ -286,6 +286,7 @@ class Daemon:
 
     def _make_partition(self, config: PartitionConfig) -> PartitionActor:
         restored = None if self._recovered is None else self._recovered.partitions.get(config.name)
+        journal = self._journal
         return PartitionActor(
             config,
             self._clock,
@@ -293,7 +294,7 @@ class Daemon:
             manual=self.manual,
             reserves=self._settings.reserves,
             on_cycle=log_cycle,
-            recording=None if self._journal is None else Recording(self._journal.room, encode_cause),
+            recording=None if journal is None else Recording(journal.room, encode_cause, journal.history, log_no_base),
             restored=restored,
         )
 
@@ -316,11 +317,12 @@ class Daemon:
         return actor.busy or bool(actor.inbox.messages_waiting())
 
     def _has_no_work(self) -> bool:
-        """Whether the partitions do nothing for a good reason: they wait for input, or for the disk."""
+        """Whether the partitions do nothing for a good reason: they wait for input, or for the disk, or are made anew."""
         if self._journal is not None and not self._journal.has_room:
             return True
         restarting = set() if self._supervisor is None else self._supervisor.restarting
-        return not any(self._has_work(actor) for name, actor in self._partitions.actors.items() if name not in restarting)
+        working = (name for name, actor in self._partitions.actors.items() if self._has_work(actor) and not actor.is_renewing)
+        return restarting.issuperset(working)
 
     def _log_journal(self) -> None:
         assert self._journal is not None
