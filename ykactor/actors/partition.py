@@ -153,8 +153,8 @@ class PartitionActor:
         self._recording = recording
         self._renewal = None if recording is None else Renewal(recording.history)
         self._at_rest = True
-        #: The time of the last cycle.
-        self._cycled_ns = 0
+        #: The times of the last turn and of the last cycle.
+        self._turned_ns = self._cycled_ns = 0
         #: The last command had ``more_follows``: take no decision before the next one.
         self._on_hold = False
         self._is_removed = False
@@ -186,7 +186,7 @@ class PartitionActor:
                         await self._renew_if_due(is_quiet=True)
                     self.busy = False
             if self._is_removed:
-                await self._observe(self._clock.now_ns(), Input([RemovePartition()]))
+                await self._observe(Input([RemovePartition()]))
             nursery.cancel_scope.cancel()
         self.finished.set()
 
@@ -233,7 +233,7 @@ class PartitionActor:
             if not isinstance(wanted, list):
                 await self._handle(wanted)
             elif wanted:
-                await self._observe(self._clock.now_ns(), Input(wanted), self.hand.parts())
+                await self._observe(Input(wanted), self.hand.parts())
             for intake in self.hand.finish():
                 if intake.done is not None:
                     intake.done(self.core.name)
@@ -244,9 +244,8 @@ class PartitionActor:
     async def _fire_timers(self) -> None:
         """Fire the timers that are due."""
         due_ns = self.core.timers.next_ns()
-        now_ns = self._clock.now_ns()
-        if due_ns is not None and due_ns <= now_ns:
-            await self._observe(now_ns, TimersDue())
+        if due_ns is not None and due_ns <= self._clock.now_ns():
+            await self._observe(TimersDue())
             self._check_deadlines()
 
     def _check_deadlines(self) -> None:
@@ -255,10 +254,10 @@ class PartitionActor:
         if eligible_ns is not None and eligible_ns <= self._clock.now_ns():
             self._at_rest = False
 
-    async def _observe(self, now_ns: int, cause: Cause, parts: Sequence[Part] = ()) -> str:
+    async def _observe(self, cause: Cause, parts: Sequence[Part] = ()) -> str:
         """Returns why an administrator's request was refused, or ""."""
         await self._renew_if_due(is_quiet=False)  # not before a cycle: a long search would never end
-        outcome = await self._run(now_ns, cause, parts)
+        outcome = await self._run(cause, parts)
         if outcome.has_observed:
             self._at_rest = False
         return outcome.refusal
@@ -290,7 +289,7 @@ class PartitionActor:
         finally:
             self.is_renewing = False
 
-    async def _run(self, now_ns: int, cause: Cause, parts: Sequence[Part] = ()) -> TurnResult:
+    async def _run(self, cause: Cause, parts: Sequence[Part] = ()) -> TurnResult:
         """Carry out one turn. All its facts are one publication at its end: a turn is recorded as a whole or not at all.
 
         Args:
@@ -298,6 +297,7 @@ class PartitionActor:
         """
         if self._recording is not None:
             await self._recording.room()
+        now_ns = self._turned_ns = self._clock.now_ns()  # not before: to wait for a disk may take hours
         self.begun = now_ns, cause
         steps = turn(self.core, self.scheduler_core, now_ns, cause, confirms=self._confirms)
         outcome = await drive(steps, self._carry_out)
@@ -337,11 +337,11 @@ class PartitionActor:
             case SwitchConfig(config, switch, done):
                 if await switch.prepare(self.core.name, "" if command.afresh else objection(self.core.registry, config)):
                     first: list[Submission] = [Reset()] if command.afresh else []
-                    await self._observe(self._clock.now_ns(), Input([*first, ApplyConfig(config)]))
+                    await self._observe(Input([*first, ApplyConfig(config)]))
                 done(self.core.name)
             case Administer(request, done, accepted=accepted):
                 parts = [] if accepted is None else [(accepted, True)]
-                done(self.core.name, await self._observe(self._clock.now_ns(), Request(request), parts))
+                done(self.core.name, await self._observe(Request(request), parts))
             case TakeSnapshot(snapshot_id):
                 shown = await drive(partition_state(self.core, self.scheduler_core.state), pause)
                 await self._publish(PartitionSnapshot(self.core.name, snapshot_id, shown))
@@ -366,8 +366,8 @@ class PartitionActor:
                 return
 
     async def _cycle(self, budget: Budget) -> Cycle:
-        self._cycled_ns = self._clock.now_ns()
-        outcome = await self._run(self._cycled_ns, CycleDue(budget))
+        outcome = await self._run(CycleDue(budget))
+        self._cycled_ns = self._turned_ns
         cycle = outcome.cycle
         assert cycle is not None
         self.cycles += 1

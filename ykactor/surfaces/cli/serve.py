@@ -15,7 +15,7 @@ import click
 import msgspec
 import trio
 
-from ykactor.actors.clock import Clock
+from ykactor.actors.clock import Clock, system_ns
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.messages.facts import Fact
 from ykactor.core.values.times import S_NS
@@ -37,6 +37,8 @@ log = get_logger(__name__)
 DEFAULT_ADDRESS = "127.0.0.1:9081"
 
 DAY_NS = 86_400 * S_NS
+#: If the clock was set back by more, the log says so.
+AHEAD_S = 60
 
 #: The descriptor of standard error, and how long the end waits for the log to be written there.
 STANDARD_ERROR = 2
@@ -194,6 +196,15 @@ async def _serve(config: SchedulerConfig, settings: Settings, address: tuple[str
         raise KeyboardInterrupt
 
 
+def _clock_after(at_ns: int) -> Clock:
+    """A clock that goes on after a Unix time (DU-6)."""
+    ahead_s = (at_ns - system_ns()) / S_NS
+    if ahead_s > AHEAD_S:
+        reason = f"the journal is {ahead_s:.0f} s ahead of this machine's clock; the daemon's clock goes on from there"
+        log_event(log, logging.WARNING, "clock_set_back", reason=reason)
+    return Clock.of_the_system(after_ns=at_ns)
+
+
 def make_daemon(
     config: SchedulerConfig,
     settings: Settings,
@@ -203,7 +214,7 @@ def make_daemon(
     """A daemon that goes on from this state; ``observe`` as in ``Daemon``."""
     if state is None:
         return Daemon(config, settings, Clock.of_the_system(), observe)
-    clock = Clock.of_the_system(after_ns=state.recovered.at_ns if state.recovered is not None else 0)
+    clock = _clock_after(state.recovered.at_ns if state.recovered is not None else 0)
     journal = state.journal(clock.now_ns)
     return Daemon(config, settings, clock, observe, journal=journal, recovered=state.take_recovered(), instance=state.instance)
 
