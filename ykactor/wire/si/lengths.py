@@ -21,6 +21,9 @@ ITEMS_MAX = 4096
 ITEMS_BYTES_MAX = 2**18
 #: Entries of one list of a request.
 ENTRIES_MAX = 100_000
+#: Items of each list of a subscription, with which every event is compared, by the names of the lists.
+FILTER_ITEMS_MAX = 64
+_FEWER = dict.fromkeys(("partitions", "queues", "applications", "kinds"), FILTER_ITEMS_MAX)
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -63,7 +66,7 @@ def _in_struct(struct: msgspec.Struct, path: str) -> Iterator[TooLong]:
         elif isinstance(value, dict):
             yield from _in_mapping(value, below)
         elif isinstance(value, list):
-            yield from _in_list(value, below, limit)
+            yield from _in_list(value, below, limit, _FEWER.get(wire_name, ITEMS_MAX))
         elif isinstance(value, msgspec.Struct):
             yield from _in_struct(value, below)
 
@@ -83,11 +86,11 @@ def _in_mapping(mapping: dict[str, object], path: str) -> Iterator[TooLong]:
     yield from _in_sum([*mapping, *mapping.values()], path)
 
 
-def _in_list(items: list[object], path: str, limit: int) -> Iterator[TooLong]:
+def _in_list(items: list[object], path: str, limit: int, items_max: int) -> Iterator[TooLong]:
     if items and isinstance(items[0], msgspec.Struct):
         yield from _in_count(items, path, ENTRIES_MAX)
         return
-    yield from _in_count(items, path, ITEMS_MAX)
+    yield from _in_count(items, path, items_max)
     for index, item in enumerate(items):
         if isinstance(item, str):
             yield from _in_text(item, f"{path}[{index}]", limit)
