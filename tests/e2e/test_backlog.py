@@ -8,6 +8,7 @@ from doubles import running_daemon
 from msgspec import structs
 
 from ykactor.client import Disconnected, connect
+from ykactor.surfaces.server.input_memory import InputMemory
 from ykactor.surfaces.server.pending import Backlog, Pending
 from ykactor.wire.si import messages as si
 
@@ -19,7 +20,7 @@ def pending(name: str) -> Pending:
 
 async def test_a_backlog_waits_for_the_oldest() -> None:
     """``add`` returns when what is not finished is within the bound, and forgets what is finished."""
-    backlog = Backlog(bytes_max=100)
+    backlog = Backlog(InputMemory(), bytes_max=100)
     first, second, third = pending("1"), pending("2"), pending("3")
     await backlog.add(first, 60)
     added = False
@@ -43,7 +44,7 @@ async def test_a_backlog_waits_for_the_oldest() -> None:
 
 async def test_a_backlog_of_finished_requests_costs_no_step() -> None:
     """``add`` lets no other task run if it need not wait: small requests that arrive during a turn are the input of the next."""
-    backlog = Backlog(bytes_max=100)
+    backlog = Backlog(InputMemory(), bytes_max=100)
     first = pending("1")
     with trio.testing.assert_no_checkpoints():
         await backlog.add(first, 60)

@@ -19,11 +19,13 @@ from ykactor.actors.receipts import Accepted
 from ykactor.core.messages.submissions import Reset, SetPredicateService
 from ykactor.core.values.ids import PartitionName
 from ykactor.surfaces.server.config_updates import ConfigUpdates, reading_config
+from ykactor.surfaces.server.input_memory import InputMemory
 from ykactor.surfaces.server.peer import Peer, error_response, journal_status
 from ykactor.surfaces.server.pending import Backlog, Pending, Reply, interrupted, unavailable_when_closed
 from ykactor.wire.si import messages as si
 from ykactor.wire.si import requests
 from ykactor.wire.si.codec import Encoding, ProtocolError
+from ykactor.wire.si.lengths import size_of
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +43,7 @@ class ResourceManagerSession:
     A task of ``nursery`` sends acknowledgements. It outlives the session, so that a later session that resumes gets them.
     """
 
-    def __init__(self, peer: Peer, gateway: Gateway, nursery: trio.Nursery, configs: ConfigUpdates) -> None:
+    def __init__(self, peer: Peer, gateway: Gateway, nursery: trio.Nursery, configs: ConfigUpdates, memory: InputMemory) -> None:
         self.peer = peer
         self._gateway = gateway
         self._nursery = nursery
@@ -54,7 +56,7 @@ class ResourceManagerSession:
         self._listening = trio.CancelScope()
         #: Around waiting for partitions to finish a request; cancelled by ``stop`` too.
         self._patience = trio.CancelScope()
-        self._backlog = Backlog()
+        self._backlog = Backlog(memory)
         #: Set when all accepted requests have their ``Ack``, or will not get one.
         self._acknowledged = trio.Event()
 
@@ -77,6 +79,7 @@ class ResourceManagerSession:
                 else:
                     sending.cancel_scope.cancel()
         finally:
+            self._backlog.close()
             if self._reader is not None and self._reader.attached:
                 self._reader.outbox.since_ns = self._gateway.now_ns()
                 self._reader.outbox.detach()
@@ -206,7 +209,7 @@ class ResourceManagerSession:
             if accepted is not None:
                 pending.accepted = accepted
                 await acknowledge.send(pending)
-            await self._backlog.add(pending, len(message))
+            await self._backlog.add(pending, size_of(message))
         except ProtocolError as error:
             reader.outbox.post(error_response(error, request_id))
             if accepted is not None:

@@ -13,15 +13,17 @@ from functools import partial
 
 import trio
 from msgspec import Struct
-from trio_websocket import ConnectionClosed, WebSocketConnection
+from trio_websocket import ConnectionClosed
 from wsproto import ConnectionType
 from wsproto.events import Request
 from wsproto.utilities import LocalProtocolError
 
 from ykactor.actors.gateway import Gateway
+from ykactor.surfaces.server.bounded_connection import BoundedConnection
 from ykactor.surfaces.server.config_updates import ConfigUpdates
 from ykactor.surfaces.server.feed_session import FeedSession, event_formats
 from ykactor.surfaces.server.handshake import FEED_PATH, RM_PATH, RefusedError, RequestHead, page_refusal, read_head
+from ykactor.surfaces.server.input_memory import INPUT_BYTES_MAX, InputMemory
 from ykactor.surfaces.server.limited_log import LimitedLog
 from ykactor.surfaces.server.peer import Peer
 from ykactor.surfaces.server.rm_session import ResourceManagerSession
@@ -55,6 +57,8 @@ class Limits(Struct, frozen=True):
     message_bytes_max: int = 24 * 2**20
     #: The largest message of a follower: the lists of a subscription have up to 256 KiB each (AP-138).
     subscription_bytes_max: int = 2 * 2**20
+    #: What all peers together have sent and no session has finished: with more the one with the most of it is dropped.
+    input_bytes_max: int = INPUT_BYTES_MAX
     #: Time limits for the HTTP upgrade, for the first message, for sending one message, and for the closing handshake.
     handshake_s: float = 10.0
     first_message_s: float = 30.0
@@ -112,6 +116,7 @@ class _Server:
         self._configs = configs
         self._host_names = frozenset(("localhost", socket.gethostname().lower(), *map(str.lower, host_names)))
         self._refused_log = LimitedLog(logger, logging.INFO, "handshake_failed", lines=REFUSED_LINES, within_s=1.0)
+        self._memory = InputMemory(limits.input_bytes_max)
         #: Sessions by path.
         self._sessions = {RM_PATH: 0, FEED_PATH: 0}
         self._is_stopping = False
@@ -147,18 +152,18 @@ class _Server:
 
     async def on_connection(self, stream: trio.SocketStream) -> None:
         """Serve one connection; trio closes the stream afterwards."""
-        with ExitStack() as place:
-            head = await self._admitted(stream, place)
+        with ExitStack() as held:
+            head = await self._admitted(stream, held)
             if head is not None:
-                await self._serve(head, stream)
+                await self._serve(head, stream, held)
         # Closing a socket with unread bytes resets the connection, and the peer may lose the last message: read to the end.
         with trio.move_on_after(self._limits.close_s), suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             await stream.send_eof()
             while await stream.receive_some(2**16):
                 pass
 
-    async def _admitted(self, stream: trio.SocketStream, place: ExitStack) -> RequestHead | None:
-        """The request of a new connection, whose session has a place in ``place``; None if it was refused or none came."""
+    async def _admitted(self, stream: trio.SocketStream, held: ExitStack) -> RequestHead | None:
+        """The request of a new connection; ``held`` then holds its session's place. None if it was refused or none came."""
         with (
             trio.move_on_after(self._limits.handshake_s) as deadline,
             self._ended_by_stop(deadline.cancel),
@@ -170,17 +175,17 @@ class _Server:
                     return None
                 if refusal := self._refusal(head):
                     raise refusal
-                place.enter_context(self._place(head.path))  # before anything waits: others must not take it meanwhile
+                held.enter_context(self._place(head.path))  # before anything waits: others must not take it meanwhile
                 return head
             except RefusedError as refused:
                 self._refused_log.log(peer=_origin(stream), status=refused.status.value, reason=refused.reason)
                 await stream.send_all(refused.response())
         return None
 
-    async def _serve(self, head: RequestHead, stream: trio.SocketStream) -> None:
+    async def _serve(self, head: RequestHead, stream: trio.SocketStream, held: ExitStack) -> None:
         try:
             async with trio.open_nursery() as nursery:
-                session = await self._accept(nursery, head, stream)
+                session = await self._accept(nursery, head, stream, held)
                 if session is not None:
                     nursery.start_soon(session.peer.keep_alive, self._limits.ping_s)
                     await session.peer.close(*await self._run(session))
@@ -205,7 +210,9 @@ class _Server:
             return _FAILED
         return _STOPPING if self._is_stopping else _DONE
 
-    async def _accept(self, nursery: trio.Nursery, head: RequestHead, stream: trio.SocketStream) -> Session | None:
+    async def _accept(
+        self, nursery: trio.Nursery, head: RequestHead, stream: trio.SocketStream, held: ExitStack
+    ) -> Session | None:
         """Answer the request; None if the peer does not take the answer in time."""
         with trio.move_on_after(self._limits.handshake_s) as deadline, self._ended_by_stop(deadline.cancel):
             limits, path = self._limits, head.path
@@ -213,12 +220,16 @@ class _Server:
             protocol = ExtensibleConnection(ConnectionType.SERVER, *([deflate] if path == FEED_PATH else []))
             frames = FrameStream(stream)
             noticed = EndNoticedStream(frames, deadline.cancel)
-            connection = WebSocketConnection(
+            connection = BoundedConnection(
                 noticed,
                 protocol,
-                max_message_size=limits.subscription_bytes_max if path == FEED_PATH else limits.message_bytes_max,
-                receive_buffer_size=2**16,
+                nursery,
+                path=path,
+                message_bytes_max=limits.subscription_bytes_max if path == FEED_PATH else limits.message_bytes_max,
+                close_s=limits.close_s,
+                memory=self._memory,
             )
+            held.callback(self._memory.forget, connection)
             # As ``trio_websocket.wrap_server_stream``, which has no parameter for the protocol, and reads the request itself.
             protocol.receive_data(head.data)
             (request,) = protocol.events()
@@ -235,7 +246,7 @@ class _Server:
         head: RequestHead,
         frames: FrameStream,
         noticed: EndNoticedStream,
-        connection: WebSocketConnection,
+        connection: BoundedConnection,
         encoding: Encoding,
         *,
         compresses: bool,
@@ -252,7 +263,7 @@ class _Server:
             close_s=limits.close_s,
         )
         if head.path == RM_PATH:
-            return ResourceManagerSession(peer, self._gateway, self._nursery, self._configs)
+            return ResourceManagerSession(peer, self._gateway, self._nursery, self._configs, self._memory)
         frames.limit_buffer()
         form = self._formats[encoding.name, compresses]
         return FeedSession(peer, self._gateway, self._gateway.instance, form)
