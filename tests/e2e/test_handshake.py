@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 import trio
+from daemon import real_daemon
 from doubles import running_daemon
 
 from ykactor.surfaces.server.handshake import HEAD_BYTES_MAX
@@ -186,6 +187,13 @@ async def test_web_pages(origin, host, status):
     """A page may connect to the host that it comes from, by an address or a known name: others may be made to lead here."""
     async with running_daemon(host_names=["scheduler.example"]) as daemon:
         assert (await answer(daemon, request(f"Origin: {origin}", host=host)))[0] == status
+
+
+async def test_names_are_given_on_the_command_line():
+    """``serve --host-name`` may be given several times."""
+    async with real_daemon("--host-name", "one.example", "--host-name", "Two.example") as daemon:
+        for host, status in (("one.example", 101), ("two.example", 101), ("three.example", 403)):
+            assert (await answer(daemon, request(f"Origin: http://{host}", host=host)))[0] == status
 
 
 # ---- places

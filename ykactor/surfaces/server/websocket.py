@@ -21,6 +21,7 @@ from wsproto.utilities import LocalProtocolError
 from ykactor.actors.gateway import Gateway
 from ykactor.surfaces.server.bounded_connection import BoundedConnection
 from ykactor.surfaces.server.config_updates import ConfigUpdates
+from ykactor.surfaces.server.descriptors import RESERVE, is_reserved
 from ykactor.surfaces.server.feed_session import FeedSession, event_formats
 from ykactor.surfaces.server.handshake import FEED_PATH, RM_PATH, RefusedError, RequestHead, page_refusal, read_head
 from ykactor.surfaces.server.input_memory import INPUT_BYTES_MAX, InputMemory
@@ -41,7 +42,8 @@ _STOPPING = 1001, "the daemon stops"
 #: When the code of a session fails (1011 is "internal error" in RFC 6455).
 _FAILED = 1011, "an error of the daemon ended the session, its log has the details"
 
-#: Lines about refused connections in the log, in a second.
+_NO_ROOM = f"only {RESERVE} file descriptors are left, which the daemon needs for itself: raise its limit (ulimit -n)"
+#: Lines about refused requests in the log, in a second.
 REFUSED_LINES = 3
 
 Session = ResourceManagerSession | FeedSession
@@ -116,6 +118,7 @@ class _Server:
         self._configs = configs
         self._host_names = frozenset(("localhost", socket.gethostname().lower(), *map(str.lower, host_names)))
         self._refused_log = LimitedLog(logger, logging.INFO, "handshake_failed", lines=REFUSED_LINES, within_s=1.0)
+        self._no_room_log = LimitedLog(logger, logging.WARNING, "connection_refused", lines=1, within_s=60.0)
         self._memory = InputMemory(limits.input_bytes_max)
         #: Sessions by path.
         self._sessions = {RM_PATH: 0, FEED_PATH: 0}
@@ -152,6 +155,9 @@ class _Server:
 
     async def on_connection(self, stream: trio.SocketStream) -> None:
         """Serve one connection; trio closes the stream afterwards."""
+        if is_reserved(stream.socket.fileno()):
+            self._no_room_log.log(peer=_origin(stream), reason=_NO_ROOM)
+            return
         with ExitStack() as held:
             head = await self._admitted(stream, held)
             if head is not None:
