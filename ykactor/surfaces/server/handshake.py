@@ -27,7 +27,7 @@ _HEAD_END = b"\r\n\r\n"
 #: Headers that decide who may connect and how: of two the library and a proxy might take different ones.
 _SINGLE = re.compile("host|origin|authorization|upgrade|connection|sec-websocket-.*")
 #: The host in ``Host`` and ``Origin``: a name or an address, then perhaps a port. Nothing else is allowed, such as ``user@``.
-_HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([0-9a-z._-]+?)\.?)(?::[0-9]{1,5})?", re.IGNORECASE)
+_HOST = re.compile(r"(?:\[([0-9a-f:.]+)(?:%[0-9a-z._~-]+)?\]|([0-9a-z._-]+?)\.?)(?::[0-9]{1,5})?", re.IGNORECASE)
 #: Headers of the responses that must have some.
 _HEADERS = {
     HTTPStatus.METHOD_NOT_ALLOWED: ("Allow: GET",),
