@@ -104,10 +104,11 @@ async def test_a_message_of_many_frames_is_put_together():
             assert (answer["type"], answer["missingQueues"]) == ("Bookmark", [queue])
 
 
-async def test_small_parts_take_no_more_memory_than_their_bytes():
+@pytest.mark.parametrize("opcode", [Opcode.TEXT, Opcode.BINARY])
+async def test_small_parts_take_no_more_memory_than_their_bytes(opcode):
     """A message that comes byte by byte: as objects of their own the bytes would take forty times as much."""
     async with running_daemon() as daemon, peer(daemon) as slow:
-        await slow.send(slow.frame(b"", Opcode.BINARY), slow.frame(bytes(100_000))[:14])
+        await slow.send(slow.frame(b"", opcode), slow.frame(bytes(100_000))[:14])
         tracemalloc.start()
         for _ in range(20_000):
             await slow.send(b"x")

@@ -1,8 +1,10 @@
 """A websocket connection of a server that bounds what its peer can make it do below the level of messages."""
 
+import io
 import logging
 from collections import deque
 from contextlib import suppress
+from typing import Any
 
 import trio
 from trio_websocket import CloseReason, ConnectionClosed, WebSocketConnection
@@ -56,8 +58,9 @@ class BoundedConnection(WebSocketConnection):
         self._close_s = close_s
         self._memory = memory
         self._is_refused = False
-        #: What has come of a message of several frames.
-        self._gathered = bytearray()
+        #: What has come of a message of several parts (``StringIO`` or ``BytesIO``), if anything, its bytes and its frames.
+        self._gathered: Any = None
+        self._size = 0
         self._frames = 0
         #: The bytes of messages that wait for ``get_message``, and of the one that it returned last.
         self._waiting: deque[int] = deque()
@@ -78,7 +81,7 @@ class BoundedConnection(WebSocketConnection):
         if self._is_refused:
             return
         self._is_refused, self._reader_running = True, False
-        self._gathered = bytearray()
+        self._gathered = None
         self._memory.forget(self)
         if self._close_reason is not None:  # it is being closed, and the peer has not answered
             self._close_handshake.set()
@@ -103,30 +106,32 @@ class BoundedConnection(WebSocketConnection):
     async def _handle_message_event(self, event: BytesMessage | TextMessage) -> None:
         self._count(event)
         self._raise_if_refused()
-        if event.message_finished and not self._gathered:
-            await self._deliver(event.data if isinstance(event, TextMessage) else bytes(event.data), size_of(event.data))
+        if event.message_finished and self._gathered is None:
+            await self._deliver(event.data if isinstance(event, TextMessage) else bytes(event.data))
             return
-        self._gathered += event.data.encode() if isinstance(event, TextMessage) else event.data
+        if self._gathered is None:
+            self._gathered = io.StringIO() if isinstance(event, TextMessage) else io.BytesIO()
+        self._gathered.write(event.data)
         if event.message_finished:
-            gathered, self._gathered = self._gathered, bytearray()
-            await self._deliver(gathered.decode() if isinstance(event, TextMessage) else bytes(gathered), len(gathered))
+            await self._deliver(self._gathered.getvalue())
         elif self._frames % _FRAMES_STEP == 0:
             await trio.lowlevel.checkpoint()
 
     def _count(self, event: BytesMessage | TextMessage) -> None:
         """Refuse a message that is too large or in too many frames."""
         size = size_of(event.data)
+        self._size += size
         self._frames += event.frame_finished
-        if len(self._gathered) + size > self._max_message_size:
+        if self._size > self._max_message_size:
             self.refuse(_TOO_BIG, f"a message has more than {self._max_message_size} bytes")
         elif self._frames > FRAMES_MAX:
             self.refuse(_POLICY_VIOLATION, f"a message has more than {FRAMES_MAX} frames")
         elif not self._is_refused:
             self._memory.add(self, size)
 
-    async def _deliver(self, message: str | bytes, size: int) -> None:
-        self._frames = 0
-        self._waiting.append(size)
+    async def _deliver(self, message: str | bytes) -> None:
+        self._waiting.append(self._size)
+        self._gathered, self._size, self._frames = None, 0, 0
         with suppress(trio.ClosedResourceError, trio.BrokenResourceError):  # nobody receives any more
             await self._send_channel.send(message)
 
