@@ -42,6 +42,33 @@ async def test_a_backlog_waits_for_the_oldest() -> None:
     assert len(backlog._requests) == 1
 
 
+async def test_a_backlog_counts_as_input_of_the_daemon() -> None:
+    """Requests that are waited for leave less room for messages that are read, until they are finished or their session ends."""
+
+    class Reader:
+        refused = 0
+
+        def refuse(self, code: int, reason: str) -> None:
+            memory.forget(self)
+            self.refused += 1
+
+    memory, reader = InputMemory(100), Reader()
+    backlog = Backlog(memory)
+    first = pending("1")
+    await backlog.add(first, 90)
+    memory.add(reader, 11)
+    assert reader.refused == 1
+    first.on_done("1")  # type: ignore[arg-type]
+    await backlog.add(pending("2"), 20)
+    memory.add(reader, 80)
+    assert reader.refused == 1
+    backlog.close()
+    memory.add(reader, 20)
+    assert reader.refused == 1
+    memory.add(reader, 1)
+    assert reader.refused == 2
+
+
 async def test_a_backlog_of_finished_requests_costs_no_step() -> None:
     """``add`` lets no other task run if it need not wait: small requests that arrive during a turn are the input of the next."""
     backlog = Backlog(InputMemory(), bytes_max=100)

@@ -182,8 +182,8 @@ async def test_what_a_connection_has_sent_counts_no_more_when_it_has_ended():
     async with running_daemon(limits=Limits(input_bytes_max=1_000_000, close_s=0.1)) as daemon:
         async with peer(daemon, "/v1/rm") as honest:
             await honest.send(honest.frame(b"x" * 600_000, Opcode.TEXT))
-            for _ in range(5):
+            for _ in range(10):
                 async with peer(daemon) as rude:
-                    await rude.send(rude.frame(bytes(300_000), Opcode.BINARY), rude.frame(b"", Opcode.PING, fin=True))
+                    await rude.send(rude.frame(bytes(150_000), Opcode.BINARY), rude.frame(b"", Opcode.PING, fin=True))
             await honest.send(honest.frame(b"", fin=True))
             assert (await honest.receive())["code"] == "MALFORMED"
