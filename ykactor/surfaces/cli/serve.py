@@ -103,6 +103,13 @@ def _one_file(_ctx: click.Context, _param: click.Parameter, files: tuple[str, ..
     show_default=True,
     help="Where resource managers and followers connect; ignored if systemd passes a socket named ws.",
 )
+@click.option(
+    "--host-name",
+    "host_names",
+    multiple=True,
+    metavar="NAME",
+    help="A further name of this machine by which web pages may connect; can be given several times. Programs may use any name.",
+)
 @click.option("--manual", is_flag=True, help="Schedule only when the resource manager sends a ScheduleRequest.")
 @click.option(
     "--log-level",
@@ -118,6 +125,7 @@ def command(
     keep_mib: int,
     keep_days: int,
     address: tuple[str, int],
+    host_names: tuple[str, ...],
     manual: bool,
     log_level: str,
 ) -> None:
@@ -131,7 +139,7 @@ def command(
     _log_first(config, config_file)
     if state_dir is None:
         log_event(log, logging.INFO, "state_not_kept", reason="without --state-dir a restart forgets everything")
-    settings = Settings(watched, manual, reserves_nodes(os.environ), state_dir)
+    settings = Settings(watched, manual, reserves_nodes(os.environ), state_dir, host_names)
     try:
         with kept_state(state_dir, settings, durability, keep_mib, keep_days) as state:
             trio.run(_serve, config, settings, address, state)

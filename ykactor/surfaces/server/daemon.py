@@ -65,12 +65,14 @@ class Settings(Struct, frozen=True):
         manual: cycles run only on a ``ScheduleRequest``.
         reserves: whether asks reserve nodes.
         state_dir: where failures of partitions are kept for inspection; None: only in the log.
+        host_names: names of this machine for web pages (``websocket.serve_websockets``).
     """
 
     config_path: Path | None = None
     manual: bool = False
     reserves: bool = True
     state_dir: Path | None = None
+    host_names: tuple[str, ...] = ()
 
 
 class Daemon:
@@ -223,7 +225,8 @@ class Daemon:
             inner.start_soon(feed_watchdog, notifier, self._progress, self._has_no_work, name="watchdog")
             inner.start_soon(collect_old, self._is_idle, name="collector")
             async with trio.open_nursery() as edge:
-                await edge.start(partial(serve_websockets, listeners, self, stopping=stopping), name="websockets")
+                serve = partial(serve_websockets, listeners, self, stopping=stopping, host_names=self._settings.host_names)
+                await edge.start(serve, name="websockets")
                 await self._start_watching(inner, notifier, stopping)
                 settle_memory()
                 notifier.ready(self._status())
