@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
+from ykactor.access.access import Access
 from ykactor.access.file import Surroundings, load
-from ykactor.access.model import Access
 from ykactor.wire.queuefile.text import ConfigError
 
 USERS = {"root": 0, "alice": 1000, "bob": 1001, "nobody": 65534}

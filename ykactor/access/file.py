@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable
 from msgspec import Struct
 
 from ykactor.access import jwks, moments, rules, tokens
+from ykactor.access.access import Access
 from ykactor.access.jwts import LIFETIME_MAX_S, JwtSettings
 from ykactor.access.limits import FOR_EACH, IdentityLimits, Limits, replaced
-from ykactor.access.model import ANY, Access, CertificateProof, Identity, JwtProof, Names, Proof, Role, UserProof
+from ykactor.access.model import ANY, CertificateProof, Identity, JwtProof, Names, Proof, Role, UserProof, normal_queue
 from ykactor.access.schema import FileText, IdentityText, JwtText, ProofText
 from ykactor.access.tokens import Tokens
 from ykactor.core.values.quantities import parse_duration, shown
@@ -86,7 +87,7 @@ class _Builder:
         )
 
     def identity(self, text: IdentityText, limits: IdentityLimits) -> Identity:
-        queues = None if text.queues is None else frozenset(map(rules.normal_queue, text.queues))
+        queues = None if text.queues is None else frozenset(map(normal_queue, text.queues))
         roles = frozenset(role for role in Role if role in text.roles)
         own_name = [text.name] if Role.RM in roles else []
         numbers = {name: number for name, number in text.limits.items() if name in FOR_EACH}

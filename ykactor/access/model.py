@@ -1,6 +1,7 @@
 """Identities: who there is, how each is shown, and what each may do.
 
-``file`` makes them of the access file; ``authenticate`` finds one, ``permissions`` and the turn of a partition ask it.
+``file`` makes them of the access file; ``authenticate`` finds one, ``permissions`` and the turn of a partition ask it. Nothing
+here needs the libraries that verify proofs: without an access file the daemon does without them.
 """
 
 from __future__ import annotations
@@ -10,9 +11,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from ykactor.access.jwts import JwtSettings
-from ykactor.access.limits import IdentityLimits, Limits
-from ykactor.access.tokens import Tokens
+from ykactor.access.limits import IdentityLimits
 from ykactor.core.placement.users import NOBODY
 from ykactor.core.values.times import NEVER
 
@@ -138,6 +137,11 @@ class Identity(Struct, frozen=True, kw_only=True):
         return False
 
 
+def normal_queue(path: str) -> str:
+    """A queue path as it is compared: in lower case, without a dot at its end."""
+    return path.lower().rstrip(".")
+
+
 #: Who is let in where no access file is needed (SE-1).
 ANYBODY = Identity(
     name="anybody",
@@ -148,24 +152,3 @@ ANYBODY = Identity(
     may_force=True,
     configure=True,
 )
-
-
-class Access(Struct, frozen=True, kw_only=True):
-    """What an access file says, with the files that it names.
-
-    Attributes:
-        tokens_file: as it is written in the access file; ``jwks_file`` too, empty without a key ``jwt``.
-        warnings: one line each, of what is allowed and probably not meant.
-    """
-
-    identities: tuple[Identity, ...] = ()
-    tokens: Tokens = Tokens()
-    jwt: JwtSettings | None = None
-    limits: Limits = Limits()
-    tokens_file: str = ""
-    jwks_file: str = ""
-    warnings: tuple[str, ...] = ()
-
-    def find(self, name: str) -> Identity | None:
-        """The identity with this name."""
-        return next((identity for identity in self.identities if identity.name == name), None)

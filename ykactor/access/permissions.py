@@ -13,8 +13,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from ykactor.access.model import Identity, Role
-from ykactor.access.rules import normal_queue
+from ykactor.access.model import Identity, Role, normal_queue
 from ykactor.core.config.access import UserGroups
 from ykactor.core.messages.kinds import NodeAction
 from ykactor.core.placement.placement import is_forced

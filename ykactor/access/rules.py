@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from ykactor.access import moments
 from ykactor.access.jwts import REQUIRED
 from ykactor.access.limits import FOR_ALL, FOR_EACH
-from ykactor.access.model import Role
+from ykactor.access.model import Role, normal_queue
 from ykactor.access.schema import FileText, IdentityText, ProofText
 from ykactor.core.values.names import GROUP_NAME_RULE, USER_NAME_RULE, is_group_name, is_user_name
 from ykactor.core.values.quantities import is_queue_name, shown
@@ -45,11 +45,6 @@ def check(file: FileText, mistakes: Mistakes) -> None:
             _check_proof(proof, mistakes)
         _check_limits(identity, identity.limits, (FOR_EACH,), mistakes)
     _check_limits(file, file.limits, (FOR_ALL, FOR_EACH), mistakes)
-
-
-def normal_queue(path: str) -> str:
-    """A queue path as it is compared: in lower case, without a dot at its end."""
-    return path.lower().rstrip(".")
 
 
 def _check_name(identity: IdentityText, first_of_name: dict[str, IdentityText], mistakes: Mistakes) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pwd
 from pathlib import Path
 
+from ykactor.access.access import Access
 from ykactor.access.file import Surroundings, load
-from ykactor.access.model import Access
 from ykactor.surfaces.server.files import read_regular
 from ykactor.wire.queuefile.text import ConfigError, Mistake
 

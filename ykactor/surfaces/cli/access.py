@@ -4,8 +4,9 @@ from pathlib import Path
 
 import click
 
+from ykactor.access.access import Access
 from ykactor.access.limits import FOR_EACH
-from ykactor.access.model import Access, Identity, Role
+from ykactor.access.model import Identity, Role
 from ykactor.access.permissions import messages_of
 from ykactor.surfaces import access_file
 from ykactor.surfaces.cli import exit_codes
