@@ -74,6 +74,8 @@ TOKEN = f'{{"id": "abababab", "sha256": "{DIGEST}", "identity": "ci", "created":
         ("[]", "Expected `object`, got `array`"),
         ("{}", "missing required field `tokens`"),
         (f'{{"tokens": [{TOKEN}], "more": 1}}', "unknown field `more`"),
+        ('{"a\\nb\\u001b": 1}', "unknown field `a\\nb\\x1b`"),
+        (f'{{"tokens": [{TOKEN.replace(DIGEST, DIGEST + chr(92) + "n")}]}}', "at `$.tokens[0].sha256`"),
         (f'{{"tokens": [{TOKEN.replace("identity", "who")}]}}', "unknown field `who` - at `$.tokens[0]`"),
         (f'{{"tokens": [{TOKEN.replace("T00:00:00Z", "")}]}}', "at `$.tokens[0].created`"),
         (f'{{"tokens": [{TOKEN.replace(DIGEST, DIGEST[1:])}]}}', "at `$.tokens[0].sha256`"),

@@ -41,8 +41,8 @@ class Token(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         identity: the name of the identity that the token shows.
     """
 
-    id: Annotated[str, Meta(pattern="^[0-9a-f]{8,64}$")]
-    sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+    id: Annotated[str, Meta(pattern=r"^[0-9a-f]{8,64}\Z")]
+    sha256: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
     identity: str
     created: Moment
     expires: Moment | None = None
@@ -111,7 +111,8 @@ def parse(content: bytes) -> Tokens:
     try:
         tokens = msgspec.json.decode(content, type=_File).tokens
     except msgspec.DecodeError as error:
-        raise TokensError(f"not a tokens file: {error}") from None
+        reason = str(error).encode("unicode_escape").decode()  # it may name a key of the file, which may have any characters
+        raise TokensError(f"not a tokens file: {reason}") from None
     _check_unique(tokens)
     return Tokens(tokens)
 
