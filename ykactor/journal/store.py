@@ -42,6 +42,7 @@ class Store:
 
     Attributes:
         number: the newest transaction; 0 if there is none.
+        last_event, last_message: the numbers of the newest event and message when it was opened.
         instance: identifies one sequence of transactions. There is a new one after a loss.
         loss: a sentence that says which transactions were lost since the last run, or may have been; "" if none. It is said
             again by the next ``open`` if nothing is committed.
@@ -57,6 +58,8 @@ class Store:
         self._wal_bytes = self._wal_size()
         row = _newest(connection, path)
         self.number = 0 if row is None else row.number
+        self.last_event = 0 if row is None else row.first_event + row.events_count - 1
+        self.last_message = 0 if row is None else row.first_message + row.messages_count - 1
         self._end_byte = 0 if row is None else row.end_byte + base_bytes(connection, row.number)
         self.loss = seen.loss(self.number)
         if self.loss:
