@@ -56,6 +56,7 @@ bench-ranges: $(VENV)/.ready
 # Renews the plots in bench/README.md.
 bench-plots: $(VENV)/.ready
 	$(BIN)/python -m bench.sweeps
+	$(BIN)/python -m bench.recovering
 
 # Fails if anything grows, or an invariant is violated; renews bench/soak.svg.
 soak: $(VENV)/.ready
