@@ -12,7 +12,7 @@ import trio
 import trio.testing
 from accessfiles import NOW_NS
 from callers import IDENTITIES, SECRETS, access, control_of, jwt_of
-from doubles import FakeDaemon, running_daemon
+from doubles import FakeDaemon, accept_all, running_daemon
 from trio_websocket import ConnectionClosed
 
 from ykactor.access.access import Access
@@ -21,9 +21,13 @@ from ykactor.access.model import Role
 from ykactor.actors.commands import Intake
 from ykactor.actors.mailbox import Mailbox
 from ykactor.client.connection import open_connection
-from ykactor.core.messages.submissions import AddApplication
+from ykactor.core.messages.submissions import AddApplication, Submission
 from ykactor.surfaces.server.access_control import PROOF_GONE, RIGHTS_SHRANK, AccessControl
 from ykactor.surfaces.server.caller import Caller
+from ykactor.surfaces.server.config_updates import ConfigUpdates
+from ykactor.surfaces.server.input_memory import InputMemory
+from ykactor.surfaces.server.rm_requests import RequestHandler
+from ykactor.wire.si.codec import JSON
 
 SECOND_NS = 10**9
 LATER = "yk_" + "l" * 43
@@ -246,6 +250,47 @@ async def test_what_waits_is_not_begun(found: Access) -> None:
         assert submitted(daemon) == []
 
 
+async def test_what_looks_up_groups_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SE-63: a name service may take seconds, and in them the right to submit may go."""
+    asked, answered = trio.Event(), trio.Event()
+
+    async def with_groups(_daemon: FakeDaemon, _partition: str, submissions: list[Submission]) -> list[Submission]:
+        asked.set()
+        await answered.wait()
+        return submissions
+
+    monkeypatch.setattr(FakeDaemon, "with_groups", with_groups)
+    async with controlled() as (daemon, control), registered(daemon) as rm:
+        await rm.send(applications(1))
+        await asked.wait()
+        control.replace(access(LESS))
+        answered.set()
+        assert (await rm.closed())[:2] == (4005, RIGHTS_SHRANK)
+        assert submitted(daemon) == []
+
+
+async def test_a_snapshot_that_takes_long() -> None:
+    """SE-63: is not sent to who may not read it any more when it is there."""
+    control = control_of()
+    async with running_daemon(admit=control.admit) as daemon:
+        (double,) = daemon.doubles.values()
+        async with line_to(daemon, "/v1/feed", SECRETS["reader"]) as follower:
+            double.resume = trio.Event()
+            await follower.send({"type": "Subscribe", "from": "snapshot"})
+            await trio.testing.wait_all_tasks_blocked()
+            control.replace(access(secrets={}))  # nobody looks after the callers here, so that only the session can notice it
+            double.resume.set()
+            _, _, messages = await follower.closed()
+        assert "Snapshot" not in [message["type"] for message in messages]
+
+
+async def test_who_may_not_does_not_wait() -> None:
+    """SE-63: what is refused when it arrives is answered at once, while others wait for their turn."""
+    async with controlled() as (daemon, _), registered(daemon) as rm, daemon.outboxes.turn:
+        answer = await rm.ask({"type": "UpdateConfigurationRequest", "id": "c", "config": "text"})
+        assert (answer["code"], answer["path"]) == ("NOT_PERMITTED", "config")
+
+
 async def test_a_registration_that_waits() -> None:
     """SE-63, SE-64: neither the one before is replaced, nor is anything reset."""
     async with controlled() as (daemon, control), registered(daemon) as first:
@@ -278,6 +323,18 @@ async def test_a_configuration_that_waits(is_connected: bool) -> None:
             answer = await rm.answer("c")
         assert (answer["code"], answer["message"]) == ("NOT_PERMITTED", f"update of configuration failed: {PROOF_GONE}")
         assert daemon.configs == []
+
+
+async def test_what_comes_after_the_end_is_ignored() -> None:
+    """SE-69: nor is it answered: the answers would push out of the outbox what a later session asks for."""
+    daemon = FakeDaemon(("default",), accept_all, ring_max=10, manual=False)
+    outbox, caller = daemon.outboxes.renew("rm-1", JSON), Caller(Role.RM, "here")
+    handler = RequestHandler(daemon, outbox.attach(0), JSON.decode_request, ConfigUpdates(daemon), InputMemory(), caller)
+    await handler.on_message('{"type": "ScheduleRequest", "id": "1"}')
+    assert outbox.sequence == 1
+    caller.revoke(PROOF_GONE)
+    await handler.on_message('{"type": "ScheduleRequest", "id": "2"}')
+    assert outbox.sequence == 1
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -86,6 +86,8 @@ class RequestHandler:
 
     async def on_message(self, message: str | bytes) -> None:
         """Carry out a request, or begin to; wait while too much is pending."""
+        if self._caller.revoked:  # the session is being closed: errors would only push out what a later one needs
+            return
         request_id, accepted, pending = "", None, None
         try:
             request = self._decode(message)
