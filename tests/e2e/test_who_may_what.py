@@ -158,13 +158,13 @@ async def test_what_a_follower_may_send(kind: type[Any], way: str) -> None:
 
 @pytest.mark.parametrize("role", [role for role in Role if role != Role.READER])
 async def test_followers_of_other_roles(role: Role) -> None:
-    """SE-63: a follower whose identity is no reader (any more) gets no event and no snapshot."""
+    """SE-63: a follower whose identity is no reader (any more) gets no event, no snapshot and no name of a queue."""
     door = Door(None, "")
     async with running_daemon(admit=door.admit) as daemon, line_to(daemon, "/v1/feed") as follower:
         await settled(daemon)
         door.caller.identity = structs.replace(FULL, roles=frozenset([role]))
-        for begin in ("now", "snapshot", 0):
-            answer = await follower.ask({"type": "Subscribe", "from": begin})
+        for wanted in ({"from": "now"}, {"from": "snapshot"}, {"from": 0}, {"from": "now", "queues": ["nowhere"]}):
+            answer = await follower.ask({"type": "Subscribe", **wanted})
             assert (answer["code"], answer["message"]) == ("NOT_PERMITTED", "ci does not have the role reader")
 
 
