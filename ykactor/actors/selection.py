@@ -1,4 +1,4 @@
-"""The events of one filter in one encoding: batches that all subscribers with this filter and encoding share."""
+"""The events of one filter and view in one encoding: batches that all subscribers with the same share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from ykactor.actors.event_filter import Encode, EventFilter
-from ykactor.actors.ring import Ring
+from ykactor.actors.ring import Ring, first_of
+from ykactor.actors.view import View
 
 #: Events in one batch to a subscriber: making it takes less than 1 ms.
 BATCH_MAX = 256
@@ -69,14 +70,16 @@ class Selection:
 
     Args:
         wanted: the events to deliver.
+        view: what is shown of them; None: everything.
         kept: shared by all selections of a feed.
     """
 
-    def __init__(self, ring: Ring, form: Format, wanted: EventFilter, kept: Kept) -> None:
+    def __init__(self, ring: Ring, form: Format, wanted: EventFilter, view: View | None, kept: Kept) -> None:
         self._ring = ring
         self._form = form
         #: None: every event is wanted.
         self._wants = None if wanted == EventFilter() else wanted.wants
+        self._view = view
         self._kept = kept
 
     def part(self, after: int, newest: int) -> Part:
@@ -93,17 +96,32 @@ class Selection:
         return part is not None and part.end <= newest
 
     def _make(self, numbers: range) -> Part:
-        wanted = self._wanted(numbers)
+        wanted, events = self._all(numbers) if self._view is None else self._seen(numbers, self._view)
         if not wanted:
             return Part(None, 0, numbers[-1])
-        events = self._ring.encoded(wanted, self._form.encode)
         last = wanted[len(events) - 1]
         is_cut = len(events) == BATCH_MAX or len(events) < len(wanted)
         return Part(Batch(events, self._form.pack(events)), last, last if is_cut else numbers[-1])
 
-    def _wanted(self, numbers: range) -> Sequence[int]:
-        """The numbers of the first events in the range that are wanted, at most one batch."""
+    def _all(self, numbers: range) -> tuple[Sequence[int], list[bytes]]:
+        """The numbers of the first events in the range that are wanted, at most one batch; and the first of these, encoded."""
         wants, event = self._wants, self._ring.event
-        if wants is None:
-            return numbers[:BATCH_MAX]
-        return list(islice((number for number in numbers if wants(event(number))), BATCH_MAX))
+        wanted: Sequence[int] = numbers[:BATCH_MAX]
+        if wants is not None:
+            wanted = list(islice((number for number in numbers if wants(event(number))), BATCH_MAX))
+        return wanted, self._ring.encoded(wanted, self._form.encode) if wanted else []
+
+    def _seen(self, numbers: range, view: View) -> tuple[Sequence[int], list[bytes]]:
+        """As ``_all``, of what the view shows. What it changes is encoded for this part only, and the rest once for all.
+
+        The filter is asked about what is shown: else it would tell what is hidden.
+        """
+        wants, event = self._wants, self._ring.event
+        shown = ((number, view.of_event(event(number))) for number in numbers)
+        passing = ((number, seen) for number, seen in shown if seen is not None and (wants is None or wants(seen)))
+        wanted = dict(islice(passing, BATCH_MAX))
+        same = [number for number, seen in wanted.items() if seen is event(number)]
+        changed = {number: seen for number, seen in wanted.items() if seen is not event(number)}
+        encoded = dict(zip(changed, self._form.encode([*changed.values()]), strict=True))
+        encoded.update(zip(same, self._ring.encoded(same, self._form.encode), strict=False))  # the last ones may be too many
+        return list(wanted), first_of([encoded[number] for number in wanted if number in encoded])

@@ -160,9 +160,9 @@ class Daemon:
         """The owners in a partition, to be read only."""
         return self._partitions.actors[partition].core.registry
 
-    def queue_paths(self) -> list[str]:
-        """The paths of all queues of all partitions (``Gateway.queue_paths``)."""
-        return [path for name in self.partitions for path in self.registry(name).queues]
+    def queue_paths(self, partition: PartitionName) -> list[str]:
+        """The paths of all queues of a partition (``Gateway.queue_paths``)."""
+        return [*self.registry(partition).queues]
 
     def waiting(self) -> list[tuple[AllocationKey, QueuePath, str]]:
         """The pending asks of all partitions: key, queue and reason. To be called between two cycles, or after ``run``."""

@@ -10,6 +10,9 @@ import trio
 from msgspec import Raw, Struct, structs
 from trio_websocket import ConnectionClosed
 
+from ykactor.access.model import normal_queue
+from ykactor.access.permissions import UNSEEN
+from ykactor.access.view import View
 from ykactor.actors.event_filter import EventFilter
 from ykactor.actors.feed import SnapshotError
 from ykactor.actors.gateway import Gateway
@@ -25,6 +28,8 @@ from ykactor.wire.si.kinds import EVENT_KINDS
 
 #: Existing queues that a refusal names.
 _EXAMPLES_MAX = 20
+#: What a limited follower is told, whatever the reason is, which may name other partitions.
+_NO_SNAPSHOT = "the state could not be read in time"
 
 
 class _EncodedEvents(Struct, tag_field="type", tag="Events"):
@@ -59,10 +64,12 @@ class FeedSession:
     Args:
         instance: identifies the run of the daemon: every run numbers its events anew.
         form: the same for all sessions with this encoding (``event_formats``).
+        view: what the follower may see; None: everything.
     """
 
-    def __init__(self, peer: Peer, gateway: Gateway, instance: str, form: Format) -> None:
+    def __init__(self, peer: Peer, gateway: Gateway, instance: str, form: Format, view: View | None = None) -> None:
         self.peer = peer
+        self._view = view
         self._format = form
         self._gateway = gateway
         self._feed = gateway.feed
@@ -139,14 +146,17 @@ class FeedSession:
             case Missed(first, last):
                 await self.peer.send(si.Lagged(from_=first, to=last))
             case Stalled() | Resumed():
-                await self.peer.send(journal_status(message))
+                status = journal_status(message)  # its reason may have paths of this machine (SE-85)
+                await self.peer.send(status if self._view is None else structs.replace(status, reason=""))
             case Reached(sequence):
                 await self.peer.send(self._bookmark(sequence))
 
     async def _subscribe(self, request: si.Subscribe) -> Subscription | None:
-        queues = tuple(queue.lower().rstrip(".") for queue in request.queues)
+        queues = tuple(map(normal_queue, request.queues))
+        if self._view is not None:
+            _check_in_view(request.partitions, queues, self._view)
         _check_kinds(request.kinds)
-        missing = _missing(queues, dict.fromkeys(self._gateway.queue_paths())) if queues else []
+        missing = _missing(queues, self._known_queues()) if queues else []
         wanted = EventFilter(
             frozenset(request.partitions),
             queues,
@@ -159,7 +169,12 @@ class FeedSession:
             return None
         # Sent first: it confirms the subscription and has the number from which to resume.
         await self._send_begin(structs.replace(begin, missing_queues=missing))
-        return Subscription(self._feed, self._format, wanted, begin.sequence)
+        return Subscription(self._feed, self._format, wanted, begin.sequence, self._view)
+
+    def _known_queues(self) -> dict[str, None]:
+        """The paths of all queues of the partitions that the follower may see."""
+        seen = [name for name in self._gateway.partitions if self._view is None or self._view.shows_partition(name)]
+        return dict.fromkeys(path for name in seen for path in self._gateway.queue_paths(name))
 
     async def _send_begin(self, begin: si.Snapshot | si.Bookmark) -> None:
         """Send it; a snapshot can be large, and is sent in parts."""
@@ -176,14 +191,7 @@ class FeedSession:
             case "now":
                 return self._bookmark(self._feed.ring.durable)
             case "snapshot":
-                try:
-                    snapshot = await self._feed.snapshot()
-                except SnapshotError as error:
-                    raise ProtocolError("UNAVAILABLE", str(error), "from") from None
-                partitions = [
-                    await _encoded(state, self.peer.encoding, is_shared=snapshot.is_shared) for state in snapshot.partitions
-                ]
-                return si.Snapshot(sequence=snapshot.sequence, instance=self._instance, partitions=partitions)
+                return await self._snapshot()
             case int() if instance not in ("", self._instance):
                 message = f"found {instance}, expected {self._instance}: the daemon restarted, subscribe to a snapshot instead"
                 raise ProtocolError("RESYNC_REQUIRED", message, "instance")
@@ -193,6 +201,18 @@ class FeedSession:
                 message = f"found {from_}, expected 0 to {self._feed.ring.durable}: subscribe to a snapshot instead"
                 raise ProtocolError("RESYNC_REQUIRED", message, "from")
         raise ProtocolError("UNKNOWN_NAME", f"found {from_!r}, expected now, snapshot or a sequence number", "from")
+
+    async def _snapshot(self) -> si.Snapshot:
+        try:
+            snapshot = await self._feed.snapshot()
+        except SnapshotError as error:
+            reason = str(error) if self._view is None else _NO_SNAPSHOT
+            raise ProtocolError("UNAVAILABLE", reason, "from") from None
+        states, is_shared = snapshot.partitions, snapshot.is_shared
+        if self._view is not None:
+            states, is_shared = await snapshot.seen_by(self._view), True
+        partitions = [await _encoded(state, self.peer.encoding, is_shared=is_shared) for state in states]
+        return si.Snapshot(sequence=snapshot.sequence, instance=self._instance, partitions=partitions)
 
     def _bookmark(self, sequence: int) -> si.Bookmark:
         return si.Bookmark(sequence=sequence, instance=self._instance)
@@ -216,6 +236,14 @@ async def _encoded(state: dict[str, Any], encoding: Encoding, *, is_shared: bool
     return shown
 
 
+def _check_in_view(partitions: Sequence[str], queues: Sequence[str], view: View) -> None:
+    """Refuse what the follower may not see, before any look at whether it exists (SE-26)."""
+    for field, names, shows in (("partitions", partitions, view.shows_partition), ("queues", queues, view.shows_queue)):
+        for number, name in enumerate(names):
+            if not shows(name):
+                raise ProtocolError("NOT_PERMITTED", UNSEEN, f"{field}[{number}]")
+
+
 def _check_kinds(kinds: Sequence[str]) -> None:
     """Refuse kinds that no event has (EV-2)."""
     details = sorted({detail for of_type in EVENT_KINDS.values() for detail in of_type})
@@ -226,9 +254,9 @@ def _check_kinds(kinds: Sequence[str]) -> None:
 
 
 def _missing(queues: Sequence[str], known: Collection[str]) -> list[str]:
-    """The queues that do not exist yet. Refuses a path that is below no known queue: it never has events."""
+    """The queues that do not exist yet. Refuses a path that is below no known queue, if there is one: it never has events."""
     for number, path in enumerate(queues):
-        if path.partition(".")[0] not in known:  # with a queue all its ancestors are known
+        if known and path.partition(".")[0] not in known:  # with a queue all its ancestors are known
             examples = ", ".join(islice(known, _EXAMPLES_MAX))
             more = f" and {len(known) - _EXAMPLES_MAX} more" if len(known) > _EXAMPLES_MAX else ""
             below = "it" if len(known) == 1 else "one of them"
