@@ -24,7 +24,7 @@ from ykactor.wire.si.requests import PARTITION_ATTRIBUTE
 #: What a role operator may do with a node.
 DRAINS = (NodeAction.DRAIN_NODE, NodeAction.DRAIN_TO_SCHEDULABLE)
 #: The same sentence whether the name exists or not: it must not tell (SE-26).
-UNSEEN = "found a name that does not exist or that you may not see"
+_UNSEEN = "found a name that does not exist or that you may not see"
 
 
 class Refusal(Struct, frozen=True):
@@ -169,11 +169,11 @@ def _drains(identity: Identity, action: str) -> Refusal | None:
 
 
 def _sees_partition(identity: Identity, partition: str) -> Refusal | None:
-    return None if identity.may_act_in(partition) else Refusal("", UNSEEN)
+    return None if identity.may_act_in(partition) else Refusal("", _UNSEEN)
 
 
 def _sees_queue(identity: Identity, queue: str) -> Refusal | None:
-    return None if identity.sees(normal_queue(queue)) else Refusal("", UNSEEN)
+    return None if identity.sees(normal_queue(queue)) else Refusal("", _UNSEEN)
 
 
 def _asked(kind: type[Struct], free: str = "", **needs: Need) -> Asked:

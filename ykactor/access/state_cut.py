@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ykactor.core.messages.states import ApplicationState
 from ykactor.core.quota.headroom import left_of
 from ykactor.core.values.parts import Pace, Pausing
 from ykactor.core.values.resources import Resource, min_union
@@ -31,17 +32,21 @@ APPLICATION_FIELDS = (
     "queueName",
     "user",
     "groups",
-    "submissionTime",
     "priority",
     "allocated",
     "replacing",
 )
-#: Without ``reason``, which may name anything.
-PENDING_FIELDS = ("count", "resource", "allocationKeys", "creationTimes", "lastAttempt", "nextAttempt")
+#: Without ``reason``, which may name anything, and without times (``_rough``).
+PENDING_FIELDS = ("count", "resource", "allocationKeys")
+ATTEMPT_FIELDS = ("lastAttempt", "nextAttempt")
 LIMIT_FIELDS = ("queue", "whose", "max", "allocated", "maxApplications", "applications")
 
+_MS_NS = 10**6
 #: An entry of an application takes as long as so many others.
 _APPLICATION_ITEMS = 2
+
+#: It is in no queue; its ``queueName`` is the one that it was meant for, by whomever.
+_REJECTED = ApplicationState.REJECTED.value
 
 _Entry = dict[str, Any]
 
@@ -57,7 +62,7 @@ def cut(state: _Entry, shows_queue: Callable[[str], bool]) -> Pausing[_Entry]:
             yield ()
     applications: dict[str, _Entry] = {}
     for name, application in state["applications"].items():
-        if shows_queue(application["queueName"]):
+        if application["state"] != _REJECTED and shows_queue(application["queueName"]):
             applications[name] = _of_application(application)
         if pace.is_due(_APPLICATION_ITEMS):
             yield ()
@@ -87,8 +92,19 @@ def _smaller(own: Resource | None, parent: _Entry | None, field: str) -> Resourc
 def _of_application(application: _Entry) -> _Entry:
     shown = _only(application, APPLICATION_FIELDS)
     if "pending" in application:  # it has not ended
-        shown["pending"] = [{"reason": "", **_only(group, PENDING_FIELDS)} for group in application["pending"]]
+        shown["submissionTime"] = _rough(application["submissionTime"])
+        shown["pending"] = [_of_pending(group) for group in application["pending"]]
     return shown
+
+
+def _of_pending(group: _Entry) -> _Entry:
+    attempts = {field: time and _rough(time) for field, time in _only(group, ATTEMPT_FIELDS).items()}
+    return {"reason": "", **_only(group, PENDING_FIELDS), "creationTimes": [*map(_rough, group["creationTimes"])], **attempts}
+
+
+def _rough(time_ns: int) -> int:
+    """In whole milliseconds: what arrives together has one nanosecond after another, which would tell how much there was."""
+    return time_ns - time_ns % _MS_NS
 
 
 def _only(entry: _Entry, fields: Iterable[str]) -> _Entry:

@@ -11,14 +11,14 @@ from msgspec import Raw, Struct, structs
 from trio_websocket import ConnectionClosed
 
 from ykactor.access.model import normal_queue
-from ykactor.access.permissions import UNSEEN
-from ykactor.access.view import View
+from ykactor.access.view import View, view_of
 from ykactor.actors.event_filter import EventFilter
 from ykactor.actors.feed import SnapshotError
 from ykactor.actors.gateway import Gateway
 from ykactor.actors.journal import Resumed, Stalled
 from ykactor.actors.selection import Batch, Format
 from ykactor.actors.subscription import Message, Missed, Reached, Subscription, Unread
+from ykactor.surfaces.server.caller import Caller
 from ykactor.surfaces.server.frames import PART_BYTES, Frames, FrameStore
 from ykactor.surfaces.server.peer import Peer, error_response, journal_status
 from ykactor.wire.compression import compressed
@@ -64,12 +64,11 @@ class FeedSession:
     Args:
         instance: identifies the run of the daemon: every run numbers its events anew.
         form: the same for all sessions with this encoding (``event_formats``).
-        view: what the follower may see; None: everything.
     """
 
-    def __init__(self, peer: Peer, gateway: Gateway, instance: str, form: Format, view: View | None = None) -> None:
+    def __init__(self, peer: Peer, gateway: Gateway, instance: str, form: Format, caller: Caller) -> None:
         self.peer = peer
-        self._view = view
+        self._caller = caller
         self._format = form
         self._gateway = gateway
         self._feed = gateway.feed
@@ -80,6 +79,11 @@ class FeedSession:
         self._listening = trio.CancelScope()
         #: Around waiting for a snapshot. ``stop`` cancels both.
         self._beginning = trio.CancelScope()
+
+    @property
+    def _view(self) -> View | None:
+        """What the follower may see; None: everything."""
+        return view_of(self._caller.identity)
 
     def stop(self) -> None:
         """Take no more subscriptions; ``run`` sends what the last one has and ends."""
@@ -152,9 +156,8 @@ class FeedSession:
                 await self.peer.send(self._bookmark(sequence))
 
     async def _subscribe(self, request: si.Subscribe) -> Subscription | None:
+        self._caller.check(request)
         queues = tuple(map(normal_queue, request.queues))
-        if self._view is not None:
-            _check_in_view(request.partitions, queues, self._view)
         _check_kinds(request.kinds)
         missing = _missing(queues, self._known_queues()) if queues else []
         wanted = EventFilter(
@@ -167,13 +170,15 @@ class FeedSession:
             begin = await self._begin(request.from_, request.instance)
         if self._beginning.cancelled_caught:
             return None
+        self._caller.check(request)  # a snapshot may take long
         # Sent first: it confirms the subscription and has the number from which to resume.
         await self._send_begin(structs.replace(begin, missing_queues=missing))
         return Subscription(self._feed, self._format, wanted, begin.sequence, self._view)
 
     def _known_queues(self) -> dict[str, None]:
         """The paths of all queues of the partitions that the follower may see."""
-        seen = [name for name in self._gateway.partitions if self._view is None or self._view.shows_partition(name)]
+        view = self._view
+        seen = [name for name in self._gateway.partitions if view is None or view.shows_partition(name)]
         return dict.fromkeys(path for name in seen for path in self._gateway.queue_paths(name))
 
     async def _send_begin(self, begin: si.Snapshot | si.Bookmark) -> None:
@@ -203,14 +208,14 @@ class FeedSession:
         raise ProtocolError("UNKNOWN_NAME", f"found {from_!r}, expected now, snapshot or a sequence number", "from")
 
     async def _snapshot(self) -> si.Snapshot:
+        view = self._view
         try:
             snapshot = await self._feed.snapshot()
         except SnapshotError as error:
-            reason = str(error) if self._view is None else _NO_SNAPSHOT
-            raise ProtocolError("UNAVAILABLE", reason, "from") from None
+            raise ProtocolError("UNAVAILABLE", str(error) if view is None else _NO_SNAPSHOT, "from") from None
         states, is_shared = snapshot.partitions, snapshot.is_shared
-        if self._view is not None:
-            states, is_shared = await snapshot.seen_by(self._view), True
+        if view is not None:
+            states, is_shared = await snapshot.seen_by(view), True
         partitions = [await _encoded(state, self.peer.encoding, is_shared=is_shared) for state in states]
         return si.Snapshot(sequence=snapshot.sequence, instance=self._instance, partitions=partitions)
 
@@ -234,14 +239,6 @@ async def _encoded(state: dict[str, Any], encoding: Encoding, *, is_shared: bool
                 await trio.lowlevel.checkpoint()
                 size = 0
     return shown
-
-
-def _check_in_view(partitions: Sequence[str], queues: Sequence[str], view: View) -> None:
-    """Refuse what the follower may not see, before any look at whether it exists (SE-26)."""
-    for field, names, shows in (("partitions", partitions, view.shows_partition), ("queues", queues, view.shows_queue)):
-        for number, name in enumerate(names):
-            if not shows(name):
-                raise ProtocolError("NOT_PERMITTED", UNSEEN, f"{field}[{number}]")
 
 
 def _check_kinds(kinds: Sequence[str]) -> None:

@@ -18,8 +18,10 @@ from wsproto import ConnectionType
 from wsproto.events import Request
 from wsproto.utilities import LocalProtocolError
 
+from ykactor.access.model import Role
 from ykactor.actors.gateway import Gateway
 from ykactor.surfaces.server.bounded_connection import BoundedConnection
+from ykactor.surfaces.server.caller import Caller
 from ykactor.surfaces.server.config_updates import ConfigUpdates
 from ykactor.surfaces.server.descriptors import RESERVE, is_reserved
 from ykactor.surfaces.server.feed_session import FeedSession, event_formats
@@ -272,7 +274,7 @@ class _Server:
             return ResourceManagerSession(peer, self._gateway, self._nursery, self._configs, self._memory)
         frames.limit_buffer()
         form = self._formats[encoding.name, compresses]
-        return FeedSession(peer, self._gateway, self._gateway.instance, form)
+        return FeedSession(peer, self._gateway, self._gateway.instance, form, Caller(Role.READER, "anywhere"))
 
     def _refusal(self, head: RequestHead) -> RefusedError | None:
         """Why this request is refused; None if it is accepted."""
