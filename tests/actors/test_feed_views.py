@@ -8,11 +8,13 @@ import trio
 import trio.testing
 from test_feed import Event, World, make_world
 
+from ykactor.actors import selection
 from ykactor.actors.event_filter import EventFilter
 from ykactor.actors.feed import FeedSnapshot
 from ykactor.actors.ring import TAKE_BYTES_MAX
 from ykactor.actors.selection import BATCH_MAX, Batch
 from ykactor.actors.subscription import Reached, Subscription
+from ykactor.core.values.parts import PART_MAX
 
 
 class Blind(NamedTuple):
@@ -77,6 +79,44 @@ async def test_equal_views_share_their_batches():
         assert w.encoder.count == 4
 
 
+class Counting(Blind):
+    """Counts the events that it is asked about."""
+
+    count = 0
+
+    def of_event(self, event):
+        Counting.count += 1
+        return super().of_event(event)
+
+
+async def test_many_views_do_not_make_each_other_work_again():
+    """With 1,000 views at the same place each scans the events once, however many followers it has."""
+    async with make_world(*(f"p{number}" for number in range(1000))) as w:
+        for number in range(3):
+            await w.publish("a", "b", partition=f"p{number}")
+        Counting.count = 0
+        followers = [subscribe(w, Counting(f"p{number}")) for _ in range(3) for number in range(1000)]
+        found = [follower.next_nowait() for follower in followers]
+        assert [objects(told) for told in found if told] == [[(1, "a"), (2, "b")], [(3, "a"), (4, "b")], [(5, "a"), (6, "b")]] * 3
+        assert Counting.count == 6000
+
+
+async def test_what_is_kept_for_others_is_bounded_by_bytes(monkeypatch):
+    """The oldest parts are dropped, and made again when they are needed; the newest one stays, however large it is."""
+    monkeypatch.setattr(selection, "_KEPT_BYTES_MAX", 10_000)
+    async with make_world() as w:
+        await w.publish(*["x" * 900] * 40, partition="gpu")
+        for after in range(39, -1, -1):
+            subscribe(w, Blind(), after).next_nowait()
+            kept = w.feed._kept_parts
+            sizes = [selection._size_of(part) for part in kept._parts.values()]
+            assert kept._bytes == sum(sizes)
+            assert kept._bytes <= 10_000 or len(sizes) == 1
+        assert (await subscribe(w, Blind(), 38).next()).events == [
+            w.feed.ring.encoded([number], w.form.encode)[0] for number in (39, 40)
+        ]
+
+
 async def test_a_filter_asks_about_what_is_shown():
     """SE-80: a filter for a name that is hidden finds nothing, so it does not tell that the name is there."""
     async with make_world() as w:
@@ -103,7 +143,7 @@ async def test_batches_are_bounded_and_in_order(every):
 
 async def test_a_snapshot_is_cut_once_for_each_view():
     """SE-84: callers with equal views get the same states, of the partitions that they see; the snapshot stays whole."""
-    snapshot = FeedSnapshot(7, [{"name": name, "more": name} for name in ("default", "gpu")], 1)
+    snapshot = FeedSnapshot(7, [{"name": name, "more": name} for name in ("default", "gpu")], 1, is_shared=True)
     found = []
 
     async def take(view):
@@ -116,6 +156,25 @@ async def test_a_snapshot_is_cut_once_for_each_view():
     assert found[0] is found[1] is found[2]
     assert await snapshot.seen_by(Blind("default")) == [{"name": "default"}]
     assert snapshot.partitions[1] == {"name": "gpu", "more": "gpu"}
+
+
+class OfPartition(Blind):
+    """Shows all of a state."""
+
+    def of_state(self, state):
+        yield from ()
+        return state
+
+
+async def test_a_snapshot_that_nobody_else_has_is_taken_apart():
+    """Freeing a large state at once takes long; what is shown as a whole stays."""
+    whole = {"name": "p", "nodes": {f"n{number}": {} for number in range(2 * PART_MAX)}}
+    hidden = {"name": "default", "nodes": {"n1": {}}, "limits": []}
+    snapshot = FeedSnapshot(7, [whole, hidden], 1)
+    assert await snapshot.seen_by(OfPartition("p")) == [whole]
+    assert (len(whole["nodes"]), hidden["nodes"]) == (2 * PART_MAX, {})
+    assert await FeedSnapshot(8, [whole], 1).seen_by(Blind("p")) == [{"name": "p"}]
+    assert whole["nodes"] == {}
 
 
 async def test_other_tasks_run_while_a_snapshot_is_cut():

@@ -21,7 +21,7 @@ from ykactor.actors.journal import Journal
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.ring import Ring
 from ykactor.actors.selection import Format, Kept, Selection
-from ykactor.actors.view import SeenStates, View
+from ykactor.actors.view import SeenStates, View, forget
 from ykactor.core.messages.facts import Fact
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import emptied
@@ -59,8 +59,14 @@ class FeedSnapshot(Struct, frozen=True):
     seen: SeenStates = field(default_factory=SeenStates)
 
     async def seen_by(self, view: View) -> list[dict[str, Any]]:
-        """The states as the view shows them; other callers with the same view get the same."""
-        return await self.seen.of(self.partitions, view)
+        """The states as the view shows them; if the snapshot is shared, other callers with the same view get the same.
+
+        If not, it is taken apart, also what is not shown.
+        """
+        shown = await self.seen.of(self.partitions, view)
+        if not self.is_shared:
+            await forget(state for state in self.partitions if not any(state is kept for kept in shown))
+        return shown
 
 
 class SnapshotError(Exception):

@@ -16,8 +16,10 @@ from ykactor.actors.view import View
 BATCH_MAX = 256
 #: Events that are scanned for one batch: it takes about 1 ms (``EventFilter.wants``), and then others get their turn.
 SCAN_MAX = 1024
-#: Parts kept for other subscribers, of all selections together.
-_KEPT_MAX = 256
+#: The bytes of the parts that are kept for other subscribers, of all selections together: 256 full batches, and many more parts
+#: of selections with few events, each of which takes some memory without any event too.
+_KEPT_BYTES_MAX = 2**24
+_PART_BYTES = 1024
 
 
 class Format(NamedTuple):
@@ -52,17 +54,27 @@ class Kept:
 
     def __init__(self) -> None:
         self._parts: dict[tuple[Selection, int], Part] = {}
+        self._bytes = 0
 
     def get(self, selection: Selection, after: int) -> Part | None:
         """The part of the selection that begins after this number."""
         return self._parts.get((selection, after))
 
     def put(self, selection: Selection, after: int, part: Part) -> None:
-        """Keep the part, and drop the oldest if there are too many."""
-        self._parts.pop((selection, after), None)
+        """Keep the part, and drop the oldest if there are too many; the new one is kept in any case."""
+        if (selection, after) in self._parts:
+            self._drop((selection, after))
         self._parts[selection, after] = part
-        if len(self._parts) > _KEPT_MAX:
-            del self._parts[next(iter(self._parts))]
+        self._bytes += _size_of(part)
+        while self._bytes > _KEPT_BYTES_MAX and len(self._parts) > 1:
+            self._drop(next(iter(self._parts)))
+
+    def _drop(self, place: tuple[Selection, int]) -> None:
+        self._bytes -= _size_of(self._parts.pop(place))
+
+
+def _size_of(part: Part) -> int:
+    return _PART_BYTES + (sum(map(len, part.batch.events)) if part.batch is not None else 0)
 
 
 class Selection:
@@ -116,10 +128,13 @@ class Selection:
 
         The filter is asked about what is shown: else it would tell what is hidden.
         """
-        wants, event = self._wants, self._ring.event
-        shown = ((number, view.of_event(event(number))) for number in numbers)
-        passing = ((number, seen) for number, seen in shown if seen is not None and (wants is None or wants(seen)))
-        wanted = dict(islice(passing, BATCH_MAX))
+        wants, event, of_event, wanted = self._wants, self._ring.event, view.of_event, {}
+        for number in numbers:
+            seen = of_event(event(number))
+            if seen is not None and (wants is None or wants(seen)):
+                wanted[number] = seen
+                if len(wanted) == BATCH_MAX:
+                    break
         same = [number for number, seen in wanted.items() if seen is event(number)]
         changed = {number: seen for number, seen in wanted.items() if seen is not event(number)}
         encoded = dict(zip(changed, self._form.encode([*changed.values()]), strict=True))

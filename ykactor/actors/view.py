@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any, Protocol
 
 import trio
 
 from ykactor.actors.driving import drive, pause
-from ykactor.core.values.parts import Pausing
+from ykactor.core.values.parts import PART_MAX, Pausing
 
 
 class View(Protocol):
@@ -40,3 +41,13 @@ class SeenStates:
                 shown = [state for state in states if view.shows_partition(state["name"])]
                 self._made[view] = [await drive(view.of_state(state), pause) for state in shown]
             return self._made[view]
+
+
+async def forget(states: Iterable[dict[str, Any]]) -> None:
+    """Free states that nobody needs any more, a part at a time: all at once takes long."""
+    for state in states:
+        for section in state.values():
+            while isinstance(section, dict) and section:
+                for name in list(islice(section, PART_MAX)):
+                    del section[name]
+                await pause()

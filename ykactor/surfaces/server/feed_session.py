@@ -213,10 +213,8 @@ class FeedSession:
             snapshot = await self._feed.snapshot()
         except SnapshotError as error:
             raise ProtocolError("UNAVAILABLE", str(error) if view is None else _NO_SNAPSHOT, "from") from None
-        states, is_shared = snapshot.partitions, snapshot.is_shared
-        if view is not None:
-            states, is_shared = await snapshot.seen_by(view), True
-        partitions = [await _encoded(state, self.peer.encoding, is_shared=is_shared) for state in states]
+        states = snapshot.partitions if view is None else await snapshot.seen_by(view)
+        partitions = [await _encoded(state, self.peer.encoding, is_shared=snapshot.is_shared) for state in states]
         return si.Snapshot(sequence=snapshot.sequence, instance=self._instance, partitions=partitions)
 
     def _bookmark(self, sequence: int) -> si.Bookmark:
