@@ -133,6 +133,15 @@ async def test_names_outside_the_view_are_refused_alike(monkeypatch: pytest.Monk
         assert confirmed["missingQueues"] == ["root.team-a.later"]
 
 
+async def test_names_are_compared_without_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SE-80: of queues and partitions."""
+    limit_sessions(monkeypatch)
+    async with busy_daemon() as (_, url), follower(url) as client:
+        await client.subscribe(**{"from": 0, "partitions": ["DEFAULT"], "queues": ["ROOT.team-A.x"], "kinds": ["QUEUE_APP"]})
+        (event,) = (await client.receive())["events"]
+        assert (event["objectID"], event["referenceID"]) == ("root.team-a.x", "app-1")
+
+
 async def test_queues_of_hidden_partitions_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     """SE-85: that a queue is there in another partition is not told."""
     limit_sessions(monkeypatch, structs.replace(TEAM_A, partitions=Names.of(["gpu"])))

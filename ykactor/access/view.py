@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from ykactor.access.event_rules import IN_PARTITION, IN_QUEUE, OUT_OF_QUEUES, Rules
-from ykactor.access.model import Identity, Names, is_below, normal_queue
+from ykactor.access.model import Identity, Names, is_below
 from ykactor.access.state_cut import cut
 from ykactor.core.values.parts import Pausing
 from ykactor.wire.si.messages import EventRecord
@@ -78,5 +78,4 @@ def view_of(identity: Identity) -> View | None:
     """What the identity sees as a reader; None: everything."""
     if identity.queues is None and identity.partitions.is_any:
         return None
-    queues = None if identity.queues is None else frozenset(map(normal_queue, identity.queues))
-    return View(identity.partitions, queues)
+    return View(identity.partitions, identity.queues)

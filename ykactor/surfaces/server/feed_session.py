@@ -160,8 +160,9 @@ class FeedSession:
         queues = tuple(map(normal_queue, request.queues))
         _check_kinds(request.kinds)
         missing = _missing(queues, self._known_queues()) if queues else []
+        names = {name.lower(): name for name in self._gateway.partitions}  # compared without case (CF-64)
         wanted = EventFilter(
-            frozenset(request.partitions),
+            frozenset(names.get(name.lower(), name) for name in request.partitions),
             queues,
             frozenset(request.applications),
             frozenset(request.kinds),
