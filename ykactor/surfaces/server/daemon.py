@@ -129,8 +129,9 @@ class Daemon:
         return self._clock.now_ns()
 
     def _deliver(self, partition: PartitionName, facts: list[Fact]) -> None:
-        if facts and type(facts[-1]) is ConfigurationChanged:
-            log_changes(partition, facts[-1])
+        for fact in facts:  # 20 ns each, nothing beside making their events
+            if type(fact) is ConfigurationChanged:
+                log_changes(partition, fact)
         if self._observed is not None:
             self._observed.add(facts)
         if self.outboxes.current is not None:
