@@ -33,7 +33,7 @@ STARTED_BY_SCHEDULER = {
     TerminationType.PLACEHOLDER_REPLACED,
 }
 #: What else to do when another resource manager holds the daemon.
-HAND_OVER = "; ykactor deregister RM_ID ends this and drops its nodes and applications, --rm-id RM_ID adds the scenario to them"
+HAND_OVER = "; submit --rm-id with its id adds the scenario to them"
 
 
 @click.command()
@@ -79,7 +79,7 @@ def command(file: Path, url: str, speed: float, rm_id: str | None, with_config: 
         is_held = isinstance(reason, RequestRefused) and reason.code == "ALREADY_REGISTERED"
         raise click.ClickException(f"{reason}{HAND_OVER if is_held else ''}") from None
     click.echo(play.summary())
-    if play.is_interrupted:
+    if play.interrupted_at is not None:
         raise KeyboardInterrupt
 
 
@@ -115,11 +115,11 @@ class _Play:
         self._asked_for: dict[str, str] = {}
         #: By request id: set when a configuration is in force or refused.
         self._awaited: dict[str, trio.Event] = {}
-        #: Whether Ctrl-C has ended it.
-        self.is_interrupted = False
+        #: When a signal has ended it, in the scenario's seconds; None if none has.
+        self.interrupted_at: float | None = None
         #: Around sending and printing, but not around the connection, which is still needed to clean up.
         self._playing = trio.CancelScope()
-        self._began_at = 0.0
+        self._began_at: float | None = None
         self._sent_count = 0
         self._answered_count = 0
         self._unwanted_count = 0
@@ -142,7 +142,8 @@ class _Play:
     async def _stop_on_signal(self) -> None:
         """At the first signal the scenario ends; a second SIGINT raises KeyboardInterrupt as usual."""
         with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-            self.is_interrupted = await anext(signals) == signal.SIGINT
+            await anext(signals)
+        self.interrupted_at = self._now()
         self._playing.cancel()
 
     async def _run_session(self, url: str, rm_id: str) -> None:
@@ -302,17 +303,22 @@ class _Play:
         return f" by the placement rules, although it names {wanted}"
 
     def summary(self) -> str:
-        """The number of requests, and of decisions by kind."""
+        """The number of requests, and of decisions by kind; how far it came if it was interrupted."""
         counts = self._counts
+        sent = plural(self._sent_count, "request")
+        if self.interrupted_at is not None:
+            reached = f"interrupted after {self.interrupted_at:.1f} of {self._scenario.until:.1f} s"
+            sent = f"{reached}, {self._sent_count} of {plural(len(self._messages), 'request')}"
         return (
-            f"{self._scenario.name}: {plural(self._sent_count, 'request')} sent, {counts['refused']} refused; "
+            f"{self._scenario.name}: {sent} sent, {counts['refused']} refused; "
             f"{counts['allocated']} allocated, {counts['released']} released; "
             f"rejected: {plural(counts['rejected'], 'ask')}, {plural(self._unwanted_count, 'application')}"
         )
 
     def _now(self) -> float:
-        """The time in the scenario."""
-        return (trio.current_time() - self._began_at) * self._speed
+        """The time in the scenario; 0 before it has begun."""
+        return 0.0 if self._began_at is None else (trio.current_time() - self._began_at) * self._speed
 
     def _real_time(self, at: float) -> float:
+        assert self._began_at is not None, "only what has begun waits"
         return self._began_at + at / self._speed

@@ -280,7 +280,7 @@ class Daemon:
         if known is not None and known.rm_id:
             outbox = Outbox(known.rm_id, ENCODINGS[known.encoding], known.sequence, journal=self._journal)
             outbox.restore(recovered.messages, last)
-            outbox.since_ns = recovered.at_ns  # it has not been connected since the daemon before this one ended
+            outbox.since_ns = self.now_ns()  # nobody knows when the daemon before this one lost the connection
             self.outboxes.restore(outbox)
 
     def stop(self) -> None:

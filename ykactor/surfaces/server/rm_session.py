@@ -1,6 +1,7 @@
 """The session of a resource manager: registers it, passes its requests to partitions, and sends the messages of its outbox."""
 
 import logging
+import shlex
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime
@@ -135,7 +136,7 @@ class ResourceManagerSession:
         """The number of the message after which the session resumes; None for a fresh registration."""
         current = self._gateway.outboxes.current
         if current is not None and current.rm_id != request.rm_id:  # SC-142
-            message = f"found {request.rm_id}: {_holder(current, len(self._gateway.partitions))}"
+            message = f"found {request.rm_id}: {_holder(current)}"
             raise ProtocolError("ALREADY_REGISTERED", message, "rmID")
         return None if request.resume_from is UNSET else _resume_after(current, request.resume_from)
 
@@ -363,13 +364,15 @@ def _failed(failure: Failure, request_id: str) -> si.ErrorResponse:
     return error_response(ProtocolError(failure.code, failure.reason), request_id)
 
 
-def _holder(current: Outbox[Encoding], partitions_count: int) -> str:
+def _holder(current: Outbox[Encoding]) -> str:
     """Why no other resource manager can register, since when, and what ends this."""
     since = datetime.fromtimestamp(current.since_ns // 10**9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    connected = "has been" if current.reader is not None else "has not been"
+    # A daemon before this one may have been killed: nobody knows how long ago the connection ended.
+    connected = "has been connected" if current.reader is not None else "has not been connected at least"
     return (
-        f"RM {current.rm_id} has been registered before and holds this daemon, active partitions {partitions_count}; "
-        f"it {connected} connected since {since}, and holds the daemon until it deregisters"
+        f"RM {current.rm_id} has been registered before and holds this daemon until it deregisters; "
+        f"it {connected} since {since}; 'ykactor deregister {shlex.quote(current.rm_id)}' drops its nodes and "
+        "applications and lets another one register"
     )
 
 
