@@ -10,7 +10,7 @@ import pytest
 import trio
 from daemon import RunningDaemon, real_daemon, run_command
 
-from ykactor.client import RequestRefused, connect, follow
+from ykactor.client import Disconnected, RequestRefused, connect, follow
 from ykactor.client.resource_manager import ResourceManager
 from ykactor.journal.batch import Batch
 from ykactor.journal.reading import Reader
@@ -133,6 +133,19 @@ async def test_one_daemon_for_a_directory(tmp_path: Path) -> None:
         await kill(first)
     async with real_daemon("--state-dir", tmp_path) as second:
         assert second.logged("state_recovered")
+
+
+async def test_nothing_is_acknowledged_into_a_file_that_is_gone(tmp_path: Path) -> None:
+    """The daemon ends as after a failure of the disk (DU-11), and the next start does not begin with nothing (DU-12)."""
+    async with real_daemon("--state-dir", tmp_path) as first:
+        with pytest.raises(Disconnected):
+            async with connect(first.url, rm_id="rm-1") as rm:
+                (tmp_path / "journal.db").unlink()
+                (tmp_path / "journal.db-wal").unlink()
+                await rm.request(NODES)
+        assert await first.process.wait() == exit_codes.SOFTWARE
+    _, errors = await run_command("serve", "--ws", "127.0.0.1:0", "--state-dir", tmp_path, expect=exit_codes.USAGE)
+    assert f"Error: {tmp_path}/journal.db: found no journal, although {tmp_path}/witness says " in errors
 
 
 async def test_another_resource_manager_is_still_refused(tmp_path: Path) -> None:

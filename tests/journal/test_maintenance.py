@@ -68,7 +68,7 @@ def test_only_an_existing_directory(tmp_path: Path) -> None:
     for name, *more in (["info"], ["verify"], ["export"], ["compact"], ["backup", tmp_path / "copy.db"]):
         code, out, err = run(name, tmp_path / "none", *more)
         assert (code, out) == (2, "")
-        assert f"Directory '{tmp_path}/none' does not exist." in err
+        assert f"'{tmp_path}/none' does not exist." in err
         assert run(name, empty, *more) == (
             1,
             "",
@@ -244,7 +244,12 @@ def test_backup(store: Store, directory: Path, tmp_path: Path) -> None:
     restored = tmp_path / "restored"
     restored.mkdir()
     shutil.copy(copy, restored / "journal.db")
-    assert run("verify", restored)[1].startswith(f"it is not known whether transactions after {LAST} were committed: ")
+    unknown = f"no witness, so this is a backup: what came after transaction {LAST} is not known"
+    for source, path in ((restored, restored / "journal.db"), (restored / "journal.db", restored / "journal.db"), (copy, copy)):
+        code, out, err = run("verify", source)
+        assert (code, out, err) == (0, f"{path}: ok, {len(states(LAST)[LAST])} records, {LAST} transactions; {unknown}\n", "")
+        assert f"\nwitness   {unknown}\n" in run("info", source)[1]
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["copy.db"]
     again = opened(restored)
     assert (again.number, records_of(restored)) == (LAST, states(LAST)[LAST])
     assert again.instance != store.instance  # its numbers may have been given to something else meanwhile

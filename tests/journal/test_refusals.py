@@ -164,7 +164,7 @@ def test_damage_says_what_to_do(directory: Path) -> None:
     text = refusal(directory)
     assert text.startswith(f"{path}: found damage: ")
     assert text.endswith(
-        f"; 'ykactor journal verify {directory}' lists all of it; "
+        f"; 'ykactor journal verify {path}' lists all of it; "
         "put a copy of 'ykactor journal backup' into an empty directory, or begin with an empty one"
     )
 
