@@ -46,6 +46,7 @@ from ykactor.surfaces.server.reloading import ReadConfig, Reloading, log_changes
 from ykactor.surfaces.server.systemd import Notifier, feed_watchdog
 from ykactor.surfaces.server.watcher import ConfigWatcher, TryAgainError, watch_config
 from ykactor.surfaces.server.websocket import serve_websockets
+from ykactor.wire import queuefile
 from ykactor.wire.causes import encode_cause
 from ykactor.wire.si.codec import ENCODINGS, Encoding, ProtocolError
 from ykactor.wire.si.events import events
@@ -62,7 +63,7 @@ class Settings(Struct, frozen=True):
     """How the daemon runs; queues are not settings.
 
     Attributes:
-        config_path: the queue file that is watched; None runs on the built-in default.
+        config_path: the queue file that is watched; None if there is none, or it is read only once.
         manual: cycles run only on a ``ScheduleRequest``.
         reserves: whether asks reserve nodes.
         state_dir: where failures of partitions are kept for inspection; None: only in the log.
@@ -78,7 +79,7 @@ class Daemon:
     """The daemon, as the sessions use it (``actors.gateway.Gateway``).
 
     Args:
-        config: the configuration of the queue file; the first one unless there is another in ``recovered``.
+        config: of the queue file; None without one: that in ``recovered`` stays, and without that there is the built-in one.
         settings: how the daemon runs.
         clock: Unix time.
         observe: called with every fact, in the order of the feed, when it is durable.
@@ -89,7 +90,7 @@ class Daemon:
 
     def __init__(
         self,
-        config: SchedulerConfig,
+        config: SchedulerConfig | None,
         settings: Settings,
         clock: Clock,
         observe: Callable[[Fact], object] | None = None,
@@ -114,7 +115,7 @@ class Daemon:
         self._observed = None if observe is None else DurableFacts(observe, journal)
         self._file_config = config
         self._recovered = recovered
-        in_force = config if recovered is None else recovered.config
+        in_force = recovered.config if recovered is not None else config or queuefile.load("")
         self._reloading = Reloading(in_force, self._partitions, self._report_refused, self._rows)
         self._groups = GroupResolver()
         self._stop = trio.Event()
@@ -269,8 +270,8 @@ class Daemon:
         for name, ended in recovered.partitions.items():
             if name not in self.partitions:  # the daemon ended after it, and before its rows were deleted
                 self._rows.forget_partition(ended.core, ended.scheduler)
-        if recovered.file_checksum != self._file_config.checksum:
-            await self._reloading.resume(self._file_config, str(self._settings.config_path or "built-in"))
+        if self._file_config is not None and recovered.file_checksum != self._file_config.checksum:
+            await self._reloading.resume(self._file_config, str(self._settings.config_path or "standard input"))
             if self.config.checksum == self._file_config.checksum:  # else the next start tries it again
                 self._rows.note_file(self._file_config.checksum)
 
@@ -358,7 +359,7 @@ class Daemon:
 
     async def _start_watching(self, nursery: trio.Nursery, notifier: Notifier, stopping: trio.Event) -> None:
         path = self._settings.config_path
-        if path is not None:
+        if path is not None and self._file_config is not None:
             changed = partial(self._on_file_changed, notifier)
             watch = partial(watch_config, path, self._file_config.text, changed, stop=stopping)
             self._watcher = await nursery.start(watch, name="config watcher")
