@@ -102,7 +102,7 @@ async def _demonstrate(
             "  time, sequence number, type, change, detail, object, reference, resource, message\n"
             "To follow it from another terminal:\n"
             f"  {program} follow --url {url} --from snapshot -o json    the whole state, then every event\n"
-            f"  {program} follow --url {url} --kind APP_ALLOC           only which ask runs on which node\n"
+            f"  {program} follow --url {url} --kind NODE_ALLOC          which ask starts and ends on which node\n"
             f"  {program} story --url {url} nightly-report              what happened to an application, and why its asks wait\n"
             "Press Ctrl-C to stop and to see a summary.\n"
         )
