@@ -35,8 +35,8 @@ test-nightly: $(VENV)/.ready
 	YKACTOR_SEEDS=4 $(PYTEST)
 
 crash: $(VENV)/.ready
-	@echo "Kills a daemon 200 times at any moment, and compares what is left with what was said: about five minutes on two cores."
-	$(BIN)/python tests/crash 200 $(or $(SEED),0)
+	@echo "Kills a daemon 200 times at any moment, or cuts its power, and compares what is left with what was said: about five minutes on two cores."
+	PYTHONPATH=tests $(BIN)/python tests/crash 200 $(or $(SEED),0)
 
 # The checkout comes behind the installed package on the path: from it only ``bench`` is imported.
 test-compiled:

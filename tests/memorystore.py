@@ -4,7 +4,7 @@ import msgspec
 import trio
 
 from ykactor.journal.batch import Batch
-from ykactor.journal.errors import DiskFullError
+from ykactor.journal.errors import NotWrittenError
 
 
 class MemoryStore:
@@ -30,7 +30,7 @@ class MemoryStore:
         if self.failure is not None:
             raise self.failure
         if self.is_full:
-            raise DiskFullError("no room on the disk")
+            raise NotWrittenError("no room on the disk")
         assert not batch.puts.keys() & batch.deletes
         self.batches.append(batch)
         self.records |= batch.puts

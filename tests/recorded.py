@@ -52,8 +52,9 @@ class Step(Struct):
 class _StoreInTheLoop:
     """The store without a thread: virtual time must not pass while the disk works."""
 
-    def __init__(self, opened: Store) -> None:
+    def __init__(self, opened: Store, directory: Path) -> None:
         self._store = opened
+        self._directory = directory
 
     async def commit(self, group: Batch) -> None:
         await trio.lowlevel.checkpoint()
@@ -61,6 +62,11 @@ class _StoreInTheLoop:
 
     async def tidy(self) -> None:
         """Nothing is deleted."""
+
+    async def rows(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
+        await trio.lowlevel.checkpoint()
+        with Reader.open(self._directory) as reader:
+            return list(reader.records(prefix))
 
 
 class Life:
@@ -73,7 +79,7 @@ class Life:
 
     def __init__(
         self,
-        opened: Store,
+        store: _StoreInTheLoop,
         known: Recovered | None,
         config: SchedulerConfig,
         budget: Budget,
@@ -82,9 +88,9 @@ class Life:
         self.known, self.config = known, config if known is None else known.config
         self.clock = Clock(0 if known is None else known.at_ns + 1000)
         last = 0 if known is None else known.last_event
-        self.journal = Journal(_StoreInTheLoop(opened), encode_facts, self.clock.now_ns, last_event=last)
+        self.journal = Journal(store, encode_facts, self.clock.now_ns, last_event=last)
         self.rows = DaemonRows(self.journal)
-        self.partitions = Partitions(self.make, self.forget, self.published)
+        self.partitions = Partitions(self.make, self.rows.forget_partition, self.published)
         inboxes = self.partitions.inboxes
         self.feed = FeedActor(events, inboxes, lambda _, facts: hear(facts), journal=self.journal, mentioned=mentioned)
         self.feed.restore([], last)
@@ -95,9 +101,6 @@ class Life:
         recording = Recording(self.journal.room, encode_cause)
         put, budget = self.feed.inbox.put, self.budget
         return PartitionActor(config, self.clock, put, recording=recording, restored=restored, budget=budget)
-
-    def forget(self, actor: PartitionActor) -> None:
-        self.rows.forget_partition(actor.core, actor.scheduler_core)
 
     async def published(self, name: PartitionName) -> None:
         await self.feed.published(name)
@@ -154,7 +157,7 @@ def record(
     trio._core._run._r.seed(seed)  # the order in which tasks run that are ready together
 
     async def live(opened: Store, known: Recovered | None) -> None:
-        life = Life(opened, known, config, budget, hear)
+        life = Life(_StoreInTheLoop(opened, directory), known, config, budget, hear)
         async with trio.open_nursery() as nursery:
             await life.begin(nursery)
             while left:

@@ -30,16 +30,13 @@ class Reloaded:
         self.store, self.clock = MemoryStore(lambda: 0.01), Clock(0)
         self.journal = Journal(self.store, encode_facts, self.clock.now_ns)
         self.rows = DaemonRows(self.journal)
-        self.partitions = Partitions(self.make, self.forget, self.published)
+        self.partitions = Partitions(self.make, self.rows.forget_partition, self.published)
         self.inboxes = {}
         self.feed = FeedActor(events, self.inboxes, lambda *_: None, journal=self.journal)
 
     def make(self, config):
         recording = Recording(self.journal.room, encode_cause)
         return PartitionActor(config, self.clock, self.feed.inbox.put, recording=recording)
-
-    def forget(self, actor):
-        self.rows.forget_partition(actor.core, actor.scheduler_core)
 
     async def published(self, name):
         await self.feed.published(name)

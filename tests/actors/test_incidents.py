@@ -54,6 +54,7 @@ async def test_a_post_mortem_makes_the_failure_again(tmp_path, monkeypatch, capl
     assert again.exit_code == 1
     assert again.output.endswith("the turn raises nothing here\n")
     (kept,) = (tmp_path / "quarantine").iterdir()
+    assert {path.stat().st_mode & 0o77 for path in (tmp_path / "quarantine", kept, *tmp_path.glob("post-mortem-*"))} == {0}
     found = json.loads(kept.read_text())
     assert found["reason"] == "SubmitAllocation evil app-1: Bug: a bad word"
     assert found["cause"]["input"][0][1]["spec"]["allocation_key"] == "evil"
@@ -69,6 +70,23 @@ async def test_a_failure_of_the_first_turn_can_be_made_again(tmp_path, monkeypat
         async with realm(default=[]):
             pass
         assert made_again(tmp_path) == ["Bug('a bad word')"] * 2
+
+
+async def test_a_damaged_row_is_kept_as_it_is(tmp_path, monkeypatch):
+    """The post-mortem is written and can be read; what is wrong with the row is told, because it cannot be run again."""
+    bad(monkeypatch, "evil")
+    async with realm() as r:
+        r.report = Incidents(r.feed, r.journal, tmp_path).report
+        await r.send("default", node("n1", vcore=9), app("app-1"))
+        await r.rows("default")
+        r.store.records[b'["default","node","n1"]'] = b'{"capacity":\xff'
+        await r.send("default", ask("evil", "app-1", vcore=1))
+    (path,) = tmp_path.glob("post-mortem-*.json")
+    rows = {tuple(key): row for key, row in json.loads(path.read_text())["rows"]}
+    assert rows["default", "node", "n1"] == '{"capacity":\ufffd'
+    again = replayed(path)
+    assert again.exit_code == 1
+    assert '["default","node","n1"]' in again.output
 
 
 async def test_there_are_not_too_many_files(tmp_path, monkeypatch):

@@ -12,10 +12,10 @@ from memorystore import MemoryStore
 from ykactor.actors import journal as journal_module
 from ykactor.actors.batch import WriterThread
 from ykactor.actors.commands import Publication, TurnRecord
-from ykactor.actors.journal import RETRY_S, Journal, Notices, Resumed, Stalled
+from ykactor.actors.journal import ANSWER_S, RETRY_MAX_S, RETRY_S, Journal, Notices, Resumed, Stalled
 from ykactor.core.messages.facts import NodeRemoved
 from ykactor.journal.batch import Batch
-from ykactor.journal.errors import DiskFullError
+from ykactor.journal.errors import NotWrittenError
 
 
 class Reader:
@@ -214,7 +214,7 @@ async def test_flushed_waits_for_all_that_was_added(seed, autojump_clock):
 
 
 async def test_a_full_disk_is_waited_for(autojump_clock):
-    """The same batch is tried every second; nothing is durable meanwhile, whoever watches is told once, and nothing is lost."""
+    """The same batch is tried again, ever more rarely; nothing is durable meanwhile, all are told once, and nothing is lost."""
     store, feed = MemoryStore(lambda: 0.0), Reader()
     async with running(store) as journal:
         changes = []
@@ -224,18 +224,83 @@ async def test_a_full_disk_is_waited_for(autojump_clock):
         add(journal, feed, 1, "a")
         await trio.sleep(3.5 * RETRY_S)
         add(journal, feed, 2, "b")
-        assert store.attempts == 4
+        assert store.attempts == 3
         assert (store.batches, feed.told) == ([], [])
         assert notices.next() == Stalled(0, "no room on the disk")
         assert notices.next() is None
         store.is_full = False
-        await trio.sleep(RETRY_S)
+        await trio.sleep(RETRY_MAX_S)
         assert notices.next() == Resumed()
         assert [told is None for _, told in changes] == [False, True]
-        assert changes[1][0] - changes[0][0] == pytest.approx(4 * RETRY_S)
+        assert changes[1][0] - changes[0][0] == pytest.approx(7 * RETRY_S)
         await trio.sleep(1)
     assert [turn["facts"] for turn in store.turns] == [["a"], ["b"]]
     assert feed.told == [1, 2]
+
+
+async def test_a_disk_that_does_not_answer_is_waited_for(autojump_clock):
+    """Whoever watches is told once after some seconds, with the time of the question; and when the answer has come (DU-16)."""
+    store, feed = MemoryStore(), Reader()
+    async with running(store) as journal:
+        changes = []
+        journal.watch(lambda: changes.append((trio.current_time(), journal.stalled)))
+        await trio.sleep(1)
+        store.answers = trio.Event()
+        add(journal, feed, 1, "a")
+        await trio.sleep(10 * ANSWER_S)
+        assert (store.attempts, feed.told) == (1, [])
+        store.answers.set()
+        await trio.sleep(1)
+        assert feed.told == [1]
+    (stalled_at, stalled), (resumed_at, resumed) = changes
+    assert stalled == Stalled(10**9, "the disk has not answered for 5 s")
+    assert stalled_at == pytest.approx(1 + ANSWER_S)
+    assert (resumed, resumed_at) == (None, pytest.approx(1 + 10 * ANSWER_S))
+
+
+async def test_a_slow_disk_is_no_news(autojump_clock):
+    """Each answer has its own time, however many there are and whatever comes between them."""
+    store, changes = MemoryStore(lambda: 0.9 * ANSWER_S), []
+    async with running(store) as journal:
+        journal.watch(lambda: changes.append(journal.stalled))
+        for _ in range(5):
+            journal.note(b"k", b"")
+            await journal.flushed()
+            await trio.sleep(0.2 * ANSWER_S)
+    assert len(store.batches) == 5
+    assert changes == []
+
+
+async def test_what_takes_long_after_a_commit_is_told_too(autojump_clock):
+    """Nothing else is written meanwhile; its end is told although it has failed for want of room."""
+
+    class SlowStore(MemoryStore):
+        async def tidy(self):
+            await trio.sleep(2 * ANSWER_S)
+            raise NotWrittenError("no room on the disk")
+
+    changes = []
+    async with running(SlowStore()) as journal:
+        journal.watch(lambda: changes.append(journal.stalled))
+        journal.note(b"k", b"")
+        await trio.sleep(3 * ANSWER_S)
+    assert [told and told.reason for told in changes] == ["the disk has not answered for 5 s", None]
+
+
+async def test_what_is_wrong_with_the_disk_may_change(autojump_clock):
+    """A full disk that then does not answer, and answers that it is full, is three messages with one beginning."""
+    store, changes = MemoryStore(lambda: 0.0), []
+    async with running(store) as journal:
+        journal.watch(lambda: changes.append(journal.stalled))
+        store.is_full = True
+        journal.note(b"k", b"")
+        await trio.sleep(RETRY_S / 2)
+        store.answers = trio.Event()
+        await trio.sleep(RETRY_S + ANSWER_S)
+        store.answers.set()
+        await trio.sleep(3 * RETRY_S)
+    full, silent = Stalled(0, "no room on the disk"), Stalled(0, "the disk has not answered for 5 s")
+    assert changes == [full, silent, full]
 
 
 async def test_a_session_hears_of_the_last_change_only(autojump_clock):
@@ -260,8 +325,9 @@ async def test_any_other_error_ends_the_journal(autojump_clock):
     store.failure = OSError("input/output error")
     journal = Journal(store, encode, lambda: 0)
     add(journal, feed, 1, "a")
-    with pytest.raises(OSError, match="input/output error"):
+    with pytest.raises(ExceptionGroup) as ended:
         await journal.run()
+    assert ended.group_contains(OSError, match="input/output error")
     assert (store.attempts, feed.told) == (1, [])
 
 
@@ -272,7 +338,7 @@ async def test_a_store_is_tidied_when_readers_know(autojump_clock):
     class FullStore(MemoryStore):
         async def tidy(self):
             known.append(reader.told[:])
-            raise DiskFullError("no room on the disk")
+            raise NotWrittenError("no room on the disk")
 
     async with running(FullStore()) as journal:
         for number in (1, 2):
@@ -334,3 +400,20 @@ async def test_a_disk_that_does_not_answer_does_not_keep_the_daemon():
         await WriterThread(store).commit(Batch(1, 1))
     store.release.set()
     assert scope.cancelled_caught
+
+
+async def test_a_thread_that_hangs_is_told(monkeypatch):
+    """The event loop goes on and says so; what the thread does then is durable."""
+    monkeypatch.setattr(journal_module, "ANSWER_S", 0.05)
+    store, reader = Blocking(), Reader()
+    async with running(WriterThread(store)) as journal:
+        changed = trio.Event()
+        journal.watch(lambda: changed.set())
+        journal.follow(reader, 1)
+        with trio.fail_after(10):
+            await changed.wait()
+            assert journal.stalled is not None
+            assert reader.told == []
+            store.release.set()
+            await journal.flushed()
+    assert (journal.stalled, reader.told) == (None, [1])

@@ -28,6 +28,7 @@ from ykactor.wire.si.events import events
 LEAVES = [queue("a"), queue("b")]
 NAMES = ("default", "gpu", "arm")
 THREE = dict.fromkeys(NAMES, LEAVES)
+ADVICE = "start the daemon again, or remove the partition from the configuration"
 WIDER = {name: [*LEAVES, queue("c")] for name in NAMES}
 
 
@@ -239,17 +240,55 @@ async def test_a_partition_that_fails_again_and_again_is_stopped(seed, autojump_
         bad_plans(monkeypatch)
         assert await r.send("default", node("n2", vcore=1000)) == []
         (failure,) = await r.send("default", ask("late", "app-1", vcore=1), ask("later", "app-1", vcore=1))
-        assert (failure.code, failure.reason) == ("UNAVAILABLE", "partition default is stopped: Bug: no plan")
+        assert (failure.code, failure.reason) == ("UNAVAILABLE", f"partition default is stopped: Bug: no plan; {ADVICE}")
         assert r.consequences("default") == ["RESTARTED"] * RESTARTS_MAX + ["STOPPED"]
         await r.settle("default")
         states = {state["name"]: state for state in (await r.feed.snapshot()).partitions}
         assert set(states["default"]["nodes"]) == {"n1", "n2"}
         await busy(r, "gpu")
         assert "t2 on n1" in r.heard("gpu")
-        assert await r.partitions.switch(several_loaded(**WIDER)) == ("partition default is stopped: Bug: no plan")
+        assert r.partitions.stopped == {"default": failure.reason}
+        assert await r.partitions.switch(several_loaded(**WIDER)) == failure.reason
         assert await r.partitions.switch(several_loaded(gpu=LEAVES, arm=LEAVES)) == ""
+        assert r.partitions.stopped == {}
         r.partitions.close()
         await r.partitions.finished()
+
+
+@pytest.mark.parametrize(
+    ("key", "row", "why"),
+    [
+        ('["gpu","node","n1"]', b"{", "UnreadableRowError: row"),
+        ('["gpu","queue","root.a"]', None, "DamagedStateError: the rows name"),
+    ],
+)
+async def test_a_partition_with_damaged_rows_is_stopped(key, row, why, seed, autojump_clock, monkeypatch):
+    """The others go on; it shows nothing, its post-mortem has all, and it can be removed from the configuration."""
+    poison(monkeypatch)
+    async with realm() as r:
+        for name in ("default", "gpu"):
+            await busy(r, name)
+        await r.rows("gpu")
+        if row is None:
+            del r.store.records[key.encode()]
+        else:
+            r.store.records[key.encode()] = row
+        (failure,) = await r.send("gpu", ask("bad", "app-1", vcore=1))
+        stopped = f"partition gpu is stopped: Bug: this leaf has a bug; its state cannot be read: {why}"
+        assert (failure.code, failure.reason[: len(stopped)]) == ("UNAVAILABLE", stopped)
+        assert failure.reason.endswith("; remove the partition from the configuration, because no daemon starts with this state")
+        assert r.consequences("gpu") == ["STOPPED"]
+        assert not r["gpu"].busy
+        (incident,) = r.incidents
+        assert dict(incident.rows).get(key.encode()) == row
+        assert "has a bug" in incident.traceback
+        assert why.partition(":")[0] in incident.traceback
+        states = {state["name"]: state for state in (await r.feed.snapshot()).partitions}
+        assert [set(states[name]["nodes"]) for name in NAMES] == [{"n1"}, set(), set()]
+        assert await r.send("default", release("t0")) == []
+        await r.settle("default")
+        assert r.heard("default")[-1] == "t3 on n1"
+        assert await r.partitions.switch(several_loaded(default=LEAVES, arm=LEAVES)) == ""
 
 
 async def test_failures_that_are_far_apart_stop_nobody(seed, autojump_clock, monkeypatch):
@@ -311,6 +350,7 @@ async def test_a_configuration_that_only_others_can_apply_stops_the_partition(se
         assert await r.partitions.switch(several_loaded(**WIDER)) == ""
         assert ["root.c" in r[name].core.registry.queues for name in NAMES] == [True, False, True]
         assert r.consequences("gpu") == ["RESTARTED", "STOPPED"]
+        assert r.partitions.stopped == {"gpu": f"partition gpu is stopped: SwitchConfig: Bug: not this one; {ADVICE}"}
 
 
 async def test_a_partition_that_cannot_be_asked_objects(seed, autojump_clock, monkeypatch):

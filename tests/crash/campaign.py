@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from itertools import cycle
 from pathlib import Path
 
-from faulty import POINTS
+from faulty import POINTS, POWER
 from life import PHASES, World
 
 #: Kills in one world, whose journal holds all that ever happened there.
 WORLD_KILLS = 25
-DURABILITIES = ("off", "off", "normal", "full")
-#: What happens at least once in a campaign of 200 kills: moments of kills, requests that were acknowledged, messages.
+DURABILITIES = ("off", "full", "normal", "off")
+#: What happens at least once in a campaign of 200 kills: moments of kills, events that were seen and are lost (with
+#: durability "normal"), requests that were acknowledged, messages.
 EXPECTED = (
     *(f"killed: {moment}" for moment in (*PHASES, *POINTS) if moment != "fault"),
+    "lost",
     *("NodeRequest", "ApplicationRequest", "AllocationRequest", "MoveApplication", "TerminateApplication"),
     *("UpdateConfigurationRequest", "PREEMPTED_BY_SCHEDULER", "PLACEHOLDER_REPLACED", "TIMEOUT", "PredicatesRequest"),
     *("allocations", "sent again", "answered late", "INTERRUPTED"),
@@ -25,11 +28,12 @@ async def run(directory: Path, kills: int, seed: int) -> Counter[str]:
     """Kill so many times; returns what was done."""
     rng = random.Random(seed)
     counts: Counter[str] = Counter()
-    for first in range(0, kills, WORLD_KILLS):
+    for first, durability in zip(range(0, kills, WORLD_KILLS), cycle(DURABILITIES), strict=False):
         place = directory / f"world-{first}"
         place.mkdir()
-        world = World(place, rng.getrandbits(32), rng.choice(DURABILITIES))
-        for phase in rng.choices(list(PHASES), list(PHASES.values()), k=min(kills - first, WORLD_KILLS)):
+        world = World(place, rng.getrandbits(32), durability)
+        phases = {phase: weight for phase, weight in PHASES.items() if phase != POWER or durability != "off"}
+        for phase in rng.choices(list(phases), list(phases.values()), k=min(kills - first, WORLD_KILLS)):
             await world.kill(phase)
         await world.finish()
         counts += world.counts

@@ -4,6 +4,7 @@ It kills itself when the point is reached for the n-th time, and makes the file 
 """
 
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -18,6 +19,12 @@ from ykactor.surfaces.cli.main import main
 #: Places around a commit: before anything is written, in the transaction, committed without anybody knowing, and known to the
 #: writer but not yet to the daemon; before and after the write-ahead log is copied into the database.
 POINTS = ("before", "written", "committed", "returned", "checkpoint", "checkpointed")
+#: At this point, which is "returned", the power fails. Beside MARK are then two directories with the files of the journal: as
+#: they were at the last fsync, and as they are.
+POWER = "power"
+SYNCED, WRITTEN = "synced", "written"
+#: What ``PRAGMA synchronous`` says if each commit is synced.
+FULL = 2
 
 
 class Fuse:
@@ -38,6 +45,8 @@ class Fuse:
 
 def install(fuse: Fuse) -> None:
     """Put the fuse into the store."""
+    if fuse.point == POWER:
+        _install_disk(fuse)
     Store.commit = _around(fuse, Store.commit, "before", "returned")  # type: ignore[method-assign]
     Store.checkpoint = _around(fuse, Store.checkpoint, "checkpoint", "checkpointed")  # type: ignore[method-assign]
     transaction: Callable[[Store], AbstractContextManager[None]] = Store._transaction
@@ -60,6 +69,35 @@ def _around(fuse: Fuse, call: Callable[..., Any], before: str, after: str) -> Ca
         return result
 
     return faulty
+
+
+def _install_disk(fuse: Fuse) -> None:
+    """Keep what was synced: at first everything, then all at a checkpoint, and at each commit if SQLite has been told so."""
+    commit, checkpoint, synced = Store.commit, Store.checkpoint, fuse.mark.with_name(SYNCED)
+    shutil.rmtree(synced, ignore_errors=True)
+
+    def copying_commit(store: Store, *arguments: Any) -> int:
+        is_last = fuse.left == 1
+        ((synchronous,),) = store._connection.execute("PRAGMA synchronous")
+        if not synced.exists() or (is_last and synchronous == FULL):
+            _copy(store, synced)
+        number = commit(store, *arguments)
+        if is_last:
+            _copy(store, fuse.mark.with_name(WRITTEN))
+        fuse.reach(POWER)
+        return number
+
+    def copying_checkpoint(store: Store) -> None:
+        checkpoint(store)
+        _copy(store, synced)
+
+    Store.commit = copying_commit  # type: ignore[method-assign]
+    Store.checkpoint = copying_checkpoint  # type: ignore[method-assign]
+
+
+def _copy(store: Store, target: Path) -> None:
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(store._path.parent, target, ignore=shutil.ignore_patterns("*-shm"))
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 import msgspec
+import pytest
 import trio
 from kept import Placed
 from process import until_disconnected
@@ -21,15 +22,32 @@ class Trail:
         self.seen: list[bytes] = []
         self._encoding = encoding
         self._instance = ""
+        self._has_lost = False
 
     async def follow(self, url: str, rng: random.Random) -> None:
         """Go on, sometimes with some events that were seen before."""
         begin = max(0, len(self.seen) - rng.choice((0, 0, 10, 100)))
         with until_disconnected():
+            if self._has_lost:
+                await self._is_refused(url, begin)
+                self._instance, self._has_lost = "", False
             async with follow(url, from_=begin, instance=self._instance, encoding=self._encoding) as messages:
                 self._instance = messages.instance
                 async for message in messages:
                     self._take(message)
+
+    async def _is_refused(self, url: str, begin: int) -> None:
+        """Numbers of before the loss are not valid any more: a follower begins with a snapshot."""
+        with pytest.raises(RequestRefused, match="RESYNC_REQUIRED"):
+            async with follow(url, from_=begin, instance=self._instance, encoding=self._encoding) as messages:
+                await messages.__anext__()
+
+    def lose(self, events: list[bytes]) -> int:
+        """The journal has lost the newest events, and has these. Returns how many of those that were seen are lost."""
+        lost = max(0, len(self.seen) - len(events))
+        assert self.seen[: len(events)] == events[: len(self.seen)]
+        self._has_lost, self.seen = bool(self._instance), events
+        return lost
 
     def _take(self, message: Any) -> None:
         assert isinstance(message, si.EventRecord), f"found {message}, expected an event"

@@ -14,6 +14,7 @@ from ykactor.core.inspection.invariants import violations
 from ykactor.core.records.encoding import decode
 from ykactor.core.records.rows import TaskRow
 from ykactor.journal.reading import Reader
+from ykactor.surfaces.cli.replay import replayed
 from ykactor.surfaces.server.recovery import Recovered, recover
 from ykactor.wire.si.codec import JSON
 
@@ -64,6 +65,7 @@ class Kept:
         assert_same(placed, placed_by(self.events), "after the newest event")
         if ledger is None:
             return
+        assert self.recovered.last_message >= ledger.sequence, f"message {ledger.sequence} was received and is lost"
         for message in self.messages:
             if message.sequence > ledger.first:
                 ledger.take(message)
@@ -82,6 +84,14 @@ def _check_turns(turns: Iterable[bytes]) -> None:
         if number is not None:
             assert number in (1, last[turn["partition"]] + 1), f"turn {number} of {turn['partition']} follows {last}"
             last[turn["partition"]] = number
+
+
+def replay(directory: Path) -> None:
+    """What was decided is decided again, by all daemons that have written the journal."""
+    with Reader.open(directory) as reader:
+        outcome = replayed(reader)
+    assert outcome.turns
+    assert outcome.difference is None, outcome.difference
 
 
 def assert_same(found: Placed, expected: Placed, when: str) -> None:

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct, field
 
 from ykactor.core.records.rows import TaskRow
+from ykactor.wire.queuefile.load import load
 from ykactor.wire.si import messages as si
 
 OVER = ("Completed", "Failed", "Expired")
@@ -98,6 +99,8 @@ class Ledger:
         #: Requests that the daemon has carried out in part.
         self.interrupted: list[Sent] = []
         self.answered: set[str] = set()
+        #: The checksums of configurations that were acknowledged since somebody took them from here.
+        self.configurations: list[str] = []
         #: Releases that wait for our confirmation.
         self.leaving: list[Task] = []
         self.counts: Counter[str] = Counter()
@@ -181,7 +184,7 @@ class Ledger:
         if sent is None:
             return  # a registration
         if isinstance(message, si.Ack):
-            self._carried_out(sent)
+            self._carried_out(sent, message.checksum)
             return
         self.counts[message.code] += 1
         if message.code == "INTERRUPTED":
@@ -190,8 +193,11 @@ class Ledger:
         for known in sent.makes:
             known.may_be_gone = known.must_be_gone = True
 
-    def _carried_out(self, sent: Sent) -> None:
+    def _carried_out(self, sent: Sent, checksum: str) -> None:
         self.counts[type(sent.request).__name__] += 1
+        if isinstance(sent.request, si.UpdateConfigurationRequest):
+            assert checksum == load(sent.request.config).checksum
+            self.configurations.append(checksum)
         for known in sent.makes:
             known.is_acknowledged = True
         if not isinstance(sent.request, si.TerminateApplication):

@@ -10,15 +10,30 @@ from functools import partial
 from pathlib import Path
 
 import trio
-from faulty import POINTS
+from configurations import Configurations
+from faulty import POINTS, POWER
 from followers import Trail, look
-from kept import Kept, Placed, assert_same, placed_by
+from kept import Kept, Placed, assert_same, placed_by, replay
 from load import config
 from manager import Manager
+from poweroff import fail
 from process import DaemonProcess, Fault
 
+from ykactor.journal.maintenance import verify
+
 #: When the daemon is killed, and how often compared with other moments.
-PHASES = {"start": 2, "recovery": 2, "registration": 2, "load": 4, "reload": 3, "file": 2, "large": 3, "stop": 1, "fault": 5}
+PHASES = {
+    "start": 2,
+    "recovery": 2,
+    "registration": 2,
+    "load": 4,
+    "reload": 3,
+    "file": 2,
+    "large": 3,
+    "stop": 1,
+    "fault": 5,
+    POWER: 4,
+}
 #: The longest life.
 LIFE_S = 30.0
 #: How long a fault is waited for.
@@ -37,31 +52,40 @@ class World:
         self._rng = random.Random(seed)
         self._directory = directory / "state"
         self._file = directory / "queues.yaml"
-        self._file.write_text(config(0))
+        self._configurations = Configurations(self._file, config(0))
         self._durability = durability
+        #: What is said of the last loss, until something is committed.
+        self._loss = ""
         self._manager = Manager(self._rng)
         self._trails = [Trail("json"), Trail("msgpack")]
         self._snapshots: list[tuple[int, Placed]] = []
 
     async def kill(self, phase: str) -> None:
         """One life of the daemon, which ends with SIGKILL, and what it left behind."""
-        fault = self._draw_fault() if phase == "fault" else None
+        fault = self._draw_fault(phase) if phase in ("fault", POWER) else None
         code = await self._life(lambda daemon: self._until_killed(daemon, phase), fault)
         if fault is not None:
             phase = fault.point if fault.mark.exists() else "load"
         self.counts[f"killed: {phase}"] += 1
         assert code == -signal.SIGKILL or (phase == "stop" and code == 0), f"the daemon ended with {code}"
+        if phase == POWER:
+            fail(self._directory, self._file.parent, self._rng, is_full=self._durability == "full")
+            if self._durability == "normal":
+                self._lose()
+                return  # what is said of older messages does not count any more
         self._check()
 
-    def _draw_fault(self) -> Fault:
+    def _draw_fault(self, phase: str) -> Fault:
         mark = self._file.with_name("mark")
         mark.unlink(missing_ok=True)
-        return Fault(self._rng.choice(POINTS), self._rng.choice((1, 2, 3, 5, 20, 60)), mark)
+        point = POWER if phase == POWER else self._rng.choice(POINTS)
+        return Fault(point, self._rng.choice((1, 2, 3, 5, 20, 60)), mark)
 
     async def finish(self) -> None:
-        """A last life, which ends as it should: every request is answered."""
+        """A last life, which ends as it should: every request is answered. All lives together can be replayed."""
         assert await self._life(self._until_answered) == 0
         self._check()
+        replay(self._directory)
         self.counts += self._manager.total()
 
     async def _life(self, play: Callable[[DaemonProcess], Awaitable[None]], fault: Fault | None = None) -> int:
@@ -115,13 +139,13 @@ class World:
             case "reload":
                 await self._manager.send_configuration()
             case "file":
-                self._file.write_text(config(self._rng.randrange(6)))
+                self._configurations.write(config(self._rng.randrange(6)))
                 daemon.signal(signal.SIGHUP)
             case "large":
                 await self._manager.send_large()
             case "stop":
                 daemon.signal(signal.SIGTERM)
-            case "fault":
+            case "fault" | "power":
                 await trio.sleep(FAULT_S)
         await trio.sleep(self._rng.uniform(0, 0.04))
 
@@ -144,10 +168,25 @@ class World:
         kept = Kept.read(self._directory)
         if kept is None:
             return
+        assert set(verify(self._directory)) <= {self._loss}
         kept.check(self._manager.ledger)
+        self._configurations.check(kept.recovered, self._manager.ledger)
         for trail in self._trails:
             trail.check(kept.events)
         for sequence, placed in self._snapshots:
             assert_same(placed, placed_by(kept.events[:sequence]), f"in the snapshot at event {sequence}")
         self._snapshots.clear()
         self.counts["events"] = len(kept.events)
+
+    def _lose(self) -> None:
+        """What the journal holds is what was there some moments ago, and it says that there was more (DU-3)."""
+        (self._loss,) = verify(self._directory)
+        assert self._loss.startswith("transactions "), self._loss
+        kept = Kept.read(self._directory)
+        if kept is not None:
+            kept.check(None)
+            self._configurations.take(kept.recovered)
+        for trail in self._trails:
+            self.counts["lost"] += trail.lose([] if kept is None else kept.events)
+        self._snapshots.clear()
+        self._manager.lose()

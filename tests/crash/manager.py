@@ -6,12 +6,14 @@ import random
 from collections import Counter
 from itertools import count
 
+import pytest
 import trio
 from ledger import Ledger, Sent, Task
 from load import LARGE, PARTITIONS, Load, Request, config
 from msgspec import UNSET, structs
 from process import until_disconnected
 
+from ykactor.client import RequestRefused, connect
 from ykactor.client.connection import MessageStream, open_connection
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON
@@ -37,6 +39,8 @@ class Manager:
         self._numbers = count(1)
         #: The number of the newest message that was received; the journal may hold more.
         self._received = 0
+        #: A number that was valid before a loss; None if there was none since the last registration.
+        self._lost: int | None = None
         self._answered = trio.Event()
         self._stream: MessageStream
         self._loads: list[Load] = []
@@ -46,6 +50,8 @@ class Manager:
     async def serve(self, url: str, *, plays: bool = True, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Register or resume, send again what has no answer, and play until the connection ends; then wait to be cancelled."""
         with until_disconnected():
+            if self._lost is not None:
+                await self._is_refused(url, self._lost)
             async with open_connection(url, "/v1/rm", subprotocols=[JSON.name]) as connection:
                 self._stream = MessageStream(connection, JSON)
                 await self._register()
@@ -71,6 +77,19 @@ class Manager:
             await self._receive_one()
         if ledger is not None:
             ledger.counts["answered late"] += open_before - len(ledger.unanswered)
+
+    def lose(self) -> None:
+        """The journal has lost the newest messages."""
+        if self.ledger is not None:
+            self._lost = self.ledger.first
+        self._forget()
+
+    async def _is_refused(self, url: str, number: int) -> None:
+        """Nothing of before the loss goes on: the resource manager registers anew."""
+        with pytest.raises(RequestRefused, match="RESYNC_REQUIRED"):
+            async with connect(url, rm_id="rm", resume_from=number):
+                pass
+        self._lost = None
 
     def _forget(self) -> None:
         """The next registration is a fresh one."""

@@ -2,9 +2,14 @@
 
 from pathlib import Path
 
+import pytest
 from campaign import run, table
+from faulty import POWER
+from life import World
+from seeds import seeds
 
 KILLS = 8
+FAILURES = 2
 
 
 async def test_nothing_is_lost_or_doubled(tmp_path: Path) -> None:
@@ -14,3 +19,17 @@ async def test_nothing_is_lost_or_doubled(tmp_path: Path) -> None:
     assert sum(number for name, number in counts.items() if name.startswith("killed")) == KILLS
     assert counts["Ack"] > 50
     assert counts["allocations"] > 50
+
+
+@pytest.mark.parametrize("durability", ["full", "normal"])
+@pytest.mark.parametrize("seed", seeds(1))
+async def test_power_failures(tmp_path: Path, durability: str, seed: int) -> None:
+    """With ``full`` nothing is lost; with ``normal`` the last moments, which is said, and nobody goes on by number (DU-3)."""
+    world = World(tmp_path, seed, durability)
+    for _ in range(FAILURES):
+        await world.kill("load")
+        await world.kill(POWER)
+    await world.finish()
+    print(table(world.counts))
+    assert world.counts["killed: power"]
+    assert world.counts["allocations"] > 5

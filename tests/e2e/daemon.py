@@ -125,15 +125,19 @@ async def real_daemon(
             await process.stderr.aclose()
 
 
-async def run_command(*arguments: str | Path, expect: int = 0) -> tuple[str, str]:
-    """Run ``ykactor`` to its end, which must have this exit code; what it wrote on standard output and error."""
+async def run_command(*arguments: str | Path, expect: int = 0, environment: Mapping[str, str] | None = None) -> tuple[str, str]:
+    """Run ``ykactor`` to its end, which must have this exit code; what it wrote on standard output and error.
+
+    Args:
+        environment: as in ``real_daemon``.
+    """
     with trio.fail_after(LIMIT_S):
         done = await trio.run_process(
             [*COMMAND, *map(str, arguments)],
             capture_stdout=True,
             capture_stderr=True,
             check=False,
-            env=clean_environment(),
+            env=clean_environment() | dict(environment or {}),
         )
     output, errors = done.stdout.decode(), done.stderr.decode()
     assert done.returncode == expect, output + errors

@@ -9,6 +9,8 @@ import pytest
 import trio
 from doubles import open_listener
 from memorystore import MemoryStore
+from partitiontexts import several
+from world import queue
 
 from ykactor.actors.clock import Clock
 from ykactor.actors.journal import Journal
@@ -48,6 +50,18 @@ async def test_an_acknowledged_request_is_in_the_store() -> None:
         assert b'"Ack"' in store.messages[-1]
 
 
+async def test_a_removed_partition_leaves_no_rows() -> None:
+    """Nor does its last turn: the next start would find a part of a partition."""
+    store = MemoryStore()
+    async with running(store) as (daemon, _):
+        for text in several(default=[], gpu=[queue("a")]), several(default=[]):
+            await daemon.apply_config(text, "")
+            for name in daemon.partitions:
+                await daemon.feed.published(name)
+            await daemon._journal.flushed()  # type: ignore[union-attr]
+            assert any(key.startswith(b'["gpu",') for key in store.records) == ("gpu" in daemon.partitions)
+
+
 async def test_clients_are_told_that_the_disk_is_full() -> None:
     """DU-10: nothing is acknowledged and no event comes, both are told why; with room again, all that they lack comes."""
     store = MemoryStore()
@@ -58,7 +72,7 @@ async def test_clients_are_told_that_the_disk_is_full() -> None:
         assert [(said.writable, said.reason) for said in stalled if isinstance(said, si.JournalStatus)] == [
             (False, "no room on the disk")
         ] * 2
-        with pytest.raises(RequestRefused, match=r"the state after event .* was not durable within 5 s"):
+        with pytest.raises(RequestRefused, match=r"the state after event .* was not durable within 5 s: no room on the disk"):
             async with follow(url, from_="snapshot", waits=False) as late:
                 await late.__anext__()
         store.is_full = False
@@ -66,6 +80,30 @@ async def test_clients_are_told_that_the_disk_is_full() -> None:
         said = [await follower.__anext__() for _ in range(2)]
         assert [type(message) for message in said] == [si.JournalStatus, si.EventRecord]
         assert rm.sequence == daemon.outboxes.current.sequence  # type: ignore[union-attr]
+
+
+async def test_clients_are_told_that_the_disk_does_not_answer(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DU-16: as when it is full; a snapshot is refused in time, and the log says once when it began and when it was over."""
+    monkeypatch.setattr("ykactor.actors.journal.ANSWER_S", 0.2)
+    monkeypatch.setattr("ykactor.actors.feed.SNAPSHOT_S", 0.5)
+    store = MemoryStore()
+    with caplog.at_level(logging.INFO):
+        async with running(store) as (_, url), connect(url, rm_id="rm-1") as rm, follow(url) as follower:
+            store.answers = trio.Event()
+            await rm.send(NODE)
+            for said in await rm.__anext__(), await follower.__anext__():
+                assert isinstance(said, si.JournalStatus)
+                assert (said.writable, said.reason) == (False, "the disk has not answered for 0.2 s")
+            with pytest.raises(RequestRefused, match=r"the state after event .* was not durable within 0.5 s: the disk has not"):
+                async with follow(url, from_="snapshot", waits=False) as late:
+                    await late.__anext__()
+            store.answers.set()
+            assert [type(await rm.__anext__()) for _ in range(2)] == [si.JournalStatus, si.NodeResponse]
+            assert [type(await follower.__anext__()) for _ in range(2)] == [si.JournalStatus, si.EventRecord]
+    said = [record.message for record in caplog.records if record.message.startswith("journal_")]
+    assert said == ["journal_stalled", "journal_resumed"]
 
 
 async def test_the_end_waits_for_the_disk() -> None:

@@ -5,15 +5,18 @@ import re
 import signal
 import socket
 import subprocess
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
 import trio
 from daemon import COMMAND, LIMIT_S, clean_environment
 
+from ykactor.journal.batch import Batch
+from ykactor.journal.store import Store
 from ykactor.surfaces.cli import exit_codes, simulate
 from ykactor.surfaces.cli.main import COMMANDS, main
+from ykactor.surfaces.server.daemon_rows import CONFIG
 
 ROOT = Path(__file__).parents[2]
 DEMO = ROOT / "ykactor" / "sim" / "demo.yaml"
@@ -115,6 +118,26 @@ def test_serve_refuses_a_fifo(run_here, tmp_path):
     code, _, errors = run_here("serve", "--config", fifo)
     assert code == exit_codes.USAGE
     assert errors == f"Error: {fifo}: found something that is no regular file, expected a text file\n"
+
+
+@pytest.mark.parametrize(
+    ("rows", "content", "expected"),
+    [
+        ({}, b"mine", "journal.db: found damage: file is not a database"),
+        ({CONFIG: b"{}"}, None, "the state cannot be read: Object missing required field"),
+        ({b'["default","quark"]': b"{}"}, None, 'the state cannot be read: row ["default","quark"]'),
+    ],
+)
+def test_serve_refuses_a_state_directory(run_here, tmp_path, rows, content, expected):
+    """One that is foreign, damaged, or of a later version: code 2, after which systemd does not try again."""
+    with closing(Store.open(tmp_path, "off", now_ns=0)) as store:
+        store.commit(Batch(1, 1, puts=rows))
+    if content is not None:
+        (tmp_path / "journal.db").write_bytes(content)
+    code, _, errors = run_here("serve", "--state-dir", tmp_path)
+    assert code == exit_codes.USAGE
+    assert errors.splitlines()[-1].startswith(f"Error: {tmp_path}")
+    assert expected in errors.splitlines()[-1]
 
 
 def test_serve_takes_one_file(run_here):

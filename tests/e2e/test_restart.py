@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +11,17 @@ import msgspec
 import pytest
 import trio
 from daemon import RunningDaemon, real_daemon, run_command
+from test_serve import NotifySocket
 
 from ykactor.client import Disconnected, RequestRefused, connect, follow
 from ykactor.client.resource_manager import ResourceManager
 from ykactor.journal.batch import Batch
 from ykactor.journal.reading import Reader
+from ykactor.journal.witness import Witness
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.server.daemon_rows import CONFIG, FILE, FileRow
 from ykactor.surfaces.server.state_dir import StateSettings, open_state_dir
+from ykactor.surfaces.server.systemd import EXTENSION_S
 from ykactor.wire.queuefile import load
 from ykactor.wire.si import messages as si
 
@@ -105,6 +110,32 @@ async def _until_allocated(rm: ResourceManager) -> Any:
             return
 
 
+async def test_after_a_loss_everybody_begins_anew(tmp_path: Path, queue_file: Path) -> None:
+    """The numbers that clients have stand for something else from now on (DU-3)."""
+    full, cut = tmp_path / "full", tmp_path / "cut"
+    async with real_daemon("--state-dir", full, "--config", queue_file) as first:
+        async with connect(first.url, rm_id="rm-1") as rm:
+            await rm.request(NODES)
+            shutil.copytree(full, cut)  # all that the disk has when the power fails
+            await rm.request(APPLICATIONS)
+            seen = rm.sequence
+        async with follow(first.url, from_="snapshot") as follower:
+            snapshot, instance = await follower.__anext__(), follower.instance
+        await kill(first)
+    shutil.copy(full / "witness", cut / "witness")
+    async with real_daemon("--state-dir", cut, "--config", queue_file) as second:
+        assert second.logged("journal_loss")
+        with pytest.raises(RequestRefused, match="RESYNC_REQUIRED"):
+            async with connect(second.url, rm_id="rm-1", resume_from=seen):
+                pass
+        with pytest.raises(RequestRefused, match="RESYNC_REQUIRED"):
+            async with follow(second.url, from_=snapshot.sequence, instance=instance) as follower:
+                await follower.__anext__()
+        assert not (await second.state())["nodes"]
+        async with connect(second.url, rm_id="rm-2") as other:  # nobody holds the daemon
+            await other.request(NODES)
+
+
 async def test_a_configuration_of_the_resource_manager_stays(tmp_path: Path, queue_file: Path) -> None:
     """It was acknowledged; the queue file counts again only when it changes, also if it does so while nothing runs (DU-9)."""
     arguments = ("--state-dir", tmp_path / "state", "--config", queue_file)
@@ -178,6 +209,49 @@ async def test_another_resource_manager_is_still_refused(tmp_path: Path) -> None
         with pytest.raises(RequestRefused, match="RESYNC_REQUIRED"):
             async with connect(second.url, rm_id="rm-1", resume_from=1000):
                 raise NotImplementedError
+
+
+async def test_after_a_loss_the_resource_manager_registers_anew(tmp_path: Path) -> None:
+    """New messages get the numbers of those that were lost: none of before is valid, also after more restarts (DU-3)."""
+    arguments = ("--state-dir", tmp_path, "--durability", "normal")
+    async with real_daemon(*arguments) as first:
+        async with connect(first.url, rm_id="rm-1") as rm:
+            await rm.request(NODES)
+            seen = rm.sequence
+        await kill(first)
+    with closing(Witness(tmp_path, "normal")) as witness:
+        witness.note(1000)
+    for losses in (1, 0):
+        async with real_daemon(*arguments) as daemon:
+            assert len(daemon.logged("journal_loss")) == losses
+            with pytest.raises(RequestRefused, match="RESYNC_REQUIRED"):
+                async with connect(daemon.url, rm_id="rm-1", resume_from=seen):
+                    raise NotImplementedError
+            await kill(daemon)
+    async with real_daemon(*arguments) as last:
+        async with connect(last.url, rm_id="rm-1") as rm:
+            await rm.request(NODES)
+            anew = rm.sequence
+        await kill(last)
+    async with real_daemon(*arguments) as daemon, connect(daemon.url, rm_id="rm-1", resume_from=anew) as rm:
+        await rm.request(DRAIN)
+
+
+async def test_systemd_gives_a_recovery_time(tmp_path: Path) -> None:
+    """It is asked for more time before anything else, told when the state is there, and the watchdog is fed."""
+    arguments = ("--state-dir", tmp_path / "state")
+    async with real_daemon(*arguments) as first, connect(first.url, rm_id="rm-1") as rm:
+        await rm.request(NODES)
+        await kill(first)
+    systemd = NotifySocket(str(tmp_path / "notify"))
+    with systemd._socket:
+        await systemd._socket.bind(systemd.path)
+        async with real_daemon(*arguments, environment={"NOTIFY_SOCKET": systemd.path, "WATCHDOG_USEC": "400000"}):
+            extended = await systemd.wait_for("EXTEND_TIMEOUT_USEC=")
+            assert int(extended["EXTEND_TIMEOUT_USEC"]) == EXTENSION_S * 1_000_000
+            assert "3 nodes" in (await systemd.wait_for("READY=1"))["STATUS"]
+            await systemd.wait_for("WATCHDOG=1")
+    assert systemd.heard[0].startswith("EXTEND_TIMEOUT_USEC=")
 
 
 TWO = (

@@ -6,9 +6,10 @@ from daemon import asks, node
 from doubles import running_daemon
 from msgspec import structs
 
-from ykactor.actors.commands import Administer, Publication
+from ykactor.actors.commands import Administer, Intake, Publication
 from ykactor.client import RequestRefused, connect
 from ykactor.core.messages.facts import NodeRejected
+from ykactor.surfaces.server.rm_session import ResourceManagerSession
 from ykactor.wire.si import messages as si
 
 MOVE = si.MoveApplication(application_id="app-1", queue_name="root.a")
@@ -36,6 +37,53 @@ async def test_answers_come_before_the_registration() -> None:
                 while not isinstance(message := await rm.__anext__(), si.Ack):
                     pass
     assert message.id == "open"
+
+
+@pytest.mark.parametrize(
+    ("full", "expected"),
+    [
+        ("", {"both": si.Ack, "move": si.ErrorResponse}),
+        ("default", {}),
+        ("east", {"both": si.ErrorResponse}),
+    ],
+)
+async def test_a_request_is_answered_whatever_becomes_of_its_session(
+    monkeypatch: pytest.MonkeyPatch, full: str, expected: dict[str, type]
+) -> None:
+    """A session ends while partitions work for it or have no room: what one of them has got is answered to the next session."""
+    sessions: list[trio.CancelScope] = []
+    run = ResourceManagerSession.run
+
+    async def run_for_a_while(session: ResourceManagerSession) -> None:
+        with trio.CancelScope() as scope:
+            sessions.append(scope)
+            await run(session)
+
+    monkeypatch.setattr(ResourceManagerSession, "run", run_for_a_while)
+    async with running_daemon("default", "east") as daemon:
+        async with connect(daemon.url, rm_id="rm-1") as rm:
+            last = rm.sequence
+            for name, partition in daemon.doubles.items():
+                partition.resume = trio.Event()
+                partition.inbox.offer(Intake([]))  # waits in the partition's task
+                await trio.sleep(0.05)
+                while name == full and partition.inbox.offer(Intake([])):
+                    pass
+            (ask,) = asks("k1").allocations
+            await rm.send(si.AllocationRequest(id="both", allocations=[ask, structs.replace(ask, partition_name="east")]))
+            await rm.send(structs.replace(MOVE, id="move"))
+            await trio.sleep(0.1)
+            sessions[0].cancel()
+            await trio.sleep(0.1)
+        for partition in daemon.doubles.values():
+            partition.resume.set()
+        found = {}
+        async with connect(daemon.url, rm_id="rm-1", resume_from=last) as rm:
+            await rm.send(structs.replace(node(), id="later"))
+            while not (isinstance(message := await rm.__anext__(), si.Ack) and message.id == "later"):
+                if isinstance(message, si.Ack | si.ErrorResponse):
+                    found[message.id] = type(message)
+    assert found == expected
 
 
 async def test_a_refusal_comes_after_what_was_published_before() -> None:

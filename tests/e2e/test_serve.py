@@ -409,6 +409,7 @@ def test_a_crash_leaves_a_post_mortem_and_exit_code_70(tmp_path, monkeypatch, ca
     done = CliRunner().invoke(serve_module.command, ["--ws", "127.0.0.1:0", "--state-dir", str(tmp_path / "state")])
     assert done.exit_code == 70
     assert {file.name for file in (tmp_path / "state").iterdir()} >= {"journal.db", "post-mortem.json"}
+    assert {path.stat().st_mode & 0o77 for path in (tmp_path / "state", *(tmp_path / "state").iterdir())} == {0}
     story = json.loads((tmp_path / "state" / "post-mortem.json").read_text())["failure"]
     assert "nodes cannot be counted" in story
     lines = [json.loads(line) for line in capfd.readouterr().err.splitlines()]

@@ -5,17 +5,43 @@ from pathlib import Path
 
 import pytest
 import trio
-from daemon import application, asks, next_allocated, next_event, node, real_daemon
+from daemon import RunningDaemon, application, asks, next_allocated, next_event, node, real_daemon, run_command
 from faulting import watch_partitions
 from memorystore import MemoryStore
+from partitiontexts import several
 from test_durable_daemon import running
+from test_reload_partitions import replace
+from world import queue
 
 import ykactor
+from ykactor.actors.failures import RESTARTS_MAX
 from ykactor.client import RequestRefused, connect, follow
+from ykactor.surfaces.cli import exit_codes
+from ykactor.wire.queuefile import load
+from ykactor.wire.si import messages as si
 
 #: Bugs, by the name of the environment variable that turns them on; imported by every Python process that finds the file.
 BUGS = """
 import os
+
+if "NEVER_SOON" in os.environ:
+    from ykactor.actors import supervision
+
+    supervision.WITHIN_S = 0.0  # no failure is soon after the start
+
+if "BAD_CONFIG" in os.environ:
+    from ykactor.core.messages.submissions import ApplyConfig
+    from ykactor.core.partition.partition import PartitionCore
+
+    ingest = PartitionCore.ingest
+
+    def refusing(self, now_ns, submissions):
+        if self.name == os.environ["BAD_CONFIG"] and type(submissions[-1]) is ApplyConfig:
+            if any(queue.path == "root.c" for queue in submissions[-1].config.root.children):
+                raise ZeroDivisionError("no queue")
+        return (yield from ingest(self, now_ns, submissions))
+
+    PartitionCore.ingest = refusing
 
 if "BAD_ASK" in os.environ or "BAD_PLAN" in os.environ:
     from ykactor.core.turn import scheduler
@@ -57,11 +83,135 @@ async def test_a_bad_message_is_refused_and_kept(bugs: dict[str, str], tmp_path:
             await rm.request(asks("t3"))
             assert sorted(await next_allocated(rm, 3)) == [("t1", "n1"), ("t2", "n1"), ("t3", "n1")]
         assert await daemon.stop() == 0
+    story = (await run_command("story", "root", "--state-dir", state))[0].splitlines()
+    told = [line for line in story if "PARTITION_" in line]
+    assert len(told) == 2
+    assert all(line.endswith("because of an error in the partition") for line in told)
     (kept,) = (state / "quarantine").iterdir()
     content = json.loads(kept.read_text())
     assert (content["partition"], content["cause"]["input"][0][1]["spec"]["allocation_key"]) == ("default", "evil")
     assert "a bad ask" in content["traceback"]
     assert len(list(state.glob("post-mortem-default-*.json"))) == 2
+
+
+STOPPED = (
+    "partition gpu is stopped: SwitchConfig: ZeroDivisionError: no queue; "
+    "start the daemon again, or remove the partition from the configuration"
+)
+LEAVES = [queue("a")]
+FIRST = several(default=LEAVES, gpu=LEAVES)
+WIDER = several(default=[*LEAVES, queue("c")], gpu=[*LEAVES, queue("c")])
+
+
+async def queues(daemon: RunningDaemon) -> dict[str, set[str]]:
+    """The queues below root in each partition."""
+    async with follow(daemon.url, from_="snapshot") as messages:
+        first = await messages.__anext__()
+    assert isinstance(first, si.Snapshot)
+    return {state["name"]: set(state["queues"]) - {"root"} for state in first.partitions}
+
+
+async def test_a_configuration_that_one_partition_cannot_apply(bugs: dict[str, str], tmp_path: Path, queue_file: Path) -> None:
+    """It is in force in the others, who has sent it is told so, and each start tries again to have it in all (DU-17)."""
+    arguments, environment = ["--config", queue_file, "--state-dir", tmp_path / "state"], bugs | {"BAD_CONFIG": "gpu"}
+    told = {"default": {"root.a", "root.c"}, "gpu": {"root.a"}}
+    async with real_daemon(*arguments, environment=environment) as daemon, connect(daemon.url, rm_id="rm-1") as rm:
+        with pytest.raises(RequestRefused) as partly:
+            await rm.request(si.UpdateConfigurationRequest(config=WIDER))
+        expected = f"update of configuration failed: the configuration is in force, but for one part: {STOPPED}"
+        assert (partly.value.code, partly.value.message) == ("INTERRUPTED", expected)
+        (line,) = daemon.logged("config_incomplete")
+        assert line["reason"].endswith(STOPPED)
+        assert await queues(daemon) == told
+        with pytest.raises(RequestRefused) as refused:
+            await rm.request(si.UpdateConfigurationRequest(config=FIRST))
+        assert (refused.value.code, refused.value.message) == ("CONFIG_REFUSED", f"update of configuration failed: {STOPPED}")
+        assert await queues(daemon) == told
+        daemon.process.kill()
+    async with real_daemon(*arguments, environment=environment) as daemon:
+        assert daemon.logged("config_incomplete")
+        assert await queues(daemon) == told
+        assert await daemon.stop() == 0
+    async with real_daemon(*arguments) as daemon:
+        assert await queues(daemon) == {"default": {"root.a", "root.c"}, "gpu": {"root.a", "root.c"}}
+        assert await daemon.stop() == 0
+    async with real_daemon(*arguments) as daemon:
+        assert not daemon.logged("config_applied")
+        assert await daemon.stop() == 0
+
+
+async def test_followers_hear_of_a_refusal_by_a_stopped_partition(bugs: dict[str, str], tmp_path: Path, queue_file: Path) -> None:
+    """In one that runs, although configurations are otherwise reported by the first."""
+    arguments, environment = ["--config", queue_file, "--state-dir", tmp_path / "state"], bugs | {"BAD_CONFIG": "default"}
+    async with real_daemon(*arguments, environment=environment) as daemon, follow(daemon.url) as followed:
+        replace(queue_file, WIDER)
+        await next_event(followed, "PARTITION_STOPPED", "; start the daemon again, or remove the partition")
+        await daemon.wait_logged("config_incomplete")
+        replace(queue_file, FIRST)
+        event = await next_event(followed, "QUEUE_CONFIG", "configuration rejected")
+        assert "partition default is stopped: SwitchConfig: ZeroDivisionError: no queue" in event.message
+
+
+async def test_a_queue_file_that_is_changed_back(bugs: dict[str, str], tmp_path: Path, queue_file: Path) -> None:
+    """A partition that failed to apply it runs again after the next start."""
+    arguments, environment = ["--config", queue_file, "--state-dir", tmp_path / "state"], bugs | {"BAD_CONFIG": "gpu"}
+    async with real_daemon(*arguments, environment=environment) as daemon:
+        replace(queue_file, WIDER)
+        await daemon.wait_logged("config_incomplete")
+        replace(queue_file, FIRST)
+        assert (await daemon.wait_logged("config_refused"))["reason"] == STOPPED
+        assert await daemon.stop() == 0
+    async with real_daemon(*arguments, environment=environment) as daemon:
+        assert daemon.logged("config_applied")[0]["checksum"] == load(FIRST).checksum
+        assert (await queues(daemon))["gpu"] == {"root.a"}
+        assert not daemon.logged("partition_stopped")
+        assert await daemon.stop() == 0
+
+
+async def test_a_queue_file_that_has_ended_the_daemon(bugs: dict[str, str], tmp_path: Path, queue_file: Path) -> None:
+    """It is tried again by the next daemon, and no more by the one after it if the file has been changed back."""
+    arguments, environment = ["--config", queue_file, "--state-dir", tmp_path / "state"], bugs | {"BAD_CONFIG": "default"}
+    replace(queue_file, several(default=LEAVES))
+    async with real_daemon(*arguments, environment=environment | {"NEVER_SOON": "1"}) as daemon:
+        replace(queue_file, several(default=[*LEAVES, queue("c")]))
+        assert await daemon.process.wait() == exit_codes.SOFTWARE
+    replace(queue_file, several(default=LEAVES))
+    async with real_daemon(*arguments, environment=environment) as daemon:
+        assert daemon.logged("config_incomplete")
+        assert await daemon.stop() == 0
+    async with real_daemon(*arguments, environment=environment) as daemon:
+        assert not daemon.logged("partition_stopped")
+        assert daemon.logged("config_applied")[0]["checksum"] == load(several(default=LEAVES)).checksum
+        assert await queues(daemon) == {"default": {"root.a"}}
+
+
+async def test_a_registration_with_a_configuration(bugs: dict[str, str], tmp_path: Path, queue_file: Path) -> None:
+    """One that a partition cannot apply refuses the registration; the next one with it is accepted, as it is in force."""
+    arguments, environment = ["--config", queue_file, "--state-dir", tmp_path / "state"], bugs | {"BAD_CONFIG": "gpu"}
+    async with real_daemon(*arguments, environment=environment) as daemon:
+        with pytest.raises(RequestRefused, match="in force, but for one part: partition gpu is stopped") as partly:
+            async with connect(daemon.url, rm_id="rm-1", config=WIDER):
+                raise NotImplementedError
+        assert partly.value.code == "INTERRUPTED"
+        async with connect(daemon.url, rm_id="rm-1", config=WIDER) as rm:
+            await rm.request(node())
+        assert await daemon.stop() == 0
+
+
+async def test_a_stopped_partition_can_be_removed(bugs: dict[str, str], tmp_path: Path, queue_file: Path) -> None:
+    """It leaves nothing: one of the same name begins anew, and so does the next daemon."""
+    arguments, environment = ["--config", queue_file, "--state-dir", tmp_path / "state"], bugs | {"BAD_CONFIG": "gpu"}
+    async with real_daemon(*arguments, environment=environment) as daemon, connect(daemon.url, rm_id="rm-1") as rm:
+        with pytest.raises(RequestRefused, match="partition gpu is stopped"):
+            await rm.request(si.UpdateConfigurationRequest(config=WIDER))
+        await rm.request(si.UpdateConfigurationRequest(config=several(default=LEAVES)))
+        assert (await queues(daemon)).keys() == {"default"}
+        await rm.request(si.UpdateConfigurationRequest(config=FIRST))
+        assert (await queues(daemon))["gpu"] == {"root.a"}
+        daemon.process.kill()
+    async with real_daemon(*arguments, environment=environment) as daemon:
+        assert (await queues(daemon))["gpu"] == {"root.a"}
+        assert not daemon.logged("partition_stopped")
 
 
 async def test_waiting_for_the_state_is_no_lack_of_progress(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,3 +257,26 @@ async def test_a_partition_that_cannot_plan_is_stopped(bugs: dict[str, str], tmp
         await rm.request(application())
         await rm.send(asks("t1"))
         assert await next_allocated(rm) == [("t1", "n1")]
+
+
+async def test_the_only_partition_ends_the_daemon(bugs: dict[str, str], tmp_path: Path) -> None:
+    """Exit code 70; each post-mortem raises the same again, and a daemon without the bug goes on."""
+    state, environment = tmp_path / "state", bugs | {"BAD_PLAN": "n1"}
+    async with real_daemon("--state-dir", state, environment=environment | {"NEVER_SOON": "1"}) as daemon:
+        async with connect(daemon.url, rm_id="rm-1") as rm:
+            await rm.send(node())
+            assert await daemon.process.wait() == exit_codes.SOFTWARE
+        crash = await daemon.wait_logged("daemon_crashed")
+        assert "ZeroDivisionError: no plan" in crash["exception"]
+        assert [line["event"] for line in daemon.lines if line["event"].startswith("partition_")] == [
+            *["partition_restarted"] * RESTARTS_MAX,
+            "partition_stopped",
+        ]
+    post_mortems = list(state.glob("post-mortem-default-*.json"))
+    assert len(post_mortems) == RESTARTS_MAX + 1
+    for path in post_mortems:
+        output, _ = await run_command("replay", path, environment=environment)
+        assert output.endswith("ZeroDivisionError: no plan\n")
+    async with real_daemon("--state-dir", state) as daemon:
+        assert set((await daemon.state())["nodes"]) == {"n1"}
+        assert await daemon.stop() == exit_codes.OK

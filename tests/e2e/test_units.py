@@ -1,16 +1,19 @@
 """The shipped systemd units, checked by systemd's own offline tools."""
 
+import configparser
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from ykactor.surfaces.cli import exit_codes
+
 UNITS = Path(__file__).parents[2] / "systemd"
 #: Highest tolerated exposure in tenths, 0 (locked up) to 100. Ours is 12, nearly all of it for listening on the network.
 EXPOSURE_MAX = 15
 
-pytestmark = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze (package systemd)")
+needs_systemd = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze (package systemd)")
 
 
 @pytest.fixture
@@ -29,13 +32,24 @@ def analyze(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["systemd-analyze", "--no-pager", *arguments], capture_output=True, text=True, check=False)
 
 
+@needs_systemd
 def test_units_verify(units: Path) -> None:
     """Both units load without an error or a warning."""
     done = analyze("verify", "--man=no", units / "ykactor.service", units / "ykactor.socket")
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
+@needs_systemd
 def test_service_is_locked_up(units: Path) -> None:
     """The service's exposure stays below the bound: losing a line of hardening is noticed."""
     done = analyze("security", "--offline=true", f"--threshold={EXPOSURE_MAX}", units / "ykactor.service")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_refusal_is_not_tried_again() -> None:
+    """What is refused at the start is refused by the next one too; an error of the daemon itself is worth another start."""
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.read(UNITS / "ykactor.service")
+    service = unit["Service"]
+    assert service["Restart"] == "on-failure"
+    assert service["RestartPreventExitStatus"].split() == [str(exit_codes.USAGE)]

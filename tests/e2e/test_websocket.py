@@ -17,7 +17,7 @@ from ykactor.client.connection import Disconnected, open_connection
 from ykactor.core.messages import submissions as messages
 from ykactor.core.messages.facts import ApplicationAdded, NodeRemoved
 from ykactor.surfaces.server.feed_session import FeedSession
-from ykactor.surfaces.server.rm_session import ResourceManagerSession
+from ykactor.surfaces.server.rm_requests import RequestHandler
 from ykactor.surfaces.server.websocket import Limits
 
 REGISTER = {"type": "RegisterResourceManagerRequest", "rmID": "rm-1", "id": "r"}
@@ -849,7 +849,7 @@ async def test_a_failure_of_a_session_is_told_and_logged(path, monkeypatch, capl
     async def fail(*_):
         raise ZeroDivisionError("an error of our own")
 
-    monkeypatch.setattr(ResourceManagerSession, "_on_message", fail)
+    monkeypatch.setattr(RequestHandler, "on_message", fail)
     monkeypatch.setattr(FeedSession, "_on_message", fail)
     async with running_daemon() as daemon:
         async with registered(daemon) if path == "/v1/rm" else client(daemon, path) as peer:
@@ -867,7 +867,7 @@ async def test_a_failed_session_is_no_predicate_service_any_more(monkeypatch):
     async def fail(*_):
         raise ZeroDivisionError("an error of our own")
 
-    monkeypatch.setattr(ResourceManagerSession, "_on_message", fail)
+    monkeypatch.setattr(RequestHandler, "on_message", fail)
     async with running_daemon() as daemon, registered(daemon, answersPredicates=True) as rm:
         await rm.send({"type": "NodeRequest"})
         await rm.closed()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from journals import ENVIRONMENT, PYTHON, batch, compact_json, copied, key_of, numbered, opened, records_of, states, turns_of
 
-from ykactor.journal.errors import DiskError, DiskFullError
+from ykactor.journal.errors import DiskError, NotWrittenError
 from ykactor.journal.store import Store
 
 LARGE = {key_of(0): compact_json({"text": "x" * 1_000_000})}
@@ -44,13 +44,25 @@ def check(directory: Path, last: int) -> None:
     assert turns_of(directory) == [(number, numbered(number).turns) for number in range(1, last + 1)]
 
 
+def test_a_lock_of_another_program(store: Store, tmp_path: Path) -> None:
+    """Nothing is written while it is held, and the same batch is when it is not: nothing is wrong with the disk."""
+    store._connection.execute("PRAGMA busy_timeout=10")
+    with closing(sqlite3.connect(tmp_path / "journal.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(NotWrittenError, match="another program that writes to it"):
+            store.commit(numbered(4))
+        check(tmp_path, 3)
+    store.commit(numbered(4))
+    check(tmp_path, 4)
+
+
 def test_a_full_database(store: Store, tmp_path: Path) -> None:
     """Nothing of the batch is written, it may be tried again, and numbers have no gap."""
     ((pages,),) = store._connection.execute("PRAGMA page_count")
     store._connection.execute(f"PRAGMA max_page_count={pages}")
     large = batch(4, LARGE)
     for _ in range(3):
-        with pytest.raises(DiskFullError, match=r"journal\.db: found no room on the disk .*; free some, nothing is lost"):
+        with pytest.raises(NotWrittenError, match=r"journal\.db: found no room on the disk .*; free some, nothing is lost"):
             store.commit(large)
         check(tmp_path, 3)
     store._connection.execute("PRAGMA max_page_count=1000000")
@@ -60,11 +72,11 @@ def test_a_full_database(store: Store, tmp_path: Path) -> None:
 
 def test_a_full_device(store: Store, tmp_path: Path) -> None:
     """The same if the system says that there is no room, in the middle of a commit or of a checkpoint."""
-    with replaced(tmp_path / "journal.db-wal", "/dev/full", os.O_RDWR), pytest.raises(DiskFullError):
+    with replaced(tmp_path / "journal.db-wal", "/dev/full", os.O_RDWR), pytest.raises(NotWrittenError):
         store.commit(numbered(4))
     assert store.commit(numbered(4)) == 4
     with replaced(tmp_path / "journal.db", "/dev/full", os.O_RDWR):
-        with pytest.raises(DiskFullError):
+        with pytest.raises(NotWrittenError):
             store.checkpoint()
         assert store.commit(numbered(5)) == 5  # there is still room in the write-ahead log
     store.checkpoint()
@@ -84,13 +96,13 @@ def test_a_witness_that_cannot_be_written(store: Store, tmp_path: Path) -> None:
 
 FILL = """
 import resource, sys, pathlib, journals
-from ykactor.journal.errors import DiskFullError
+from ykactor.journal.errors import NotWrittenError
 store = journals.opened(pathlib.Path(sys.argv[1]))
 def commit_until_full():
     while True:
         try:
             store.commit(journals.numbered(store.number + 1))
-        except DiskFullError as error:
+        except NotWrittenError as error:
             print(store.number, flush=True)
             return
 for limit in (150_000, 150_000, 300_000):
@@ -141,15 +153,6 @@ def test_a_failing_checkpoint(store: Store, tmp_path: Path) -> None:
     check(copied(tmp_path, tmp_path.with_name("again")), 3)
 
 
-def test_somebody_else_writes(store: Store, tmp_path: Path) -> None:
-    """A program that locks the database for long ends the daemon; it does not wait for ever."""
-    store._connection.execute("PRAGMA busy_timeout=1")
-    with closing(sqlite3.connect(tmp_path / "journal.db", isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(DiskError, match="SQLITE_BUSY"):
-            store.commit(numbered(4))
-
-
 BACK_UP = """
 import resource, sys, pathlib
 from ykactor.journal import maintenance
@@ -163,5 +166,5 @@ def test_no_room_for_a_backup(store: Store, tmp_path: Path) -> None:
     store.commit(batch(4, LARGE))
     copy = tmp_path / "copy.db"
     child = subprocess.run([PYTHON, "-c", BACK_UP, tmp_path, copy], env=ENVIRONMENT, capture_output=True, text=True, check=False)
-    assert f"DiskFullError: {copy}: found no room on the disk" in child.stderr
+    assert f"NotWrittenError: {copy}: found no room on the disk" in child.stderr
     assert not copy.exists()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ykactor.journal.errors import DiskError, DiskFullError, write_error
+from ykactor.journal.errors import DiskError, NotWrittenError, write_error
 
 
 def error_of(code: int) -> sqlite3.Error:
@@ -20,9 +20,9 @@ def error_of(code: int) -> sqlite3.Error:
 @pytest.mark.parametrize(
     ("system", "kind"),
     [
-        (errno.ENOSPC, DiskFullError),
-        (errno.EDQUOT, DiskFullError),
-        (errno.EFBIG, DiskFullError),
+        (errno.ENOSPC, NotWrittenError),
+        (errno.EDQUOT, NotWrittenError),
+        (errno.EFBIG, NotWrittenError),
         (errno.EIO, DiskError),
         (errno.EROFS, DiskError),
     ],
@@ -43,7 +43,7 @@ def test_what_sqlite_does_not_tell(
 @pytest.mark.parametrize(
     ("code", "kind"),
     [
-        (sqlite3.SQLITE_FULL, DiskFullError),
+        (sqlite3.SQLITE_FULL, NotWrittenError),
         (sqlite3.SQLITE_IOERR_FSYNC, DiskError),
         (sqlite3.SQLITE_IOERR_READ, DiskError),
         (sqlite3.SQLITE_CORRUPT, DiskError),

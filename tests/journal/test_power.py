@@ -8,25 +8,15 @@ from pathlib import Path
 
 import pytest
 from journals import copied, numbered, opened, records_of, states, turns_of
+from poweroff import mixture
 from seeds import seeds
 
 from ykactor.journal import witness
 from ykactor.journal.store import Store
 
-SECTOR_BYTES = 512
 LAST = 12
 STATES = states(LAST)
 TRIES = 4
-
-
-def mixture(before: Path, after: Path, rng: random.Random) -> None:
-    """Makes of ``after`` a file with some sectors of ``before``, and the size of one of them."""
-    old, new = (path.read_bytes() if path.exists() else b"" for path in (before, after))
-    size = len(rng.choice([old, new]))
-    old, new = (content[:size].ljust(size, b"\0") for content in (old, new))
-    share = rng.random()
-    sectors = [(old if rng.random() < share else new)[at : at + SECTOR_BYTES] for at in range(0, size, SECTOR_BYTES)]
-    after.write_bytes(b"".join(sectors))
 
 
 def check(directory: Path, first: int, last: int) -> Store:

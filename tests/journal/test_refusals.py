@@ -12,7 +12,7 @@ import pytest
 from journals import ENVIRONMENT, PYTHON, copied, numbered, opened, records_of, states
 
 from ykactor.journal import schema
-from ykactor.journal.errors import DiskFullError, JournalError
+from ykactor.journal.errors import JournalError, NotWrittenError
 from ykactor.journal.reading import Reader
 
 OPEN = "import sys, pathlib, journals; journals.opened(pathlib.Path(sys.argv[1]))"
@@ -97,7 +97,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
     child = subprocess.run(
         [PYTHON, "-c", f"{limited}; {OPEN}", tmp_path], env=ENVIRONMENT, capture_output=True, text=True, check=False
     )
-    assert f"{DiskFullError.__name__}: {tmp_path}/journal.db: found no room on the disk" in child.stderr
+    assert f"{NotWrittenError.__name__}: {tmp_path}/journal.db: found no room on the disk" in child.stderr
     opened(tmp_path).close()
 
 

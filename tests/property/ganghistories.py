@@ -42,11 +42,12 @@ class ResourceManager:
 
     Args:
         is_modest: it never asks for what may lead above a limit: no recovery, resizes, reloads and lost nodes.
+        draw: draws a queue file.
     """
 
-    def __init__(self, seed: int, *, is_modest: bool = False) -> None:
+    def __init__(self, seed: int, *, is_modest: bool = False, draw: Callable[[random.Random], str] = draw_text) -> None:
         self.rng = random.Random(seed)
-        self.text = draw_text(self.rng)
+        self.text = draw(self.rng)
         self.now_ns = 0
         #: Releases that it has received, with the answer that is expected.
         self.told: list[tuple[str, str, str]] = []
@@ -63,7 +64,7 @@ class ResourceManager:
             (1, lambda: remove(self.rng.choice(APPLICATIONS))),
         ]
         if not is_modest:
-            weights += [(2, self._resize), (2, self._recovered), (1, lambda: configure(draw_text(self.rng)))]
+            weights += [(2, self._resize), (2, self._recovered), (1, lambda: configure(draw(self.rng)))]
             weights += [(1, lambda: release(None, self.rng.choice(APPLICATIONS), self.rng.choice(TERMINATIONS)))]
         self._weights = [weight for weight, _ in weights]
         self._actions = [action for _, action in weights]

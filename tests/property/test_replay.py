@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,7 @@ from fragments import draw_fragments
 from ganghistories import ResourceManager
 from histories import S_NS, Batch, History, draw_history
 from msgspec import structs
+from preemptinghistories import Preempting
 from recorded import DEFAULT, GPU, Happening, Step, record
 from seeds import seeds
 from test_administered_histories import draw_request
@@ -75,9 +77,9 @@ def record_history(directory: Path, history: History, seed: int) -> int:
     return record(directory, scheduler_config(history.config), steps, seed=seed, budget=BUDGETS[seed % 3])
 
 
-def record_gangs(directory: Path, seed: int) -> int:
+def record_gangs(directory: Path, seed: int, manager: ResourceManager | None = None) -> int:
     """A resource manager that answers what it hears, late, twice, otherwise or never."""
-    manager = ResourceManager(seed)
+    manager = manager or ResourceManager(seed)
     config = queuefile.load(manager.text)
 
     def draw() -> Happening:
@@ -107,6 +109,21 @@ def test_every_history_can_be_run_again(seed: int, tmp_path: Path) -> None:
     outcomes = [assert_same(tmp_path / str(number)) for number in range(3)]
     assert all(outcome.facts > 20 for outcome in outcomes)
     assert sum(starts) > 4
+
+
+def test_preemption_can_be_run_again(tmp_path: Path) -> None:
+    """For guarantees and for quotas, with gangs and reservations, and sudden ends between a preemption and its releases."""
+    counts: Counter[str] = Counter()
+    for seed in seeds(12):
+        directory = tmp_path / str(seed)
+        record_gangs(directory, seed, Preempting(seed))
+        assert_same(directory)
+        with Reader.open(directory) as reader:
+            facts = [fact for row in reader.rows() for text in row.turns() for fact in msgspec.json.decode(text)["facts"]]
+        counts.update(name for name, _ in facts)
+        counts.update(content["termination_type"] for name, content in facts if name == "ReleaseStarted")
+    kinds = ("Preempted", "QuotaPreempted", "Reserved", "PREEMPTED_BY_SCHEDULER", "PLACEHOLDER_REPLACED")
+    assert min(counts[kind] for kind in kinds) > 3, counts
 
 
 def test_another_process_finds_the_same(tmp_path: Path) -> None:

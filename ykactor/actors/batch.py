@@ -16,7 +16,7 @@ class Store(Protocol):
         """Return when the batch is durable.
 
         Raises:
-            DiskFullError: see there. After any other exception nothing may be written any more.
+            NotWrittenError: see there. After any other exception nothing may be written any more.
         """
 
     async def tidy(self) -> None:

@@ -256,7 +256,8 @@ class FeedActor:
             with trio.move_on_after(SNAPSHOT_S) as deadline:
                 await self.journal.flushed()
             if deadline.cancelled_caught:
-                raise SnapshotError(f"the state after event {snapshot.sequence} was not durable within {SNAPSHOT_S:g} s")
+                why = f": {self.journal.stalled.reason}" if self.journal.stalled is not None else ""
+                raise SnapshotError(f"the state after event {snapshot.sequence} was not durable within {SNAPSHOT_S:g} s{why}")
         return snapshot
 
     async def _shared_snapshot(self) -> FeedSnapshot:

@@ -17,16 +17,21 @@ from msgspec import Raw, Struct, field
 
 from ykactor.actors.batch import Store
 from ykactor.actors.commands import Publication
+from ykactor.actors.response_timer import ResponseTimer
 from ykactor.core.messages.facts import Fact
 from ykactor.core.values.ids import PartitionName
+from ykactor.core.values.times import S_NS
 from ykactor.journal.batch import Batch
-from ykactor.journal.errors import DiskFullError
+from ykactor.journal.errors import NotWrittenError
 
 #: For how many steps of the event loop the journal waits for more before a commit: the acknowledgement of a request comes so much
 #: later than its turn. The shortest sleep would take 1 ms.
 LINGER_STEPS = 4
-#: How often a batch is tried again while the disk is full.
+#: When a batch is tried again while the disk is full: at first, and at most. A large one takes 0.4 s each time.
 RETRY_S = 1.0
+RETRY_MAX_S = 5.0
+#: A disk that has not answered for so long is reported; it is waited for as long as it takes.
+ANSWER_S = 5.0
 #: With more that is not durable there is no room. Half of what the ring and the outbox keep: turns that have begun come on top.
 EVENTS_MAX = 50_000
 MESSAGES_MAX = 5_000
@@ -42,7 +47,7 @@ class Reader(Protocol):
 
 
 class Stalled(Struct, frozen=True):
-    """The journal cannot be written since the Unix time ``since_ns``, because of ``reason``: nothing becomes durable."""
+    """The journal is not written since the Unix time ``since_ns``, because of ``reason``: nothing becomes durable."""
 
     since_ns: int
     reason: str
@@ -110,7 +115,7 @@ class Journal:
         last_event, last_message: the numbers of the newest event and message in the store.
 
     Attributes:
-        stalled: since when and why the journal cannot be written; None if it can.
+        stalled: since when and why the journal is not written; None if it is.
     """
 
     def __init__(
@@ -133,6 +138,7 @@ class Journal:
         self._added = trio.Event()
         self._freed = trio.lowlevel.ParkingLot()
         self._watchers: list[Callable[[], None]] = []
+        self._timer = ResponseTimer(ANSWER_S, self._on_no_answer)
 
     def watch(self, on_change: Callable[[], None]) -> None:
         """``on_change`` is called each time ``stalled`` has changed; must not block or raise."""
@@ -241,7 +247,12 @@ class Journal:
     # ---- committing
 
     async def run(self) -> None:
-        """Commit until cancelled. An error of the store, but for a full disk, is raised."""
+        """Commit until cancelled. An error of the store, but for a full disk, is raised in a group."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._timer.run, name="journal timer")
+            await self._commit_all()
+
+    async def _commit_all(self) -> None:
         while True:
             await self._added.wait()
             for _ in range(LINGER_STEPS):
@@ -256,22 +267,41 @@ class Journal:
             for reader, number in group.durable.items():
                 reader.raise_durable(number)
             self._freed.unpark_all()
-            with suppress(DiskFullError):  # the next commit finds it out too
-                await self._store.tidy()
+            await self._tidy()
 
     async def _commit(self, batch: Batch) -> None:
         """Return when the batch is durable; while the disk is full, try again and again."""
+        pause_s = RETRY_S
         while True:
             try:
-                await self._store.commit(batch)
-            except DiskFullError as full:
-                if self.stalled is None:
-                    self._set_stalled(Stalled(self._now_ns(), str(full)))
-                await trio.sleep(RETRY_S)
+                with self._timer.watched():
+                    await self._store.commit(batch)
+            except NotWrittenError as reason:
+                self._stall(str(reason), self._now_ns())
+                await trio.sleep(pause_s)
+                pause_s = min(2 * pause_s, RETRY_MAX_S)
             else:
-                if self.stalled is not None:
-                    self._set_stalled(None)
+                self._resume()
                 return
+
+    async def _tidy(self) -> None:
+        with self._timer.watched(), suppress(NotWrittenError):  # the next commit finds it out too
+            await self._store.tidy()
+        self._resume()
+
+    def _on_no_answer(self) -> None:
+        self._stall(f"the disk has not answered for {ANSWER_S:g} s", self._now_ns() - round(ANSWER_S * S_NS))
+
+    def _stall(self, reason: str, since_ns: int) -> None:
+        """Tell what keeps the journal from being written; it may be something else than before."""
+        if self.stalled is None:
+            self._set_stalled(Stalled(since_ns, reason))
+        elif self.stalled.reason != reason:
+            self._set_stalled(Stalled(self.stalled.since_ns, reason))
+
+    def _resume(self) -> None:
+        if self.stalled is not None:
+            self._set_stalled(None)
 
     def _set_stalled(self, stalled: Stalled | None) -> None:
         self.stalled = stalled

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
 import trio
@@ -18,7 +18,7 @@ from ykactor.core.values.ids import PartitionName
 
 
 async def _at_once(_: PartitionName) -> None:
-    """What partitions publish is published at once."""
+    """What partitions publish is published at once, and nothing is kept of them."""
 
 
 class Partitions:
@@ -26,7 +26,7 @@ class Partitions:
 
     Args:
         make: makes a partition that does not run yet.
-        removed: called with a partition that has ended because it left the configuration, after all that it published.
+        forget: called with the name of a partition that has ended because it left the configuration, after all that it published.
         published: waits until the feed has published everything that it was given by a partition.
 
     Attributes:
@@ -36,18 +36,20 @@ class Partitions:
     def __init__(
         self,
         make: Callable[[PartitionConfig], PartitionActor],
-        removed: Callable[[PartitionActor], None] = lambda _: None,
+        forget: Callable[[PartitionName], Awaitable[None]] = _at_once,
         published: Callable[[PartitionName], Awaitable[None]] = _at_once,
     ) -> None:
         self.actors: dict[PartitionName, PartitionActor] = {}
         self.inboxes: dict[PartitionName, Mailbox[PartitionCommand]] = {}
         self._make = make
         self._published = published
-        self._removed = removed
+        self._forget = forget
+        self._supervisor: Supervisor | None = None
 
     async def start(self, nursery: trio.Nursery, config: SchedulerConfig, supervisor: Supervisor | None = None) -> None:
         """Start every partition of the first configuration. Without a supervisor the failure of one ends the nursery."""
         self._nursery, self._run = nursery, PartitionActor.run if supervisor is None else supervisor.run
+        self._supervisor = supervisor
         for partition in config.partitions:
             await self._start(partition)
 
@@ -57,10 +59,21 @@ class Partitions:
         self.actors[config.name] = actor
         self.inboxes[config.name] = actor.inbox
 
+    @property
+    def stopped(self) -> Mapping[PartitionName, str]:
+        """The partitions that are stopped, with the reason (``Supervisor.stopped``)."""
+        return {} if self._supervisor is None else self._supervisor.stopped
+
+    def are_behind(self, config: SchedulerConfig) -> bool:
+        """Whether a partition that runs has not applied its part of a configuration that is in force."""
+        kept = changeover(self.actors, config).kept
+        return any(self.actors[name].core.registry.config != kept[name] for name in kept.keys() - self.stopped.keys())
+
     async def switch(self, config: SchedulerConfig, *, more_follows: bool = False, afresh: bool = False) -> str:
         """Change to another configuration. Returns why a partition cannot, and nothing has changed; else "".
 
         Partitions that are no longer listed end, with everything that they run (CF-56). Returns when all effects are published.
+        A partition that has agreed and then fails is stopped (``stopped``), and the others change.
 
         Args:
             more_follows, afresh: as in ``SwitchConfig``.
@@ -94,7 +107,7 @@ class Partitions:
         actor.remove()
         await actor.finished.wait()
         await self._published(name)
-        self._removed(actor)
+        await self._forget(name)
 
     def close(self) -> None:
         """Let no partition accept more input."""

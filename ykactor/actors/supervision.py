@@ -43,6 +43,10 @@ from ykactor.core.turn.causes import Cause
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import in_parts
 
+#: What to do about a partition that is stopped, if its state can be read, and if it cannot.
+_START_AGAIN = "start the daemon again, or remove the partition from the configuration"
+_REMOVE = "remove the partition from the configuration, because no daemon starts with this state"
+
 
 class Surroundings(Protocol):
     """What supervision needs of the daemon."""
@@ -66,12 +70,14 @@ class Supervisor:
 
     Attributes:
         restarting: the partitions that are being made anew; they wait for the disk.
+        stopped: the partitions that are stopped, with the reason and what to do.
     """
 
     def __init__(
         self, clock: Clock, publish: Callable[[FeedCommand], Awaitable[None]], around: Surroundings, *, reserves: bool
     ) -> None:
         self.restarting: set[PartitionName] = set()
+        self.stopped: dict[PartitionName, str] = {}
         self._clock = clock
         self._publish = publish
         self._around = around
@@ -84,7 +90,6 @@ class Supervisor:
 
         Raises:
             Exception: that of the last partition that ran.
-            UnreadableRowError, DamagedStateError: a partition cannot be made anew, because its rows are damaged.
         """
         status = _Once(task_status)
         self._running += 1
@@ -97,8 +102,11 @@ class Supervisor:
         failure, reason = end
         if not self._running and trio.current_time() > self._since_s + WITHIN_S:
             raise failure
+        name = actor.core.name
+        self.stopped[name] = f"partition {name} is stopped: {reason}"
         status.started()
-        await self._refuse_all(actor, Failure("UNAVAILABLE", f"partition {actor.core.name} is stopped: {reason}"))
+        await self._refuse_all(actor, Failure("UNAVAILABLE", self.stopped[name]))
+        del self.stopped[name]
 
     async def _run(self, actor: PartitionActor, status: trio.TaskStatus[None]) -> tuple[Exception, str] | None:
         """Run the partition until it ends, or fails too often. Returns its last exception and that as a sentence."""
@@ -124,14 +132,18 @@ class Supervisor:
         reason = reason_of(failure, culprit)
         self.restarting.add(name)
         rows = await self._around.rows(name)
-        actor.restore(await self._restored(actor, rows))
+        damage = await self._renew(actor, rows)
         self.restarting.discard(name)
+        if damage is not None:
+            consequence, reason = Consequence.STOPPED, f"{reason}; its state cannot be read: {reason_of(damage, None)}"
+        if consequence is Consequence.STOPPED:
+            reason = f"{reason}; {_START_AGAIN if damage is None else _REMOVE}"
         incident = Incident(
             name,
             at_ns,
             consequence,
             reason,
-            traceback="".join(traceback.format_exception(failure)),
+            traceback="".join(traceback.format_exception(damage or failure)),
             now_ns=now_ns,
             cause=None if cause is None else self._around.encode(cause),
             last=list(actor.last),
@@ -144,6 +156,19 @@ class Supervisor:
             actor.hand.take_out()
             await _quarantine(name, culprit.command, Failure("QUARANTINED", reason))
         return incident
+
+    async def _renew(self, actor: PartitionActor, rows: Rows) -> Exception | None:
+        """Give the partition this state. Returns why it cannot be read, with the exception that is being handled as its context.
+
+        Then the partition has no state: nobody knows what of it is true.
+        """
+        damage = None
+        try:
+            restored = await self._restored(actor, rows)
+        except Exception as found:
+            restored, damage = new(actor.core.registry.config, reserves=self._reserves), found
+        actor.restore(restored)
+        return damage
 
     async def _restored(self, actor: PartitionActor, rows: Rows) -> Restored:
         if not rows:  # it has failed in its first turn

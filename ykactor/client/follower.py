@@ -143,8 +143,8 @@ class Follower:
             case si.Bookmark(sequence=sequence, instance=instance):
                 self._resume_from(sequence, instance)
             case si.Snapshot(sequence=sequence, instance=instance):
+                self._resume_from(sequence, instance)  # first: who gets the snapshot may ask for its instance
                 await self._messages_in.send(message)
-                self._resume_from(sequence, instance)
             case si.JournalStatus():
                 await self._messages_in.send(message)
             case si.Lagged(to=to):

@@ -13,6 +13,8 @@ from pathlib import Path
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 #: The codes of SQLite for a write that failed for a reason that it does not tell: to a file, or to the index of the log.
 _UNTOLD = frozenset({sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE})
+#: Another program has a lock on the database.
+_HELD = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 #: With less room than this, in bytes, a write is taken to have failed for want of it.
 ROOM_BYTES = 1 << 20
 
@@ -21,8 +23,8 @@ class JournalError(Exception):
     """The journal cannot be opened, read or written; the text is for the operator."""
 
 
-class DiskFullError(JournalError):
-    """There is no room. Nothing was written, and the same may be tried again."""
+class NotWrittenError(JournalError):
+    """There is no room, or another program holds the database. Nothing was written, and the same may be tried again."""
 
 
 class DiskError(JournalError):
@@ -63,14 +65,16 @@ def explained(path: Path) -> Iterator[None]:
         raise _refusal(error, path) from error
 
 
-def write_error(error: sqlite3.Error, path: Path) -> DiskFullError | DiskError:
+def write_error(error: sqlite3.Error, path: Path) -> NotWrittenError | DiskError:
     """What an error in a transaction means for the next one.
 
-    A write that failed for want of room has changed nothing, and may be tried again. After any other error, of fsync above all,
-    the system may have dropped what it could not write, and a second try would succeed without it.
+    A write for which there was no room, or no turn, has changed nothing, and may be tried again. After any other error, of fsync
+    above all, the system may have dropped what it could not write, and a second try would succeed without it.
     """
+    if _code(error) & 0xFF in _HELD:
+        return NotWrittenError(f"{path}: found another program that writes to it ({error}); end it, nothing is lost")
     if is_full(error, path):
-        return DiskFullError(f"{path}: found no room on the disk ({error}); free some, nothing is lost")
+        return NotWrittenError(f"{path}: found no room on the disk ({error}); free some, nothing is lost")
     return DiskError(f"{path}: found a disk that fails ({_named(error)}), expected that it writes; check it, then start again")
 
 
@@ -100,7 +104,7 @@ def _explanation(error: sqlite3.Error, path: Path) -> JournalError:
             return damaged(path, str(error))
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
             return JournalError(f"{path}: cannot be opened ({error}), expected a file that this user may read and write")
-        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+        case held if held in _HELD:
             return JournalError(f"{path}: found in use by another program ({error}); end it")
         case _:
             return DiskError(f"{path}: cannot be read ({_named(error)}); check the disk")
@@ -109,7 +113,7 @@ def _explanation(error: sqlite3.Error, path: Path) -> JournalError:
 def _refusal(error: OSError, path: Path) -> JournalError:
     where = error.filename or path
     if is_no_room(error):
-        return DiskFullError(f"{where}: found no room on the disk ({error.strerror}); free some, nothing is lost")
+        return NotWrittenError(f"{where}: found no room on the disk ({error.strerror}); free some, nothing is lost")
     return JournalError(f"{where}: {error.strerror}; expected a directory and files that this user may read and write")
 
 

@@ -16,6 +16,9 @@ APPLICATION_ID = 0x596B4163
 #: The name of the database in its directory.
 NAME = "journal.db"
 
+#: How long a statement waits for the lock of another program.
+BUSY_MS = 5000
+
 #: The n-th entry makes version n of version n - 1; the first makes it of an empty file. What was released never changes.
 #: ``crc`` is the CRC-32 of the other columns (``rows.py``): SQLite has none. ``first_byte`` counts the bytes of both blobs and of
 #: bases from the first row ever written on, so that the size of the history is a difference.
@@ -46,7 +49,7 @@ def connect(path: Path, mode: Literal["ro", "rw", "ro&immutable=1"]) -> sqlite3.
     Args:  mode: immutable is for a file that nobody writes: SQLite then puts no files beside it.
     """
     uri = f"file:{quote(os.fsencode(path))}?mode={mode}"
-    connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(uri, timeout=BUSY_MS / 1000, uri=True, isolation_level=None, check_same_thread=False)
     connection.text_factory = bytes
     return connection
 

@@ -106,7 +106,7 @@ class Store:
         """Writes the batch; it is durable when the call returns. Returns the number of the transaction.
 
         Raises:
-            DiskFullError: nothing was written; the same batch may be tried again.
+            NotWrittenError: nothing was written; the same batch may be tried again.
             DiskError: every later call raises it too. Nothing was written, unless somebody has removed or replaced the file.
         """
         number = self.number + 1
@@ -145,14 +145,14 @@ class Store:
     def checkpoint(self) -> None:
         """Copies the write-ahead log into the database and empties it, as far as no reader still needs it.
 
-        Raises:  DiskFullError (nothing is lost, and commits may go on), DiskError.
+        Raises:  NotWrittenError (nothing is lost, and commits may go on), DiskError.
         """
         self._connection.execute("PRAGMA busy_timeout=0")  # readers are not waited for
         try:
             with self._writing():
                 self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         finally:
-            self._connection.execute("PRAGMA busy_timeout=5000")
+            self._connection.execute(f"PRAGMA busy_timeout={schema.BUSY_MS}")
             self._wal_bytes = self._wal_size()
 
     def trim(self, bytes_max: int, age_max_ns: int, now_ns: int) -> int:

@@ -53,6 +53,7 @@ def _lines(key: str, row: LogRow, since_ns: int) -> Iterator[str]:
 
 
 def _cause(event: EventRecord, turn: RecordedTurn) -> str:
-    if turn.number is None:
-        return "a request for a partition that does not exist"
-    return cause_of(event, decode_cause(turn.cause))
+    if turn.number is not None:
+        return cause_of(event, decode_cause(turn.cause))
+    is_failure = event.event_change_detail.startswith("PARTITION_")
+    return "an error in the partition" if is_failure else "a request for a partition that does not exist"

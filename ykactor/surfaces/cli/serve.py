@@ -27,6 +27,7 @@ from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.cli.queue_files import DASH, STANDARD_INPUT, NoTextError, name_of, read_watched
 from ykactor.surfaces.environment import reserves_nodes
 from ykactor.surfaces.server.daemon import Daemon, Settings, url_of
+from ykactor.surfaces.server.files import write_private
 from ykactor.surfaces.server.log_writer import LogWriter
 from ykactor.surfaces.server.logs import configure, get_logger, log_event
 from ykactor.surfaces.server.state_dir import StateDir, StateSettings, open_state_dir
@@ -190,7 +191,7 @@ def _log_first(config: SchedulerConfig, source: str) -> None:
 
 
 def _prepare_state_dir(path: Path) -> None:
-    path.mkdir(parents=True, exist_ok=True)
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
         with tempfile.TemporaryFile(dir=path) as file:
             file.write(b"x")  # also on a disk that is full
@@ -285,7 +286,7 @@ def _report_crash(failure: Exception, state_dir: Path | None) -> None:
         report = state_dir / "post-mortem.json"
         trace = "".join(traceback.format_exception(failure))
         try:
-            report.write_bytes(msgspec.json.encode({"failure": trace}))
+            write_private(report, msgspec.json.encode({"failure": trace}))
             log_event(log, logging.INFO, "post_mortem_written", path=report)
         except OSError as error:
             log_event(log, logging.ERROR, "post_mortem_failed", path=report, reason=str(error))

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 import trio
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from ykactor.actors.clock import Clock
 from ykactor.actors.commands import Intake, RunCycles
@@ -23,7 +23,7 @@ from ykactor.actors.durable_facts import DurableFacts
 from ykactor.actors.feed import FeedActor
 from ykactor.actors.journal import Journal
 from ykactor.actors.memory import collect_old, settle_memory
-from ykactor.actors.outbox import Outbox, OutboxRegistry
+from ykactor.actors.outbox import OutboxRegistry
 from ykactor.actors.partition import PartitionActor, Recording
 from ykactor.actors.partitions import Partitions
 from ykactor.actors.supervision import Supervisor
@@ -33,7 +33,6 @@ from ykactor.core.inspection.snapshot import waiting_asks
 from ykactor.core.messages.facts import ConfigurationChanged, Fact
 from ykactor.core.messages.submissions import AddApplication, RefuseConfig, Reset, Submission
 from ykactor.core.objects.registry import Registry
-from ykactor.core.placement.users import NOBODY
 from ykactor.core.values.ids import AllocationKey, PartitionName, QueuePath
 from ykactor.surfaces.server.cycle_log import log_cycle
 from ykactor.surfaces.server.daemon_rows import DaemonRows
@@ -41,14 +40,14 @@ from ykactor.surfaces.server.groups import GroupResolver
 from ykactor.surfaces.server.incidents import Incidents
 from ykactor.surfaces.server.logs import get_logger, log_event
 from ykactor.surfaces.server.pending import late_answer
-from ykactor.surfaces.server.recovery import Recovered
+from ykactor.surfaces.server.recovery import Recovered, restored_outbox
 from ykactor.surfaces.server.reloading import ReadConfig, Reloading, log_changes
 from ykactor.surfaces.server.systemd import Notifier, feed_watchdog
 from ykactor.surfaces.server.watcher import ConfigWatcher, TryAgainError, watch_config
 from ykactor.surfaces.server.websocket import serve_websockets
 from ykactor.wire import queuefile
 from ykactor.wire.causes import encode_cause
-from ykactor.wire.si.codec import ENCODINGS, Encoding, ProtocolError
+from ykactor.wire.si.codec import Encoding, ProtocolError
 from ykactor.wire.si.events import events
 from ykactor.wire.si.mentions import mentioned
 from ykactor.wire.si.responses import responses
@@ -102,7 +101,7 @@ class Daemon:
         self.manual = settings.manual
         self._rows = DaemonRows(journal)
         self.outboxes: OutboxRegistry[Encoding] = OutboxRegistry(journal, self._rows.note_registration)
-        self._partitions = Partitions(self._make_partition, self._on_removed, self._published)
+        self._partitions = Partitions(self._make_partition, self._rows.forget_partition, self._published)
         self.partitions = self._partitions.inboxes
         self.feed = FeedActor(events, self.partitions, self._deliver, is_idle=self._is_idle, journal=journal, mentioned=mentioned)
         self._journal = journal
@@ -153,8 +152,9 @@ class Daemon:
             return await config.apply()
 
     async def _report_refused(self, reason: str) -> None:
+        running = [name for name in self.partitions if name not in self._partitions.stopped]
         with suppress(trio.ClosedResourceError):  # the daemon stops, or this partition is being removed
-            await self._submit({next(iter(self.partitions)): [RefuseConfig(reason)]})
+            await self._submit({name: [RefuseConfig(reason)] for name in running[:1]})
 
     def registry(self, partition: PartitionName) -> Registry:
         """The owners in a partition, to be read only."""
@@ -170,23 +170,16 @@ class Daemon:
 
     async def with_groups(self, partition: PartitionName, submissions: list[Submission]) -> list[Submission]:
         """Look up the groups of users that are submitted without groups (``Gateway.with_groups``)."""
-        if self.registry(partition).config.user_group_resolver != "os":
+        if not self._resolves(partition):
             return submissions
-        return [await self._with_groups(new) if type(new) is AddApplication else new for new in submissions]
-
-    async def _with_groups(self, application: AddApplication) -> AddApplication:
-        if application.groups or not application.user:
-            return application
-        groups = await self._groups.groups_of(application.user)
-        if groups is None:
-            return structs.replace(application, user_is_unknown=True)
-        return structs.replace(application, groups=groups)
+        return [await self._groups.completed(new) if type(new) is AddApplication else new for new in submissions]
 
     async def with_own_groups(self, partition: PartitionName, who: UserGroups) -> UserGroups:
         """Look up the groups of an administrator without groups (``Gateway.with_own_groups``)."""
-        if who.groups or self.registry(partition).config.user_group_resolver != "os":
-            return who
-        return UserGroups(who.user, await self._groups.groups_of(who.user) or NOBODY.groups)
+        return await self._groups.of_administrator(who) if self._resolves(partition) else who
+
+    def _resolves(self, partition: PartitionName) -> bool:
+        return self.registry(partition).config.user_group_resolver == "os"
 
     async def run_steps(self, steps: int) -> None:
         """Manual mode: run cycles of at most one decision each (``Gateway.run_steps``)."""
@@ -256,40 +249,42 @@ class Daemon:
             await self._partitions.start(nursery, self.config, self._supervisor)
             return
         self.feed.restore(recovered.events, recovered.last_event)
-        self._restore_registration(recovered)
+        self.outboxes.skip_to(recovered.last_message)
+        outbox = restored_outbox(recovered, self._journal, self.now_ns())
+        if outbox is not None:
+            self.outboxes.restore(outbox)
         for request in recovered.unanswered:
             self.outboxes.deliver([late_answer(request)])
             self.outboxes.requests.forget(request.keys)
+        is_changing = recovered.registration is not None and not recovered.registration.rm_id
+        if is_changing:  # first: after a loss the journal still has the registration
+            self.outboxes.begin_change()
         await self._partitions.start(nursery, self.config, self._supervisor)
-        if recovered.registration is not None and not recovered.registration.rm_id:
+        if is_changing:
             await self._submit({name: [Reset()] for name in self.partitions})
             self.outboxes.end_change()
+        await self._resume_configurations(recovered)
+
+    async def _resume_configurations(self, recovered: Recovered) -> None:
+        """Put into force what was under way, then a queue file that was changed, then what is in force and a partition lacks."""
         if recovered.unfinished is not None:
             await self._reloading.resume(recovered.unfinished, "journal")
+            if self._partitions.stopped:  # the next start reads the queue file, also one that was changed back
+                self._rows.note_file("")
         self._recovered = None
-        for name, ended in recovered.partitions.items():
+        for name in recovered.partitions:
             if name not in self.partitions:  # the daemon ended after it, and before its rows were deleted
-                self._rows.forget_partition(ended.core, ended.scheduler)
+                await self._rows.forget_partition(name)
         if self._file_config is not None and recovered.file_checksum != self._file_config.checksum:
             await self._reloading.resume(self._file_config, str(self._settings.config_path or "standard input"))
             if self.config.checksum == self._file_config.checksum:  # else the next start tries it again
                 self._rows.note_file(self._file_config.checksum)
-
-    def _restore_registration(self, recovered: Recovered) -> None:
-        known, last = recovered.registration, recovered.last_message
-        self.outboxes.skip_to(last)
-        if known is not None and known.rm_id:
-            outbox = Outbox(known.rm_id, ENCODINGS[known.encoding], known.sequence, journal=self._journal)
-            outbox.restore(recovered.messages, last)
-            outbox.since_ns = self.now_ns()  # nobody knows when the daemon before this one lost the connection
-            self.outboxes.restore(outbox)
+        if self._partitions.are_behind(self.config):  # a partition has failed to apply it, and was stopped
+            await self._reloading.resume(self.config, "journal")
 
     def stop(self) -> None:
         """End ``run``, after what is under way is finished."""
         self._stop.set()
-
-    def _on_removed(self, actor: PartitionActor) -> None:
-        self._rows.forget_partition(actor.core, actor.scheduler_core)
 
     def _make_partition(self, config: PartitionConfig) -> PartitionActor:
         restored = None if self._recovered is None else self._recovered.partitions.get(config.name)
@@ -372,6 +367,8 @@ class Daemon:
         except ProtocolError as error:  # logged
             if error.code == "UNAVAILABLE":
                 raise TryAgainError from None
+            if error.code == "INTERRUPTED":
+                self._rows.note_file(self.config.checksum)
         except trio.ClosedResourceError:
             pass  # the daemon stops
         finally:

@@ -12,10 +12,7 @@ from msgspec import Struct
 from ykactor.actors.journal import Journal
 from ykactor.actors.outbox import Outbox
 from ykactor.core.config.model import SchedulerConfig
-from ykactor.core.partition.partition import PartitionCore
-from ykactor.core.records.encoding import encode
-from ykactor.core.records.export import everything
-from ykactor.core.turn.scheduler import SchedulerCore
+from ykactor.core.values.ids import PartitionName
 from ykactor.wire.si.codec import Encoding
 
 #: Keys begin with the name of the partition; there is none with an empty name.
@@ -67,10 +64,13 @@ class DaemonRows:
         """The queue file was read and its configuration applied."""
         self._note(FILE, FileRow(checksum))
 
-    def forget_partition(self, core: PartitionCore, scheduler: SchedulerCore) -> None:
-        """A partition has ended with everything in it: one that is added later begins anew, whatever its name is."""
+    async def forget_partition(self, name: PartitionName) -> None:
+        """A partition has ended with everything in it: one that is added later begins anew, whatever its name is.
+
+        To be called when its last turn was published. Also rows go that the partition does not know, because they are damaged.
+        """
         if self._journal is not None:
-            for key, _ in encode(core.name, everything(core, scheduler.state)):
+            for key, _ in await self._journal.rows(name):
                 self._journal.note(key, None)
 
     # ---- the registration

@@ -1,4 +1,6 @@
-"""Reading a configuration file that somebody else writes: only regular files, only so much, and never waiting for a writer."""
+"""Files: reading a configuration that somebody else writes (only regular files, only so much, never waiting for a writer), and
+writing what only the user of the daemon may read.
+"""
 
 from __future__ import annotations
 
@@ -45,3 +47,15 @@ def read_stream(stream: IO[bytes], name: str, bytes_max: int = CONFIG_MAX) -> by
     if len(content) > bytes_max:
         raise UnsuitableFileError(f"{name}: found more than {bytes_max} bytes, expected at most that")
     return content
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Write a new file as a whole or not at all, for this user only: state has names of users, and what they run."""
+    unfinished = path.with_suffix(".tmp")
+    try:
+        unfinished.unlink(missing_ok=True)
+        with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(content)
+        unfinished.rename(path)
+    finally:
+        unfinished.unlink(missing_ok=True)

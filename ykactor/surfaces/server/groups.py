@@ -11,8 +11,11 @@ import pwd
 from collections.abc import Callable
 
 import trio
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from ykactor.core.config.access import UserGroups
+from ykactor.core.messages.submissions import AddApplication
+from ykactor.core.placement.users import NOBODY
 from ykactor.surfaces.server.logs import get_logger, log_event
 
 log = get_logger(__name__)
@@ -68,6 +71,19 @@ class GroupResolver:
         #: The oldest first.
         self._answers: dict[str, _Answer] = {}
         self._under_way: dict[str, trio.Event] = {}
+
+    async def completed(self, application: AddApplication) -> AddApplication:
+        """An application with the groups of its user, if it names a user and no groups."""
+        if application.groups or not application.user:
+            return application
+        groups = await self.groups_of(application.user)
+        if groups is None:
+            return structs.replace(application, user_is_unknown=True)
+        return structs.replace(application, groups=groups)
+
+    async def of_administrator(self, who: UserGroups) -> UserGroups:
+        """An administrator with groups."""
+        return who if who.groups else UserGroups(who.user, await self.groups_of(who.user) or NOBODY.groups)
 
     async def groups_of(self, user: str) -> Groups:
         """The groups of a user, None if it is unknown. If a call that looks up is cancelled, a waiting one looks up itself."""

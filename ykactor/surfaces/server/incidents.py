@@ -16,6 +16,7 @@ from ykactor.actors.journal import Journal
 from ykactor.core.messages.kinds import Consequence
 from ykactor.core.turn.causes import Cause
 from ykactor.core.values.ids import PartitionName
+from ykactor.surfaces.server.files import write_private
 from ykactor.surfaces.server.logs import get_logger, log_event
 from ykactor.wire.causes import encode_cause
 from ykactor.wire.post_mortem import EarlierTurn, PostMortem
@@ -87,14 +88,8 @@ class Incidents:
 
 
 def _write(path: Path, content: Struct) -> None:
-    """Write a file as a whole or not at all."""
-    path.parent.mkdir(exist_ok=True)
-    unfinished = path.with_suffix(".tmp")
-    try:
-        unfinished.write_bytes(msgspec.json.encode(content))
-        unfinished.rename(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    write_private(path, msgspec.json.encode(content))
     log_event(log, logging.INFO, "post_mortem_written", path=path)
 
 
@@ -119,12 +114,20 @@ def _post_mortem(incident: Incident) -> PostMortem:
         now_ns=incident.now_ns,
         cause=_raw(incident.cause),
         last=[EarlierTurn(number, now_ns, Raw(cause)) for number, now_ns, cause in incident.last],
-        rows=[(Raw(key), Raw(row)) for key, row in incident.rows],
+        rows=[(_json(key), _json(row)) for key, row in incident.rows],
     )
 
 
 def _quarantined(incident: Incident) -> Quarantined:
     return Quarantined(incident.partition, incident.at_ns, incident.reason, incident.traceback, _raw(incident.cause))
+
+
+def _json(text: bytes) -> Raw:
+    """The text of a row; as a string if it is damaged, so that the rest can be read."""
+    try:
+        return msgspec.json.decode(text, type=Raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return Raw(msgspec.json.encode(text.decode(errors="replace")))
 
 
 def _raw(cause: bytes | None) -> Raw:

@@ -1,7 +1,7 @@
 """Requests of a resource manager that partitions have not finished."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 import trio
@@ -9,24 +9,47 @@ import trio
 from ykactor.actors.commands import Failure
 from ykactor.actors.receipts import Accepted, Unanswered
 from ykactor.core.values.ids import PartitionName
+from ykactor.surfaces.server.peer import error_response
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import ProtocolError
 
-#: The bytes of the messages that the partitions have not finished; then the session reads no further request.
+#: The bytes and the number of the requests that the partitions have not finished; then the session reads no further request.
 BACKLOG_BYTES_MAX = 2**26
+BACKLOG_MAX = 1024
+#: The answer to a request of which only a part was carried out.
+INTERRUPTED = ProtocolError("INTERRUPTED", "only a part of the request was carried out: send it again, without what it has done")
 
 
 class Pending:
-    """A request whose ``Ack`` waits for partitions."""
+    """A request that partitions work on.
 
-    def __init__(self, request_id: str, partitions: Iterable[PartitionName], working: Iterable[PartitionName]) -> None:
-        self.answer: si.Ack | si.ErrorResponse = si.Ack(id=request_id)
-        #: Set if the request wants an ``Ack``.
-        self.accepted: Accepted | None = None
-        #: The partitions whose facts must be published before the ``Ack``.
+    Args:
+        partitions: those whose facts must be published before the answer.
+        working: those that have a part of the request.
+        accepted: the request, if it wants an answer.
+        post: posts the error if a request fails that wants no answer.
+
+    Attributes:
+        answer: to the request; None if it had no effect and gets none.
+        done: set when the answer is known.
+    """
+
+    def __init__(
+        self,
+        request_id: str,
+        partitions: Iterable[PartitionName],
+        working: Iterable[PartitionName],
+        accepted: Accepted | None = None,
+        post: Callable[[si.ErrorResponse], object] = lambda _: None,
+    ) -> None:
+        self.answer: si.Ack | si.ErrorResponse | None = si.Ack(id=request_id)
+        self.accepted = accepted
         self.partitions = list(partitions)
         self.done = trio.Event()
-        self._working = set(working)
+        self._request_id = request_id
+        self._post = post
+        self._parts = frozenset(working)
+        self._working = set(self._parts)
         self._check()
 
     def on_done(self, partition: PartitionName) -> None:
@@ -34,10 +57,32 @@ class Pending:
         self._working.discard(partition)
         self._check()
 
+    def on_administered(self, partition: PartitionName, refusal: str) -> None:
+        """Called from the partition's task (``Administer.done``)."""
+        if refusal:
+            self.on_failed(Failure("REFUSED", refusal))
+        self.on_done(partition)
+
     def on_failed(self, failure: Failure) -> None:
-        """Called before ``on_done`` (``Intake.failed``); of several failures the first is told."""
-        if isinstance(self.answer, si.Ack):
-            self.answer = si.ErrorResponse(code=failure.code, message=failure.reason, id=self.answer.id)
+        """Called before ``on_done`` (``Intake.failed``)."""
+        self.refuse(ProtocolError(failure.code, failure.reason))
+
+    def refuse(self, error: ProtocolError) -> None:
+        """The answer is this error; of several the first is told."""
+        if not isinstance(self.answer, si.ErrorResponse):
+            self.answer = error_response(error, self._request_id)
+            if self.accepted is None:
+                self._post(self.answer)
+
+    def withhold(self, partitions: Iterable[PartitionName]) -> None:
+        """These partitions will not get their parts."""
+        left = self._working.intersection(partitions)
+        if left and left == self._parts:
+            self.answer = None
+        elif left:
+            self.refuse(INTERRUPTED)
+        self._working -= left
+        self._check()
 
     def _check(self) -> None:
         if not self._working:
@@ -45,14 +90,15 @@ class Pending:
 
 
 class Backlog:
-    """The requests of a session that partitions have not finished, bounded by the bytes of their messages.
+    """The requests of a session that partitions have not finished, bounded by their number and the bytes of their messages.
 
     Args:
-        bytes_max: ``add`` waits while they have more.
+        bytes_max, count_max: ``add`` waits while there is more.
     """
 
-    def __init__(self, bytes_max: int = BACKLOG_BYTES_MAX) -> None:
+    def __init__(self, bytes_max: int = BACKLOG_BYTES_MAX, count_max: int = BACKLOG_MAX) -> None:
         self._bytes_max = bytes_max
+        self._count_max = count_max
         self._requests: deque[tuple[Pending, int]] = deque()
         self._bytes = 0
 
@@ -60,55 +106,24 @@ class Backlog:
         """Add a request whose message has ``size`` bytes, and wait until there is room for another one."""
         self._requests.append((request, size))
         self._bytes += size
-        while self._requests and (self._requests[0][0].done.is_set() or self._bytes > self._bytes_max):
+        while self._requests and (self._requests[0][0].done.is_set() or self._is_full()):
             oldest, oldest_size = self._requests[0]
             if not oldest.done.is_set():  # even then to wait would be a checkpoint, and make small requests dearer
                 await oldest.done.wait()
             self._requests.popleft()
             self._bytes -= oldest_size
 
-
-class Reply:
-    """The reply of a partition to an administrator's request."""
-
-    def __init__(self) -> None:
-        self.given = trio.Event()
-        self.refusal = ""
-        self._code = "REFUSED"
-
-    def on_failed(self, failure: Failure) -> None:
-        """Called before ``on_done`` (``Administer.failed``)."""
-        self._code = failure.code
-
-    def on_done(self, _: PartitionName, refusal: str) -> None:
-        """Called from the partition's task (``Administer.done``)."""
-        self.refusal = refusal
-        self.given.set()
-
-    async def accepted(self) -> None:
-        """Wait for the reply.
-
-        Raises:
-            ProtocolError: the request was not carried out.
-        """
-        await self.given.wait()
-        if self.refusal:
-            raise ProtocolError(self._code, self.refusal)
+    def _is_full(self) -> bool:
+        return self._bytes > self._bytes_max or len(self._requests) > self._count_max
 
 
 def late_answer(request: Unanswered) -> si.Ack | si.ErrorResponse:
     """The answer to a request that a daemon before this one has carried out, or a part of it (SC-157)."""
     if request.refusal:
-        return si.ErrorResponse(code="REFUSED", message=request.refusal, id=request.request_id)
+        return error_response(ProtocolError("REFUSED", request.refusal), request.request_id)
     if request.is_done:
         return si.Ack(id=request.request_id)
-    return interrupted(request.request_id)
-
-
-def interrupted(request_id: str) -> si.ErrorResponse:
-    """The answer to a request of which only a part was carried out."""
-    message = "only a part of the request was carried out: send it again, without what it has done"
-    return si.ErrorResponse(code="INTERRUPTED", message=message, id=request_id)
+    return error_response(INTERRUPTED, request.request_id)
 
 
 @contextmanager

@@ -7,14 +7,16 @@ and the resource manager go on by number.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
 
 from ykactor.actors.event_filter import EventRecordLike
-from ykactor.actors.outbox import KEPT_BYTES_MAX, KEPT_MAX
+from ykactor.actors.journal import Journal
+from ykactor.actors.outbox import KEPT_BYTES_MAX, KEPT_MAX, Outbox
 from ykactor.actors.receipts import Unanswered, unanswered
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.messages.changed import Key
@@ -28,9 +30,12 @@ from ykactor.journal.rows import LogRow
 from ykactor.surfaces.history import events_of
 from ykactor.surfaces.server.daemon_rows import CONFIG, FILE, REGISTRATION, SWITCH, FileRow, RegistrationRow
 from ykactor.wire.history import HistoryError
+from ykactor.wire.si.codec import ENCODINGS, Encoding
 
 #: The newest events that are made again, for followers that go on by number.
 EVENTS_MAX = 100_000
+#: How many transactions are read for the newest events, and for the newest messages: most of them may have none.
+HISTORY_ROWS_MAX = 100_000
 #: Rows that are read between two signs of progress.
 PROGRESS_ROWS = 1000
 
@@ -75,6 +80,11 @@ class Recovered(Struct):
     last_event: int
     at_ns: int
 
+    def end_registration(self) -> None:
+        """After a loss: the resource manager may have seen messages that are lost, so it has to register anew (DU-3)."""
+        if self.registration is not None:
+            self.registration, self.messages = RegistrationRow(""), []
+
 
 def recover(reader: Reader, on_progress: Callable[[], None] = _silent, *, reserves: bool) -> Recovered | None:
     """Read a journal; None if it is empty. ``on_progress`` is called now and then.
@@ -95,7 +105,7 @@ def recover(reader: Reader, on_progress: Callable[[], None] = _silent, *, reserv
         file_checksum=msgspec.json.decode(own[FILE], type=FileRow).checksum if FILE in own else "",
         registration=registration,
         unanswered=unanswered(own),
-        messages=_messages(reader, registration),
+        messages=_messages(reader, registration, on_progress),
         last_message=0 if newest is None else newest.first_message + newest.messages_count - 1,
         events=_events(reader, on_progress),
         last_event=0 if newest is None else newest.first_event + newest.events_count - 1,
@@ -106,6 +116,17 @@ def recover(reader: Reader, on_progress: Callable[[], None] = _silent, *, reserv
 def recover_partitions(reader: Reader, *, reserves: bool) -> dict[PartitionName, Restored]:
     """The partitions with their state after the last transaction. Raises:  as ``recover``."""
     return _partitions(_records(reader, _silent)[1], _silent, reserves=reserves)
+
+
+def restored_outbox(recovered: Recovered, journal: Journal | None, now_ns: int) -> Outbox[Encoding] | None:
+    """The messages to the registered resource manager at the Unix time of the start; None if none is registered."""
+    known = recovered.registration
+    if known is None or not known.rm_id:
+        return None
+    outbox = Outbox(known.rm_id, ENCODINGS[known.encoding], known.sequence, journal=journal)
+    outbox.restore(recovered.messages, recovered.last_message)
+    outbox.since_ns = now_ns  # nobody knows when the daemon before this one lost the connection
+    return outbox
 
 
 def _records(reader: Reader, on_progress: Callable[[], None]) -> tuple[dict[bytes, bytes], dict[PartitionName, _Rows]]:
@@ -134,16 +155,25 @@ def _partitions(
     return restored
 
 
-def _messages(reader: Reader, registration: RegistrationRow | None) -> list[bytes]:
+def _newest(reader: Reader, on_progress: Callable[[], None]) -> Iterator[LogRow]:
+    """Transactions, the newest first, so many that a start does not take long."""
+    for count, row in enumerate(islice(reader.rows_backwards(), HISTORY_ROWS_MAX)):
+        if count % PROGRESS_ROWS == 0:
+            on_progress()
+        yield row
+
+
+def _messages(reader: Reader, registration: RegistrationRow | None, on_progress: Callable[[], None]) -> list[bytes]:
     """The newest messages of the registration, as many as an outbox keeps, in order."""
     if registration is None:
         return []
     found: list[bytes] = []
     size, first = 0, registration.sequence + 1
-    for row in reader.rows_backwards():
-        messages = row.messages()[max(0, first - row.first_message) :]
-        size += sum(map(len, messages))
-        found += reversed(messages)
+    for row in _newest(reader, on_progress):
+        if row.messages_count:
+            messages = row.messages()[max(0, first - row.first_message) :]
+            size += sum(map(len, messages))
+            found += reversed(messages)
         if row.first_message <= first or len(found) >= KEPT_MAX or size >= KEPT_BYTES_MAX:
             break
     return found[::-1]
@@ -163,11 +193,12 @@ def _events(reader: Reader, on_progress: Callable[[], None]) -> list[EventRecord
     """The newest events, in order; none before a transaction whose events are not the same any more."""
     kept: list[LogRow] = []
     count = 0
-    for row in reader.rows_backwards():
+    for row in _newest(reader, on_progress):
         if count >= EVENTS_MAX:
             break
-        kept.append(row)
-        count += row.events_count
+        if row.events_count:
+            kept.append(row)
+            count += row.events_count
     found: list[EventRecordLike] = []
     for row in reversed(kept):
         on_progress()

@@ -91,9 +91,15 @@ class Reloading:
                     self._check(if_checksum)
                 yield ReadConfig(await self._load(text, source), source, self._switch)
         except ProtocolError as error:
-            log_event(log, logging.ERROR, "config_refused", source=source, code=error.code, reason=error.message)
-            await self._refused(error.message)
+            await self._report(error, source)
             raise
+
+    async def _report(self, error: ProtocolError, source: str) -> None:
+        is_refused = error.code != "INTERRUPTED"
+        event = "config_refused" if is_refused else "config_incomplete"
+        log_event(log, logging.ERROR, event, source=source, code=error.code, reason=error.message)
+        if is_refused:
+            await self._refused(error.message)
 
     def _check(self, if_checksum: str) -> None:
         if if_checksum and if_checksum.upper() != self.config.checksum:
@@ -124,8 +130,7 @@ class Reloading:
         try:
             await self._switch(config, source, False)
         except ProtocolError as error:
-            log_event(log, logging.ERROR, "config_refused", source=source, code=error.code, reason=error.message)
-            await self._refused(error.message)
+            await self._report(error, source)
 
     async def _run_switch(self, switch: _Switch, *, task_status: trio.TaskStatus[None]) -> None:
         async with self._switching:
@@ -137,7 +142,7 @@ class Reloading:
 
     async def _apply(self, switch: _Switch) -> str:
         config = switch.config
-        if config.checksum == self.config.checksum:  # CF-53
+        if config.checksum == self.config.checksum and not self._partitions.are_behind(config):  # CF-53
             log_event(log, logging.INFO, "config_unchanged", source=switch.source, checksum=config.checksum)
             return config.checksum
         before = set(self._partitions.inboxes)
@@ -148,6 +153,9 @@ class Reloading:
             raise ProtocolError("CONFIG_REFUSED", objection, "config")
         self._log_applied(config, switch.source, before)
         self.config = config
+        if self._partitions.stopped:
+            found = "\n".join(self._partitions.stopped.values())
+            raise ProtocolError("INTERRUPTED", f"the configuration is in force, but for one part: {found}", "config")
         return config.checksum
 
     def _log_applied(self, config: SchedulerConfig, source: str, before: set[PartitionName]) -> None:
@@ -176,7 +184,8 @@ class ReadConfig(NamedTuple):
             afresh: as in ``SwitchConfig``.
 
         Raises:
-            ProtocolError: the configuration cannot replace the one in force.
+            ProtocolError: the configuration cannot replace the one in force. With the code ``INTERRUPTED`` it has, but for a
+                partition that has failed to apply it, and is stopped.
             trio.ClosedResourceError: the daemon stops.
         """
         return await self.switch(self.config, self.source, afresh)

@@ -135,6 +135,8 @@ def open_state_dir(
         if opened.loss:
             log_event(log, logging.ERROR, "journal_loss", directory=settings.directory, reason=opened.loss)
         recovered = _recover(settings.directory, on_progress, reserves=reserves)
+        if opened.loss and recovered is not None:
+            recovered.end_registration()
         state = StateDir(writer, recovered, opened.instance)
         _log_recovered(settings.directory, recovered, time.monotonic() - began_s)
         del recovered

@@ -366,7 +366,8 @@ class ErrorResponse(_Response, frozen=True, kw_only=True):
 class JournalStatus(_Response, frozen=True, kw_only=True):
     """Whether the daemon can write its journal; also sent to followers, and never numbered.
 
-    While it cannot, nothing becomes durable: no request is acknowledged, and no decision and no event is sent.
+    While it cannot, because the disk is full or does not answer, nothing becomes durable: no request is acknowledged, and no
+    decision and no event is sent.
 
     Attributes:
         since_nano: the Unix time since which it cannot be written.

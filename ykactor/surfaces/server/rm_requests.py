@@ -1,0 +1,264 @@
+"""The requests of a registered resource manager: carried out by partitions, and answered in their order.
+
+From the moment at which a partition gets a part of a request, the request is answered, whatever becomes of its session (SC-157).
+"""
+
+import logging
+import math
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+import trio
+from msgspec import structs
+
+from ykactor.actors.commands import Administer, Intake, PartitionCommand, Publication
+from ykactor.actors.gateway import Gateway
+from ykactor.actors.mailbox import Mailbox
+from ykactor.actors.outbox import OutboxReader
+from ykactor.actors.receipts import Accepted
+from ykactor.core.messages.submissions import Reset, SetPredicateService, Submission
+from ykactor.core.values.ids import PartitionName
+from ykactor.surfaces.server.config_updates import ConfigUpdates
+from ykactor.surfaces.server.peer import error_response
+from ykactor.surfaces.server.pending import Backlog, Pending, unavailable_when_closed
+from ykactor.wire.si import messages as si
+from ykactor.wire.si import requests
+from ykactor.wire.si.codec import Encoding, ProtocolError
+
+logger = logging.getLogger(__name__)
+
+
+class RequestHandler:
+    """Carries out the requests of one session.
+
+    Args:
+        reader: of the outbox in which the answers are posted.
+        decode: makes requests of messages.
+        configs: reads the configurations that are sent.
+
+    Attributes:
+        finished: set when all requests are answered, or will not be.
+    """
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        reader: OutboxReader[Encoding],
+        decode: Callable[[str | bytes], si.Request],
+        configs: ConfigUpdates,
+    ) -> None:
+        self.finished = trio.Event()
+        self._gateway = gateway
+        self._reader = reader
+        self._outbox = reader.outbox
+        self._decode = decode
+        self._configs = configs
+        self._open = gateway.outboxes.requests
+        self._backlog = Backlog()
+        #: To the task that answers; ``Backlog`` bounds what is in there.
+        self._begun, self._pending = trio.open_memory_channel[Pending](math.inf)
+        self._is_stopping = False
+        #: Around waiting for partitions to finish a request.
+        self._patience = trio.CancelScope()
+
+    def close(self) -> None:
+        """No more requests come."""
+        self._begun.close()
+        if self.finished.is_set():  # the last one came after that
+            self._open.leave(self)
+
+    def stop(self) -> None:
+        """Do not wait for partitions any more."""
+        self._is_stopping = True
+        self._patience.cancel()
+
+    # ---- carrying out
+
+    async def on_message(self, message: str | bytes) -> None:
+        """Carry out a request, or begin to; wait while too much is pending."""
+        request_id, accepted, pending = "", None, None
+        try:
+            request = self._decode(message)
+            request_id = request.id
+            async with _held(self._gateway.outboxes.turn):
+                if not self._reader.attached:
+                    return
+                if request_id and not isinstance(request, si.UpdateConfigurationRequest):
+                    accepted = self._open.accept(request_id, self)
+                pending = await self._carry_out(request, accepted)
+        except ProtocolError as error:
+            self._outbox.post(error_response(error, request_id))
+            if accepted is not None:
+                self._open.answered(accepted)
+        if pending is not None:
+            await self._backlog.add(pending, len(message))
+
+    async def _carry_out(self, request: si.Request, accepted: Accepted | None) -> Pending | None:
+        """Carry out a request, or begin to; None if its ``Ack`` comes from elsewhere.
+
+        Raises:
+            ProtocolError: the request is refused, and had no effect.
+        """
+        match request:
+            case si.RegisterResourceManagerRequest():
+                raise ProtocolError("ALREADY_REGISTERED", "this session is already registered: open another one to register anew")
+            case si.DeregisterResourceManagerRequest():
+                self._configs.drop()  # SC-142
+                self._gateway.outboxes.begin_change()
+                await reset_partitions(self._gateway, answers_predicates=False)
+                self._gateway.outboxes.release()
+            case si.TerminateApplication() | si.MoveApplication():
+                return await self._administer(request, accepted)
+            case si.ScheduleRequest():
+                await self._run_steps(request.steps)
+            case si.UpdateConfigurationRequest():
+                self._configs.put(request, self._outbox)
+                return None
+            case _:
+                return await self._submit(request, accepted)
+        return self._begin(request.id, self._gateway.partitions, (), accepted)
+
+    async def _run_steps(self, steps: int) -> None:
+        if not self._gateway.manual:
+            raise ProtocolError("NOT_MANUAL", "ScheduleRequest needs a daemon that was started with --manual")
+        if steps < 1:
+            raise ProtocolError("OUT_OF_RANGE", f"found {steps}, expected 1 or more", "steps")
+        with unavailable_when_closed("the partitions do"):
+            await self._gateway.run_steps(steps)
+
+    def _begin(
+        self,
+        request_id: str,
+        partitions: Iterable[PartitionName],
+        working: Iterable[PartitionName],
+        accepted: Accepted | None,
+    ) -> Pending:
+        """From now on the request is answered, also if the session ends; the arguments are those of ``Pending``."""
+        pending = Pending(request_id, partitions, working, accepted, self._outbox.post)
+        if accepted is not None:
+            accepted.partitions = [name for name in working if name in self._gateway.partitions]
+            self._begun.send_nowait(pending)
+        return pending
+
+    async def _submit(self, request: requests.PartitionRequest, accepted: Accepted | None) -> Pending:
+        work = requests.addressed(requests.submissions(request), self._gateway.partitions)
+        pending = self._begin(request.id, work, work, accepted)
+        with _giving(pending, left := list(work)):
+            for name, submissions in work.items():
+                await self._submit_to(name, submissions, pending)
+                left.remove(name)
+        return pending
+
+    async def _submit_to(self, name: PartitionName, submissions: list[Submission], pending: Pending) -> None:
+        inbox = self._gateway.partitions.get(name)
+        if inbox is not None:
+            known = await self._gateway.with_groups(name, submissions)
+            intake = Intake(known, pending.on_done, accepted=pending.accepted, failed=pending.on_failed)
+            if await put(self._gateway, name, inbox, intake):
+                return
+        at_ns = self._gateway.now_ns()
+        refusals = [requests.unknown_partition(submission, name, at_ns) for submission in submissions]
+        facts = [fact for fact in refusals if fact is not None]
+        # No partition refuses these, but the feed keeps them in order with everything else.
+        await self._gateway.feed.inbox.put(Publication(name, facts))
+        pending.on_done(name)
+
+    async def _administer(self, request: si.TerminateApplication | si.MoveApplication, accepted: Accepted | None) -> Pending:
+        """End or move an application."""
+        named, wanted = requests.administration(request)
+        name = requests.running(named, self._gateway.partitions)
+        inbox = self._gateway.partitions[name]
+        if wanted.who is not None:
+            wanted = structs.replace(wanted, who=await self._gateway.with_own_groups(name, wanted.who))
+        pending = self._begin(request.id, [name], [name], accepted)
+        with _giving(pending, left := [name]), unavailable_when_closed(f"partition {name} does"):
+            await inbox.put(Administer(wanted, pending.on_administered, accepted=accepted, failed=pending.on_failed))
+            left.clear()
+        return pending
+
+    # ---- answering
+
+    async def answer(self) -> None:
+        """Answer the requests until ``close``. It outlives the session, so that a later session that resumes gets the answers.
+
+        An error of its own must not end the daemon: then no more requests are accepted, and the session fails with the next one.
+        """
+        try:
+            with self._pending:
+                await self._answer()
+        except Exception:
+            logger.exception("acknowledging_failed")
+        finally:
+            self._open.leave(self)
+            self.finished.set()
+
+    async def _answer(self) -> None:
+        """Post the answer to each request, in the order of the requests, after all their direct results."""
+        async for request in self._pending:
+            if not self._is_stopping:
+                with trio.CancelScope() as self._patience:
+                    await request.done.wait()
+            if not request.done.is_set():
+                break  # the daemon stops, so the request will not be finished
+            for name in request.partitions:
+                await self._gateway.feed.published(name)
+            if request.answer is not None:
+                self._outbox.post(request.answer)
+            assert request.accepted is not None, "only such requests are sent here"
+            self._open.answered(request.accepted)
+
+
+@contextmanager
+def _giving(pending: Pending, left: list[PartitionName]) -> Iterator[None]:
+    """Partitions get their parts within this block; those that are in ``left`` at its end did not."""
+    try:
+        yield
+    except ProtocolError as error:
+        pending.withhold(left)
+        pending.refuse(error)
+    finally:
+        pending.withhold(left)
+
+
+async def reset_partitions(gateway: Gateway, *, answers_predicates: bool) -> None:
+    """Reset every partition, and wait until all that it has published is delivered."""
+    partitions = dict(gateway.partitions)
+    pending = Pending("", partitions, partitions)
+    for name, inbox in partitions.items():
+        if not await put(gateway, name, inbox, Intake([Reset(), SetPredicateService(answers_predicates)], pending.on_done)):
+            pending.on_done(name)
+    await pending.done.wait()
+    for name in partitions:
+        await gateway.feed.published(name)
+
+
+async def put(gateway: Gateway, name: PartitionName, inbox: Mailbox[PartitionCommand], intake: Intake) -> bool:
+    """Submit to a partition; returns False if the partition has been removed meanwhile.
+
+    Raises:
+        ProtocolError: the partition does not run.
+    """
+    try:
+        if not inbox.offer(intake):
+            await inbox.put(intake)
+    except (trio.ClosedResourceError, trio.BrokenResourceError):
+        if name in gateway.partitions:
+            raise ProtocolError("UNAVAILABLE", f"partition {name} does not run at the moment, try again later") from None
+        return False
+    return True
+
+
+@asynccontextmanager
+async def _held(lock: trio.Lock) -> AsyncIterator[None]:
+    """As ``async with lock``, but without a checkpoint if the lock is free.
+
+    A request is then handled in one step of the event loop, and the requests that arrive during a turn are the input of the next.
+    """
+    try:
+        lock.acquire_nowait()
+    except trio.WouldBlock:
+        await lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
