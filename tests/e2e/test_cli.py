@@ -276,7 +276,7 @@ async def test_demo_says_where_to_look_and_ends_on_ctrl_c():
     async with process.stdout, process.stderr:
         with trio.fail_after(LIMIT_S):
             printed = b""
-            while b"NODE" not in printed:
+            while b" NODE " not in printed:
                 printed += await process.stdout.receive_some()
             assert printed.startswith(b"A daemon listens on ws://127.0.0.1:")
             assert b"ykactor follow --url ws://127.0.0.1:" in printed
