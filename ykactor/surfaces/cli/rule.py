@@ -19,8 +19,8 @@ _NUMBER = re.compile(r"(\d+)")
 @click.argument("codes", metavar="[CODE]...", nargs=-1)
 @click.option("--list", "is_list", is_flag=True, help="Print codes and titles: of all rules, or of those that begin with CODE.")
 def command(codes: tuple[str, ...], is_list: bool) -> None:
-    """Print the rules with these codes. A code is, for example, PE-25 or E36a, in upper or lower case; PE stands for all of PE-1,
-    PE-2 and so on.
+    """Print the rules with these codes. A code is, for example, PE-25 or E36a, in upper or lower case; PE stands for all codes
+    that begin with it.
 
     Exits with code 2 if no rule has the code.
     """

@@ -38,6 +38,7 @@ from ykactor.surfaces.server.cycle_log import log_cycle
 from ykactor.surfaces.server.daemon_rows import DaemonRows
 from ykactor.surfaces.server.groups import GroupResolver
 from ykactor.surfaces.server.incidents import Incidents
+from ykactor.surfaces.server.journal_log import JournalLog
 from ykactor.surfaces.server.logs import get_logger, log_event
 from ykactor.surfaces.server.pending import late_answer
 from ykactor.surfaces.server.recovery import Recovered, restored_outbox
@@ -218,8 +219,8 @@ class Daemon:
         async with trio.open_nursery() as inner:
             self._reloading.begin(inner)
             if self._journal is not None:
-                self._journal.watch(self._log_journal)
                 inner.start_soon(self._journal.run, name="journal")
+                inner.start_soon(JournalLog(self._journal, self.feed.ring).run, name="journal log")
             inner.start_soon(self.feed.run, name="feed")
             await self._start_partitions(inner)
             inner.start_soon(feed_watchdog, notifier, self._progress, self._has_no_work, name="watchdog")
@@ -323,14 +324,6 @@ class Daemon:
             return True
         restarting = set() if self._supervisor is None else self._supervisor.restarting
         return not any(self._has_work(actor) for name, actor in self._partitions.actors.items() if name not in restarting)
-
-    def _log_journal(self) -> None:
-        assert self._journal is not None
-        stalled = self._journal.stalled
-        if stalled is None:
-            log_event(log, logging.INFO, "journal_resumed", seq=self.feed.ring.sequence)
-        else:
-            log_event(log, logging.ERROR, "journal_stalled", seq=self.feed.ring.durable, reason=stalled.reason)
 
     def _log_stopped(self) -> None:
         """What was not durable is lost, and nobody has heard of it."""

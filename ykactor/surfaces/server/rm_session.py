@@ -40,6 +40,7 @@ class ResourceManagerSession:
         self._nursery = nursery
         self._configs = configs
         self._reader: OutboxReader[Encoding] | None = None
+        self._notices = gateway.outboxes.notices()
         #: Whether the resource manager is a predicate service.
         self._answers = False
         #: Around everything but sending, because a partly sent message cannot be taken back; cancelled by ``stop``. (It is also
@@ -108,9 +109,16 @@ class ResourceManagerSession:
                 if not isinstance(request, si.RegisterResourceManagerRequest):
                     found = type(request).__name__
                     raise ProtocolError("NOT_REGISTERED", f"found {found}, expected RegisterResourceManagerRequest", "type")
+                await self._tell_of_journal()
                 return await self._on_register(request)
             except ProtocolError as error:
                 await self.peer.send(error_response(error, request_id))
+
+    async def _tell_of_journal(self) -> None:
+        """A registration is not answered before it is durable: the peer must know why, also if there is no room for it yet."""
+        notice = self._notices.next()
+        if notice is not None:
+            await self.peer.send(journal_status(notice))
 
     async def _on_register(self, request: si.RegisterResourceManagerRequest) -> OutboxReader[Encoding]:
         """Nobody waits while a configuration is read, so the registration is checked before and again after it."""
@@ -154,6 +162,7 @@ class ResourceManagerSession:
             outbox = outboxes.renew(request.rm_id, self.peer.encoding)
             reader = outbox.attach(outbox.sequence)
         self._answers = request.answers_predicates
+        reader.notices = self._notices
         reader.outbox.since_ns = self._gateway.now_ns()
         reader.outbox.post(si.RegisterResourceManagerResponse())
         if request.id:
