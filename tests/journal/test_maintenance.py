@@ -185,6 +185,7 @@ def test_verify_finds_damaged_pages(store: Store, directory: Path) -> None:
         file.write(b"\x00\x00\x00\x09")  # the number of free pages
     (found,) = maintenance.verify(directory)
     assert "Main freelist: size is" in found
+    assert "\n" not in found
 
 
 # ---- export
