@@ -177,6 +177,20 @@ def test_verify_goes_on_after_a_damaged_page(store: Store, directory: Path) -> N
     ]
 
 
+def test_verify_of_a_history_that_cannot_be_read(store: Store, directory: Path) -> None:
+    """The error does not send whoever has called ``verify`` to ``verify``."""
+    store.close()
+    with closing(sqlite3.connect(directory / "journal.db")) as connection:
+        ((root,),) = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'log'")
+    with (directory / "journal.db").open("r+b") as file:
+        file.seek((root - 1) * 4096)
+        file.write(b"\xff" * 4096)
+    code, out, err = run("verify", directory)
+    assert code == 1
+    assert "the history cannot be read: database disk image is malformed" in out.splitlines()
+    assert err.startswith(f"Error: {directory}: found damage; put a copy of ykactor journal backup into an empty directory")
+
+
 def test_verify_finds_damaged_pages(store: Store, directory: Path) -> None:
     """What SQLite finds is said in its words."""
     store.close()

@@ -40,8 +40,8 @@ def damaged(path: Path, what: str) -> JournalError:
 
 
 def one_line(text: str) -> str:
-    """The same on one line: SQLite tells damage on several."""
-    return "; ".join(line.strip() for line in text.splitlines())
+    """The same on one line: SQLite tells damage on several, under a heading."""
+    return "; ".join(line.strip() for line in text.splitlines() if not line.startswith("***"))
 
 
 def is_no_room(error: OSError) -> bool:

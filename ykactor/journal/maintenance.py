@@ -6,7 +6,7 @@ Only ``compact`` needs the daemon to be stopped.
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from ykactor.journal import schema
-from ykactor.journal.errors import explained, is_full, one_line, write_error
+from ykactor.journal.errors import JournalError, explained, is_full, one_line, write_error
 from ykactor.journal.lock import locked
 from ykactor.journal.reading import Reader, base_bytes
 from ykactor.journal.rows import LogRow, crc_of, record_crc
@@ -102,10 +102,10 @@ def verify(source: Path) -> Iterator[str]:
                 yield from check(reader.connection)
             except sqlite3.Error as error:
                 yield f"the {part} cannot be read: {one_line(str(error))}"
-        with explained(reader.path):
+        with suppress(JournalError):  # that the history cannot be read was said above
             loss = seen.loss(reader.numbers()[1])
-        if loss and not seen.is_missing:
-            yield loss
+            if loss and not seen.is_missing:
+                yield loss
 
 
 def export_history(directory: Path, output: BinaryIO) -> None:
