@@ -25,6 +25,7 @@ from ykactor.surfaces.server.config_updates import ConfigUpdates
 from ykactor.surfaces.server.daemon import Daemon, Settings
 from ykactor.surfaces.server.feed_session import FeedSession, event_formats
 from ykactor.surfaces.server.frames import Frames
+from ykactor.surfaces.server.input_memory import InputMemory
 from ykactor.surfaces.server.peer import Peer
 from ykactor.surfaces.server.rm_session import ResourceManagerSession
 from ykactor.surfaces.server.state_dir import StateSettings, open_state_dir
@@ -153,7 +154,7 @@ class Life:
 
     def serve_manager(self, line: Line) -> None:
         """The client at the other end is a resource manager."""
-        session = ResourceManagerSession(line.peer(), self.daemon, self._nursery, self._configs)
+        session = ResourceManagerSession(line.peer(), self.daemon, self._nursery, self._configs, InputMemory())
         self._nursery.start_soon(_serve, session)
 
     def serve_follower(self, line: Line) -> None:

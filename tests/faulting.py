@@ -12,16 +12,15 @@ class Bug(Exception):
 class _Inbox:
     """The inbox of an owner, with the hooks around each command."""
 
-    def __init__(self, inbox, owner, before, after):
+    def __init__(self, inbox, before, after):
         self._inbox = inbox
-        self._owner = owner
         self._before = before
         self._after = after
 
     async def get(self):
-        command, position, replies = await self._inbox.get()
-        self._before(self._owner, command)
-        return command, position, _Replies(replies, lambda: self._after(self._owner, command))
+        owner, command, position, replies = await self._inbox.get()
+        self._before(owner, command)
+        return owner, command, position, _Replies(replies, lambda: self._after(owner, command))
 
 
 class _Replies:
@@ -44,7 +43,7 @@ def watch_owners(monkeypatch, before=nothing, after=nothing):
     Owners whose tasks run already are not watched.
     """
     own = owners.own
-    monkeypatch.setattr(owners, "own", lambda owner, inbox: own(owner, _Inbox(inbox, owner, before, after)))
+    monkeypatch.setattr(owners, "own", lambda inbox: own(_Inbox(inbox, before, after)))
 
 
 def watch_schedulers(monkeypatch, before=nothing, after=nothing):

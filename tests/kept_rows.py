@@ -6,9 +6,9 @@ from typing import Any
 
 from ykactor.core.inspection.invariants import violations
 from ykactor.core.partition.partition import PartitionCore
+from ykactor.core.records.base import made_from
 from ykactor.core.records.encoding import decode, encode
 from ykactor.core.records.export import changes, everything
-from ykactor.core.records.restore import by_kind, restore
 from ykactor.core.turn.scheduler import SchedulerCore
 from ykactor.core.values.parts import finished
 
@@ -56,8 +56,7 @@ class KeptRows:
 
     def restored(self, *, reserves: bool = True) -> tuple[PartitionCore, SchedulerCore]:
         """A partition made from the rows; it has the same rows, and keeps every invariant."""
-        rows = by_kind((key, row) for _, key, row in (decode(key, data) for key, data in self.rows.items()))
-        core, scheduler = finished(restore(rows, reserves=reserves))
+        core, scheduler, _ = finished(made_from(self.rows.items(), reserves=reserves))
         found = violations(core, scheduler)
         assert not found, "\n".join(found)
         self.check(core, scheduler)

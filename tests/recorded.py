@@ -21,11 +21,13 @@ from ykactor.actors.feed import FeedActor
 from ykactor.actors.journal import Journal
 from ykactor.actors.partition import PartitionActor, Recording
 from ykactor.actors.partitions import Partitions
+from ykactor.actors.renewal import History
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
 from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.submissions import Administration, Submission
 from ykactor.core.planner.plan import Budget
 from ykactor.core.values.ids import PartitionName
+from ykactor.core.values.times import NEVER
 from ykactor.journal.batch import Batch
 from ykactor.journal.reading import Reader
 from ykactor.journal.store import Store
@@ -49,7 +51,12 @@ class Step(Struct):
     partition: PartitionName = DEFAULT
 
 
-class _StoreInTheLoop:
+def no_failure(partition: PartitionName, failure: Exception) -> None:
+    """What a ``Recording`` calls if a partition cannot be made anew."""
+    raise AssertionError(partition) from failure
+
+
+class StoreInTheLoop:
     """The store without a thread: virtual time must not pass while the disk works."""
 
     def __init__(self, opened: Store, directory: Path) -> None:
@@ -75,20 +82,23 @@ class Life:
     Args:
         config: of a new journal.
         hear: called with all facts, before they are durable.
+        keep_bytes: of the history; nothing is deleted, but partitions are made anew.
     """
 
     def __init__(
         self,
-        store: _StoreInTheLoop,
+        store: StoreInTheLoop,
         known: Recovered | None,
         config: SchedulerConfig,
         budget: Budget,
         hear: Callable[[list[Fact]], None],
+        keep_bytes: int,
     ) -> None:
         self.known, self.config = known, config if known is None else known.config
         self.clock = Clock(0 if known is None else known.at_ns + 1000)
         last = 0 if known is None else known.last_event
-        self.journal = Journal(store, encode_facts, self.clock.now_ns, last_event=last)
+        history = History(keep_bytes)
+        self.journal = Journal(store, encode_facts, self.clock.now_ns, last_event=last, history=history)
         self.rows = DaemonRows(self.journal)
         self.partitions = Partitions(self.make, self.rows.forget_partition, self.published)
         inboxes = self.partitions.inboxes
@@ -98,7 +108,7 @@ class Life:
 
     def make(self, config: PartitionConfig) -> PartitionActor:
         restored = None if self.known is None else self.known.partitions.get(config.name)
-        recording = Recording(self.journal.room, encode_cause)
+        recording = Recording(self.journal.room, encode_cause, self.journal.history, no_failure)
         put, budget = self.feed.inbox.put, self.budget
         return PartitionActor(config, self.clock, put, recording=recording, restored=restored, budget=budget)
 
@@ -144,6 +154,7 @@ def record(
     hear: Callable[[list[Fact]], None] = lambda _: None,
     ends: float = 0.1,
     sudden: float = 0.5,
+    keep_bytes: int = NEVER,
 ) -> int:
     """Play the steps. Returns how often the daemon has started.
 
@@ -152,12 +163,13 @@ def record(
         hear: called with all facts, before they are durable.
         ends: how probable it is that the daemon ends after a step, and starts again before the next one.
         sudden: how probable it is that this loses what is not durable yet.
+        keep_bytes: as of ``Life``.
     """
     rng, left, starts = random.Random(seed), steps[::-1], 0
     trio._core._run._r.seed(seed)  # the order in which tasks run that are ready together
 
     async def live(opened: Store, known: Recovered | None) -> None:
-        life = Life(_StoreInTheLoop(opened, directory), known, config, budget, hear)
+        life = Life(StoreInTheLoop(opened, directory), known, config, budget, hear, keep_bytes)
         async with trio.open_nursery() as nursery:
             await life.begin(nursery)
             while left:

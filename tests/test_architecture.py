@@ -16,10 +16,11 @@ MAY_IMPORT = {
     "wire": {"core", "wire"},
     "actors": {"core", "actors", "journal"},
     "journal": {"journal"},
+    "access": {"core", "wire", "access"},
     "sim": {"core", "wire", "actors", "sim"},
     "rules": set(),
     "client": {"wire", "client"},
-    "surfaces": {"core", "wire", "actors", "journal", "sim", "rules", "surfaces", "client"},
+    "surfaces": {"core", "wire", "access", "actors", "journal", "sim", "rules", "surfaces", "client"},
     "__main__": {"surfaces"},
     "__init__": set(),
 }
@@ -112,7 +113,10 @@ def test_there_is_something_to_read() -> None:
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_imports_point_one_way(source: str) -> None:
-    """core <- wire, actors (not each other) <- sim <- client <- surfaces; of the journal actors know the batch and its errors."""
+    """core <- wire, actors (not each other) <- sim <- client <- surfaces; core, wire <- access <- surfaces.
+
+    Of the journal actors know the batch and its errors. Who may do what is asked at the edge, so actors do not know it.
+    """
     assert not any(name.startswith(".") for name in imports(source)), "absolute imports only, so that this test sees them"
     assert layers_imported(source) <= MAY_IMPORT[layer(source)]
 
@@ -162,8 +166,8 @@ def test_core_needs_only_the_standard_library_and_msgspec(source: str) -> None:
     assert not outside(source) & {"os", "sys", "pathlib", "io", "socket", "subprocess"}
 
 
-@pytest.mark.parametrize("source", in_layers("core", "wire", "journal"))
-def test_core_wire_and_journal_never_wait(source: str) -> None:
+@pytest.mark.parametrize("source", in_layers("core", "wire", "journal", "access"))
+def test_core_wire_journal_and_access_never_wait(source: str) -> None:
     """No ``async def``, no ``await``, no trio: nothing can change under a decision, and the journal may run in any thread."""
     waiting = ast.AsyncFunctionDef | ast.Await | ast.AsyncFor | ast.AsyncWith
     assert not any(isinstance(node, waiting) for node in ast.walk(SOURCES[source]))
@@ -180,6 +184,24 @@ def test_core_and_wire_know_neither_time_nor_chance(source: str) -> None:
 def test_the_journal_is_told_the_time(source: str) -> None:
     """What is old is decided by the time of its caller; chance only makes the names of instances."""
     assert not outside(source) & (CLOCKS | {"datetime"})
+
+
+@pytest.mark.parametrize("source", in_layers("access"))
+def test_access_is_told_the_time(source: str) -> None:
+    """What has expired is decided by the time of its caller; chance only makes tokens, and only their file is on the disk."""
+    assert not outside(source) & CLOCKS
+    if source not in ("access/tokens.py", "access/tokens_file.py"):
+        assert not outside(source) & (CHANCE | {"os", "pathlib", "socket"})
+
+
+def test_what_a_session_asks_needs_no_cryptography() -> None:
+    """A daemon without an access file does not load the libraries that verify proofs: they take 80 ms and 15 MiB."""
+    seen, new = set(), {"access/permissions.py"}
+    while new:
+        seen |= new
+        new = {path for source in new for path in files_imported(source)} - seen
+    assert "access/model.py" in seen
+    assert not [source for source in seen if outside(source) & {"jwt", "cryptography"}]
 
 
 @pytest.mark.parametrize("source", in_layers("actors"))

@@ -10,6 +10,7 @@ import trio
 import trio.testing
 from memorystore import MemoryStore
 from msgspec import Struct
+from recorded import no_failure
 from seeds import seeds
 from test_feed import Event
 from world import app, ask, load, node, queue, tree
@@ -314,12 +315,40 @@ async def test_the_last_messages_wait_for_the_disk(seed, autojump_clock):
         assert trio.current_time() == pytest.approx(1.0)
 
 
+async def test_a_turn_that_has_waited_for_room_is_at_its_own_time(autojump_clock):
+    """A disk that was full for an hour: what was sent meanwhile happens after it, and no deadline has passed before it began."""
+    times, has_room = [], trio.Event()
+
+    async def publish(publication):
+        times.append(publication.turn.now_ns)
+
+    async def room():
+        if times:
+            await has_room.wait()
+
+    async with make_world() as w, trio.open_nursery() as nursery:
+        recording = Recording(room, encode_cause, w.journal.history, no_failure)
+        actor = PartitionActor(load(tree(queue("a"))), Clock(0), publish, recording=recording)
+        nursery.start_soon(actor.run)
+        await trio.sleep(1)
+        await actor.inbox.put(Intake([node("n1", vcore=1)]))
+        await trio.sleep(3600)
+        before = len(times)
+        has_room.set()
+        await trio.sleep(1)
+        nursery.cancel_scope.cancel()
+    assert min(times[before:]) >= 3601 * 10**9
+
+
 async def test_partitions_wait_for_room_between_turns(seed, autojump_clock, monkeypatch):
     """While the disk stands still a partition takes a bounded number of turns; when it goes on, all is handled in order."""
     monkeypatch.setattr(journal_module, "EVENTS_MAX", 30)
     async with make_world() as w, trio.open_nursery() as nursery:
         actor = PartitionActor(
-            load(tree(queue("a"))), Clock(0), w.feed.inbox.put, recording=Recording(w.journal.room, encode_cause)
+            load(tree(queue("a"))),
+            Clock(0),
+            w.feed.inbox.put,
+            recording=Recording(w.journal.room, encode_cause, w.journal.history, no_failure),
         )
         w.feed._render = lambda fact, partition, number: [Event(number)]
         w.outboxes.current = None

@@ -6,6 +6,7 @@ import pytest
 import trio
 from memorystore import MemoryStore
 from partitiontexts import several_loaded
+from recorded import no_failure
 from seeds import seeds
 from world import queue
 
@@ -35,7 +36,7 @@ class Reloaded:
         self.feed = FeedActor(events, self.inboxes, lambda *_: None, journal=self.journal)
 
     def make(self, config):
-        recording = Recording(self.journal.room, encode_cause)
+        recording = Recording(self.journal.room, encode_cause, self.journal.history, no_failure)
         return PartitionActor(config, self.clock, self.feed.inbox.put, recording=recording)
 
     async def published(self, name):

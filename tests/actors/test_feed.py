@@ -1,5 +1,6 @@
 """The feed over memory channels on a virtual clock: one numbering, own pace for each subscriber, exact snapshots."""
 
+import time
 from contextlib import asynccontextmanager
 from itertools import pairwise
 
@@ -7,6 +8,8 @@ import msgspec
 import pytest
 import trio
 import trio.testing
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ykactor.actors import feed as feed_module
 from ykactor.actors.commands import PartitionSnapshot, Publication, TakeSnapshot
@@ -433,6 +436,8 @@ FILTERS = [
     ({"queues": ("root.a",)}, Event(1, queue_name="root"), False),
     ({"queues": ("root.a",)}, Event(1), False),
     ({"queues": ("root.x", "root.a")}, Event(1, "root.a", type="QUEUE"), True),
+    ({"queues": ("root.a.b", "root.a", "root.a-b")}, Event(1, queue_name="root.a.c"), True),
+    ({"queues": ("root.a.b", "root.c", "root.a-b")}, Event(1, queue_name="root.b"), False),
     ({"applications": frozenset({"app-1"})}, Event(1, "app-1", type="APP"), True),
     ({"applications": frozenset({"app-1"})}, Event(1, "key", type="REQUEST", reference_id="app-1"), True),
     ({"applications": frozenset({"app-1"})}, Event(1, "root", type="QUEUE", reference_id="app-1"), True),
@@ -445,6 +450,29 @@ FILTERS = [
 def test_filters(wanted, event, passes):
     """Every field of a filter must agree; queues are prefixes on dot boundaries; the application is where its type keeps it."""
     assert EventFilter(**wanted).wants(event) is passes
+
+
+PATHS = st.lists(st.sampled_from(["a", "b", "a-b", "a+"]), min_size=1, max_size=4).map(".".join)
+
+
+@given(st.lists(PATHS, min_size=1), PATHS)
+def test_a_queue_includes_all_below_it(queues, path):
+    """An event passes if its queue, or a queue above it, is wanted, whatever other queues are."""
+    ancestors = {path, *(path[:position] for position, character in enumerate(path) if character == ".")}
+    assert EventFilter(queues=tuple(queues)).wants(Event(1, queue_name=path)) is not ancestors.isdisjoint(queues)
+
+
+def test_a_scan_is_short():
+    """However many events a subscriber does not want, and however many queues it names, a step takes about 1 ms."""
+    w = World(ring_max=10_000)
+    w.feed.ring.keep([Event(number, queue_name="root.a.b.c") for number in range(10_000)], durable=True)
+    took = []
+    for attempt in range(5):
+        selection = w.feed.selection(w.form, EventFilter(queues=tuple(f"root.a.b.d{attempt}-{number}" for number in range(64))))
+        started = time.process_time()
+        assert selection.part(0, 10_000).batch is None
+        took.append(time.process_time() - started)
+    assert min(took) < 0.01
 
 
 # ---- snapshots

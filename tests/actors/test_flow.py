@@ -85,7 +85,7 @@ def test_every_put_that_waits_is_in_the_table(source: str) -> None:
 def test_the_check_sees_something() -> None:
     """The functions above find the puts that are known to be there."""
     assert len(waiting_puts("actors/feed.py")) == 2
-    assert len(waiting_puts("surfaces/server/rm_session.py")) == 4
+    assert len(waiting_puts("surfaces/server/rm_requests.py")) == 3
     assert len(waiting_puts("actors/partition.py")) == 2
 
 

@@ -42,13 +42,16 @@ def test_what_is_there_is_looked_at_no_more(collector):
 
 
 @pytest.mark.parametrize("is_ever_quiet", [True, False])
-async def test_old_knots_are_freed(collector, autojump_clock, is_ever_quiet):
-    """Knots that young collections have passed over: freed in the first quiet moment after ten minutes, within the hour at the
-    latest.
+@pytest.mark.parametrize("is_permanent", [True, False])
+async def test_old_knots_are_freed(collector, autojump_clock, is_ever_quiet, is_permanent):
+    """Knots that young collections have passed over, or that were made at the start and seemed permanent: freed in the first
+    quiet moment after ten minutes, within the hour at the latest.
     """
     gc.disable()
     try:
         knot = Knot()
+        if is_permanent:
+            settle_memory()
         freed_at = []
         weakref.finalize(knot, lambda: freed_at.append(trio.current_time() - began_at))
         del knot

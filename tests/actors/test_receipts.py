@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 import trio
+from recorded import no_failure
 from world import load, node, queue, tree
 
 from ykactor.actors.clock import Clock
@@ -10,6 +11,7 @@ from ykactor.actors.commands import Administer, Intake, Publication, Quiesce
 from ykactor.actors.hand import CHUNK_MAX
 from ykactor.actors.partition import PartitionActor, Recording
 from ykactor.actors.receipts import Accepted, Receipt, unanswered
+from ykactor.actors.renewal import History
 from ykactor.actors.requests import Requests
 from ykactor.core.messages.submissions import MoveApplication
 from ykactor.surfaces.server.pending import late_answer
@@ -73,7 +75,9 @@ async def receipts_of(*commands):
     async def room():
         await trio.lowlevel.checkpoint()
 
-    actor = PartitionActor(load(tree(queue("a"))), Clock(0), publish, recording=Recording(room, encode_cause))
+    actor = PartitionActor(
+        load(tree(queue("a"))), Clock(0), publish, recording=Recording(room, encode_cause, History(), no_failure)
+    )
     async with trio.open_nursery() as nursery:
         await nursery.start(actor.run)
         for command in commands:

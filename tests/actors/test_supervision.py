@@ -8,6 +8,7 @@ import trio.testing
 from faulting import Bug, watch_owners, watch_partitions, watch_schedulers
 from memorystore import MemoryStore
 from partitiontexts import several_loaded
+from recorded import no_failure
 from world import app, ask, node, queue, release, spoken, terminate
 
 from ykactor.actors.clock import Clock
@@ -61,7 +62,7 @@ class Realm:
     # ----
 
     def _make(self, config):
-        recording = Recording(self.journal.room, encode_cause)
+        recording = Recording(self.journal.room, encode_cause, self.journal.history, no_failure)
         return PartitionActor(config, self.clock, self.feed.inbox.put, recording=recording)
 
     def _deliver(self, partition, facts):

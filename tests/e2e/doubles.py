@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 
 import trio
@@ -150,9 +150,13 @@ class FakeDaemon:
         for inbox in self.partitions.values():
             await inbox.put(Intake([]))
 
-    async def serve(self, listener: trio.SocketListener, limits: Limits, *, task_status: trio.TaskStatus) -> None:
+    async def serve(
+        self, listener: trio.SocketListener, limits: Limits, host_names: Sequence[str], *, task_status: trio.TaskStatus
+    ) -> None:
         """Serve websockets; ``stopped`` tells that the server has come to its end."""
-        await serve_websockets([listener], self, stopping=self.stopping, limits=limits, task_status=task_status)
+        await serve_websockets(
+            [listener], self, stopping=self.stopping, limits=limits, host_names=host_names, task_status=task_status
+        )
         self.stopped.set()
 
 
@@ -170,6 +174,7 @@ async def running_daemon(
     ring_max: int = 1000,
     manual: bool = False,
     port: int = 0,
+    host_names: Sequence[str] = (),
 ) -> AsyncIterator[FakeDaemon]:
     """A daemon that serves websockets on loopback until the block ends; three minutes end what hangs."""
     daemon = FakeDaemon(names or ("default",), script, ring_max, manual)
@@ -179,7 +184,7 @@ async def running_daemon(
         nursery.start_soon(daemon.feed.run)
         for double in daemon.doubles.values():
             nursery.start_soon(double.run)
-        await nursery.start(daemon.serve, listener, limits or Limits())
+        await nursery.start(daemon.serve, listener, limits or Limits(), host_names)
         with trio.fail_after(180):
             yield daemon
         nursery.cancel_scope.cancel()

@@ -8,6 +8,7 @@ from doubles import running_daemon
 from msgspec import structs
 
 from ykactor.client import Disconnected, connect
+from ykactor.surfaces.server.input_memory import InputMemory
 from ykactor.surfaces.server.pending import Backlog, Pending
 from ykactor.wire.si import messages as si
 
@@ -19,7 +20,7 @@ def pending(name: str) -> Pending:
 
 async def test_a_backlog_waits_for_the_oldest() -> None:
     """``add`` returns when what is not finished is within the bound, and forgets what is finished."""
-    backlog = Backlog(bytes_max=100)
+    backlog = Backlog(InputMemory(), bytes_max=100)
     first, second, third = pending("1"), pending("2"), pending("3")
     await backlog.add(first, 60)
     added = False
@@ -41,9 +42,36 @@ async def test_a_backlog_waits_for_the_oldest() -> None:
     assert len(backlog._requests) == 1
 
 
+async def test_a_backlog_counts_as_input_of_the_daemon() -> None:
+    """Requests that are waited for leave less room for messages that are read, until they are finished or their session ends."""
+
+    class Reader:
+        refused = 0
+
+        def refuse(self, code: int, reason: str) -> None:
+            memory.forget(self)
+            self.refused += 1
+
+    memory, reader = InputMemory(100), Reader()
+    backlog = Backlog(memory)
+    first = pending("1")
+    await backlog.add(first, 90)
+    memory.add(reader, 11)
+    assert reader.refused == 1
+    first.on_done("1")  # type: ignore[arg-type]
+    await backlog.add(pending("2"), 20)
+    memory.add(reader, 80)
+    assert reader.refused == 1
+    backlog.close()
+    memory.add(reader, 20)
+    assert reader.refused == 1
+    memory.add(reader, 1)
+    assert reader.refused == 2
+
+
 async def test_a_backlog_of_finished_requests_costs_no_step() -> None:
     """``add`` lets no other task run if it need not wait: small requests that arrive during a turn are the input of the next."""
-    backlog = Backlog(bytes_max=100)
+    backlog = Backlog(InputMemory(), bytes_max=100)
     first = pending("1")
     with trio.testing.assert_no_checkpoints():
         await backlog.add(first, 60)

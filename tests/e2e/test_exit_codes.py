@@ -28,6 +28,8 @@ MISSING = {
     "simulate": ["{missing}"],
     "submit": ["{missing}"],
     "convert": ["openb", "{missing}", "{missing}"],
+    "access": ["check", "{missing}"],
+    "token": ["list", "--access", "{missing}"],
 }
 #: For each command that writes files, its arguments with a file or directory that cannot be created.
 UNWRITABLE = {

@@ -1,6 +1,8 @@
 """Frames that are made once and written beside the websocket library, over real sockets."""
 
+import errno
 import os
+import resource
 import socket
 
 import pytest
@@ -11,6 +13,7 @@ from wsproto.connection import Connection
 from wsproto.events import BytesMessage, TextMessage
 
 from ykactor.surfaces.server import frames as frames_module
+from ykactor.surfaces.server.descriptors import RESERVE
 from ykactor.surfaces.server.frames import FrameStore
 from ykactor.surfaces.server.streams import FrameStream
 
@@ -120,6 +123,43 @@ def test_files_are_freed_with_their_last_frame(monkeypatch):
     assert [frames.read()[-3:] for frames in kept] == [b"%03d" % number for number in range(40)]
     del kept
     assert len(os.listdir("/dev/fd")) <= before + 1
+
+
+@pytest.mark.parametrize("failing", ["memfd_create", "pwrite"])
+async def test_without_files_frames_are_copied(failing, pair, monkeypatch):
+    """When there is no descriptor or no memory for a file, frames go on to be sent, and later ones have files again."""
+
+    def fail(*_):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    stream, there = pair
+    store = FrameStore()
+    with monkeypatch.context() as without:
+        without.setattr(os, failing, fail)
+        stream.write(store.put(b"a" * 100_000, is_text=False))
+        stream.write(store.put(b"b", is_text=False))
+    stream.write(store.put(b"c", is_text=False))
+    received = b""
+    with there, trio.fail_after(60):
+        while not stream.flush():
+            received += there.recv(2**16)
+        await stream.aclose()
+        while data := there.recv(2**16):
+            received += data
+    assert [message for _, message in whole_messages(received)] == [b"a" * 100_000, b"b", b"c"]
+
+
+def test_files_leave_the_last_descriptors_to_the_daemon(monkeypatch):
+    """Followers that read slowly keep files open: these take no descriptor that the journal may need."""
+    before = len(os.listdir("/dev/fd"))
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (RESERVE + before - 10, limits[1]))
+    try:
+        frames = FrameStore().put(b"x", is_text=False)
+        assert len(os.listdir("/dev/fd")) == before
+        assert frames.read()[-1:] == b"x"
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 async def test_the_kernel_keeps_little_for_a_peer_that_does_not_read():

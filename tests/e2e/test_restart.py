@@ -263,6 +263,23 @@ TWO = (
 )
 
 
+async def test_a_clock_that_was_set_back(tmp_path: Path) -> None:
+    """Time goes on after the last transaction, and the log says by how much it is ahead (DU-6)."""
+    arguments = ("--state-dir", tmp_path / "state")
+    async with real_daemon(*arguments) as first:
+        await first.stop()
+    with open_state_dir(StateSettings(tmp_path / "state", "off", 2**30, 10**18), reserves=True) as state:
+        assert state.recovered is not None
+        last = state.recovered
+        state.store.commit(Batch(last.last_event + 1, last.last_message + 1, last.at_ns + 3600 * 10**9))
+    async with real_daemon(*arguments) as second, follow(second.url) as follower:
+        (warned,) = second.logged("clock_set_back")
+        assert "the journal is 3" in warned["reason"]  # 3600 s, but for what has passed meanwhile
+        async with connect(second.url, rm_id="rm-1") as rm:
+            await rm.request(NODES)
+        assert (await follower.__anext__()).timestamp_nano > last.at_ns + 3600 * 10**9
+
+
 async def test_a_partition_that_ended_with_the_daemon_leaves_nothing(tmp_path: Path, queue_file: Path) -> None:
     """DU-9: the daemon was killed after the switch that removed a partition, and before its rows were deleted."""
     arguments = ("--state-dir", tmp_path / "state", "--config", queue_file)

@@ -100,7 +100,7 @@ def test_nothing_to_begin_with(tmp_path: Path) -> None:
     Store.open(tmp_path / "new", "off", now_ns=0).close()
     code, out, err = run(tmp_path / "new")
     assert (code, out) == (1, "")
-    assert err.startswith(f"Error: {tmp_path}/new: found no turn after a start of the daemon, expected one")
+    assert err.startswith(f"Error: {tmp_path}/new: found no turn after a base, expected one")
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from seeds import seeds
 from test_administered_histories import draw_request
 from world import PLENTY, app, ask, node, remove
 
+from ykactor.actors import renewal
 from ykactor.actors.partition import CYCLE_BUDGET
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
 from ykactor.core.messages.submissions import ApplyConfig, Submission
@@ -32,6 +33,7 @@ from ykactor.core.planner.plan import Budget
 from ykactor.core.records.encoding import encode
 from ykactor.core.records.export import everything
 from ykactor.core.values.ids import PartitionName
+from ykactor.core.values.times import NEVER
 from ykactor.journal.reading import Reader
 from ykactor.journal.store import Store
 from ykactor.sim.replay import NOTHING
@@ -72,12 +74,12 @@ def submissions_of(batch: Batch, name: PartitionName) -> list[Submission]:
     ]
 
 
-def record_history(directory: Path, history: History, seed: int) -> int:
-    steps = list(steps_of(history, seed))
-    return record(directory, scheduler_config(history.config), steps, seed=seed, budget=BUDGETS[seed % 3])
+def record_history(directory: Path, history: History, seed: int, *, keep_bytes: int = NEVER) -> int:
+    steps, budget = list(steps_of(history, seed)), BUDGETS[seed % 3]
+    return record(directory, scheduler_config(history.config), steps, seed=seed, budget=budget, keep_bytes=keep_bytes)
 
 
-def record_gangs(directory: Path, seed: int, manager: ResourceManager | None = None) -> int:
+def record_gangs(directory: Path, seed: int, manager: ResourceManager | None = None, *, keep_bytes: int = NEVER) -> int:
     """A resource manager that answers what it hears, late, twice, otherwise or never."""
     manager = manager or ResourceManager(seed)
     config = queuefile.load(manager.text)
@@ -86,12 +88,17 @@ def record_gangs(directory: Path, seed: int, manager: ResourceManager | None = N
         return [*manager.draw()]
 
     steps = [Step(0, lambda: [*manager.opening()]), *(Step(number * S_NS, draw) for number in range(40))]
-    return record(directory, config, steps, seed=seed, budget=BUDGETS[seed % 3], hear=manager.hear)
+    return record(directory, config, steps, seed=seed, budget=BUDGETS[seed % 3], hear=manager.hear, keep_bytes=keep_bytes)
 
 
 def replay(directory: Path, until: int | None = None, partition: str | None = None) -> Outcome:
     with Reader.open(directory) as reader:
         return replayed(reader, until, partition)
+
+
+def bases_in(directory: Path) -> int:
+    with Reader.open(directory) as reader:
+        return sum(len(reader.bases(row.number)) for row in reader.rows())
 
 
 def assert_same(directory: Path) -> Outcome:
@@ -147,6 +154,35 @@ def test_another_process_finds_the_same(tmp_path: Path) -> None:
 def test_without_the_beginning(seed: int, tmp_path: Path) -> None:
     """When old history is gone, the replay begins at the next start of the daemon."""
     record_history(tmp_path, draw_history(seed, batches=40), seed)
+    whole = assert_same(tmp_path)
+    store = Store.open(tmp_path, "off", now_ns=0)
+    store.trim(store._end_byte // 2, 10**18, now_ns=0)
+    store.close()
+    rest = assert_same(tmp_path)
+    assert 0 < rest.turns < whole.turns
+
+
+@pytest.mark.parametrize("seed", seeds(10))
+def test_partitions_that_are_made_anew_while_they_run(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever happens around it, each base is what the replay has, and what follows is decided from it."""
+    monkeypatch.setattr(renewal, "BASES_APART", 0)
+    keep_bytes = random.Random(seed).choice((500, 2_000, 4_000))
+    starts = record_history(tmp_path / "0", draw_history(seed), seed, keep_bytes=keep_bytes)
+    starts += record_history(tmp_path / "1", draw_fragments(seed), seed, keep_bytes=keep_bytes)
+    starts += record_gangs(tmp_path / "2", seed, keep_bytes=keep_bytes)
+    for number in range(3):
+        assert_same(tmp_path / str(number))
+    assert sum(bases_in(tmp_path / str(number)) for number in range(3)) > 2 * starts
+
+
+@pytest.mark.parametrize("seed", seeds(5))
+def test_without_the_only_start(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the history before the start is gone, the replay begins where a partition was made anew."""
+    monkeypatch.setattr(renewal, "BASES_APART", 0)
+    history, budget = draw_history(seed, batches=40), BUDGETS[seed % 3]
+    steps = list(steps_of(history, seed))
+    config = scheduler_config(history.config)
+    assert record(tmp_path, config, steps, seed=seed, budget=budget, ends=0, keep_bytes=5_000) == 1
     whole = assert_same(tmp_path)
     store = Store.open(tmp_path, "off", now_ns=0)
     store.trim(store._end_byte // 2, 10**18, now_ns=0)

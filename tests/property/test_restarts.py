@@ -14,10 +14,14 @@ from seeds import seeds
 from ykactor.core.config.model import PartitionConfig
 from ykactor.core.messages.submissions import Submission
 from ykactor.core.planner.plan import Budget
+from ykactor.core.records.base import renewed
+from ykactor.core.values.parts import finished
 
 
 class RestartedWorld(World):
-    """Ends before some batches of input, and goes on from what was kept; each decision is that of the reference."""
+    """Before some batches of input it ends and goes on from what was kept, or is made anew from itself; each decision is that of
+    the reference.
+    """
 
     def __init__(self, config: PartitionConfig, seed: int, budget: Budget = ONE_BY_ONE) -> None:
         self.rng = random.Random(seed)
@@ -31,7 +35,10 @@ class RestartedWorld(World):
 
     def restart(self) -> None:
         self.restarts += 1
-        self.core, self.scheduler = self.kept.restored()
+        if self.rng.random() < 0.5:
+            self.core, self.scheduler, _ = finished(renewed(self.core, self.scheduler))
+        else:
+            self.core, self.scheduler = self.kept.restored()
         self.scheduler.planner.preemptor.attempt_on_node = lambda *_: None
         assert self.reference is not None
         self.reference.partition = self.core

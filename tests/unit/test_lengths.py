@@ -258,6 +258,16 @@ def test_a_long_text_of_a_request(encoding: Encoding, request_: si.Request, path
     assert len(error_response(refused.value).id) <= TEXT_MAX + 3
 
 
+@pytest.mark.parametrize("field", ["partitions", "queues", "applications", "kinds"])
+@pytest.mark.parametrize("encoding", [JSON, MSGPACK], ids=["json", "msgpack"])
+def test_a_subscription_has_few_items(encoding: Encoding, field: str) -> None:
+    """AP-138: every event is compared with the lists of every subscription, so 64 items are taken and 65 refused."""
+    encoding.decode_subscribe(encoding.encode(si.Subscribe(**{field: ["x"] * 64})))
+    with pytest.raises(ProtocolError, match=f"^{field}: found 65 items, expected at most 64$") as refused:
+        encoding.decode_subscribe(encoding.encode(si.Subscribe(**{field: ["x"] * 65})))
+    assert refused.value.code == "OUT_OF_RANGE"
+
+
 def test_the_mistakes_of_a_configuration_have_room_in_a_response() -> None:
     """CF-52: the first ones, however long their lines, and how many more there are."""
     mistakes = [Mistake(LONG, 1, 1, LONG, LONG)] * (SUMMARY_MAX + 7)

@@ -10,15 +10,15 @@ from world import World, app, ask, make_world, node, queue, release, tree
 from ykactor.core.messages.asks import ask_id
 from ykactor.core.nodes import reservations
 from ykactor.core.objects import lifecycle
+from ykactor.core.records.base import made_from
 from ykactor.core.records.encoding import UnreadableRowError, decode
-from ykactor.core.records.restore import DamagedStateError, by_kind, restore
+from ykactor.core.records.restore import DamagedStateError
 from ykactor.core.values.parts import finished
 
 
 def restart(world: World, rows: dict[bytes, bytes]) -> None:
     """Go on with a partition that is made from rows."""
-    known = by_kind((key, row) for _, key, row in (decode(key, data) for key, data in rows.items()))
-    world.direct.core, world.direct.scheduler = finished(restore(known, reserves=True))
+    world.direct.core, world.direct.scheduler, _ = finished(made_from(rows.items(), reserves=True))
 
 
 def kept(world: World) -> dict[bytes, bytes]:

@@ -99,14 +99,22 @@ _TO_NODE = (
     commands.ChangeAllocations,
     commands.Decommission,
 )
-_RM_SESSION, _DAEMON, _WATCHER = "surfaces/server/rm_session.py", "surfaces/server/daemon.py", "surfaces/server/watcher.py"
+_RM_SESSION, _RM_REQUESTS = "surfaces/server/rm_session.py", "surfaces/server/rm_requests.py"
+_DAEMON, _WATCHER = "surfaces/server/daemon.py", "surfaces/server/watcher.py"
 _PARTITIONS, _SUPERVISION = "actors/partitions.py", "actors/supervision.py"
 _PARTITION, _SCHEDULER, _OWNERS, _FEED = "actors/partition.py", "actors/scheduler.py", "actors/owners.py", "actors/feed.py"
 _OUTBOX, _JOURNAL = "actors/outbox.py", "actors/journal.py"
 
 FLOW = (
     # from the edge inwards
-    Edge(_R.RM_SESSION, _R.PARTITION, _K.COMMAND, _FROM_SESSION, (_RM_SESSION, _DAEMON, _PARTITIONS), is_answered=True),
+    Edge(
+        _R.RM_SESSION,
+        _R.PARTITION,
+        _K.COMMAND,
+        _FROM_SESSION,
+        (_RM_SESSION, _RM_REQUESTS, _DAEMON, _PARTITIONS),
+        is_answered=True,
+    ),
     Edge(_R.WATCHER, _R.PARTITION, _K.COMMAND, (Intake, SwitchConfig), (_DAEMON, _PARTITIONS), is_answered=True),
     Edge(_R.WATCHER, _R.WATCHER, _K.SIGNAL, (), (_WATCHER,)),  # SIGHUP and file system events
     Edge(_R.FEED_SESSION, _R.PARTITION, _K.COMMAND, (TakeSnapshot,), (_FEED,), is_answered=True),
@@ -123,7 +131,7 @@ FLOW = (
     Edge(_R.SCHEDULER, _R.PARTITION, _K.RESERVED, (list, Plan, set), (_SCHEDULER,)),
     # results, outwards: a slow feed delays partitions, but no reader ever delays the feed
     Edge(_R.PARTITION, _R.FEED, _K.COMMAND, (Publication, PartitionSnapshot), (_PARTITION, _SUPERVISION), is_answered=True),
-    Edge(_R.RM_SESSION, _R.FEED, _K.COMMAND, (Publication,), (_RM_SESSION, _FEED), is_answered=True),
+    Edge(_R.RM_SESSION, _R.FEED, _K.COMMAND, (Publication,), (_RM_REQUESTS, _FEED), is_answered=True),
     Edge(_R.WATCHER, _R.FEED, _K.COMMAND, (Publication,), (_FEED,), is_answered=True),
     Edge(_R.FEED, _R.OUTBOX, _K.FEED, (Publication,), (_FEED,)),
     Edge(_R.FEED, _R.FEED_SESSION, _K.FEED, (Batch, Missed, Reached, Unread), (_FEED,)),

@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+
 from ykactor.actors.commands import Administer, Intake, PartitionCommand, Quiesce, RunCycles, SwitchConfig, TakeSnapshot
 from ykactor.actors.receipts import Accepted
 from ykactor.core.messages.submissions import Submission
@@ -31,11 +33,20 @@ class Culprit(NamedTuple):
     command: PartitionCommand
 
 
+class _Left(Struct):
+    """How many submissions of an ``Intake`` are not handled."""
+
+    intake: Intake
+    count: int
+
+
 class Hand:
     """Commands in the order in which they were taken. An ``Intake`` stands behind those of its submissions that are left."""
 
     def __init__(self) -> None:
         self._items: deque[Message | Intake] = deque()
+        #: The same ``Intake``s, each with the number of its submissions that are left.
+        self._intakes: deque[_Left] = deque()
         #: How many of the first messages are being handled.
         self._begun = 0
         #: How many of the first messages are handled alone, because one of them may have made the partition fail.
@@ -49,6 +60,7 @@ class Hand:
         for command in commands:
             if isinstance(command, Intake):
                 self._items.extend(command.submissions)
+                self._intakes.append(_Left(command, len(command.submissions)))
             self._items.append(command)
 
     def next(self) -> list[Submission] | Alone:
@@ -75,29 +87,26 @@ class Hand:
     def parts(self) -> list[tuple[Accepted, bool]]:
         """The requests of which something is in what ``next`` returned, and whether that is the rest of it."""
         found: list[tuple[Accepted, bool]] = []
-        left, is_in, is_rest = self._begun, False, True
-        for item in self._items:
-            if type(item) is Intake:
-                if is_in and item.accepted is not None:
-                    found.append((item.accepted, is_rest))
-                if not left:
-                    break
-                is_in = False
-            elif left:
-                left, is_in = left - 1, True
-            elif is_in:
-                is_rest = False
-            else:
+        begun = self._begun
+        for each in self._intakes:
+            if not begun:
                 break
+            part = min(begun, each.count)
+            if part and each.intake.accepted is not None:
+                found.append((each.intake.accepted, part == each.count))
+            begun -= part
         return found
 
     def finish(self) -> list[Intake]:
         """What ``next`` returned was handled. Returns the commands that are finished by that."""
         items, left = self._items, self._begun
         finished: list[Any] = []
+        if items and not isinstance(items[0], _ALONE):
+            self._count_down(left)
         while items and (left or type(items[0]) is Intake):
             item = items.popleft()
             if type(item) is Intake:
+                self._intakes.popleft()
                 finished.append(item)
             else:
                 left -= 1
@@ -121,8 +130,20 @@ class Hand:
 
     def take_out(self) -> None:
         """Do not handle the first message; the ``Intake`` that it came with stays."""
-        del self._items[self._first()]
+        position = self._first()
+        if not isinstance(self._items[position], _ALONE):
+            self._count_down(1)
+        del self._items[position]
         self._suspects -= 1
+
+    def _count_down(self, count: int) -> None:
+        """So many of the first submissions are handled, or will not be."""
+        for each in self._intakes:
+            part = min(count, each.count)
+            each.count -= part
+            count -= part
+            if not count:
+                break
 
     def _first(self) -> int:
         return next(position for position, item in enumerate(self._items) if not isinstance(item, Intake))
@@ -131,4 +152,5 @@ class Hand:
         """Take out everything; returns the commands that are not finished."""
         left = [item for item in self._items if isinstance(item, (Intake, *_ALONE))]
         self._items.clear()
+        self._intakes.clear()
         return left

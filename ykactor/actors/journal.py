@@ -17,6 +17,7 @@ from msgspec import Raw, Struct, field
 
 from ykactor.actors.batch import Store
 from ykactor.actors.commands import Publication
+from ykactor.actors.renewal import History
 from ykactor.actors.response_timer import ResponseTimer
 from ykactor.core.messages.facts import Fact
 from ykactor.core.values.ids import PartitionName
@@ -113,8 +114,10 @@ class Journal:
         encode: makes a JSON array of facts.
         now_ns: the present Unix time.
         last_event, last_message: the numbers of the newest event and message in the store.
+        history: how much of the history is kept; by default all of it.
 
     Attributes:
+        history: the same, with what was written.
         stalled: since when and why the journal is not written; None if it is.
     """
 
@@ -126,8 +129,10 @@ class Journal:
         *,
         last_event: int = 0,
         last_message: int = 0,
+        history: History | None = None,
     ) -> None:
         self.encode = encode
+        self.history = History() if history is None else history
         self.stalled: Stalled | None = None
         self._store = store
         self._now_ns = now_ns
@@ -175,6 +180,7 @@ class Journal:
         joined = b",".join([memoryview(part)[1:-1] for part in facts])
         data = b'%b,"facts":[%b]}' % (msgspec.json.encode(entry).removesuffix(b"}"), joined)
         group.batch.turns.append(data)
+        self.history.written += len(data)
         group.batch.names |= names
         group.batch.events_count = last_event + 1 - group.batch.first_event
         group.bytes += len(data)

@@ -1,8 +1,9 @@
 """The tasks that own queues and nodes, and how commands reach them.
 
-Each queue and each node has its own task with its own memory channel; no other task writes its core. ``Owners.carry_out`` runs
-a core's generator: it sends each list of commands, collects the replies, and sorts them in the order of the commands, so that
-results do not depend on the order in which trio runs tasks.
+Each queue and each node has its own task with its own memory channel; no other task writes its core, which comes with each
+command: after a renewal of the partition it is another one of the same name. ``Owners.carry_out`` runs a core's generator: it
+sends each list of commands, collects the replies, and sorts them in the order of the commands, so that results do not depend on
+the order in which trio runs tasks.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ykactor.core.objects.commands import Close, Decommission
 from ykactor.core.objects.exchange import Exchange, Owner, Sends
 from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.node import NodeCore
-from ykactor.core.objects.registry import Core
+from ykactor.core.objects.registry import Core, Registry
 
 R = TypeVar("R")
 
@@ -60,19 +61,19 @@ class Replies:
         return Abort.SUCCEEDED
 
 
-#: A command in flight, with its position in the list of commands and where its reply goes.
-Envelope = tuple[Any, int, Replies]
+#: A command in flight to an owner, with its position in the list of commands and where its reply goes.
+Envelope = tuple[Owner, Any, int, Replies]
 
 
-async def own(owner: Owner, inbox: Mailbox[Envelope]) -> None:
+async def own(inbox: Mailbox[Envelope]) -> None:
     """The task of one owner: receive a command, carry it out, reply. Ends with the owner's last command."""
     while True:
-        command, position, replies = await inbox.get()
+        owner, command, position, replies = await inbox.get()
         reply = await drive(owner.work(command), pause) if isinstance(owner, LeafCore) else owner.handle(command)
         replies.put(position, reply)
         if type(command) in _LAST_COMMANDS:
             return
-        del command, replies  # a task that waits does not keep them
+        del owner, command, replies  # a task that waits does not keep them
 
 
 class Owners:
@@ -100,7 +101,7 @@ class Owners:
         replies, inboxes = Replies(len(sends)), self._inboxes
         for position, (core, command) in enumerate(sends):
             inbox = inboxes.get(core) or self._open_inbox(core)
-            inbox.put_nowait((command, position, replies))
+            inbox.put_nowait((core, command, position, replies))
         received = await replies.all()
         for core, command in sends:
             if type(command) in _LAST_COMMANDS:
@@ -111,5 +112,17 @@ class Owners:
         kind, name = ("node", core.node_id) if isinstance(core, NodeCore) else ("queue", core.path)
         # room for two requesters, the partition and its scheduler
         inbox = self._inboxes[core] = Mailbox(f"{kind} {name}", 2 * IN_FLIGHT_MAX)
-        self._nursery.start_soon(own, core, inbox, name=inbox.name)
+        self._nursery.start_soon(own, inbox, name=inbox.name)
         return inbox
+
+    def take_over(self, registry: Registry) -> None:
+        """Each task has the owner of the same name in ``registry`` from now on; between two turns.
+
+        Raises:
+            KeyError: it has no such owner, and nothing has changed.
+        """
+        inboxes = self._inboxes
+        self._inboxes = {
+            registry.nodes[core.node_id] if isinstance(core, NodeCore) else registry.queues[core.path]: inbox
+            for core, inbox in inboxes.items()
+        }

@@ -35,6 +35,7 @@ from ykactor.actors.hand import Alone, Hand
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.owners import IN_FLIGHT_MAX, Owners
 from ykactor.actors.receipts import Accepted
+from ykactor.actors.renewal import History, Renewal
 from ykactor.actors.scheduler import SchedulerActor
 from ykactor.core.config.model import PartitionConfig
 from ykactor.core.inspection.snapshot import partition_state
@@ -42,7 +43,7 @@ from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.submissions import ApplyConfig, RemovePartition, Reset, SetPredicateService, Submission
 from ykactor.core.partition.reload import objection
 from ykactor.core.planner.plan import Budget
-from ykactor.core.records.base import Restored, new
+from ykactor.core.records.base import Restored, new, renewed
 from ykactor.core.records.encoding import encode
 from ykactor.core.records.export import changes
 from ykactor.core.state import wakeups
@@ -75,10 +76,14 @@ class Recording(NamedTuple):
     Attributes:
         room: waits until there is room for what a turn publishes.
         encode: makes the text of a cause.
+        history: of all partitions.
+        on_failure: called if a partition cannot be made anew, which is a bug; it goes on as it is, and does not try it again.
     """
 
     room: Callable[[], Awaitable[None]]
     encode: Callable[[Cause], bytes]
+    history: History
+    on_failure: Callable[[PartitionName, Exception], object]
 
 
 #: A request, and whether a turn finishes this partition's part of it.
@@ -103,7 +108,8 @@ class PartitionActor:
     Attributes:
         hand: the commands taken and not finished.
         cycles: number of completed cycles; read by the watchdog.
-        busy: whether a turn is in progress.
+        busy: whether a turn or a renewal is in progress.
+        is_renewing: whether the partition is being made anew, which is no progress that anybody could see.
         begun: the time and the cause of the turn in progress; None between two turns.
         last: the newest turns that were recorded: number, time and cause.
         finished: set when ``run`` has ended without an error.
@@ -133,7 +139,7 @@ class PartitionActor:
         first: Submission = ApplyConfig(config) if restored is None else SetPredicateService(is_there=False)
         self.hand.take([Intake([first])])
         self.cycles = 0
-        self.busy = False
+        self.busy = self.is_renewing = False
         self.begun: tuple[int, Cause] | None = None
         self.last: deque[tuple[int, int, bytes]] = deque(maxlen=LAST_MAX)
         self.finished = trio.Event()
@@ -145,9 +151,10 @@ class PartitionActor:
         self._budget = budget
         self._on_cycle = on_cycle
         self._recording = recording
+        self._renewal = None if recording is None else Renewal(recording.history)
         self._at_rest = True
-        #: The time of the last cycle.
-        self._cycled_ns = 0
+        #: The times of the last turn and of the last cycle.
+        self._turned_ns = self._cycled_ns = 0
         #: The last command had ``more_follows``: take no decision before the next one.
         self._on_hold = False
         self._is_removed = False
@@ -175,9 +182,11 @@ class PartitionActor:
                     self.busy = True
                     await self._fire_timers()
                     await self._work_off()
+                    if self._is_quiet():
+                        await self._renew_if_due(is_quiet=True)
                     self.busy = False
             if self._is_removed:
-                await self._observe(self._clock.now_ns(), Input([RemovePartition()]))
+                await self._observe(Input([RemovePartition()]))
             nursery.cancel_scope.cancel()
         self.finished.set()
 
@@ -224,7 +233,7 @@ class PartitionActor:
             if not isinstance(wanted, list):
                 await self._handle(wanted)
             elif wanted:
-                await self._observe(self._clock.now_ns(), Input(wanted), self.hand.parts())
+                await self._observe(Input(wanted), self.hand.parts())
             for intake in self.hand.finish():
                 if intake.done is not None:
                     intake.done(self.core.name)
@@ -235,9 +244,8 @@ class PartitionActor:
     async def _fire_timers(self) -> None:
         """Fire the timers that are due."""
         due_ns = self.core.timers.next_ns()
-        now_ns = self._clock.now_ns()
-        if due_ns is not None and due_ns <= now_ns:
-            await self._observe(now_ns, TimersDue())
+        if due_ns is not None and due_ns <= self._clock.now_ns():
+            await self._observe(TimersDue())
             self._check_deadlines()
 
     def _check_deadlines(self) -> None:
@@ -246,14 +254,42 @@ class PartitionActor:
         if eligible_ns is not None and eligible_ns <= self._clock.now_ns():
             self._at_rest = False
 
-    async def _observe(self, now_ns: int, cause: Cause, parts: Sequence[Part] = ()) -> str:
+    async def _observe(self, cause: Cause, parts: Sequence[Part] = ()) -> str:
         """Returns why an administrator's request was refused, or ""."""
-        outcome = await self._run(now_ns, cause, parts)
+        await self._renew_if_due(is_quiet=False)  # not before a cycle: a long search would never end
+        outcome = await self._run(cause, parts)
         if outcome.has_observed:
             self._at_rest = False
         return outcome.refusal
 
-    async def _run(self, now_ns: int, cause: Cause, parts: Sequence[Part] = ()) -> TurnResult:
+    def _is_quiet(self) -> bool:
+        return (self._at_rest or self._manual) and not self._on_hold and not self.inbox.messages_waiting()
+
+    async def _renew_if_due(self, *, is_quiet: bool) -> None:
+        """Make the partition anew from its own rows, if they are to be the next base. Nobody notices.
+
+        A failure in it is a bug, which must not harm: nothing has changed, and what runs needs no base.
+        """
+        recording, renewal = self._recording, self._renewal
+        if recording is None or renewal is None or self._base is not None:
+            return
+        if not renewal.is_due(self._clock.now_ns(), is_quiet=is_quiet):
+            return
+        self.is_renewing = True
+        try:
+            restored = await drive(renewed(self.core, self.scheduler_core), pause)
+            self._owners.take_over(restored.core.registry)
+        except Exception as failure:
+            renewal.has_failed = True
+            recording.on_failure(self.core.name, failure)
+        else:
+            self.core, self.scheduler_core, self._base = restored
+            self._scheduler.core = self.scheduler_core
+            self._at_rest = False  # what was known of searches is not in the rows
+        finally:
+            self.is_renewing = False
+
+    async def _run(self, cause: Cause, parts: Sequence[Part] = ()) -> TurnResult:
         """Carry out one turn. All its facts are one publication at its end: a turn is recorded as a whole or not at all.
 
         Args:
@@ -261,6 +297,7 @@ class PartitionActor:
         """
         if self._recording is not None:
             await self._recording.room()
+        now_ns = self._turned_ns = self._clock.now_ns()  # not before: to wait for a disk may take hours
         self.begun = now_ns, cause
         steps = turn(self.core, self.scheduler_core, now_ns, cause, confirms=self._confirms)
         outcome = await drive(steps, self._carry_out)
@@ -269,6 +306,8 @@ class PartitionActor:
         if recorded is not None:
             name, refusal = self.core.name, outcome.refusal
             recorded.changes.extend(request.receipt(name, is_done=is_done, refusal=refusal) for request, is_done in parts)
+        if recorded is not None and self._renewal is not None:
+            self._renewal.note(now_ns, recorded.base, has_facts=bool(facts))
         if facts or recorded is not None:
             await self._publish(Publication(self.core.name, facts, recorded))
         self.begun = None
@@ -298,11 +337,11 @@ class PartitionActor:
             case SwitchConfig(config, switch, done):
                 if await switch.prepare(self.core.name, "" if command.afresh else objection(self.core.registry, config)):
                     first: list[Submission] = [Reset()] if command.afresh else []
-                    await self._observe(self._clock.now_ns(), Input([*first, ApplyConfig(config)]))
+                    await self._observe(Input([*first, ApplyConfig(config)]))
                 done(self.core.name)
             case Administer(request, done, accepted=accepted):
                 parts = [] if accepted is None else [(accepted, True)]
-                done(self.core.name, await self._observe(self._clock.now_ns(), Request(request), parts))
+                done(self.core.name, await self._observe(Request(request), parts))
             case TakeSnapshot(snapshot_id):
                 shown = await drive(partition_state(self.core, self.scheduler_core.state), pause)
                 await self._publish(PartitionSnapshot(self.core.name, snapshot_id, shown))
@@ -327,8 +366,8 @@ class PartitionActor:
                 return
 
     async def _cycle(self, budget: Budget) -> Cycle:
-        self._cycled_ns = self._clock.now_ns()
-        outcome = await self._run(self._cycled_ns, CycleDue(budget))
+        outcome = await self._run(CycleDue(budget))
+        self._cycled_ns = self._turned_ns
         cycle = outcome.cycle
         assert cycle is not None
         self.cycles += 1

@@ -13,8 +13,8 @@ from ykactor.actors.ring import Ring
 
 #: Events in one batch to a subscriber: making it takes less than 1 ms.
 BATCH_MAX = 256
-#: Events that are scanned for one batch.
-SCAN_MAX = 4096
+#: Events that are scanned for one batch: it takes about 1 ms (``EventFilter.wants``), and then others get their turn.
+SCAN_MAX = 1024
 #: Parts kept for other subscribers, of all selections together.
 _KEPT_MAX = 256
 

@@ -36,12 +36,9 @@ from ykactor.actors.partition import BATCH_MAX, PartitionActor
 from ykactor.core.inspection.snapshot import partition_state
 from ykactor.core.messages.facts import PartitionFailed
 from ykactor.core.messages.kinds import Consequence
-from ykactor.core.records.base import Restored, base_of, new
-from ykactor.core.records.encoding import decode
-from ykactor.core.records.restore import by_kind, restore
+from ykactor.core.records.base import Restored, made_from, new
 from ykactor.core.turn.causes import Cause
 from ykactor.core.values.ids import PartitionName
-from ykactor.core.values.parts import in_parts
 
 #: What to do about a partition that is stopped, if its state can be read, and if it cannot.
 _START_AGAIN = "start the daemon again, or remove the partition from the configuration"
@@ -173,12 +170,7 @@ class Supervisor:
     async def _restored(self, actor: PartitionActor, rows: Rows) -> Restored:
         if not rows:  # it has failed in its first turn
             return new(actor.core.registry.config, reserves=self._reserves)
-        decoded = []
-        for part in in_parts(rows):
-            decoded += [decode(key, data)[1:] for key, data in part]
-            await pause()
-        core, scheduler = await drive(restore(by_kind(decoded), reserves=self._reserves), pause)
-        return Restored(core, scheduler, base_of((b"[%b,%b]" % row for row in rows), reserves=self._reserves))
+        return await drive(made_from(rows, reserves=self._reserves), pause)
 
     # ---- a partition that is stopped
 

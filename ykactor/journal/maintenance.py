@@ -4,7 +4,9 @@ Only ``compact`` needs the daemon to be stopped.
 """
 
 import os
+import shutil
 import sqlite3
+import tempfile
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -118,9 +120,12 @@ def export_history(directory: Path, output: BinaryIO) -> None:
 
 def export_records(directory: Path, output: BinaryIO) -> None:
     """Writes a line of JSON for each record: ``{"key": [...], "data": {...}}``. Raises:  JournalError, OSError."""
-    with Reader.open(directory) as reader:
-        for key, data in reader.records():
-            output.write(b'{"key":%b,"data":%b}\n' % (key, data))
+    with tempfile.TemporaryFile() as copy:
+        with Reader.open(directory) as reader:
+            for key, data in reader.records():
+                copy.write(b'{"key":%b,"data":%b}\n' % (key, data))
+        copy.seek(0)
+        shutil.copyfileobj(copy, output)  # which may be slow: while records are read, a daemon cannot empty its write-ahead log
 
 
 def compact(directory: Path) -> tuple[int, int]:

@@ -1,7 +1,8 @@
 """Replay: the recorded causes of turns, run again in a plain loop, must give the recorded facts.
 
-Each partition is made from a recorded base, as it was when its daemon started; from there its causes decide everything. A later
-base is compared with what the replay has at that point, and then taken, because the daemon began again from it, too.
+Each partition is made from a recorded base, as it was when its daemon started or made it anew; from there its causes decide
+everything. A later base is compared with what the replay has at that point, and then taken, because the daemon
+went on from it, too.
 """
 
 from __future__ import annotations

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ykactor.core.messages.submissions import ApplyConfig
-from ykactor.core.records.encoding import decode
-from ykactor.core.records.restore import by_kind, restore
+from ykactor.core.records.base import made_from
 from ykactor.core.turn.causes import Cause, Input
 from ykactor.core.turn.cores import Cores, without_anything
 from ykactor.core.values.parts import finished
@@ -41,8 +40,8 @@ def reproduce(path: Path) -> Exception | None:
 def _partition(found: PostMortem, cause: Cause) -> Cores:
     """The partition before the turn; one that failed in its first turn has no rows yet."""
     if found.rows:
-        rows = by_kind(decode(bytes(key), bytes(row))[1:] for key, row in found.rows)
-        return finished(restore(rows, reserves=found.reserves))
+        rows = ((bytes(key), bytes(row)) for key, row in found.rows)
+        return finished(made_from(rows, reserves=found.reserves))[:2]
     match cause:
         case Input(submissions=[ApplyConfig(config), *_]):
             return without_anything(config, reserves=found.reserves)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
+from itertools import chain, islice
 from typing import NamedTuple
 
 import msgspec
@@ -12,10 +14,11 @@ from ykactor.core.config.model import PartitionConfig
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.records.encoding import UnreadableRowError, decode, encode
 from ykactor.core.records.export import everything
-from ykactor.core.records.restore import by_kind, restore
+from ykactor.core.records.restore import restore
+from ykactor.core.records.restore_scheduler import Rows
 from ykactor.core.turn.cores import without_anything
 from ykactor.core.turn.scheduler import SchedulerCore
-from ykactor.core.values.parts import Pausing, finished, in_parts
+from ykactor.core.values.parts import PART_MAX, Pausing, emptied, finished, in_parts
 
 
 class Base(Struct, frozen=True):
@@ -47,18 +50,60 @@ def new(config: PartitionConfig, *, reserves: bool) -> Restored:
     return Restored(core, scheduler, finished(encode_base(core, scheduler)))
 
 
+def renewed(partition: PartitionCore, scheduler: SchedulerCore) -> Pausing[Restored]:
+    """A partition made from the rows of another one between two turns, which is not changed and may take no turn meanwhile.
+
+    Cost: 15 us for each row. No step takes more than 10 ms, but for the last one: 20 ms with 100,000 rows, to join the base.
+
+    Raises:
+        UnreadableRowError, DamagedStateError: the partition is not what it should be.
+    """
+    rows = yield from _rows(partition, scheduler)
+    return (yield from made_from(chain.from_iterable(emptied(rows)), reserves=scheduler.state.reserves))
+
+
+def made_from(rows: Iterable[tuple[bytes, bytes]], *, reserves: bool) -> Pausing[Restored]:
+    """The partition that these rows make, each with its key, as text.
+
+    Raises:
+        UnreadableRowError, DamagedStateError: rows are damaged or of a later version, or do not belong together.
+    """
+    texts: list[bytes] = []
+    found: Rows = defaultdict(dict)
+    for part in in_parts(rows):
+        texts.append(b",".join([b"[%b,%b]" % row for row in part]))
+        for _, (kind, *identity), row in (decode(*row) for row in part):
+            found[str(kind)][tuple(identity)] = row
+        yield ()
+    core, scheduler = yield from restore(found, reserves=reserves)
+    for rows_of_kind in found.values():
+        while rows_of_kind:  # to free many at once takes long
+            for key in list(islice(rows_of_kind, PART_MAX)):
+                del rows_of_kind[key]
+            yield ()
+    return Restored(core, scheduler, base_of(texts, reserves=reserves))
+
+
 def encode_base(partition: PartitionCore, scheduler: SchedulerCore) -> Pausing[bytes]:
     """The base of a partition between two turns, as JSON. Cost: 10 us and 300 bytes for each row."""
-    texts: list[bytes] = []
+    rows = yield from _rows(partition, scheduler)
+    return base_of((b"[%b,%b]" % row for row in rows), reserves=scheduler.state.reserves)
+
+
+def _rows(partition: PartitionCore, scheduler: SchedulerCore) -> Pausing[list[tuple[bytes, bytes]]]:
+    texts: list[tuple[bytes, bytes]] = []
     for rows in in_parts(everything(partition, scheduler.state)):
-        texts += (b"[%b,%b]" % (key, row) for key, row in encode(partition.name, rows) if row is not None)
+        texts += ((key, row) for key, row in encode(partition.name, rows) if row is not None)
         yield ()
-    return base_of(texts, reserves=scheduler.state.reserves)
+    return texts
 
 
 def base_of(texts: Iterable[bytes], *, reserves: bool) -> bytes:
-    """The base that consists of these rows, each ``[key, row]`` as JSON."""
-    return b'{"reserves":%b,"rows":[%b]}' % (msgspec.json.encode(reserves), b",".join(texts))
+    """The base that consists of these rows, each ``[key, row]`` as JSON; a text may have several, with commas between them."""
+    parts = list(texts) or [b""]
+    parts[0] = b'{"reserves":%b,"rows":[%b' % (msgspec.json.encode(reserves), parts[0])
+    parts[-1] += b"]}"
+    return b",".join(parts)  # the text may have 40 MB: it is copied once
 
 
 def decode_base(data: bytes) -> Base:
@@ -79,8 +124,8 @@ def partition_from(base: Base) -> Pausing[tuple[PartitionCore, SchedulerCore]]:
     Raises:
         UnreadableRowError, DamagedStateError: rows are of a later version, or do not belong together.
     """
-    rows = by_kind((key, row) for _, key, row in (decode(bytes(key), bytes(row)) for key, row in base.rows))
-    return (yield from restore(rows, reserves=base.reserves))
+    core, scheduler, _ = yield from made_from(((bytes(key), bytes(row)) for key, row in base.rows), reserves=base.reserves)
+    return core, scheduler
 
 
 def differing_row(expected: Base, found: Base) -> tuple[bytes, bytes, bytes] | None:

@@ -12,6 +12,7 @@ from ykactor.core.records.rows import ROWS
 from ykactor.core.values.ids import PartitionName
 
 _ENCODER = msgspec.json.Encoder()
+_KEYS = msgspec.json.Decoder(tuple[str | int, ...])
 _NULL = b"null"
 _DECODERS = {kind: msgspec.json.Decoder(row) for kind, row in ROWS.items()}
 
@@ -34,6 +35,18 @@ def _lines(items: Sequence[object]) -> list[bytes]:
     return _ENCODER.encode_lines(items).split(b"\n")[: len(items)]
 
 
+def partition_of(key: bytes) -> PartitionName:
+    """The partition of a key.
+
+    Raises:
+        UnreadableRowError: the key is damaged.
+    """
+    try:
+        return PartitionName(str(_KEYS.decode(key)[0]))
+    except (msgspec.MsgspecError, UnicodeDecodeError, IndexError) as error:
+        raise UnreadableRowError(f"row {key.decode(errors='replace')}: {type(error).__name__} {error}") from error
+
+
 def decode(key: bytes, data: bytes) -> tuple[PartitionName, Key, Struct]:
     """The partition, the key and the row of a text.
 
@@ -41,7 +54,7 @@ def decode(key: bytes, data: bytes) -> tuple[PartitionName, Key, Struct]:
         UnreadableRowError: the key or the row is damaged, or is of a kind that this version does not know.
     """
     try:
-        partition, *rest = msgspec.json.decode(key, type=tuple[str | int, ...])
+        partition, *rest = _KEYS.decode(key)
         return PartitionName(str(partition)), tuple(rest), _DECODERS[str(rest[0])].decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, ValueError, IndexError, KeyError) as error:
         raise UnreadableRowError(f"row {key.decode(errors='replace')}: {type(error).__name__} {error}") from error

@@ -6,12 +6,9 @@ Nothing is decided here: what rows say is taken over, the rest is computed from 
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
+from msgspec import structs
 
-from msgspec import Struct, structs
-
-from ykactor.core.messages.changed import Changed, Key
+from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.submissions import AddApplication
 from ykactor.core.objects.application import Application
 from ykactor.core.objects.leaf import LeafCore
@@ -32,14 +29,6 @@ class DamagedStateError(Exception):
     """The rows do not belong together: one names an object that has no row."""
 
 
-def by_kind(rows: Iterable[tuple[Key, Struct]]) -> Rows:
-    """Rows in the order that ``restore`` needs."""
-    found: Rows = defaultdict(dict)
-    for (kind, *identity), row in rows:
-        found[str(kind)][tuple(identity)] = row
-    return found
-
-
 def restore(rows: Rows, *, reserves: bool) -> Pausing[tuple[PartitionCore, SchedulerCore]]:
     """Make a partition and its scheduler from the rows that ``export.everything`` would give for it.
 
@@ -51,9 +40,9 @@ def restore(rows: Rows, *, reserves: bool) -> Pausing[tuple[PartitionCore, Sched
     """
     try:
         partition = PartitionCore(rows["configuration"][()])
-        _restore_partition(partition, rows)
+        yield from _restore_partition(partition, rows)
         yield from _restore_applications(partition.registry, rows)
-        _restore_timers(partition, rows)
+        yield from _restore_timers(partition, rows)
         scheduler = SchedulerCore(partition.registry, reserves=reserves)
         yield from restore_scheduler(scheduler.state, scheduler.observer, rows, partition.cluster.adopt())
     except KeyError as missing:
@@ -65,8 +54,8 @@ def restore(rows: Rows, *, reserves: bool) -> Pausing[tuple[PartitionCore, Sched
 # ---- the partition, queues and nodes
 
 
-def _restore_partition(partition: PartitionCore, rows: Rows) -> None:
-    registry, row = partition.registry, rows["partition"][()]
+def _restore_partition(partition: PartitionCore, rows: Rows) -> Pausing[None]:
+    registry, row, pace = partition.registry, rows["partition"][()], Pace()
     assert isinstance(row, PartitionRow)
     partition.rounds.arrivals, partition.rounds.last_arrival_ns = row.arrivals, row.last_arrival_ns
     partition.turns, partition.timers.cleaning_ns = row.turns, row.cleaning_ns
@@ -75,8 +64,12 @@ def _restore_partition(partition: PartitionCore, rows: Rows) -> None:
     _restore_queues(registry, rows)
     for (node_id,), node in rows["node"].items():
         registry.nodes[node_id] = NodeCore(node_id, node.capacity, node.schedulable, node.attributes)
+        if pace.is_due():
+            yield ()
     for foreign in rows["foreign"].values():
         registry.nodes[foreign.node_id].restore_foreign(foreign.spec)
+        if pace.is_due():
+            yield ()
 
 
 def _restore_queues(registry: Registry, rows: Rows) -> None:
@@ -106,7 +99,13 @@ def _restore_applications(registry: Registry, rows: Rows) -> Pausing[None]:
         registry.leaf(row.queue).applications[application_id] = _application(application_id, row, registry.changed)
         if pace.is_due():
             yield ()
-    for _, task in sorted(rows["task"].items()):
+    yield ()
+    arrivals = [arrival for (arrival,) in rows["task"]]
+    yield ()
+    arrivals.sort()
+    yield ()
+    for arrival in arrivals:
+        task = rows["task"][arrival,]
         name = task.ask.spec.application_id
         _restore_task(registry.leaf_of(name).applications[name], task, registry.nodes)
         if pace.is_due():
@@ -144,9 +143,9 @@ def _restore_task(application: Application, row: TaskRow, nodes: dict[NodeID, No
         application.gang.replace(row.placeholder, ask, row.node_id)
 
 
-def _restore_timers(partition: PartitionCore, rows: Rows) -> None:
+def _restore_timers(partition: PartitionCore, rows: Rows) -> Pausing[None]:
     """Timers, and the places of real asks that wait for a placeholder on another node."""
-    registry, timers = partition.registry, partition.timers
+    registry, timers, pace = partition.registry, partition.timers, Pace()
     for leaf in registry.queues.values():
         if isinstance(leaf, LeafCore):
             leaf.adopt()
@@ -155,6 +154,8 @@ def _restore_timers(partition: PartitionCore, rows: Rows) -> None:
                 for placeholder, (real, node_id) in application.gang.replacing.items():
                     if application.allocations[placeholder][1] != node_id:
                         registry.nodes[node_id].restore_allocation(real)
+            if pace.is_due(1 + len(leaf.applications)):
+                yield ()
     for (key,), ended in rows["ended"].items():
         timers.keep_ended(key, ended)
     for _, rejected in sorted(rows["rejected"].items(), key=lambda item: (item[1].finished_ns, item[0])):

@@ -14,10 +14,10 @@ from ykactor.core.queueing.notified import NotifiedAsks
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.task_groups import PendingGang
 from ykactor.core.queueing.tree import QueueNode
-from ykactor.core.records.rows import ApplicationRow
+from ykactor.core.records.rows import ApplicationRow, TaskRow
 from ykactor.core.state.observer import Observer
 from ykactor.core.state.state import SchedulerState
-from ykactor.core.values.parts import Pace, Pausing
+from ykactor.core.values.parts import Pace, Pausing, in_parts
 from ykactor.core.values.resources import Resource, add_to
 
 #: The rows of one partition: by kind, then by what identifies the object.
@@ -35,7 +35,7 @@ def restore_scheduler(state: SchedulerState, observer: Observer, rows: Rows, roo
         for _ in state.tree.configure((queue.config, isinstance(queue, LeafCore)) for queue in queues):
             yield ()
         state.tree.set_root_max(root_max)
-    _restore_nodes(state, rows)
+    yield from _restore_nodes(state, rows)
     for name, path in state.registry.applications.items():
         application, row = state.registry.leaf(path).applications[name], rows["application"][name,]
         pending = _restore_application(state, application, row)
@@ -44,17 +44,22 @@ def restore_scheduler(state: SchedulerState, observer: Observer, rows: Rows, roo
             yield ()
     _restore_preemption(state, rows)
     _restore_reservations(state, rows)
-    _restore_notified(state, rows)
+    yield from _restore_notified(state, rows)
     yield from observer.adopt_all()
 
 
-def _restore_nodes(state: SchedulerState, rows: Rows) -> None:
+def _restore_nodes(state: SchedulerState, rows: Rows) -> Pausing[None]:
+    pace = Pace()
     for node in state.registry.nodes.values():
         state.nodes.sync(node)
+        if pace.is_due():
+            yield ()
     predicates = state.nodes.predicates
     predicates.is_answered = rows["partition"][()].is_answered
     for (predicate, allocate, node_id), row in rows["answer"].items():
         predicates.restore((predicate, bool(allocate)), node_id, row.answer)
+        if pace.is_due():
+            yield ()
 
 
 # ---- applications
@@ -146,8 +151,14 @@ def _restore_reservations(state: SchedulerState, rows: Rows) -> None:
         state.reservations.add(row.made_ns, application, ask, state.nodes.nodes[row.node_id])
 
 
-def _restore_notified(state: SchedulerState, rows: Rows) -> None:
-    for row in rows["task"].values():
+def _restore_notified(state: SchedulerState, rows: Rows) -> Pausing[None]:
+    for part in in_parts(rows["task"].values()):
+        _restore_conditions(state, part)
+        yield ()
+
+
+def _restore_conditions(state: SchedulerState, tasks: list[TaskRow]) -> None:
+    for row in tasks:
         if row.notified:
             spec = row.ask.spec
             ask, queue = state.applications[spec.application_id].asks[spec.allocation_key]

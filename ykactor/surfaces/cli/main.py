@@ -22,6 +22,8 @@ COMMANDS = {
     "convert": "convert",
     "journal": "journal",
     "replay": "replay",
+    "access": "access",
+    "token": "token",
     "samples": "samples",
 }
 

@@ -54,7 +54,7 @@ class Outcome(Struct, rename="camel"):
 def command(source: Path, until: int | None, partition: str | None, output: str) -> None:
     """Run the turns in the journal in DIR again, each with its recorded cause, and compare what was decided.
 
-    Begins with the oldest start of the daemon in the history. Prints the first difference, and then exits with code 1. The
+    Begins with the oldest base in the history. Prints the first difference, and then exits with code 1. The
     daemon may run meanwhile. A difference is expected when another version of the program has written the journal.
 
     Of a POST-MORTEM, the file that is written when a partition fails, the turn that failed is run again. Prints what it raises;
@@ -86,8 +86,8 @@ def _replay(directory: Path, until: int | None, partition: str | None, output: s
         raise click.ClickException(str(error)) from None
     if not outcome.turns and outcome.difference is None:
         raise click.ClickException(
-            f"{directory}: found no turn after a start of the daemon, expected one; history that is older than the oldest start "
-            "in it cannot be run again"
+            f"{directory}: found no turn after a base, expected one; history that is older than the oldest base in it"
+            " cannot be run again"
         )
     click.echo(indented(_document(outcome)) if output == "json" else _text(directory, outcome))
     if outcome.difference is not None:

@@ -17,7 +17,7 @@ import click
 import msgspec
 import trio
 
-from ykactor.actors.clock import Clock
+from ykactor.actors.clock import Clock, system_ns
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.messages.facts import Fact
 from ykactor.core.values.times import S_NS
@@ -39,6 +39,8 @@ log = get_logger(__name__)
 DEFAULT_ADDRESS = "127.0.0.1:9081"
 
 DAY_NS = 86_400 * S_NS
+#: If the clock was set back by more, the log says so.
+AHEAD_S = 60
 
 #: The descriptor of standard error, and how long the end waits for the log to be written there.
 STANDARD_ERROR = 2
@@ -115,6 +117,13 @@ def _one_file(_ctx: click.Context, _param: click.Parameter, files: tuple[str, ..
     show_default=True,
     help="Where resource managers and followers connect; ignored if systemd passes a socket named ws.",
 )
+@click.option(
+    "--host-name",
+    "host_names",
+    multiple=True,
+    metavar="NAME",
+    help="A further name of this machine by which web pages may connect; can be given several times. Programs may use any name.",
+)
 @click.option("--manual", is_flag=True, help="Schedule only when the resource manager sends a ScheduleRequest.")
 @click.option(
     "--log-level",
@@ -130,6 +139,7 @@ def command(
     keep_mib: int,
     keep_days: int,
     address: tuple[str, int],
+    host_names: tuple[str, ...],
     manual: bool,
     log_level: str,
 ) -> None:
@@ -144,7 +154,7 @@ def command(
         _log_first(config, name_of(config_file))
     if state_dir is None:
         log_event(log, logging.INFO, "state_not_kept", reason="without --state-dir a restart forgets everything")
-    settings = Settings(watched, manual, reserves_nodes(os.environ), state_dir)
+    settings = Settings(watched, manual, reserves_nodes(os.environ), state_dir, host_names)
     try:
         with kept_state(state_dir, settings, durability, keep_mib, keep_days) as state:
             if config is None:
@@ -220,6 +230,15 @@ async def _serve(config: SchedulerConfig | None, settings: Settings, address: tu
         raise KeyboardInterrupt
 
 
+def _clock_after(at_ns: int) -> Clock:
+    """A clock that goes on after a Unix time (DU-6)."""
+    ahead_s = (at_ns - system_ns()) / S_NS
+    if ahead_s > AHEAD_S:
+        reason = f"the journal is {ahead_s:.0f} s ahead of this machine's clock; the daemon's clock goes on from there"
+        log_event(log, logging.WARNING, "clock_set_back", reason=reason)
+    return Clock.of_the_system(after_ns=at_ns)
+
+
 def make_daemon(
     config: SchedulerConfig | None,
     settings: Settings,
@@ -229,7 +248,7 @@ def make_daemon(
     """A daemon that goes on from this state; ``config`` and ``observe`` as in ``Daemon``."""
     if state is None:
         return Daemon(config, settings, Clock.of_the_system(), observe)
-    clock = Clock.of_the_system(after_ns=state.recovered.at_ns if state.recovered is not None else 0)
+    clock = _clock_after(state.recovered.at_ns if state.recovered is not None else 0)
     journal = state.journal(clock.now_ns)
     return Daemon(config, settings, clock, observe, journal=journal, recovered=state.take_recovered(), instance=state.instance)
 

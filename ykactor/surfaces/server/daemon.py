@@ -37,7 +37,7 @@ from ykactor.core.values.ids import AllocationKey, PartitionName, QueuePath
 from ykactor.surfaces.server.cycle_log import log_cycle
 from ykactor.surfaces.server.daemon_rows import DaemonRows
 from ykactor.surfaces.server.groups import GroupResolver
-from ykactor.surfaces.server.incidents import Incidents
+from ykactor.surfaces.server.incidents import Incidents, log_no_base
 from ykactor.surfaces.server.journal_log import JournalLog
 from ykactor.surfaces.server.logs import get_logger, log_event
 from ykactor.surfaces.server.pending import late_answer
@@ -67,12 +67,14 @@ class Settings(Struct, frozen=True):
         manual: cycles run only on a ``ScheduleRequest``.
         reserves: whether asks reserve nodes.
         state_dir: where failures of partitions are kept for inspection; None: only in the log.
+        host_names: names of this machine for web pages (``websocket.serve_websockets``).
     """
 
     config_path: Path | None = None
     manual: bool = False
     reserves: bool = True
     state_dir: Path | None = None
+    host_names: tuple[str, ...] = ()
 
 
 class Daemon:
@@ -226,7 +228,8 @@ class Daemon:
             inner.start_soon(feed_watchdog, notifier, self._progress, self._has_no_work, name="watchdog")
             inner.start_soon(collect_old, self._is_idle, name="collector")
             async with trio.open_nursery() as edge:
-                await edge.start(partial(serve_websockets, listeners, self, stopping=stopping), name="websockets")
+                serve = partial(serve_websockets, listeners, self, stopping=stopping, host_names=self._settings.host_names)
+                await edge.start(serve, name="websockets")
                 await self._start_watching(inner, notifier, stopping)
                 settle_memory()
                 notifier.ready(self._status())
@@ -289,6 +292,7 @@ class Daemon:
 
     def _make_partition(self, config: PartitionConfig) -> PartitionActor:
         restored = None if self._recovered is None else self._recovered.partitions.get(config.name)
+        journal = self._journal
         return PartitionActor(
             config,
             self._clock,
@@ -296,7 +300,7 @@ class Daemon:
             manual=self.manual,
             reserves=self._settings.reserves,
             on_cycle=log_cycle,
-            recording=None if self._journal is None else Recording(self._journal.room, encode_cause),
+            recording=None if journal is None else Recording(journal.room, encode_cause, journal.history, log_no_base),
             restored=restored,
         )
 
@@ -319,11 +323,12 @@ class Daemon:
         return actor.busy or bool(actor.inbox.messages_waiting())
 
     def _has_no_work(self) -> bool:
-        """Whether the partitions do nothing for a good reason: they wait for input, or for the disk."""
+        """Whether the partitions do nothing for a good reason: they wait for input, or for the disk, or are made anew."""
         if self._journal is not None and not self._journal.has_room:
             return True
         restarting = set() if self._supervisor is None else self._supervisor.restarting
-        return not any(self._has_work(actor) for name, actor in self._partitions.actors.items() if name not in restarting)
+        working = (name for name, actor in self._partitions.actors.items() if self._has_work(actor) and not actor.is_renewing)
+        return restarting.issuperset(working)
 
     def _log_stopped(self) -> None:
         """What was not durable is lost, and nobody has heard of it."""

@@ -2,15 +2,19 @@
 
 The websocket library would build, compress and copy the same frame for each follower. Frames of a server have no mask, and every
 message is compressed on its own, so the bytes are the same for all. They are put into a file in memory: the kernel sends its
-pages without copying them, which for a thousand followers is a third of the cost of copying.
+pages without copying them, which for a thousand followers is a third of the cost of copying. While there are too few descriptors
+for files, frames are copied to each socket.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from collections.abc import Iterator
 from typing import NamedTuple
+
+from ykactor.surfaces.server.descriptors import is_reserved
 
 #: The size of one file. It is freed when the last of its frames is neither kept nor unsent.
 _FILE_BYTES = 16 * 2**20
@@ -24,22 +28,60 @@ _LAST, _COMPRESSED, _CONTINUED, _TEXT, _BINARY = 0x80, 0x40, 0x00, 0x01, 0x02
 class _File:
     """A file in memory that is only appended to, because the kernel may still read what is there."""
 
-    def __init__(self) -> None:
+    def __init__(self, descriptor: int) -> None:
         self.size = 0
-        if hasattr(os, "memfd_create"):
-            self.descriptor = os.memfd_create("frames")
-        else:
-            with tempfile.TemporaryFile() as file:
-                self.descriptor = os.dup(file.fileno())
+        self._descriptor = descriptor
 
     def __del__(self) -> None:
-        os.close(self.descriptor)
+        os.close(self._descriptor)
+
+    def append(self, data: bytes) -> None:
+        self.size += os.pwrite(self._descriptor, data, self.size)
+
+    def send(self, socket: int, start: int, count: int) -> int:
+        return os.sendfile(socket, self._descriptor, start, count)
+
+    def read(self, start: int, count: int) -> bytes:
+        return os.pread(self._descriptor, count, start)
+
+
+class _Copied:
+    """As ``_File``, in the memory of the daemon."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+
+    @property
+    def size(self) -> int:
+        return len(self._data)
+
+    def append(self, data: bytes) -> None:
+        self._data += data
+
+    def send(self, socket: int, start: int, count: int) -> int:
+        return os.write(socket, memoryview(self._data)[start : start + count])
+
+    def read(self, start: int, count: int) -> bytes:
+        return bytes(self._data[start : start + count])
+
+
+def _open_file() -> int:
+    """The descriptor of a new file in memory; ``OSError`` if only those are left that the daemon needs for itself."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("frames")
+    else:
+        with tempfile.TemporaryFile() as file:
+            descriptor = os.dup(file.fileno())
+    if is_reserved(descriptor):
+        os.close(descriptor)
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+    return descriptor
 
 
 class Frames(NamedTuple):
     """Whole frames, one after the other in a file."""
 
-    file: _File
+    file: _File | _Copied
     start: int
     end: int
 
@@ -50,7 +92,7 @@ class Frames(NamedTuple):
 
     def send(self, socket: int) -> int:
         """Send as much as the socket takes and return the number of bytes; ``OSError`` if it takes nothing."""
-        return os.sendfile(socket, self.file.descriptor, self.start, self.size)
+        return self.file.send(socket, self.start, self.size)
 
     def after(self, count: int) -> Frames:
         """What is left when ``count`` bytes were sent."""
@@ -62,7 +104,7 @@ class Frames(NamedTuple):
 
     def read(self) -> bytes:
         """The bytes."""
-        return os.pread(self.file.descriptor, self.size, self.start)
+        return self.file.read(self.start, self.size)
 
 
 class FrameStore:
@@ -84,13 +126,20 @@ class FrameStore:
             kind = _CONTINUED
 
     def _put(self, first: int, payload: bytes) -> Frames:
-        file = self._file
-        if file is None or file.size >= _FILE_BYTES:
-            file = self._file = _File()
-        start = file.size
-        for part in (_header(first, len(payload)), payload):
-            file.size += os.pwrite(file.descriptor, part, file.size)
-        return Frames(file, start, file.size)
+        header = _header(first, len(payload))
+        try:
+            if self._file is None or self._file.size >= _FILE_BYTES:
+                self._file = _File(_open_file())
+            return _appended(self._file, header, payload)
+        except OSError:  # no descriptor, or no memory for files; the next frames may have a file again
+            return _appended(_Copied(), header, payload)
+
+
+def _appended(file: _File | _Copied, header: bytes, payload: bytes) -> Frames:
+    start = file.size
+    file.append(header)
+    file.append(payload)
+    return Frames(file, start, file.size)
 
 
 def _header(first: int, length: int) -> bytes:

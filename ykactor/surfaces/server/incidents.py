@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import traceback
 from pathlib import Path
 from urllib.parse import quote
 
@@ -10,7 +11,7 @@ import msgspec
 import trio
 from msgspec import Raw, Struct
 
-from ykactor.actors.failures import Incident, Rows
+from ykactor.actors.failures import Incident, Rows, reason_of
 from ykactor.actors.feed import FeedActor
 from ykactor.actors.journal import Journal
 from ykactor.core.messages.kinds import Consequence
@@ -85,6 +86,12 @@ class Incidents:
                 _thin_out(directory / "quarantine", "*.json", QUARANTINED_MAX)
         except OSError as error:
             log_event(log, logging.ERROR, "post_mortem_failed", partition=incident.partition, reason=str(error))
+
+
+def log_no_base(partition: PartitionName, failure: Exception) -> None:
+    """Log that a running partition cannot be made anew from its rows: later turns may not be replayed before the next start."""
+    trace = "".join(traceback.format_exception(failure))
+    log_event(log, logging.ERROR, "base_failed", partition=partition, reason=reason_of(failure, None), traceback=trace)
 
 
 def _write(path: Path, content: Struct) -> None:

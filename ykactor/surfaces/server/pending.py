@@ -9,6 +9,7 @@ import trio
 from ykactor.actors.commands import Failure
 from ykactor.actors.receipts import Accepted, Unanswered
 from ykactor.core.values.ids import PartitionName
+from ykactor.surfaces.server.input_memory import InputMemory
 from ykactor.surfaces.server.peer import error_response
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import ProtocolError
@@ -93,10 +94,12 @@ class Backlog:
     """The requests of a session that partitions have not finished, bounded by their number and the bytes of their messages.
 
     Args:
+        memory: where the bytes count too.
         bytes_max, count_max: ``add`` waits while there is more.
     """
 
-    def __init__(self, bytes_max: int = BACKLOG_BYTES_MAX, count_max: int = BACKLOG_MAX) -> None:
+    def __init__(self, memory: InputMemory, bytes_max: int = BACKLOG_BYTES_MAX, count_max: int = BACKLOG_MAX) -> None:
+        self._memory = memory
         self._bytes_max = bytes_max
         self._count_max = count_max
         self._requests: deque[tuple[Pending, int]] = deque()
@@ -105,13 +108,22 @@ class Backlog:
     async def add(self, request: Pending, size: int) -> None:
         """Add a request whose message has ``size`` bytes, and wait until there is room for another one."""
         self._requests.append((request, size))
-        self._bytes += size
+        self._count(size)
         while self._requests and (self._requests[0][0].done.is_set() or self._is_full()):
             oldest, oldest_size = self._requests[0]
             if not oldest.done.is_set():  # even then to wait would be a checkpoint, and make small requests dearer
                 await oldest.done.wait()
             self._requests.popleft()
-            self._bytes -= oldest_size
+            self._count(-oldest_size)
+
+    def close(self) -> None:
+        """The session has ended."""
+        self._requests.clear()
+        self._count(-self._bytes)
+
+    def _count(self, size: int) -> None:
+        self._bytes += size
+        self._memory.add_requests(size)
 
     def _is_full(self) -> bool:
         return self._bytes > self._bytes_max or len(self._requests) > self._count_max

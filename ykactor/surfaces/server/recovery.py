@@ -15,14 +15,13 @@ import msgspec
 from msgspec import Struct
 
 from ykactor.actors.event_filter import EventRecordLike
+from ykactor.actors.failures import Rows
 from ykactor.actors.journal import Journal
 from ykactor.actors.outbox import KEPT_BYTES_MAX, KEPT_MAX, Outbox
 from ykactor.actors.receipts import Unanswered, unanswered
 from ykactor.core.config.model import SchedulerConfig
-from ykactor.core.messages.changed import Key
-from ykactor.core.records.base import Restored, base_of
-from ykactor.core.records.encoding import decode
-from ykactor.core.records.restore import by_kind, restore
+from ykactor.core.records.base import Restored, made_from
+from ykactor.core.records.encoding import partition_of
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import Pausing
 from ykactor.journal.reading import Reader
@@ -44,13 +43,6 @@ R = TypeVar("R")
 
 def _silent() -> None:
     """Nobody waits for a sign of progress."""
-
-
-class _Rows(Struct):
-    """The rows of a partition, and the same as they are in the journal."""
-
-    rows: list[tuple[Key, Struct]] = []
-    texts: list[bytes] = []
 
 
 class Recovered(Struct):
@@ -129,30 +121,24 @@ def restored_outbox(recovered: Recovered, journal: Journal | None, now_ns: int) 
     return outbox
 
 
-def _records(reader: Reader, on_progress: Callable[[], None]) -> tuple[dict[bytes, bytes], dict[PartitionName, _Rows]]:
+def _records(reader: Reader, on_progress: Callable[[], None]) -> tuple[dict[bytes, bytes], dict[PartitionName, Rows]]:
     """What the daemon itself keeps, and the rows of each partition."""
     own: dict[bytes, bytes] = {}
-    found: dict[PartitionName, _Rows] = defaultdict(_Rows)
+    found: dict[PartitionName, Rows] = defaultdict(list)
     for number, (key, data) in enumerate(reader.records()):
         if number % PROGRESS_ROWS == 0:
             on_progress()
         if key.startswith(b'["",'):
             own[key] = data
         else:
-            partition, identity, row = decode(key, data)
-            found[partition].rows.append((identity, row))
-            found[partition].texts.append(b"[%b,%b]" % (key, data))
+            found[partition_of(key)].append((key, data))
     return own, found
 
 
 def _partitions(
-    found: dict[PartitionName, _Rows], on_progress: Callable[[], None], *, reserves: bool
+    found: dict[PartitionName, Rows], on_progress: Callable[[], None], *, reserves: bool
 ) -> dict[PartitionName, Restored]:
-    restored: dict[PartitionName, Restored] = {}
-    for name, some in found.items():
-        core, scheduler = _finished(restore(by_kind(some.rows), reserves=reserves), on_progress)
-        restored[name] = Restored(core, scheduler, base_of(some.texts, reserves=reserves))
-    return restored
+    return {name: _finished(made_from(rows, reserves=reserves), on_progress) for name, rows in found.items()}
 
 
 def _newest(reader: Reader, on_progress: Callable[[], None]) -> Iterator[LogRow]:

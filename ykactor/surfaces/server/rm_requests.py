@@ -19,11 +19,13 @@ from ykactor.actors.receipts import Accepted
 from ykactor.core.messages.submissions import Reset, SetPredicateService, Submission
 from ykactor.core.values.ids import PartitionName
 from ykactor.surfaces.server.config_updates import ConfigUpdates
+from ykactor.surfaces.server.input_memory import InputMemory
 from ykactor.surfaces.server.peer import error_response
 from ykactor.surfaces.server.pending import Backlog, Pending, unavailable_when_closed
 from ykactor.wire.si import messages as si
 from ykactor.wire.si import requests
 from ykactor.wire.si.codec import Encoding, ProtocolError
+from ykactor.wire.si.lengths import size_of
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +37,7 @@ class RequestHandler:
         reader: of the outbox in which the answers are posted.
         decode: makes requests of messages.
         configs: reads the configurations that are sent.
+        memory: of all input.
 
     Attributes:
         finished: set when all requests are answered, or will not be.
@@ -46,6 +49,7 @@ class RequestHandler:
         reader: OutboxReader[Encoding],
         decode: Callable[[str | bytes], si.Request],
         configs: ConfigUpdates,
+        memory: InputMemory,
     ) -> None:
         self.finished = trio.Event()
         self._gateway = gateway
@@ -54,7 +58,7 @@ class RequestHandler:
         self._decode = decode
         self._configs = configs
         self._open = gateway.outboxes.requests
-        self._backlog = Backlog()
+        self._backlog = Backlog(memory)
         #: To the task that answers; ``Backlog`` bounds what is in there.
         self._begun, self._pending = trio.open_memory_channel[Pending](math.inf)
         self._is_stopping = False
@@ -64,6 +68,7 @@ class RequestHandler:
     def close(self) -> None:
         """No more requests come."""
         self._begun.close()
+        self._backlog.close()
         if self.finished.is_set():  # the last one came after that
             self._open.leave(self)
 
@@ -91,7 +96,7 @@ class RequestHandler:
             if accepted is not None:
                 self._open.answered(accepted)
         if pending is not None:
-            await self._backlog.add(pending, len(message))
+            await self._backlog.add(pending, size_of(message))
 
     async def _carry_out(self, request: si.Request, accepted: Accepted | None) -> Pending | None:
         """Carry out a request, or begin to; None if its ``Ack`` comes from elsewhere.

@@ -16,6 +16,7 @@ from ykactor.actors.journal import Resumed, Stalled
 from ykactor.actors.outbox import MessagesLostError, Outbox, OutboxReader, SessionReplacedError
 from ykactor.core.messages.submissions import SetPredicateService
 from ykactor.surfaces.server.config_updates import ConfigUpdates, reading_config
+from ykactor.surfaces.server.input_memory import InputMemory
 from ykactor.surfaces.server.peer import Peer, error_response, journal_status
 from ykactor.surfaces.server.rm_requests import RequestHandler, reset_partitions
 from ykactor.wire.si import messages as si
@@ -34,7 +35,7 @@ class ResourceManagerSession:
     A task of ``nursery``, which outlives the session, answers the requests (``RequestHandler``).
     """
 
-    def __init__(self, peer: Peer, gateway: Gateway, nursery: trio.Nursery, configs: ConfigUpdates) -> None:
+    def __init__(self, peer: Peer, gateway: Gateway, nursery: trio.Nursery, configs: ConfigUpdates, memory: InputMemory) -> None:
         self.peer = peer
         self._gateway = gateway
         self._nursery = nursery
@@ -48,6 +49,7 @@ class ResourceManagerSession:
         self._listening = trio.CancelScope()
         #: What carries out the requests, once the peer is registered.
         self._handler: RequestHandler | None = None
+        self._memory = memory
 
     def stop(self) -> None:
         """Take no more requests; ``run`` sends the messages in the outbox and ends."""
@@ -84,7 +86,9 @@ class ResourceManagerSession:
     async def _listen(self, sending: trio.Nursery) -> None:
         reader = self._reader = await self._register()
         sending.start_soon(self._send_messages, reader)
-        handler = self._handler = RequestHandler(self._gateway, reader, self.peer.encoding.decode_request, self._configs)
+        handler = self._handler = RequestHandler(
+            self._gateway, reader, self.peer.encoding.decode_request, self._configs, self._memory
+        )
         self._nursery.start_soon(handler.answer)
         try:
             while self._is_registered(reader):

@@ -16,6 +16,7 @@ from ykactor.actors import batch
 from ykactor.actors.batch import BlockingStore, WriterThread
 from ykactor.actors.clock import system_ns
 from ykactor.actors.journal import Journal
+from ykactor.actors.renewal import History
 from ykactor.core.records.encoding import UnreadableRowError
 from ykactor.core.records.restore import DamagedStateError
 from ykactor.journal.batch import Batch
@@ -54,10 +55,12 @@ class StateDir(Struct):
     """An open state directory.
 
     Attributes:
+        settings: how it was opened.
         recovered: None if the journal is new, or the daemon has taken it.
         instance: identifies the numbers of events to followers; another one after a loss.
     """
 
+    settings: StateSettings
     store: BlockingStore
     recovered: Recovered | None
     instance: str
@@ -71,7 +74,10 @@ class StateDir(Struct):
         """The journal's task, to be made in trio before ``take_recovered``; ``writer`` calls the store, usually in a thread."""
         known = self.recovered
         last_event, last_message = (0, 0) if known is None else (known.last_event, known.last_message)
-        return Journal(writer(self.store), encode_facts, now_ns, last_event=last_event, last_message=last_message)
+        history = History(self.settings.keep_bytes, self.settings.keep_ns)
+        return Journal(
+            writer(self.store), encode_facts, now_ns, last_event=last_event, last_message=last_message, history=history
+        )
 
 
 class _Writer:
@@ -137,7 +143,7 @@ def open_state_dir(
         recovered = _recover(settings.directory, on_progress, reserves=reserves)
         if opened.loss and recovered is not None:
             recovered.end_registration()
-        state = StateDir(writer, recovered, opened.instance)
+        state = StateDir(settings, writer, recovered, opened.instance)
         _log_recovered(settings.directory, recovered, time.monotonic() - began_s)
         del recovered
         yield state

@@ -6,31 +6,33 @@ peer.
 """
 
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+import socket
+from collections.abc import Callable, Collection, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
-from urllib.parse import urlsplit
 
 import trio
 from msgspec import Struct
-from trio_websocket import ConnectionClosed, WebSocketConnection, WebSocketRequest
+from trio_websocket import ConnectionClosed
 from wsproto import ConnectionType
+from wsproto.events import Request
 from wsproto.utilities import LocalProtocolError
 
 from ykactor.actors.gateway import Gateway
+from ykactor.surfaces.server.bounded_connection import BoundedConnection
 from ykactor.surfaces.server.config_updates import ConfigUpdates
+from ykactor.surfaces.server.descriptors import RESERVE, is_reserved
 from ykactor.surfaces.server.feed_session import FeedSession, event_formats
-from ykactor.surfaces.server.logs import log_event
+from ykactor.surfaces.server.handshake import FEED_PATH, RM_PATH, RefusedError, RequestHead, page_refusal, read_head
+from ykactor.surfaces.server.input_memory import INPUT_BYTES_MAX, InputMemory
+from ykactor.surfaces.server.limited_log import LimitedLog
 from ykactor.surfaces.server.peer import Peer
 from ykactor.surfaces.server.rm_session import ResourceManagerSession
 from ykactor.surfaces.server.streams import EndNoticedStream, FrameStream
 from ykactor.wire.compression import Deflate, ExtensibleConnection
-from ykactor.wire.si.codec import ENCODINGS, JSON
+from ykactor.wire.si.codec import ENCODINGS, JSON, Encoding
 
 logger = logging.getLogger(__name__)
-
-RM_PATH = "/v1/rm"
-FEED_PATH = "/v1/feed"
 
 #: When the daemon stops, sessions have this long to send their messages and to close; then they are cancelled.
 STOP_S = 2.0
@@ -39,6 +41,10 @@ _DONE = 1000, None
 _STOPPING = 1001, "the daemon stops"
 #: When the code of a session fails (1011 is "internal error" in RFC 6455).
 _FAILED = 1011, "an error of the daemon ended the session, its log has the details"
+
+_NO_ROOM = f"only {RESERVE} file descriptors are left, which the daemon needs for itself: raise its limit (ulimit -n)"
+#: Lines about refused requests in the log, in a second.
+REFUSED_LINES = 3
 
 Session = ResourceManagerSession | FeedSession
 
@@ -53,6 +59,8 @@ class Limits(Struct, frozen=True):
     message_bytes_max: int = 24 * 2**20
     #: The largest message of a follower: the lists of a subscription have up to 256 KiB each (AP-138).
     subscription_bytes_max: int = 2 * 2**20
+    #: What all peers together have sent and no session has finished: with more the one with the most of it is dropped.
+    input_bytes_max: int = INPUT_BYTES_MAX
     #: Time limits for the HTTP upgrade, for the first message, for sending one message, and for the closing handshake.
     handshake_s: float = 10.0
     first_message_s: float = 30.0
@@ -68,6 +76,7 @@ async def serve_websockets(
     *,
     stopping: trio.Event,
     limits: Limits | None = None,
+    host_names: Collection[str] = (),
     task_status: trio.TaskStatus[list[trio.SocketListener]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until ``stopping`` is set, and return when the last session has ended.
@@ -76,6 +85,9 @@ async def serve_websockets(
     closes with 1001; a session that has not ended after ``STOP_S`` is cancelled. Before setting ``stopping``, let the partitions
     finish and the feed number what they published: a request that is not finished gets no ``Ack``.
 
+    Args:
+        host_names: names of this machine for web pages (``handshake.page_refusal``), beside ``localhost`` and its own name.
+
     Resource handling: takes over ``listeners`` and closes them.
     Error handling: an error in a session ends that session only, and is logged.
     """
@@ -83,7 +95,7 @@ async def serve_websockets(
         async with trio.open_nursery() as sessions:
             configs = ConfigUpdates(gateway)
             outliving.start_soon(configs.run)
-            server = _Server(gateway, limits or Limits(), outliving, configs)
+            server = _Server(gateway, limits or Limits(), outliving, configs, host_names)
             async with trio.open_nursery() as accepting:
                 serve = partial(trio.serve_listeners, server.on_connection, listeners, handler_nursery=sessions)
                 task_status.started(await accepting.start(serve))
@@ -97,11 +109,17 @@ async def serve_websockets(
 class _Server:
     """Runs a session for each connection; ``nursery`` is for tasks that outlive their session."""
 
-    def __init__(self, gateway: Gateway, limits: Limits, nursery: trio.Nursery, configs: ConfigUpdates) -> None:
+    def __init__(
+        self, gateway: Gateway, limits: Limits, nursery: trio.Nursery, configs: ConfigUpdates, host_names: Collection[str]
+    ) -> None:
         self._gateway = gateway
         self._limits = limits
         self._nursery = nursery
         self._configs = configs
+        self._host_names = frozenset(("localhost", socket.gethostname().lower(), *map(str.lower, host_names)))
+        self._refused_log = LimitedLog(logger, logging.INFO, "handshake_failed", lines=REFUSED_LINES, within_s=1.0)
+        self._no_room_log = LimitedLog(logger, logging.WARNING, "connection_refused", lines=1, within_s=60.0)
+        self._memory = InputMemory(limits.input_bytes_max)
         #: Sessions by path.
         self._sessions = {RM_PATH: 0, FEED_PATH: 0}
         self._is_stopping = False
@@ -127,9 +145,8 @@ class _Server:
             self._endings.discard(end)
 
     @contextmanager
-    def _place(self, session: Session) -> Iterator[None]:
+    def _place(self, path: str) -> Iterator[None]:
         """The session takes up a place within this block."""
-        path = RM_PATH if isinstance(session, ResourceManagerSession) else FEED_PATH
         self._sessions[path] += 1
         try:
             yield
@@ -138,32 +155,57 @@ class _Server:
 
     async def on_connection(self, stream: trio.SocketStream) -> None:
         """Serve one connection; trio closes the stream afterwards."""
-        session: Session | None = None
-        try:
-            async with trio.open_nursery() as nursery:
-                session = await self._shake_hands(nursery, stream)
-                if session is not None:
-                    nursery.start_soon(session.peer.keep_alive, self._limits.ping_s)
-                    await session.peer.close(*await self._run(session))
-                nursery.cancel_scope.cancel()
-        except* (ConnectionClosed, LocalProtocolError):
-            pass  # LocalProtocolError: the library wrongly answers a ping that arrives while it closes
-        except* Exception as errors:
-            if session is None:  # bytes that the websocket library cannot parse
-                log_event(logger, logging.INFO, "handshake_failed", reason=repr(errors.exceptions[0]))
-            else:
-                logger.exception("session_failed")
+        if is_reserved(stream.socket.fileno()):
+            self._no_room_log.log(peer=_origin(stream), reason=_NO_ROOM)
+            return
+        with ExitStack() as held:
+            head = await self._admitted(stream, held)
+            if head is not None:
+                await self._serve(head, stream, held)
         # Closing a socket with unread bytes resets the connection, and the peer may lose the last message: read to the end.
         with trio.move_on_after(self._limits.close_s), suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             await stream.send_eof()
             while await stream.receive_some(2**16):
                 pass
 
+    async def _admitted(self, stream: trio.SocketStream, held: ExitStack) -> RequestHead | None:
+        """The request of a new connection; ``held`` then holds its session's place. None if it was refused or none came."""
+        with (
+            trio.move_on_after(self._limits.handshake_s) as deadline,
+            self._ended_by_stop(deadline.cancel),
+            suppress(trio.BrokenResourceError, trio.ClosedResourceError),
+        ):
+            try:
+                head = await read_head(stream)
+                if head is None:
+                    return None
+                if refusal := self._refusal(head):
+                    raise refusal
+                held.enter_context(self._place(head.path))  # before anything waits: others must not take it meanwhile
+                return head
+            except RefusedError as refused:
+                self._refused_log.log(peer=_origin(stream), status=refused.status.value, reason=refused.reason)
+                await stream.send_all(refused.response())
+        return None
+
+    async def _serve(self, head: RequestHead, stream: trio.SocketStream, held: ExitStack) -> None:
+        try:
+            async with trio.open_nursery() as nursery:
+                session = await self._accept(nursery, head, stream, held)
+                if session is not None:
+                    nursery.start_soon(session.peer.keep_alive, self._limits.ping_s)
+                    await session.peer.close(*await self._run(session))
+                nursery.cancel_scope.cancel()
+        except* (ConnectionClosed, LocalProtocolError):
+            pass  # LocalProtocolError: the library wrongly answers a ping that arrives while it closes
+        except* Exception:
+            logger.exception("session_failed")
+
     async def _run(self, session: Session) -> tuple[int, str | None]:
         """Run a session to its end; the code and the reason of the close frame."""
         has_failed = False
         try:
-            with self._ended_by_stop(session.stop), self._place(session):
+            with self._ended_by_stop(session.stop):
                 await session.run()
         except* (ConnectionClosed, LocalProtocolError):
             pass  # LocalProtocolError: sent while the library answers the close frame of the peer
@@ -174,89 +216,82 @@ class _Server:
             return _FAILED
         return _STOPPING if self._is_stopping else _DONE
 
-    async def _shake_hands(self, nursery: trio.Nursery, stream: trio.SocketStream) -> Session | None:
-        limits = self._limits
-        # With a plain HTTP request the library would wait for ever, hence the deadline.
-        frames = FrameStream(stream)
-        with trio.move_on_after(limits.handshake_s) as deadline, self._ended_by_stop(deadline.cancel):
+    async def _accept(
+        self, nursery: trio.Nursery, head: RequestHead, stream: trio.SocketStream, held: ExitStack
+    ) -> Session | None:
+        """Answer the request; None if the peer does not take the answer in time."""
+        with trio.move_on_after(self._limits.handshake_s) as deadline, self._ended_by_stop(deadline.cancel):
+            limits, path = self._limits, head.path
+            deflate = Deflate(limits.subscription_bytes_max)
+            protocol = ExtensibleConnection(ConnectionType.SERVER, *([deflate] if path == FEED_PATH else []))
+            frames = FrameStream(stream)
             noticed = EndNoticedStream(frames, deadline.cancel)
-            protocol = ExtensibleConnection(ConnectionType.SERVER)
-            connection = WebSocketConnection(
+            connection = BoundedConnection(
                 noticed,
                 protocol,
-                max_message_size=limits.message_bytes_max,
-                receive_buffer_size=2**16,
+                nursery,
+                path=path,
+                message_bytes_max=limits.subscription_bytes_max if path == FEED_PATH else limits.message_bytes_max,
+                close_s=limits.close_s,
+                memory=self._memory,
             )
-            # As ``trio_websocket.wrap_server_stream``, which has no parameter for the protocol.
+            held.callback(self._memory.forget, connection)
+            # As ``trio_websocket.wrap_server_stream``, which has no parameter for the protocol, and reads the request itself.
+            protocol.receive_data(head.data)
+            (request,) = protocol.events()
+            encoding = next((ENCODINGS[name] for name in head.subprotocols if name in ENCODINGS), None)
+            assert isinstance(request, Request), "``read_head`` has checked it"
+            await connection._accept(request, encoding.name if encoding is not None else None, [])
+            protocol.receive_data(head.rest)
             nursery.start_soon(connection._reader_task)
-            request = await connection._get_request()
-            refusal = self._refusal(request)
-            if refusal is not None:
-                status, sentence = refusal
-                await request.reject(status, body=sentence.encode())
-                return None
-            return await self._accept(request, frames, noticed, connection, protocol)
+            return self._session(head, frames, noticed, connection, encoding or JSON, compresses=deflate.enabled())
         return None
 
-    async def _accept(
+    def _session(
         self,
-        request: WebSocketRequest,
+        head: RequestHead,
         frames: FrameStream,
         noticed: EndNoticedStream,
-        connection: WebSocketConnection,
-        protocol: ExtensibleConnection,
+        connection: BoundedConnection,
+        encoding: Encoding,
+        *,
+        compresses: bool,
     ) -> Session:
-        limits, path = self._limits, _path_of(request)
-        encoding = next((ENCODINGS[name] for name in request.proposed_subprotocols if name in ENCODINGS), None)
-        deflate = Deflate(limits.subscription_bytes_max)
-        if path == FEED_PATH:
-            protocol.extensions.append(deflate)
-            # The library has no other way to choose the limit after the path is known.
-            connection._max_message_size = limits.subscription_bytes_max
-        await request.accept(subprotocol=encoding.name if encoding is not None else None)
+        limits = self._limits
         peer = Peer(
             frames,
             noticed,
             connection,
-            encoding or JSON,
-            path=path,
+            encoding,
+            path=head.path,
             first_message_s=limits.first_message_s,
             send_s=limits.send_s,
             close_s=limits.close_s,
         )
-        if path == RM_PATH:
-            return ResourceManagerSession(peer, self._gateway, self._nursery, self._configs)
+        if head.path == RM_PATH:
+            return ResourceManagerSession(peer, self._gateway, self._nursery, self._configs, self._memory)
         frames.limit_buffer()
-        form = self._formats[peer.encoding.name, deflate.enabled()]
+        form = self._formats[encoding.name, compresses]
         return FeedSession(peer, self._gateway, self._gateway.instance, form)
 
-    def _refusal(self, request: WebSocketRequest) -> tuple[int, str] | None:
-        """HTTP status and message for a handshake that is refused; None if it is accepted."""
-        if _path_of(request) not in (RM_PATH, FEED_PATH):
-            return 404, f"found {_path_of(request)}, expected {RM_PATH} or {FEED_PATH}\n"
-        if not _same_host(request):
-            return 403, "web pages of another host may not connect\n"
-        if request.proposed_subprotocols and ENCODINGS.keys().isdisjoint(request.proposed_subprotocols):
-            return 400, f"found no known subprotocol, expected {' or '.join(ENCODINGS)}\n"
-        path = _path_of(request)
-        sessions_max = self._limits.rm_sessions_max if path == RM_PATH else self._limits.feed_sessions_max
-        if self._sessions[path] >= sessions_max:
-            return 503, f"{sessions_max} sessions are open on {path}, no more are allowed\n"
+    def _refusal(self, head: RequestHead) -> RefusedError | None:
+        """Why this request is refused; None if it is accepted."""
+        if head.path not in self._sessions:
+            return RefusedError(404, f"found an unknown path, expected {RM_PATH} or {FEED_PATH}")
+        if refusal := page_refusal(head, self._host_names):
+            return refusal
+        if head.subprotocols and ENCODINGS.keys().isdisjoint(head.subprotocols):
+            return RefusedError(400, f"found no known subprotocol, expected {' or '.join(ENCODINGS)}")
+        sessions_max = self._limits.rm_sessions_max if head.path == RM_PATH else self._limits.feed_sessions_max
+        if self._sessions[head.path] >= sessions_max:
+            return RefusedError(503, f"{sessions_max} sessions are open on {head.path}, no more are allowed")
         return None
 
 
-def _path_of(request: WebSocketRequest) -> str:
-    return request.path.partition("?")[0]
-
-
-def _same_host(request: WebSocketRequest) -> bool:
-    """Whether a browser's page has the host of the daemon; ports may differ. Programs send no ``Origin`` and may connect."""
-    origin = next((value for name, value in request.headers if name == b"origin"), None)
-    if origin is None:
-        return True
-    # The library removes the Host header from the public headers.
-    host: str = request._event.host
+def _origin(stream: trio.SocketStream) -> str:
+    """Where the peer of a connection is, for the log."""
     try:
-        return urlsplit(origin.decode("ascii")).hostname == urlsplit(f"//{host}").hostname is not None
-    except ValueError:
-        return False
+        name = stream.socket.getpeername()
+    except OSError:  # it has gone
+        return "unknown"
+    return f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "unix"

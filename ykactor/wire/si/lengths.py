@@ -21,6 +21,9 @@ ITEMS_MAX = 4096
 ITEMS_BYTES_MAX = 2**18
 #: Entries of one list of a request.
 ENTRIES_MAX = 100_000
+#: Items of each list of a subscription, with which every event is compared, by the names of the lists.
+FILTER_ITEMS_MAX = 64
+_FEWER = dict.fromkeys(("partitions", "queues", "applications", "kinds"), FILTER_ITEMS_MAX)
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -49,7 +52,7 @@ def of_entry(entry: msgspec.Struct) -> TooLong | None:
 
 def shortened(text: str, limit: int = TEXT_MAX) -> str:
     """``text``, cut if it is too long. The result is then still too long to be equal to a legal text."""
-    return text if _size(text) <= limit else text[:limit] + "..."
+    return text if size_of(text) <= limit else text[:limit] + "..."
 
 
 def _in_struct(struct: msgspec.Struct, path: str) -> Iterator[TooLong]:
@@ -63,31 +66,31 @@ def _in_struct(struct: msgspec.Struct, path: str) -> Iterator[TooLong]:
         elif isinstance(value, dict):
             yield from _in_mapping(value, below)
         elif isinstance(value, list):
-            yield from _in_list(value, below, limit)
+            yield from _in_list(value, below, limit, _FEWER.get(wire_name, ITEMS_MAX))
         elif isinstance(value, msgspec.Struct):
             yield from _in_struct(value, below)
 
 
 def _in_text(text: str, path: str, limit: int) -> Iterator[TooLong]:
-    if _size(text) > limit:
-        yield TooLong(path, f"found {_size(text)} bytes, expected at most {limit}")
+    if size_of(text) > limit:
+        yield TooLong(path, f"found {size_of(text)} bytes, expected at most {limit}")
 
 
 def _in_mapping(mapping: dict[str, object], path: str) -> Iterator[TooLong]:
     yield from _in_count(mapping, path, ITEMS_MAX)
     for key, value in mapping.items():
-        if _size(key) > TEXT_MAX:
-            yield TooLong(path, f"found a key of {_size(key)} bytes, expected at most {TEXT_MAX}")
+        if size_of(key) > TEXT_MAX:
+            yield TooLong(path, f"found a key of {size_of(key)} bytes, expected at most {TEXT_MAX}")
         if isinstance(value, str):
             yield from _in_text(value, f"{path}.{key}", TEXT_MAX)
     yield from _in_sum([*mapping, *mapping.values()], path)
 
 
-def _in_list(items: list[object], path: str, limit: int) -> Iterator[TooLong]:
+def _in_list(items: list[object], path: str, limit: int, items_max: int) -> Iterator[TooLong]:
     if items and isinstance(items[0], msgspec.Struct):
         yield from _in_count(items, path, ENTRIES_MAX)
         return
-    yield from _in_count(items, path, ITEMS_MAX)
+    yield from _in_count(items, path, items_max)
     for index, item in enumerate(items):
         if isinstance(item, str):
             yield from _in_text(item, f"{path}[{index}]", limit)
@@ -100,7 +103,7 @@ def _in_count(items: Collection[object], path: str, limit: int) -> Iterator[TooL
 
 
 def _in_sum(items: Collection[object], path: str) -> Iterator[TooLong]:
-    found = sum(_size(item) for item in items if isinstance(item, str))
+    found = sum(size_of(item) for item in items if isinstance(item, str))
     if found > ITEMS_BYTES_MAX:
         yield TooLong(path, f"found {found} bytes in all its texts, expected at most {ITEMS_BYTES_MAX}")
 
@@ -111,5 +114,6 @@ def _fields(kind: type[msgspec.Struct]) -> list[tuple[str, str]]:
     return [(field.name, field.encode_name) for field in structs.fields(kind)]
 
 
-def _size(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode())
+def size_of(text: str | bytes | bytearray) -> int:
+    """The bytes of a text in UTF-8, or of bytes."""
+    return len(text.encode()) if isinstance(text, str) and not text.isascii() else len(text)

@@ -1,0 +1,138 @@
+"""Whose connection this is (SE-1, SE-2, SE-3): what is shown at the handshake gives one identity, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from ykactor.access import jwts, tokens
+from ykactor.access.access import Access
+from ykactor.access.file import OVERFLOW_UID
+from ykactor.access.model import CertificateProof, Identity, JwtProof, Proof, UserProof
+from ykactor.access.tokens import Token
+from ykactor.core.values.quantities import shown
+
+
+class NotAuthenticatedError(Exception):
+    """Nobody is let in. The message is the reason for the log: it holds no secret, and is not for the client."""
+
+
+class Credentials(Struct, frozen=True, kw_only=True):
+    """What is shown of a connection.
+
+    Attributes:
+        bearer: a token or a JWT; None: there is none, which is not the same as an empty one.
+        uid: of the process at the other end of a Unix socket.
+        certificate: the names of the client certificate, verified, each with its type (``URI:``, ``DNS:``, ``email:``, ``CN:``).
+    """
+
+    bearer: str | None = None
+    uid: int | None = None
+    certificate: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        """Without the bearer: this may get into a log or a traceback."""
+        bearer = None if self.bearer is None else "..."
+        return f"Credentials(bearer={bearer}, uid={self.uid}, certificate={self.certificate})"
+
+
+class Authenticated(Struct, frozen=True):
+    """An identity and how it was shown.
+
+    Attributes:
+        expires_ns: the Unix time from which the proof is none any more.
+        subject: who it is in the words of the proof: the id of a token, the subject of a JWT, a name of a certificate, a user.
+    """
+
+    identity: Identity
+    proof: Proof | Token
+    expires_ns: int
+    subject: str
+
+
+def authenticate(access: Access, credentials: Credentials, now_ns: int) -> Authenticated:
+    """The identity of a connection. A bearer is the first proof, then the certificate, then the user.
+
+    Raises:
+        NotAuthenticatedError: the bearer is bad, nothing that is shown is a proof, all proofs have expired, or they are of two
+            identities.
+    """
+    found = [*_by_bearer(access, credentials, now_ns), *_by_certificate(access, credentials), *_by_user(access, credentials)]
+    if not found:
+        raise NotAuthenticatedError(f"found no proof of an identity: {credentials}")
+    valid = [proved for proved in found if now_ns < proved.expires_ns]
+    if not valid:
+        raise NotAuthenticatedError(f"the proof of {found[0].identity.name} has expired: {found[0].subject}")
+    names = dict.fromkeys(proved.identity.name for proved in valid)
+    if len(names) > 1:
+        raise NotAuthenticatedError(f"found proofs of several identities, expected those of one: {', '.join(names)}")
+    return valid[0]
+
+
+def _by_bearer(access: Access, credentials: Credentials, now_ns: int) -> list[Authenticated]:
+    """What the bearer proves; a bearer that proves nothing is an error, whatever else is shown (SE-2)."""
+    if credentials.bearer is None:
+        return []
+    if tokens.is_token(credentials.bearer):
+        found = [_by_token(access, credentials.bearer)]
+    elif jwts.is_jwt(credentials.bearer):
+        found = list(_by_jwt(access, credentials.bearer, now_ns))
+    else:
+        raise NotAuthenticatedError("the bearer is neither a token nor a JWT")
+    if not any(now_ns < proved.expires_ns for proved in found):
+        raise NotAuthenticatedError(f"the bearer of {found[0].identity.name} has expired: {found[0].subject}")
+    return found
+
+
+def _by_token(access: Access, secret: str) -> Authenticated:
+    token = access.tokens.find(secret)
+    if token is None:
+        raise NotAuthenticatedError("the token is unknown: it was revoked, or never made")
+    identity = access.find(token.identity)
+    if identity is None:
+        raise NotAuthenticatedError(f"the token {token.id} is for {shown(token.identity)}, which is no identity")
+    return Authenticated(identity, token, token.expires_ns, f"token {token.id}")
+
+
+def _by_jwt(access: Access, token: str, now_ns: int) -> list[Authenticated]:
+    if access.jwt is None:
+        raise NotAuthenticatedError("found a JWT, but the access file has no key jwt")
+    try:
+        claims = jwts.verify(token, access.jwt, now_ns)
+    except jwts.JwtError as error:
+        raise NotAuthenticatedError(f"the JWT is refused: {error}") from None
+    expires_ns = jwts.expires_ns(claims)
+    found = [
+        Authenticated(identity, proof, min(expires_ns, proof.expires_ns), f"JWT subject {shown(claims['sub'])}")
+        for identity, proof in _proofs(access)
+        if isinstance(proof, JwtProof) and _has(claims, proof)
+    ]
+    if not found:
+        raise NotAuthenticatedError(f"the JWT of the subject {shown(claims['sub'])} has the claims of no identity")
+    return found
+
+
+def _has(claims: dict[str, Any], proof: JwtProof) -> bool:
+    return all(claims.get(claim) == value for claim, value in proof.claims)
+
+
+def _by_certificate(access: Access, credentials: Credentials) -> Iterator[Authenticated]:
+    for identity, proof in _proofs(access):
+        if isinstance(proof, CertificateProof) and proof.name in credentials.certificate:
+            yield Authenticated(identity, proof, proof.expires_ns, f"certificate {proof.name}")
+
+
+def _by_user(access: Access, credentials: Credentials) -> Iterator[Authenticated]:
+    if credentials.uid in (None, OVERFLOW_UID):
+        return
+    for identity, proof in _proofs(access):
+        if isinstance(proof, UserProof) and proof.uid == credentials.uid:
+            yield Authenticated(identity, proof, proof.expires_ns, f"user {proof.user}")
+
+
+def _proofs(access: Access) -> Iterator[tuple[Identity, Proof]]:
+    for identity in access.identities:
+        for proof in identity.proofs:
+            yield identity, proof

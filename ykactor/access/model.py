@@ -1,0 +1,154 @@
+"""Identities: who there is, how each is shown, and what each may do.
+
+``file`` makes them of the access file; ``authenticate`` finds one, ``permissions`` and the turn of a partition ask it. Nothing
+here needs the libraries that verify proofs: without an access file the daemon does without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+from msgspec import Struct
+
+from ykactor.access.limits import IdentityLimits
+from ykactor.core.placement.users import NOBODY
+from ykactor.core.values.times import NEVER
+
+
+class Role(StrEnum):
+    """What a connection is for; each has its own door."""
+
+    RM = "rm"
+    OPERATOR = "operator"
+    READER = "reader"
+    METRICS = "metrics"
+
+
+class Names(Struct, frozen=True):
+    """Some names, or any. Names are compared exactly."""
+
+    names: frozenset[str] = frozenset()
+    is_any: bool = False
+
+    @classmethod
+    def of(cls, names: Iterable[str]) -> Names:
+        """The names of a list of the access file, in which ``*`` stands for any."""
+        found = frozenset(names)
+        return ANY if "*" in found else cls(found)
+
+    def __contains__(self, name: object) -> bool:
+        return self.is_any or name in self.names
+
+    def __str__(self) -> str:
+        return "*" if self.is_any else ", ".join(sorted(self.names)) or "none"
+
+
+ANY = Names(is_any=True)
+
+
+class UserProof(Struct, frozen=True):
+    """The user at the other end of a Unix socket. The name was resolved when the access file was read (SE-6)."""
+
+    user: str
+    uid: int
+    expires_ns: int = NEVER
+
+
+class CertificateProof(Struct, frozen=True):
+    """A client certificate that has exactly this name, with its type: ``URI:spiffe://corp/ci`` (SE-7)."""
+
+    name: str
+    expires_ns: int = NEVER
+
+
+class JwtProof(Struct, frozen=True):
+    """A JWT whose claims have these values (SE-9)."""
+
+    claims: tuple[tuple[str, str], ...]
+    expires_ns: int = NEVER
+
+
+Proof = UserProof | CertificateProof | JwtProof
+
+
+class Identity(Struct, frozen=True, kw_only=True):
+    """Who somebody is and what it may do.
+
+    Attributes:
+        rm_ids: the resource managers that it may register as.
+        partitions: in lower case, as partitions are compared without case.
+        users, groups: what its applications may claim.
+        may_force: whether its applications may have the tag that keeps them from being rejected.
+        queues: in lower case; it sees and operates these and what is below. None: all, and what is in no queue.
+    """
+
+    name: str
+    roles: frozenset[Role]
+    proofs: tuple[Proof, ...] = ()
+    rm_ids: Names = Names()
+    partitions: Names = ANY
+    users: Names = Names()
+    groups: Names = Names()
+    may_force: bool = False
+    configure: bool = False
+    queues: frozenset[str] | None = None
+    limits: IdentityLimits = IdentityLimits()
+
+    def may_register_as(self, rm_id: str) -> bool:
+        """SE-21."""
+        return Role.RM in self.roles and rm_id in self.rm_ids
+
+    def may_act_in(self, partition: str) -> bool:
+        """Whether it may act in the partition and read of it, by role; the empty name is ``default`` (SE-22)."""
+        return (partition.lower() or "default") in self.partitions
+
+    def may_claim(self, user: str, groups: Iterable[str]) -> bool:
+        """Whether its applications may belong to the user with these groups (SE-23).
+
+        Args:
+            groups: as they are resolved, not as they were sent: a user without groups gets one with the user's name. So whoever
+                may claim any user could choose any group, unless that group is asked for too. Without groups: whether it may
+                name the user at all.
+        """
+        if Role.RM not in self.roles:
+            return False
+        allowed = set(NOBODY.groups) if self.may_force else set()
+        if user in self.users.names:
+            allowed.add(user)
+        is_user = user in self.users or (self.may_force and user == NOBODY.user)
+        return is_user and all(group in self.groups or group in allowed for group in groups)
+
+    def may_act_on(self, queue: str) -> bool:
+        """Whether it may operate applications in the queue, a path in lower case (SE-26)."""
+        return Role.OPERATOR in self.roles and self._reaches(queue)
+
+    def sees(self, queue: str) -> bool:
+        """Whether it may read of the queue, a path in lower case (SE-26)."""
+        return Role.READER in self.roles and self._reaches(queue)
+
+    def _reaches(self, queue: str) -> bool:
+        if self.queues is None:
+            return True
+        while queue:
+            if queue in self.queues:
+                return True
+            queue = queue.rpartition(".")[0]
+        return False
+
+
+def normal_queue(path: str) -> str:
+    """A queue path as it is compared: in lower case, without a dot at its end."""
+    return path.lower().rstrip(".")
+
+
+#: Who is let in where no access file is needed (SE-1).
+ANYBODY = Identity(
+    name="anybody",
+    roles=frozenset(Role),
+    rm_ids=ANY,
+    users=ANY,
+    groups=ANY,
+    may_force=True,
+    configure=True,
+)

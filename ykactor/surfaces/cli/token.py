@@ -1,0 +1,98 @@
+"""``ykactor token``: makes, lists and revokes the tokens of an access file."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from ykactor.access import moments, tokens, tokens_file
+from ykactor.access.moments import Moment
+from ykactor.access.tokens import Tokens, TokensError
+from ykactor.actors.clock import system_ns
+from ykactor.core.values.times import S_NS
+from ykactor.surfaces.cli import access
+
+_DAYS = re.compile(r"([1-9][0-9]{0,4})d")
+_DAY_NS = 24 * 3600 * S_NS
+
+_access = click.option(
+    "--access",
+    "file",
+    metavar="FILE",
+    required=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The access file.",
+)
+
+
+def _expiry(ctx: click.Context, param: click.Parameter, text: str | None) -> Moment | None:
+    """``90d``, or a moment in the future."""
+    now_ns = system_ns()
+    if text is None:
+        return None
+    if days := _DAYS.fullmatch(text):
+        return moments.at(now_ns + int(days[1]) * _DAY_NS)
+    moment = moments.parse(text)
+    if moment is None:
+        raise click.BadParameter(f"found {text!r}, expected a number of days such as 90d, or {moments.FORM}")
+    if moments.unix_ns(moment) <= now_ns:
+        raise click.BadParameter(f"found {text}, expected a time in the future")
+    return moment
+
+
+@click.group()
+def command() -> None:
+    """Make, list and revoke tokens, by which clients show who they are.
+
+    A daemon that runs with the access file follows what these commands change.
+    """
+
+
+@command.command()
+@click.argument("identity")
+@_access
+@click.option("--expires", metavar="90d|DATE", callback=_expiry, help="From when the token is refused; default: never.")
+def create(identity: str, file: Path, expires: Moment | None) -> None:
+    """Make a token for IDENTITY and print it. It is shown this once: only its SHA-256 is kept."""
+    found = access.read(file)
+    access.find(found, file, identity)
+    secret, now = tokens.make(), moments.at(system_ns())
+    changed = _change(file.parent / found.tokens_file, lambda old: old.with_new(secret, identity, now, expires))
+    click.echo(secret)
+    click.echo(f"token {changed.all[-1].id} of {identity}, expires {_shown(expires)}", err=True)
+
+
+@command.command("list")
+@_access
+def list_tokens(file: Path) -> None:
+    """Print a line for each token: id, identity, when it was made, when it expires."""
+    for token in access.read(file).tokens.all:
+        click.echo(f"{token.id}  {token.identity}  {_shown(token.created)}  {_shown(token.expires)}")
+
+
+@command.command()
+@click.argument("token_id", metavar="ID")
+@_access
+def revoke(token_id: str, file: Path) -> None:
+    """Make the token ID worthless, at once for a daemon that runs with the access file."""
+
+    def without(old: Tokens) -> Tokens:
+        if all(token.id != token_id for token in old.all):
+            known = ", ".join(token.id for token in old.all) or "none"
+            raise TokensError(f"found no token {token_id}, expected one of: {known}")
+        return old.without(token_id)
+
+    _change(file.parent / access.read(file).tokens_file, without)
+    click.echo(f"token {token_id} is revoked")
+
+
+def _change(path: Path, changed: Callable[[Tokens], Tokens]) -> Tokens:
+    try:
+        return tokens_file.change(path, changed)
+    except TokensError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _shown(moment: Moment | None) -> str:
+    return "never" if moment is None else moments.shown(moment)
