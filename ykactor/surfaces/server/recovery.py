@@ -110,14 +110,14 @@ def recover_partitions(reader: Reader, *, reserves: bool) -> dict[PartitionName,
     return _partitions(_records(reader, _silent)[1], _silent, reserves=reserves)
 
 
-def restored_outbox(recovered: Recovered, journal: Journal | None) -> Outbox[Encoding] | None:
-    """The messages to the registered resource manager; None if none is registered."""
+def restored_outbox(recovered: Recovered, journal: Journal | None, now_ns: int) -> Outbox[Encoding] | None:
+    """The messages to the registered resource manager at the Unix time of the start; None if none is registered."""
     known = recovered.registration
     if known is None or not known.rm_id:
         return None
     outbox = Outbox(known.rm_id, ENCODINGS[known.encoding], known.sequence, journal=journal)
     outbox.restore(recovered.messages, recovered.last_message)
-    outbox.since_ns = recovered.at_ns  # it has not been connected since the daemon before this one ended
+    outbox.since_ns = now_ns  # nobody knows when the daemon before this one lost the connection
     return outbox
 
 
