@@ -22,6 +22,7 @@ from ykactor.actors.receipts import Unanswered, unanswered
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.records.base import Restored, made_from
 from ykactor.core.records.encoding import partition_of
+from ykactor.core.records.restore import DamagedStateError
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import Pausing
 from ykactor.journal.reading import Reader
@@ -86,13 +87,16 @@ def recover(reader: Reader, on_progress: Callable[[], None] = _silent, *, reserv
         UnreadableRowError, DamagedStateError: rows are of a later version, or do not belong together.
     """
     own, rows = _records(reader, on_progress)
-    if CONFIG not in own:
+    if not own and not rows:
         return None
+    partitions = _partitions(rows, on_progress, reserves=reserves)
+    if CONFIG not in own:
+        raise DamagedStateError("there is no configuration")
     registration = msgspec.json.decode(own[REGISTRATION], type=RegistrationRow) if REGISTRATION in own else None
     newest = next(reader.rows_backwards(), None)
     return Recovered(
         config=msgspec.json.decode(own[CONFIG], type=SchedulerConfig),
-        partitions=_partitions(rows, on_progress, reserves=reserves),
+        partitions=partitions,
         unfinished=msgspec.json.decode(own[SWITCH], type=SchedulerConfig) if SWITCH in own else None,
         file_checksum=msgspec.json.decode(own[FILE], type=FileRow).checksum if FILE in own else "",
         registration=registration,
