@@ -63,9 +63,11 @@ async def test_a_view_is_never_taken_for_no_view():
         await w.publish("a", "secret")
         await w.publish("b", "secret", partition="gpu")
         for _ in range(2):  # also when all batches are made
-            assert objects(w.subscribe().next_nowait()) == [(1, "a"), (2, "secret"), (3, "b"), (4, "secret")]
             assert objects(subscribe(w, Blind()).next_nowait()) == [(3, "b"), (4, "")]
             assert objects(subscribe(w, Blind("default")).next_nowait()) == [(1, "a"), (2, "")]
+            whole = w.subscribe().next_nowait()
+            assert objects(whole) == [(1, "a"), (2, "secret"), (3, "b"), (4, "secret")]
+            assert whole.packed == b"".join(msgspec.json.encode(w.feed.ring.event(number)) for number in (1, 2, 3, 4))
 
 
 async def test_equal_views_share_their_batches():

@@ -16,8 +16,8 @@ from ykactor.actors.view import View
 BATCH_MAX = 256
 #: Events that are scanned for one batch: it takes about 1 ms (``EventFilter.wants``), and then others get their turn.
 SCAN_MAX = 1024
-#: The bytes of the parts that are kept for other subscribers, of all selections together: 256 full batches, and many more parts
-#: of selections with few events, each of which takes some memory without any event too.
+#: The bytes of the parts that are kept for other subscribers, of all selections together: about 250 full batches, or many more
+#: parts with few events, as filters and views have them. A part takes some memory without any event too.
 _KEPT_BYTES_MAX = 2**24
 _PART_BYTES = 1024
 
