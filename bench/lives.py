@@ -23,6 +23,7 @@ from ykactor.core.inspection.invariants import violations
 from ykactor.journal.batch import Batch
 from ykactor.surfaces.server.config_updates import ConfigUpdates
 from ykactor.surfaces.server.daemon import Daemon, Settings
+from ykactor.surfaces.server.doors import Door
 from ykactor.surfaces.server.feed_session import FeedSession, event_formats
 from ykactor.surfaces.server.frames import Frames
 from ykactor.surfaces.server.input_memory import InputMemory
@@ -202,7 +203,7 @@ async def living(settings: StateSettings, config: SchedulerConfig, clock: Clock)
         journal = state.journal(clock.now_ns, _Inline)
         daemon = Daemon(config, Settings(), clock, journal=journal, recovered=state.take_recovered(), instance=state.instance)
         async with trio.open_nursery() as nursery:
-            unused = await trio.open_tcp_listeners(0, host="127.0.0.1")
+            unused = [Door.of(listener) for listener in await trio.open_tcp_listeners(0, host="127.0.0.1")]
             await nursery.start(daemon.run, unused, Notifier(None))
             life = Life(daemon, nursery)
             yield life

@@ -16,6 +16,7 @@ from ykactor.core.config.access import UserGroups
 from ykactor.core.messages import facts as decisions
 from ykactor.core.messages import submissions as messages
 from ykactor.core.messages.asks import Ask
+from ykactor.surfaces.server.doors import Door
 from ykactor.surfaces.server.websocket import Limits, serve_websockets
 from ykactor.wire.si.codec import ProtocolError
 from ykactor.wire.si.events import events
@@ -155,7 +156,7 @@ class FakeDaemon:
     ) -> None:
         """Serve websockets; ``stopped`` tells that the server has come to its end."""
         await serve_websockets(
-            [listener], self, stopping=self.stopping, limits=limits, host_names=host_names, task_status=task_status
+            [Door.of(listener)], self, stopping=self.stopping, limits=limits, host_names=host_names, task_status=task_status
         )
         self.stopped.set()
 

@@ -15,6 +15,9 @@ from ykactor.access.limits import IdentityLimits
 from ykactor.core.placement.users import NOBODY
 from ykactor.core.values.times import NEVER
 
+#: The user that the kernel shows for one that has no number here; everybody of another user namespace looks like it (SE-6).
+OVERFLOW_UID = 65534
+
 
 class Role(StrEnum):
     """What a connection is for; each has its own door."""

@@ -4,13 +4,15 @@ import secrets
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Literal
+from typing import Literal, Unpack
 
 import trio
 from msgspec import UNSET, structs
 from trio_websocket import WebSocketConnection
 
-from ykactor.client.connection import MessageStream, RequestRefused, encoding_named, open_connection
+from ykactor.client.connection import MessageStream, encoding_named, open_connection
+from ykactor.client.errors import RequestRefused
+from ykactor.client.login import Login, LoginOptions
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import Encoding
 
@@ -141,13 +143,14 @@ async def connect(
     config: str = "",
     resume_from: int | Literal["now"] | None = None,
     answers_predicates: bool = False,
+    **login: Unpack[LoginOptions],
 ) -> AsyncIterator[ResourceManager]:
     """Register as a resource manager.
 
     Parameters
     ----------
     url : str
-        ``ws://HOST:9081``.
+        ``ws://HOST:9081``, ``wss://HOST:9081`` or ``unix:PATH``.
     rm_id : str
         The id of the resource manager. It has one session at a time: an older one with this id is closed.
     encoding : {"json", "msgpack"}
@@ -159,12 +162,15 @@ async def connect(
         applications, and they must be reported again.
     answers_predicates : bool
         Whether each `si.PredicatesRequest` that iteration yields will be answered with `ResourceManager.answer`.
+    token, tls, insecure
+        How to show who this is: see `LoginOptions`.
 
     Raises
     ------
     RequestRefused
         ``RESYNC_REQUIRED``: register without ``resume_from``. ``ALREADY_REGISTERED``: another resource manager holds the
-        daemon, until it sends a `si.DeregisterResourceManagerRequest`.
+        daemon, until it sends a `si.DeregisterResourceManagerRequest`. ``NOT_AUTHENTICATED``, ``NOT_PERMITTED``: the daemon does
+        not let this one in.
     Disconnected
         Raised here, or later by the methods of the session.
 
@@ -173,7 +179,7 @@ async def connect(
     See `ykactor.client`.
     """
     chosen = encoding_named(encoding)
-    async with open_connection(url, "/v1/rm", subprotocols=[chosen.name]) as connection:
+    async with open_connection(url, "/v1/rm", login=Login(**login), subprotocols=[chosen.name]) as connection:
         session = ResourceManager(connection, chosen, resume_from if isinstance(resume_from, int) else 0)
         await session.request(
             si.RegisterResourceManagerRequest(

@@ -13,10 +13,11 @@ import trio
 from msgspec import structs
 
 from ykactor.client import Disconnected, RequestRefused, ResourceManager, connect
+from ykactor.client.login import LoginOptions
 from ykactor.core.messages.kinds import TerminationType
 from ykactor.surfaces.cli.check_config import plural, queues_count
 from ykactor.surfaces.cli.cleanup import Created
-from ykactor.surfaces.cli.urls import url_option
+from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.wire.queuefile.load import ConfigError
 from ykactor.wire.queuefile.load import load as load_config
 from ykactor.wire.scenario import Scenario, ScenarioError, load
@@ -38,7 +39,7 @@ HAND_OVER = "; ykactor deregister RM_ID ends this and drops its nodes and applic
 
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@url_option
+@daemon_options
 @click.option(
     "--speed",
     type=click.FloatRange(min=0, min_open=True),
@@ -52,7 +53,7 @@ HAND_OVER = "; ykactor deregister RM_ID ends this and drops its nodes and applic
     is_flag=True,
     help="Replace the queue configuration of the daemon by that of the scenario, for good.",
 )
-def command(file: Path, url: str, speed: float, rm_id: str | None, with_config: bool) -> None:
+def command(file: Path, daemon: Destination, speed: float, rm_id: str | None, with_config: bool) -> None:
     """Send the scenario FILE to a daemon and print its responses.
 
     The messages are sent SPEED times as fast as recorded, allocations with runSeconds are released that long after they
@@ -71,7 +72,7 @@ def command(file: Path, url: str, speed: float, rm_id: str | None, with_config: 
         click.echo(_replacement(scenario, file), err=True)
     play = _Play(scenario, speed, with_config)
     try:
-        trio.run(play.run, url, rm_id or f"ykactor-submit-{secrets.token_hex(4)}")
+        trio.run(play.run, daemon.url, daemon.login(), rm_id or f"ykactor-submit-{secrets.token_hex(4)}")
     except* KeyboardInterrupt:  # the second one: the first one is handled in run
         raise click.ClickException("interrupted: the daemon may still have nodes and applications of the scenario") from None
     except* (Disconnected, RequestRefused) as errors:
@@ -129,14 +130,14 @@ class _Play:
         #: Lines printed, by their first word.
         self._counts: Counter[str] = Counter()
 
-    async def run(self, url: str, rm_id: str) -> None:
+    async def run(self, url: str, login: LoginOptions, rm_id: str) -> None:
         """Returns when all requests are sent and answered and the scenario's ``until`` has passed, or on SIGINT or SIGTERM."""
         skipped_count = len(self._scenario.messages) - len(self._messages)
         if skipped_count:
             click.echo(f"not sent without --with-config: {plural(skipped_count, 'UpdateConfigurationRequest')}", err=True)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._stop_on_signal)
-            await self._run_session(url, rm_id)
+            await self._run_session(url, login, rm_id)
             nursery.cancel_scope.cancel()
 
     async def _stop_on_signal(self) -> None:
@@ -145,13 +146,20 @@ class _Play:
             self.is_interrupted = await anext(signals) == signal.SIGINT
         self._playing.cancel()
 
-    async def _run_session(self, url: str, rm_id: str) -> None:
+    async def _run_session(self, url: str, login: LoginOptions, rm_id: str) -> None:
         answers = any(isinstance(message.request, si.PredicatesResponse) for message in self._messages)
         async with AsyncExitStack() as stack:
 
             async def register(resume_from: Literal["now"] | None) -> ResourceManager:
                 return await stack.enter_async_context(
-                    connect(url, rm_id=rm_id, config=self._config, resume_from=resume_from, answers_predicates=answers)
+                    connect(
+                        url,
+                        rm_id=rm_id,
+                        config=self._config,
+                        resume_from=resume_from,
+                        answers_predicates=answers,
+                        **login,
+                    )
                 )
 
             is_new = False

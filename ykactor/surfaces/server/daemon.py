@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from pathlib import Path
@@ -36,6 +36,7 @@ from ykactor.core.objects.registry import Registry
 from ykactor.core.values.ids import AllocationKey, PartitionName, QueuePath
 from ykactor.surfaces.server.cycle_log import log_cycle
 from ykactor.surfaces.server.daemon_rows import DaemonRows
+from ykactor.surfaces.server.doors import Door
 from ykactor.surfaces.server.groups import GroupResolver
 from ykactor.surfaces.server.incidents import Incidents, log_no_base
 from ykactor.surfaces.server.logs import get_logger, log_event
@@ -66,6 +67,7 @@ class Settings(Struct, frozen=True):
         reserves: whether asks reserve nodes.
         state_dir: where failures of partitions are kept for inspection; None: only in the log.
         host_names: names of this machine for web pages (``websocket.serve_websockets``).
+        access_path: the access file; None: everybody who is let in may do everything.
     """
 
     config_path: Path | None = None
@@ -73,6 +75,7 @@ class Settings(Struct, frozen=True):
     reserves: bool = True
     state_dir: Path | None = None
     host_names: tuple[str, ...] = ()
+    access_path: Path | None = None
 
 
 class Daemon:
@@ -203,7 +206,7 @@ class Daemon:
 
     async def run(
         self,
-        listeners: list[trio.SocketListener],
+        doors: Sequence[Door],
         notifier: Notifier,
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
@@ -213,7 +216,7 @@ class Daemon:
         Error handling: an exception in a partition is a bug, for which there is supervision if there is a journal; without one,
         or if no partition runs any more, it is raised here. Mistakes of clients are not.
         """
-        addresses = ", ".join(map(url_of, listeners))
+        addresses = ", ".join(door.url for door in doors)
         stopping = trio.Event()
         async with trio.open_nursery() as inner:
             self._reloading.begin(inner)
@@ -225,7 +228,7 @@ class Daemon:
             inner.start_soon(feed_watchdog, notifier, self._progress, self._has_no_work, name="watchdog")
             inner.start_soon(collect_old, self._is_idle, name="collector")
             async with trio.open_nursery() as edge:
-                serve = partial(serve_websockets, listeners, self, stopping=stopping, host_names=self._settings.host_names)
+                serve = partial(serve_websockets, doors, self, stopping=stopping, host_names=self._settings.host_names)
                 await edge.start(serve, name="websockets")
                 await self._start_watching(inner, notifier, stopping)
                 settle_memory()
@@ -383,15 +386,6 @@ class Daemon:
             log_event(log, logging.WARNING, "reload_ignored", reason="the daemon has no queue file to read again")
         else:
             self._watcher.reload()
-
-
-def url_of(listener: trio.SocketListener) -> str:
-    """The URL for clients of this listener."""
-    name = listener.socket.getsockname()
-    if not isinstance(name, tuple):
-        return f"unix:{name}"
-    host, port = name[:2]
-    return f"ws://[{host}]:{port}" if ":" in host else f"ws://{host}:{port}"
 
 
 def _setter(done: trio.Event) -> Callable[[PartitionName], None]:

@@ -7,7 +7,7 @@ peer.
 
 import logging
 import socket
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 
@@ -22,6 +22,7 @@ from ykactor.actors.gateway import Gateway
 from ykactor.surfaces.server.bounded_connection import BoundedConnection
 from ykactor.surfaces.server.config_updates import ConfigUpdates
 from ykactor.surfaces.server.descriptors import RESERVE, is_reserved
+from ykactor.surfaces.server.doors import Door, Origin
 from ykactor.surfaces.server.feed_session import FeedSession, event_formats
 from ykactor.surfaces.server.handshake import FEED_PATH, RM_PATH, RefusedError, RequestHead, page_refusal, read_head
 from ykactor.surfaces.server.input_memory import INPUT_BYTES_MAX, InputMemory
@@ -71,13 +72,13 @@ class Limits(Struct, frozen=True):
 
 
 async def serve_websockets(
-    listeners: list[trio.SocketListener],
+    doors: Sequence[Door],
     gateway: Gateway,
     *,
     stopping: trio.Event,
     limits: Limits | None = None,
     host_names: Collection[str] = (),
-    task_status: trio.TaskStatus[list[trio.SocketListener]] = trio.TASK_STATUS_IGNORED,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until ``stopping`` is set, and return when the last session has ended.
 
@@ -88,7 +89,7 @@ async def serve_websockets(
     Args:
         host_names: names of this machine for web pages (``handshake.page_refusal``), beside ``localhost`` and its own name.
 
-    Resource handling: takes over ``listeners`` and closes them.
+    Resource handling: takes over the listeners of ``doors`` and closes them.
     Error handling: an error in a session ends that session only, and is logged.
     """
     async with trio.open_nursery() as outliving:
@@ -97,8 +98,10 @@ async def serve_websockets(
             outliving.start_soon(configs.run)
             server = _Server(gateway, limits or Limits(), outliving, configs, host_names)
             async with trio.open_nursery() as accepting:
-                serve = partial(trio.serve_listeners, server.on_connection, listeners, handler_nursery=sessions)
-                task_status.started(await accepting.start(serve))
+                for door in doors:
+                    connected = partial(server.on_connection, door)
+                    await accepting.start(partial(trio.serve_listeners, connected, [door.listener], handler_nursery=sessions))
+                task_status.started()
                 await stopping.wait()
                 accepting.cancel_scope.cancel()
             sessions.cancel_scope.deadline = trio.current_time() + STOP_S
@@ -153,13 +156,14 @@ class _Server:
         finally:
             self._sessions[path] -= 1
 
-    async def on_connection(self, stream: trio.SocketStream) -> None:
+    async def on_connection(self, door: Door, stream: trio.SocketStream) -> None:
         """Serve one connection; trio closes the stream afterwards."""
+        origin = door.origin(stream)
         if is_reserved(stream.socket.fileno()):
-            self._no_room_log.log(peer=_origin(stream), reason=_NO_ROOM)
+            self._no_room_log.log(peer=origin.text, reason=_NO_ROOM)
             return
         with ExitStack() as held:
-            head = await self._admitted(stream, held)
+            head = await self._admitted(door, origin, stream, held)
             if head is not None:
                 await self._serve(head, stream, held)
         # Closing a socket with unread bytes resets the connection, and the peer may lose the last message: read to the end.
@@ -168,7 +172,7 @@ class _Server:
             while await stream.receive_some(2**16):
                 pass
 
-    async def _admitted(self, stream: trio.SocketStream, held: ExitStack) -> RequestHead | None:
+    async def _admitted(self, door: Door, origin: Origin, stream: trio.SocketStream, held: ExitStack) -> RequestHead | None:
         """The request of a new connection; ``held`` then holds its session's place. None if it was refused or none came."""
         with (
             trio.move_on_after(self._limits.handshake_s) as deadline,
@@ -181,10 +185,12 @@ class _Server:
                     return None
                 if refusal := self._refusal(head):
                     raise refusal
+                if not door.admits(origin):
+                    raise RefusedError(403, "only root and the user of the daemon may connect to this socket")
                 held.enter_context(self._place(head.path))  # before anything waits: others must not take it meanwhile
                 return head
             except RefusedError as refused:
-                self._refused_log.log(peer=_origin(stream), status=refused.status.value, reason=refused.reason)
+                self._refused_log.log(peer=origin.text, status=refused.status.value, reason=refused.reason)
                 await stream.send_all(refused.response())
         return None
 
@@ -286,12 +292,3 @@ class _Server:
         if self._sessions[head.path] >= sessions_max:
             return RefusedError(503, f"{sessions_max} sessions are open on {head.path}, no more are allowed")
         return None
-
-
-def _origin(stream: trio.SocketStream) -> str:
-    """Where the peer of a connection is, for the log."""
-    try:
-        name = stream.socket.getpeername()
-    except OSError:  # it has gone
-        return "unknown"
-    return f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "unix"
