@@ -4,6 +4,7 @@ import click
 import trio
 
 from ykactor.client import Disconnected, RequestRefused, connect
+from ykactor.surfaces.cli.journal_status import print_journal_status
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.wire.si import messages as si
 
@@ -18,10 +19,15 @@ def command(rm_id: str, daemon: Destination) -> None:
     """
     try:
         trio.run(_deregister, rm_id, daemon)
-    except RequestRefused as refusal:
+    except* RequestRefused as refusals:
+        (refusal,) = refusals.exceptions
+        assert isinstance(refusal, RequestRefused)
         raise click.ClickException(_not_registered(rm_id, refusal)) from None
-    except Disconnected as error:
-        raise click.ClickException(str(error)) from None
+    except* Disconnected as errors:
+        raise click.ClickException(str(errors.exceptions[0])) from None
+    except* KeyboardInterrupt:
+        click.echo(f"interrupted: the daemon has not confirmed that {rm_id} is deregistered", err=True)
+        raise
     click.echo(f"{rm_id} is deregistered; another resource manager may register")
 
 
@@ -38,5 +44,6 @@ def _not_registered(rm_id: str, refusal: RequestRefused) -> str:
 
 
 async def _deregister(rm_id: str, daemon: Destination) -> None:
-    async with connect(daemon.url, rm_id=rm_id, resume_from="now", **daemon.login()) as rm:
+    login = daemon.login()
+    async with connect(daemon.url, rm_id=rm_id, resume_from="now", on_journal=print_journal_status, **login) as rm:
         await rm.request(si.DeregisterResourceManagerRequest())
