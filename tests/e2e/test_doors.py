@@ -129,7 +129,7 @@ async def test_other_machines_need_permission():
     what = "other machines can reach it, and it has no TLS and no access file"
     message = await refusal(DoorSettings((LOOPBACK, EVERYWHERE)))
     assert message.startswith("ws://0.0.0.0:")
-    assert message.endswith(f": {what}: listen on 127.0.0.1 or unix:PATH, or allow it with --insecure")
+    assert message.endswith(f": {what}: listen on 127.0.0.1 or unix:PATH, or allow it with serve --insecure")
     assert "and it has no TLS: " in await refusal(DoorSettings((EVERYWHERE,), has_access=True))
 
 
@@ -147,7 +147,7 @@ async def test_a_refused_start_is_a_wrong_command_line(tmp_path):
     _, errors = await run_command("serve", "--ws", "0.0.0.0:0", "--state-dir", tmp_path / "state", expect=2)
     assert errors.splitlines()[-1].startswith("Error: ws://0.0.0.0:")
     _, errors = await run_command("demo", "--ws", "0.0.0.0:0", expect=2)
-    assert "--insecure" in errors
+    assert "listen on 127.0.0.1 or unix:PATH" in errors
 
 
 # ---- the file of a Unix socket

@@ -1,7 +1,9 @@
 """How a client reaches a daemon and shows who it is: addresses, tokens, certificates, and what is said when it is refused."""
 
+import logging
 import socket
 import ssl
+import sys
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -9,7 +11,7 @@ import pytest
 import trio
 import trustme
 from click.testing import CliRunner
-from daemon import node, run_command
+from daemon import node, real_daemon, run_command
 from doubles import running_daemon
 
 from ykactor.client import Disconnected, RequestRefused, connect, follow, tls_context
@@ -155,13 +157,16 @@ def test_what_can_be_no_token(token):
     assert token not in str(refused.value)
 
 
-async def test_a_token_is_never_shown():
-    """SE-57: not in what is printed of a login, nor in an error."""
+async def test_a_token_is_never_shown(caplog):
+    """SE-57: not in what is printed of a login, nor in an error, nor in a log, that of the websocket library included."""
+    caplog.set_level(logging.DEBUG)
     assert TOKEN not in repr(Login(TOKEN))
     async with replying(503, "busy") as (_, url):
         with pytest.raises(Disconnected) as lost:
             await try_to_connect(url, token=TOKEN)
     assert TOKEN not in f"{lost.value!r}{lost.value.__cause__!r}"
+    assert caplog.text
+    assert TOKEN not in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -194,6 +199,18 @@ async def test_a_command_finds_the_daemon_and_the_token_in_the_environment(token
             assert errors == f"Error: NOT_AUTHENTICATED: {url}: who are you\n"
     assert all(f"Bearer {TOKEN}" in head for head in server.heads)
     assert len(server.heads) == 2
+
+
+async def test_a_token_may_come_from_a_pipe():
+    """SE-55: ``--token-file <(pass show ykactor)``: it is read once, also by a command that connects twice."""
+    async with real_daemon() as daemon:
+        async with connect(daemon.url, rm_id="rm-1") as rm:
+            await rm.request(node())
+        story = [sys.executable, "-m", "ykactor", "story", "n1", "--url", daemon.url]
+        script = f'exec "$@" --token-file <(echo {TOKEN})'
+        with trio.fail_after(180):
+            done = await trio.run_process(["bash", "-c", script, "bash", *story], capture_stdout=True)
+        assert b"now: node n1" in done.stdout
 
 
 # ---- refusals

@@ -7,8 +7,8 @@ what has caused them.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from itertools import chain
@@ -18,7 +18,7 @@ import click
 import trio
 
 from ykactor.actors.clock import system_ns
-from ykactor.client import Disconnected, RequestRefused, follow
+from ykactor.client import Disconnected, Follower, RequestRefused, follow
 from ykactor.core.records.encoding import UnreadableRowError
 from ykactor.core.records.restore import DamagedStateError
 from ykactor.core.values.times import S_NS
@@ -116,10 +116,11 @@ def _from_daemon(key: str, daemon: Destination, since_ns: int) -> list[str]:
 
 
 async def _collect(key: str, daemon: Destination, since_ns: int = 0) -> list[str]:
-    async with follow(daemon.url, from_="snapshot", waits=False, **daemon.login()) as messages:
+    followed = partial(follow, daemon.url, waits=False, **daemon.login())  # the login is read once: it may come from a pipe
+    async with followed(from_="snapshot") as messages:
         snapshot = await anext(messages)
     assert isinstance(snapshot, si.Snapshot), "the first message after from_=snapshot"
-    events = [line async for line in _events_about(key, daemon, snapshot, since_ns)]
+    events = [line async for line in _events_about(key, followed, snapshot, since_ns)]
     found = chain.from_iterable(present(key, partition) for partition in snapshot.partitions)
     return events + _now(key, list(found), has_past=bool(events))
 
@@ -128,12 +129,14 @@ def _now(key: str, found: list[str], *, has_past: bool) -> list[str]:
     return found or [f"now: the daemon has nothing of {key} any more"] * has_past
 
 
-async def _events_about(key: str, daemon: Destination, snapshot: si.Snapshot, since_ns: int) -> AsyncIterator[str]:
+async def _events_about(
+    key: str, followed: Callable[..., AbstractAsyncContextManager[Follower]], snapshot: si.Snapshot, since_ns: int
+) -> AsyncIterator[str]:
     """A line for each event from a time up to the snapshot that is about ``key``."""
     if not snapshot.sequence:
         return
     reached = 0
-    async with follow(daemon.url, from_=0, instance=snapshot.instance, waits=False, **daemon.login()) as messages:
+    async with followed(from_=0, instance=snapshot.instance) as messages:
         async for message in messages:
             if isinstance(message, si.Lagged):
                 yield f"events {message.from_} to {message.to} are no longer in memory"

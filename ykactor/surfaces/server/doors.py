@@ -196,5 +196,5 @@ def _check(doors: list[Door], settings: DoorSettings) -> None:
             continue
         what = f"other machines can reach it, and it has no {' and no '.join(lacking)}"
         if not settings.is_insecure:
-            raise RefusedDoorError(f"{door.url}: {what}: listen on 127.0.0.1 or unix:PATH, or allow it with --insecure")
+            raise RefusedDoorError(f"{door.url}: {what}: listen on 127.0.0.1 or unix:PATH, or allow it with serve --insecure")
         log_event(log, logging.WARNING, "listens_insecurely", address=door.url, reason=what)
