@@ -16,11 +16,13 @@ import trio
 from msgspec import Struct
 from trio_websocket import ConnectionClosed
 
+from ykactor.access.model import Role
 from ykactor.actors.clock import Clock
 from ykactor.actors.writer_thread import BlockingStore
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.inspection.invariants import violations
 from ykactor.journal.batch import Batch
+from ykactor.surfaces.server.caller import Caller
 from ykactor.surfaces.server.config_updates import ConfigUpdates
 from ykactor.surfaces.server.daemon import Daemon, Settings
 from ykactor.surfaces.server.doors import Door
@@ -155,13 +157,14 @@ class Life:
 
     def serve_manager(self, line: Line) -> None:
         """The client at the other end is a resource manager."""
-        session = ResourceManagerSession(line.peer(), self.daemon, self._nursery, self._configs, InputMemory())
+        caller = Caller(Role.RM, "bench")
+        session = ResourceManagerSession(line.peer(), self.daemon, self._nursery, self._configs, InputMemory(), caller)
         self._nursery.start_soon(_serve, session)
 
     def serve_follower(self, line: Line) -> None:
         """The client at the other end is a follower."""
-        form = self._formats[MSGPACK.name, True]
-        self._nursery.start_soon(_serve, FeedSession(line.peer(), self.daemon, self.daemon.instance, form))
+        form, caller = self._formats[MSGPACK.name, True], Caller(Role.READER, "bench")
+        self._nursery.start_soon(_serve, FeedSession(line.peer(), self.daemon, self.daemon.instance, form, caller))
 
     async def violations(self) -> list[str]:
         """All violated invariants of all partitions, between two cycles."""

@@ -1,6 +1,7 @@
 """Where the daemon listens, and who gets in by which door: real sockets, files and users."""
 
 import os
+import pwd
 import shutil
 import socket
 import stat
@@ -122,6 +123,37 @@ async def test_another_user_is_refused(directory):
             async with connect(daemon.url, rm_id="rm-1"):
                 pass
         assert (await daemon.wait_logged("handshake_failed"))["peer"] == "unix uid 12345"
+
+
+ACCESS = """
+identities:
+  - {name: ops, roles: [reader], proofs: [{user: root}]}
+  - {name: ci, roles: [rm], rmIDs: [rm-1], proofs: [{user: daemon}]}
+"""
+
+
+@ROOT_ONLY
+async def test_an_access_file_decides_who_comes_through_a_unix_socket(directory, tmp_path):
+    """SE-53, SE-6: users are identities then, and root is nobody special; who is no identity is not let in."""
+    access = tmp_path / "access.yaml"
+    access.write_text(ACCESS)
+    ws = ("--ws", f"unix:{directory}/s", "--ws", "127.0.0.1:0")
+    async with real_daemon("--ws-mode", "0666", "--access", access, ws=ws) as daemon:
+        local, tcp = daemon.url.split(", ")
+        async with follow(local, from_="snapshot") as events:
+            await anext(events)
+        with pytest.raises(RequestRefused, match="NOT_PERMITTED"):
+            await register(local)
+        with somebody_else(pwd.getpwnam("daemon").pw_uid):
+            await register(local)
+        for url in (local, tcp):
+            with somebody_else(), pytest.raises(RequestRefused, match="NOT_AUTHENTICATED"):
+                await register(url)
+
+
+async def register(url):
+    async with connect(url, rm_id="rm-1") as rm:
+        await rm.request(node())
 
 
 async def test_other_machines_need_permission():

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, nullcontext
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -35,6 +35,10 @@ from ykactor.surfaces.server.logs import configure, get_logger, log_event
 from ykactor.surfaces.server.state_dir import StateDir, StateSettings, open_state_dir
 from ykactor.surfaces.server.systemd import Extension, Notifier
 from ykactor.wire.queuefile.load import ConfigError, load
+
+if TYPE_CHECKING:
+    from ykactor.surfaces.access_file import AccessFile
+    from ykactor.surfaces.server.access_watcher import AccessWatcher
 
 log = get_logger(__name__)
 
@@ -158,7 +162,7 @@ def command(
     manual: bool,
     log_level: str,
 ) -> None:
-    """Run the scheduler until SIGTERM or Ctrl-C. SIGHUP reads the queue file again."""
+    """Run the scheduler until SIGTERM or Ctrl-C. SIGHUP reads the queue file and the access file again."""
     config = None if config_file is None else _first_config(config_file)
     watched = None if config_file is None or config_file == DASH else Path(config_file)
     if state_dir is not None:
@@ -171,11 +175,12 @@ def command(
         log_event(log, logging.INFO, "state_not_kept", reason="without --state-dir a restart forgets everything")
     settings = Settings(watched, manual, reserves_nodes(os.environ), state_dir, host_names, access_file)
     where = DoorSettings(addresses, socket_mode, socket_group, access_file is not None, is_insecure)
+    access = read_access(access_file)
     try:
         with kept_state(state_dir, settings, durability, keep_mib, keep_days) as state:
             if config is None:
                 _log_without_file(state)
-            trio.run(_serve, config, settings, where, state)
+            trio.run(_serve, config, settings, where, state, access)
     except JournalError as error:
         raise exit_codes.FileProblem(str(error)) from None
     except DoorError as error:
@@ -235,8 +240,14 @@ def kept_state(
     return open_state_dir(kept, extension.on_progress, reserves=settings.reserves)
 
 
-async def _serve(config: SchedulerConfig | None, settings: Settings, where: DoorSettings, state: StateDir | None) -> None:
-    if await serve(make_daemon(config, settings, state), where):
+async def _serve(
+    config: SchedulerConfig | None,
+    settings: Settings,
+    where: DoorSettings,
+    state: StateDir | None,
+    access: AccessFile | None,
+) -> None:
+    if await serve(make_daemon(config, settings, state, access=access), where):
         raise KeyboardInterrupt
 
 
@@ -254,13 +265,43 @@ def make_daemon(
     settings: Settings,
     state: StateDir | None,
     observe: Callable[[Fact], object] | None = None,
+    access: AccessFile | None = None,
 ) -> Daemon:
     """A daemon that goes on from this state; ``config`` and ``observe`` as in ``Daemon``."""
     if state is None:
-        return Daemon(config, settings, Clock.of_the_system(), observe)
+        clock = Clock.of_the_system()
+        return Daemon(config, settings, clock, observe, access=_follow(access, clock))
     clock = _clock_after(state.recovered.at_ns if state.recovered is not None else 0)
-    journal = state.journal(clock.now_ns)
-    return Daemon(config, settings, clock, observe, journal=journal, recovered=state.take_recovered(), instance=state.instance)
+    return Daemon(
+        config,
+        settings,
+        clock,
+        observe,
+        journal=state.journal(clock.now_ns),
+        recovered=state.take_recovered(),
+        instance=state.instance,
+        access=_follow(access, clock),
+    )
+
+
+def read_access(path: Path | None) -> AccessFile | None:
+    """The access file, or the end of the command with all its mistakes."""
+    if path is None:
+        return None
+    from ykactor.surfaces.access_file import AccessFile  # needs libraries that take 0.1 s to load
+
+    try:
+        return AccessFile(path)
+    except ConfigError as error:
+        raise exit_codes.FileProblem(str(error)) from None
+
+
+def _follow(file: AccessFile | None, clock: Clock) -> AccessWatcher | None:
+    if file is None:
+        return None
+    from ykactor.surfaces.server.access_watcher import AccessWatcher
+
+    return AccessWatcher(file, clock)
 
 
 async def serve(daemon: Daemon, where: DoorSettings, *, task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED) -> bool:

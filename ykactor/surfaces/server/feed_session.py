@@ -16,6 +16,7 @@ from ykactor.actors.gateway import Gateway
 from ykactor.actors.journal import Resumed, Stalled
 from ykactor.actors.selection import Batch, Format
 from ykactor.actors.subscription import Message, Missed, Reached, Subscription, Unread
+from ykactor.surfaces.server.caller import Caller
 from ykactor.surfaces.server.frames import PART_BYTES, Frames, FrameStore
 from ykactor.surfaces.server.peer import Peer, error_response, journal_status
 from ykactor.wire.compression import compressed
@@ -61,8 +62,9 @@ class FeedSession:
         form: the same for all sessions with this encoding (``event_formats``).
     """
 
-    def __init__(self, peer: Peer, gateway: Gateway, instance: str, form: Format) -> None:
+    def __init__(self, peer: Peer, gateway: Gateway, instance: str, form: Format, caller: Caller) -> None:
         self.peer = peer
+        self._caller = caller
         self._format = form
         self._gateway = gateway
         self._feed = gateway.feed
@@ -144,6 +146,7 @@ class FeedSession:
                 await self.peer.send(self._bookmark(sequence))
 
     async def _subscribe(self, request: si.Subscribe) -> Subscription | None:
+        self._caller.check(request)
         queues = tuple(queue.lower().rstrip(".") for queue in request.queues)
         _check_kinds(request.kinds)
         missing = _missing(queues, dict.fromkeys(self._gateway.queue_paths())) if queues else []
@@ -157,6 +160,7 @@ class FeedSession:
             begin = await self._begin(request.from_, request.instance)
         if self._beginning.cancelled_caught:
             return None
+        self._caller.check(request)  # a snapshot may take long
         # Sent first: it confirms the subscription and has the number from which to resume.
         await self._send_begin(structs.replace(begin, missing_queues=missing))
         return Subscription(self._feed, self._format, wanted, begin.sequence)
