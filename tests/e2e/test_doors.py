@@ -13,10 +13,12 @@ from pathlib import Path
 import pytest
 import trio
 from click.testing import CliRunner
-from daemon import node, real_daemon, run_command
+from daemon import node, real_daemon
+from msgspec import structs
 
 from ykactor.client import RequestRefused, connect, follow
 from ykactor.surfaces.cli import serve as serve_module
+from ykactor.surfaces.cli.main import main
 from ykactor.surfaces.server import doors as doors_module
 from ykactor.surfaces.server.doors import (
     Door,
@@ -165,6 +167,17 @@ async def test_other_machines_need_permission():
     assert "and it has no TLS: " in await refusal(DoorSettings((EVERYWHERE,), has_access=True))
 
 
+async def test_tls_and_an_access_file_are_enough(caplog):
+    """SE-54: then nothing has to be permitted, and nothing is warned of; one of them is not enough."""
+    listener = trio.SocketListener(trio.socket.from_stdlib_socket(socket.create_server(("0.0.0.0", 0))))
+    async with listener:
+        encrypted = structs.replace(Door.of(listener), is_encrypted=True)
+        doors_module._check([encrypted], DoorSettings((), has_access=True))
+        assert not caplog.records
+        with pytest.raises(RefusedDoorError, match="and it has no access file: "):
+            doors_module._check([encrypted], DoorSettings(()))
+
+
 async def test_insecure_says_so_at_each_start():
     """SE-54: ``--insecure`` allows it, and the log has what that means; loopback gets no warning."""
     ws = ("--ws", "0.0.0.0:0", "--ws", "127.0.0.1:0")
@@ -174,12 +187,14 @@ async def test_insecure_says_so_at_each_start():
         assert daemon.url.startswith(warning["address"] + ", ws://127.0.0.1:")
 
 
-async def test_a_refused_start_is_a_wrong_command_line(tmp_path):
-    """SE-54: exit code 2, which systemd does not try again, and nothing is left in the log but the line."""
-    _, errors = await run_command("serve", "--ws", "0.0.0.0:0", "--state-dir", tmp_path / "state", expect=2)
-    assert errors.splitlines()[-1].startswith("Error: ws://0.0.0.0:")
-    _, errors = await run_command("demo", "--ws", "0.0.0.0:0", expect=2)
-    assert "listen on 127.0.0.1 or unix:PATH" in errors
+@pytest.mark.usefixtures("logging_restored")
+@pytest.mark.parametrize("command", ["serve", "demo"])
+def test_a_refused_start_is_a_wrong_command_line(tmp_path, command):
+    """SE-54: exit code 2, which systemd does not try again, and one line."""
+    done = CliRunner().invoke(main, [command, "--ws", "0.0.0.0:0", "--state-dir", str(tmp_path / "state")], prog_name="ykactor")
+    assert done.exit_code == 2
+    (line,) = done.output.splitlines()
+    assert line.startswith("Error: ws://0.0.0.0:")
 
 
 # ---- the file of a Unix socket
