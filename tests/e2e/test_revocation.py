@@ -239,15 +239,26 @@ async def test_what_was_begun_is_answered_to_a_later_session() -> None:
 
 
 @pytest.mark.parametrize("found", [GONE, access(LESS)])
-async def test_what_waits_is_not_begun(found: Access) -> None:
+@pytest.mark.parametrize(
+    "message",
+    [
+        applications(1),
+        {"type": "NodeRequest", "nodes": [{"nodeID": "n1", "action": "CREATE"}]},
+        {"type": "ScheduleRequest", "steps": 1},
+        {"type": "DeregisterResourceManagerRequest"},
+    ],
+)
+async def test_what_waits_is_not_begun(found: Access, message: dict[str, Any]) -> None:
     """SE-63, SE-69: a request that has waited for its turn is checked again when it has it."""
-    async with controlled() as (daemon, control), registered(daemon) as rm:
+    async with controlled(manual=True) as (daemon, control), registered(daemon) as rm:
+        (double,) = daemon.doubles.values()
+        before = [*double.received]
         async with daemon.outboxes.turn:
-            await rm.send(applications(1))
+            await rm.send(message)
             await trio.testing.wait_all_tasks_blocked()
             control.replace(found)
         assert (await rm.closed())[0] == 4005
-        assert submitted(daemon) == []
+        assert (double.received, daemon.steps, daemon.outboxes.current is None) == (before, 0, False)
 
 
 async def test_what_looks_up_groups_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
