@@ -20,7 +20,8 @@ from ykactor.client.connection import open_connection
 from ykactor.journal.reading import Reader
 from ykactor.surfaces.access_file import AccessFile
 from ykactor.surfaces.cli.serve import kept_state, make_daemon
-from ykactor.surfaces.server.daemon import Daemon, Settings, url_of
+from ykactor.surfaces.server.daemon import Daemon, Settings
+from ykactor.surfaces.server.doors import Door
 from ykactor.surfaces.server.systemd import Notifier
 from ykactor.wire import queuefile
 
@@ -43,8 +44,8 @@ async def running(directory: Path) -> AsyncIterator[tuple[Daemon, str]]:
         listener = await open_listener()
         with trio.fail_after(180):
             async with trio.open_nursery() as nursery:
-                await nursery.start(partial(daemon.run, [listener], Notifier(None)))
-                yield daemon, url_of(listener)
+                await nursery.start(partial(daemon.run, [Door.of(listener)], Notifier(None)))
+                yield daemon, Door.of(listener).url
                 daemon.stop()
                 await daemon.stopped.wait()
 
