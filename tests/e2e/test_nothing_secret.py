@@ -15,7 +15,7 @@ from doubles import open_listener
 from trio_websocket import ConnectionClosed, HandshakeError
 
 from ykactor.actors.clock import system_ns
-from ykactor.client import Disconnected
+from ykactor.client import Disconnected, RequestRefused
 from ykactor.client.connection import open_connection
 from ykactor.journal.reading import Reader
 from ykactor.surfaces.access_file import AccessFile
@@ -60,7 +60,7 @@ async def talk(url: str, path: str, header: tuple[bytes, bytes], *messages: dict
             with trio.move_on_after(0.3):
                 while True:
                     received.append(repr(await connection.get_message()).encode())
-    except (ConnectionClosed, Disconnected, HandshakeError) as error:
+    except (ConnectionClosed, Disconnected, RequestRefused, HandshakeError) as error:
         received.append(repr((error, error.__cause__)).encode())
     return received
 
