@@ -25,6 +25,7 @@ from ykactor.journal.batch import Batch
 from ykactor.surfaces.server.caller import Caller
 from ykactor.surfaces.server.config_updates import ConfigUpdates
 from ykactor.surfaces.server.daemon import Daemon, Settings
+from ykactor.surfaces.server.doors import Door
 from ykactor.surfaces.server.feed_session import FeedSession, event_formats
 from ykactor.surfaces.server.frames import Frames
 from ykactor.surfaces.server.input_memory import InputMemory
@@ -156,7 +157,8 @@ class Life:
 
     def serve_manager(self, line: Line) -> None:
         """The client at the other end is a resource manager."""
-        session = ResourceManagerSession(line.peer(), self.daemon, self._nursery, self._configs, InputMemory())
+        caller = Caller(Role.RM, "bench")
+        session = ResourceManagerSession(line.peer(), self.daemon, self._nursery, self._configs, InputMemory(), caller)
         self._nursery.start_soon(_serve, session)
 
     def serve_follower(self, line: Line) -> None:
@@ -204,7 +206,7 @@ async def living(settings: StateSettings, config: SchedulerConfig, clock: Clock)
         journal = state.journal(clock.now_ns, _Inline)
         daemon = Daemon(config, Settings(), clock, journal=journal, recovered=state.take_recovered(), instance=state.instance)
         async with trio.open_nursery() as nursery:
-            unused = await trio.open_tcp_listeners(0, host="127.0.0.1")
+            unused = [Door.of(listener) for listener in await trio.open_tcp_listeners(0, host="127.0.0.1")]
             await nursery.start(daemon.run, unused, Notifier(None))
             life = Life(daemon, nursery)
             yield life

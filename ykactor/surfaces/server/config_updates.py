@@ -10,6 +10,7 @@ import trio
 
 from ykactor.actors.gateway import Gateway, ReadConfig
 from ykactor.actors.outbox import Outbox
+from ykactor.surfaces.server.caller import Caller
 from ykactor.surfaces.server.peer import error_response
 from ykactor.surfaces.server.pending import unavailable_when_closed
 from ykactor.wire.si import messages as si
@@ -23,10 +24,11 @@ _FAILED = ProtocolError("UNAVAILABLE", "an error of the daemon, its log has the 
 
 
 class _Update(NamedTuple):
-    """A request, and the outbox of the registration that it belongs to."""
+    """A request, the outbox of the registration that it belongs to, and who has sent it."""
 
     request: si.UpdateConfigurationRequest
     outbox: Outbox[Encoding]
+    caller: Caller
 
 
 class ConfigUpdates:
@@ -43,7 +45,7 @@ class ConfigUpdates:
         #: Around the one that is being read.
         self._reading = trio.CancelScope()
 
-    def put(self, request: si.UpdateConfigurationRequest, outbox: Outbox[Encoding]) -> None:
+    def put(self, request: si.UpdateConfigurationRequest, outbox: Outbox[Encoding], caller: Caller) -> None:
         """Carry out a request later.
 
         Raises:
@@ -52,7 +54,7 @@ class ConfigUpdates:
         if len(self._waiting) == WAITING_MAX:
             found = f"found {WAITING_MAX} configurations that wait for an earlier one, expected fewer"
             raise ProtocolError("UNAVAILABLE", f"{found}: wait for an Ack", "config")
-        self._waiting.append(_Update(request, outbox))
+        self._waiting.append(_Update(request, outbox, caller))
         self._grown.unpark_all()
 
     def drop(self) -> None:
@@ -68,24 +70,25 @@ class ConfigUpdates:
         while True:
             while not self._waiting:
                 await self._grown.park()
-            request, outbox = self._waiting.popleft()
+            update = self._waiting.popleft()
             with trio.CancelScope() as self._reading:
                 try:
-                    await self._carry_out(request, outbox)
+                    await self._carry_out(update)
                 except ProtocolError as error:
-                    outbox.post(error_response(error, request.id))
+                    update.outbox.post(error_response(error, update.request.id))
                 except Exception:  # this task outlives the session, so an error of its own would end the daemon
                     logger.exception("config_update_failed")
-                    outbox.post(error_response(_FAILED, request.id))
+                    update.outbox.post(error_response(_FAILED, update.request.id))
 
-    async def _carry_out(self, request: si.UpdateConfigurationRequest, outbox: Outbox[Encoding]) -> None:
-        failure = "update of configuration failed"
+    async def _carry_out(self, update: _Update) -> None:
+        request, failure = update.request, "update of configuration failed"
         async with reading_config(self._gateway, request.config, failure, request.if_checksum) as config:
+            update.caller.check(request)
             checksum = await config.apply()
         for name in list(self._gateway.partitions):
             await self._gateway.feed.published(name)
         if request.id:
-            outbox.post(si.Ack(id=request.id, checksum=checksum))
+            update.outbox.post(si.Ack(id=request.id, checksum=checksum))
 
 
 @asynccontextmanager

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import trio
 from msgspec import Struct
@@ -34,8 +35,10 @@ from ykactor.core.messages.facts import ConfigurationChanged, Fact
 from ykactor.core.messages.submissions import AddApplication, RefuseConfig, Reset, Submission
 from ykactor.core.objects.registry import Registry
 from ykactor.core.values.ids import AllocationKey, PartitionName, QueuePath
+from ykactor.surfaces.server.caller import admit_anybody
 from ykactor.surfaces.server.cycle_log import log_cycle
 from ykactor.surfaces.server.daemon_rows import DaemonRows
+from ykactor.surfaces.server.doors import Door
 from ykactor.surfaces.server.groups import GroupResolver
 from ykactor.surfaces.server.incidents import Incidents, log_no_base
 from ykactor.surfaces.server.journal_log import JournalLog
@@ -43,8 +46,9 @@ from ykactor.surfaces.server.logs import get_logger, log_event
 from ykactor.surfaces.server.pending import late_answer
 from ykactor.surfaces.server.recovery import Recovered, restored_outbox
 from ykactor.surfaces.server.reloading import ReadConfig, Reloading, log_changes
+from ykactor.surfaces.server.reports import log_stopped, status_of
 from ykactor.surfaces.server.systemd import Notifier, feed_watchdog
-from ykactor.surfaces.server.watcher import ConfigWatcher, TryAgainError, watch_config
+from ykactor.surfaces.server.watcher import ConfigWatcher, FileWatcher, TryAgainError
 from ykactor.surfaces.server.websocket import serve_websockets
 from ykactor.wire import queuefile
 from ykactor.wire.causes import encode_cause
@@ -52,6 +56,9 @@ from ykactor.wire.si.codec import Encoding, ProtocolError
 from ykactor.wire.si.events import events
 from ykactor.wire.si.mentions import mentioned
 from ykactor.wire.si.responses import responses
+
+if TYPE_CHECKING:  # needs libraries that take 0.1 s to load, which few daemons need
+    from ykactor.surfaces.server.access_watcher import AccessWatcher
 
 log = get_logger(__name__)
 
@@ -68,6 +75,7 @@ class Settings(Struct, frozen=True):
         reserves: whether asks reserve nodes.
         state_dir: where failures of partitions are kept for inspection; None: only in the log.
         host_names: names of this machine for web pages (``websocket.serve_websockets``).
+        access_path: the access file; None lets everybody in whom the door admits.
     """
 
     config_path: Path | None = None
@@ -75,6 +83,7 @@ class Settings(Struct, frozen=True):
     reserves: bool = True
     state_dir: Path | None = None
     host_names: tuple[str, ...] = ()
+    access_path: Path | None = None
 
 
 class Daemon:
@@ -88,6 +97,7 @@ class Daemon:
         journal: where everything is recorded before it leaves the daemon; None: nothing is recorded.
         recovered: what the journal holds of the daemon before this one.
         instance: identifies the numbers of events to followers; "" is a new one.
+        access: follows the access file of the settings.
     """
 
     def __init__(
@@ -99,6 +109,7 @@ class Daemon:
         journal: Journal | None = None,
         recovered: Recovered | None = None,
         instance: str = "",
+        access: AccessWatcher | None = None,
     ) -> None:
         self.instance = instance or secrets.token_hex(8)
         self.manual = settings.manual
@@ -123,7 +134,8 @@ class Daemon:
         self._stop = trio.Event()
         #: Set when ``run`` has ended without an error.
         self.stopped = trio.Event()
-        self._watcher: ConfigWatcher | None = None
+        self._access = access
+        self._watchers: list[FileWatcher] = [] if access is None else [access]
 
     # ---- Gateway
 
@@ -206,7 +218,7 @@ class Daemon:
 
     async def run(
         self,
-        listeners: list[trio.SocketListener],
+        doors: Sequence[Door],
         notifier: Notifier,
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
@@ -216,7 +228,7 @@ class Daemon:
         Error handling: an exception in a partition is a bug, for which there is supervision if there is a journal; without one,
         or if no partition runs any more, it is raised here. Mistakes of clients are not.
         """
-        addresses = ", ".join(map(url_of, listeners))
+        addresses = ", ".join(door.url for door in doors)
         stopping = trio.Event()
         async with trio.open_nursery() as inner:
             self._reloading.begin(inner)
@@ -228,7 +240,12 @@ class Daemon:
             inner.start_soon(feed_watchdog, notifier, self._progress, self._has_no_work, name="watchdog")
             inner.start_soon(collect_old, self._is_idle, name="collector")
             async with trio.open_nursery() as edge:
-                serve = partial(serve_websockets, listeners, self, stopping=stopping, host_names=self._settings.host_names)
+                admit = admit_anybody
+                if self._access is not None:
+                    inner.start_soon(self._access.control.run, name="access control")
+                    admit = self._access.control.admit
+                names = self._settings.host_names
+                serve = partial(serve_websockets, doors, self, stopping=stopping, host_names=names, admit=admit)
                 await edge.start(serve, name="websockets")
                 await self._start_watching(inner, notifier, stopping)
                 settle_memory()
@@ -241,7 +258,7 @@ class Daemon:
                     await self._stop_partitions()
                 stopping.set()
             inner.cancel_scope.cancel()
-        self._log_stopped()
+        log_stopped(self.feed.ring, self.outboxes.current)
         self.stopped.set()
 
     async def _start_partitions(self, nursery: trio.Nursery) -> None:
@@ -330,32 +347,18 @@ class Daemon:
         working = (name for name, actor in self._partitions.actors.items() if self._has_work(actor) and not actor.is_renewing)
         return restarting.issuperset(working)
 
-    def _log_stopped(self) -> None:
-        """What was not durable is lost, and nobody has heard of it."""
-        ring, outbox = self.feed.ring, self.outboxes.current
-        lost = {"events": ring.sequence - ring.durable, "messages": outbox.sequence - outbox.durable if outbox is not None else 0}
-        if any(lost.values()):
-            log_event(log, logging.ERROR, "not_durable", seq=ring.durable, **lost)
-        log_event(log, logging.INFO, "daemon_stopped", events=ring.durable)
-
     def _status(self) -> str:
-        registries = [self.registry(name) for name in self.partitions]
-        queues = sum(len(registry.queues) for registry in registries)
-        nodes = sum(len(registry.nodes) for registry in registries)
-        counts = [actor.scheduler_core.state.preemptions.counts for actor in self._partitions.actors.values()]
-        evictions = sum(count.evictions for count in counts)
-        preempted = f", {sum(count.preemptions for count in counts)} preemptions of {evictions} allocations" if evictions else ""
-        here = f"{len(registries)} partitions, {queues} queues, {nodes} nodes"
-        return f"{here}, configuration {self.config.checksum[:8]}{preempted}"
+        return status_of(self._partitions.actors.values(), self.config.checksum)
 
-    # ---- the queue file
+    # ---- files that are followed
 
     async def _start_watching(self, nursery: trio.Nursery, notifier: Notifier, stopping: trio.Event) -> None:
         path = self._settings.config_path
         if path is not None and self._file_config is not None:
             changed = partial(self._on_file_changed, notifier)
-            watch = partial(watch_config, path, self._file_config.text, changed, stop=stopping)
-            self._watcher = await nursery.start(watch, name="config watcher")
+            self._watchers.append(ConfigWatcher(path, self._file_config.text, changed))
+        for watcher in self._watchers:
+            await nursery.start(watcher.run, stopping, name=f"watcher of {watcher.path}")
 
     async def _on_file_changed(self, notifier: Notifier, text: str) -> None:
         """A valid file is applied between two cycles; another changes nothing, is logged and is reported as an event (CF-52)."""
@@ -373,20 +376,11 @@ class Daemon:
             notifier.ready(self._status())
 
     def reload(self) -> None:
-        """Read the queue file again now (SIGHUP)."""
-        if self._watcher is None:
-            log_event(log, logging.WARNING, "reload_ignored", reason="the daemon has no queue file to read again")
-        else:
-            self._watcher.reload()
-
-
-def url_of(listener: trio.SocketListener) -> str:
-    """The URL for clients of this listener."""
-    name = listener.socket.getsockname()
-    if not isinstance(name, tuple):
-        return f"unix:{name}"
-    host, port = name[:2]
-    return f"ws://[{host}]:{port}" if ":" in host else f"ws://{host}:{port}"
+        """Read the queue file and the access file again now (SIGHUP)."""
+        for watcher in self._watchers:
+            watcher.reload()
+        if not self._watchers:
+            log_event(log, logging.WARNING, "reload_ignored", reason="the daemon has no file to read again")
 
 
 def _setter(done: trio.Event) -> Callable[[PartitionName], None]:

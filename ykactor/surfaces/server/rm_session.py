@@ -15,6 +15,7 @@ from ykactor.actors.gateway import Gateway, ReadConfig
 from ykactor.actors.journal import Resumed, Stalled
 from ykactor.actors.outbox import MessagesLostError, Outbox, OutboxReader, SessionReplacedError
 from ykactor.core.messages.submissions import SetPredicateService
+from ykactor.surfaces.server.caller import Caller
 from ykactor.surfaces.server.config_updates import ConfigUpdates, reading_config
 from ykactor.surfaces.server.input_memory import InputMemory
 from ykactor.surfaces.server.peer import Peer, error_response, journal_status
@@ -35,7 +36,15 @@ class ResourceManagerSession:
     A task of ``nursery``, which outlives the session, answers the requests (``RequestHandler``).
     """
 
-    def __init__(self, peer: Peer, gateway: Gateway, nursery: trio.Nursery, configs: ConfigUpdates, memory: InputMemory) -> None:
+    def __init__(
+        self,
+        peer: Peer,
+        gateway: Gateway,
+        nursery: trio.Nursery,
+        configs: ConfigUpdates,
+        memory: InputMemory,
+        caller: Caller,
+    ) -> None:
         self.peer = peer
         self._gateway = gateway
         self._nursery = nursery
@@ -50,6 +59,7 @@ class ResourceManagerSession:
         #: What carries out the requests, once the peer is registered.
         self._handler: RequestHandler | None = None
         self._memory = memory
+        self._caller = caller
 
     def stop(self) -> None:
         """Take no more requests; ``run`` sends the messages in the outbox and ends."""
@@ -87,7 +97,7 @@ class ResourceManagerSession:
         reader = self._reader = await self._register()
         sending.start_soon(self._send_messages, reader)
         handler = self._handler = RequestHandler(
-            self._gateway, reader, self.peer.encoding.decode_request, self._configs, self._memory
+            self._gateway, reader, self.peer.encoding.decode_request, self._configs, self._memory, self._caller
         )
         self._nursery.start_soon(handler.answer)
         try:
@@ -137,7 +147,11 @@ class ResourceManagerSession:
             return await self._enter(request, config)
 
     def _check_registration(self, request: si.RegisterResourceManagerRequest) -> int | None:
-        """The number of the message after which the session resumes; None for a fresh registration."""
+        """The number of the message after which the session resumes; None for a fresh registration.
+
+        What it refuses tells who is registered, so the first question is whether the caller may register as this one (SE-64).
+        """
+        self._caller.check(request)
         current = self._gateway.outboxes.current
         if current is not None and current.rm_id != request.rm_id:  # SC-142
             message = f"found {request.rm_id}: {_holder(current)}"
