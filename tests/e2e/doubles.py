@@ -18,6 +18,7 @@ from ykactor.core.messages import facts as decisions
 from ykactor.core.messages import submissions as messages
 from ykactor.core.messages.asks import Ask
 from ykactor.surfaces.server.caller import Admit, admit_anybody
+from ykactor.surfaces.server.doors import Door
 from ykactor.surfaces.server.websocket import Limits, serve_websockets
 from ykactor.wire.si.codec import ProtocolError
 from ykactor.wire.si.events import events
@@ -121,7 +122,7 @@ class FakeDaemon:
     def now_ns(self) -> int:
         return 0
 
-    def queue_paths(self) -> list[str]:
+    def queue_paths(self, partition: str) -> list[str]:
         return ["root", "root.a", "root.p", "root.p.b"]
 
     @asynccontextmanager
@@ -163,7 +164,7 @@ class FakeDaemon:
     ) -> None:
         """Serve websockets; ``stopped`` tells that the server has come to its end."""
         serve = partial(serve_websockets, stopping=self.stopping, limits=limits, host_names=host_names, admit=admit)
-        await serve([listener], self, task_status=task_status)
+        await serve([Door.of(listener)], self, task_status=task_status)
         self.stopped.set()
 
 

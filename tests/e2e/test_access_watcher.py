@@ -24,6 +24,7 @@ from ykactor.surfaces.cli.serve import read_access
 from ykactor.surfaces.server.access_watcher import MISTAKES_LOGGED_MAX, AccessWatcher
 from ykactor.surfaces.server.caller import Caller
 from ykactor.surfaces.server.daemon import Daemon, Settings
+from ykactor.surfaces.server.doors import Door
 from ykactor.surfaces.server.systemd import Notifier
 from ykactor.wire import queuefile
 
@@ -232,7 +233,7 @@ async def test_the_daemon_follows_it(path: Path, caplog: pytest.LogCaptureFixtur
     listener = await open_listener()
     with trio.fail_after(TIMEOUT_S):
         async with trio.open_nursery() as nursery:
-            await nursery.start(partial(daemon.run, [listener], Notifier(None)))
+            await nursery.start(partial(daemon.run, [Door.of(listener)], Notifier(None)))
             caller = admit(watcher, CI)
             daemon.reload()
             await logged(caplog, "access_applied", 2)

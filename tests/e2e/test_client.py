@@ -26,6 +26,7 @@ from ykactor.client import connection as connection_module
 from ykactor.core.messages import facts as decisions
 from ykactor.core.messages import submissions as messages
 from ykactor.surfaces.cli import follow as follow_command
+from ykactor.surfaces.cli.urls import Destination
 from ykactor.wire.si import messages as si
 
 NODE = si.NodeInfo(node_id="n1", action="CREATE", schedulable_resource={"vcore": "4"})
@@ -276,15 +277,15 @@ async def test_daemon_that_is_not_up_yet_is_waited_for(monkeypatch):
     """Nobody listens at first: the follower tries again and sees what happens once the daemon is there."""
     port, attempts = free_port(), []
     is_tried = trio.Event()
-    open_stream = connection_module._open_stream
+    open_stream = connection_module.open_stream
 
-    async def counted(url):
+    async def counted(url, login):
         if attempts:
             is_tried.set()
         attempts.append(url)
-        return await open_stream(url)
+        return await open_stream(url, login)
 
-    monkeypatch.setattr(connection_module, "_open_stream", counted)
+    monkeypatch.setattr(connection_module, "open_stream", counted)
     is_seen = trio.Event()
 
     async def watch():
@@ -519,7 +520,7 @@ def test_an_unknown_host_is_said_in_words(monkeypatch):
     async def unknown(*_):
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
-    monkeypatch.setattr(connection_module, "_open_stream", unknown)
+    monkeypatch.setattr(connection_module, "open_stream", unknown)
 
     async def open_it():
         async with connection_module.open_connection("ws://nowhere:1", "/v1/feed"):
@@ -593,7 +594,7 @@ async def test_follow_command_prints_json_lines():
                     scope.cancel()
 
             await follow_command.print_messages(
-                daemon.url, si.Subscribe(from_=0, kinds=["QUEUE", "APP"]), follow_command.as_json, write
+                Destination(daemon.url), si.Subscribe(from_=0, kinds=["QUEUE", "APP"]), follow_command.as_json, write
             )
     assert [line.count("\n") for line in lines] == [0, 0]
     assert lines[0].startswith('{"sequence":3,"type":"APP","objectID":"app-1"')
@@ -612,7 +613,8 @@ async def test_interrupted_commands_end_cleanly(scenario):
                 assert await process.wait() == 130
             assert [line.split()[1] for line in submitted] == ["node", "application"]
             assert [line.split()[3:5] for line in followed] == [["SET", "NODE_SCHEDULABLE"], ["ADD", "-"]]
-            assert (await submit_process.stdout.receive_some()).startswith(b"small: 2 requests sent, 0 refused; 0 allocated")
+            summary = (await submit_process.stdout.receive_some()).decode()
+            assert re.match(r"small: interrupted after \d+\.\d of .* s, 2 of \d requests sent, 0 refused; 0 allocated", summary)
             assert (await follow_process.stderr.receive_some()).startswith(b"connected to ")
             assert await follow_process.stderr.receive_some() == b""
             assert await submit_process.stderr.receive_some() == b""

@@ -15,12 +15,13 @@ from doubles import open_listener
 from trio_websocket import ConnectionClosed, HandshakeError
 
 from ykactor.actors.clock import system_ns
-from ykactor.client import Disconnected
+from ykactor.client import Disconnected, RequestRefused
 from ykactor.client.connection import open_connection
 from ykactor.journal.reading import Reader
 from ykactor.surfaces.access_file import AccessFile
 from ykactor.surfaces.cli.serve import kept_state, make_daemon
-from ykactor.surfaces.server.daemon import Daemon, Settings, url_of
+from ykactor.surfaces.server.daemon import Daemon, Settings
+from ykactor.surfaces.server.doors import Door
 from ykactor.surfaces.server.systemd import Notifier
 from ykactor.wire import queuefile
 
@@ -43,8 +44,8 @@ async def running(directory: Path) -> AsyncIterator[tuple[Daemon, str]]:
         listener = await open_listener()
         with trio.fail_after(180):
             async with trio.open_nursery() as nursery:
-                await nursery.start(partial(daemon.run, [listener], Notifier(None)))
-                yield daemon, url_of(listener)
+                await nursery.start(partial(daemon.run, [Door.of(listener)], Notifier(None)))
+                yield daemon, Door.of(listener).url
                 daemon.stop()
                 await daemon.stopped.wait()
 
@@ -59,7 +60,7 @@ async def talk(url: str, path: str, header: tuple[bytes, bytes], *messages: dict
             with trio.move_on_after(0.3):
                 while True:
                     received.append(repr(await connection.get_message()).encode())
-    except (ConnectionClosed, Disconnected, HandshakeError) as error:
+    except (ConnectionClosed, Disconnected, RequestRefused, HandshakeError) as error:
         received.append(repr((error, error.__cause__)).encode())
     return received
 

@@ -9,6 +9,7 @@ from daemon import application, asks, node, real_daemon, run_command
 from ykactor.client import connect
 from ykactor.surfaces.cli.present import present
 from ykactor.surfaces.cli.story import _collect
+from ykactor.surfaces.cli.urls import Destination
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.mentions import mentioned
 
@@ -21,7 +22,7 @@ async def test_story_of_each_kind() -> None:
         await rm.request(asks("t1", "t2", "t3"))
 
         async def story(key: str) -> list[str]:
-            return [click.unstyle(line) for line in await _collect(key, daemon.url)]
+            return [click.unstyle(line) for line in await _collect(key, Destination(daemon.url))]
 
         output, errors = await run_command("story", "app-1", "--url", daemon.url)
         assert errors == ""
@@ -52,7 +53,7 @@ async def test_story_of_what_is_gone() -> None:
         async with connect(daemon.url, rm_id="rm-1") as rm:
             await rm.request(node())
             await rm.request(si.DeregisterResourceManagerRequest())
-        lines = await _collect("n1", daemon.url)
+        lines = await _collect("n1", Destination(daemon.url))
         assert lines[-1] == "now: the daemon has nothing of n1 any more"
         assert len(lines) > 1
 
@@ -123,3 +124,10 @@ def test_the_root(key: str) -> None:
     )
     lines = ["now: queue root Active, uses nothing, headroom unlimited", "now: 2 asks of app-1 pending, each 0.5 vcore: why"]
     assert list(present(key, found)) == (lines if key else [])
+
+
+def test_a_reason_that_is_not_shown() -> None:
+    """SE-84: a reader that is limited to queues learns that asks wait, not why."""
+    pending = [{"reason": "", "count": 2, "resource": {"vcore": 500}, "allocationKeys": ["t1"]}]
+    found = state(applications={"app-1": {"state": "Accepted", "queueName": "root.a", "pending": pending}})
+    assert list(present("t1", found)) == ["now: 2 asks pending (t1), each 0.5 vcore: for a reason that is not shown to you"]

@@ -10,8 +10,7 @@ from msgspec import Struct
 from ykactor.access import jwts, tokens
 from ykactor.access.access import Access
 from ykactor.access.credentials import Credentials, NotAuthenticatedError
-from ykactor.access.file import OVERFLOW_UID
-from ykactor.access.model import CertificateProof, Identity, JwtProof, Proof, UserProof
+from ykactor.access.model import OVERFLOW_UID, CertificateProof, Identity, JwtProof, Proof, UserProof
 from ykactor.access.tokens import Token
 from ykactor.core.values.quantities import shown
 

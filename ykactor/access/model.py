@@ -6,7 +6,7 @@ here needs the libraries that verify proofs: without an access file the daemon d
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from enum import StrEnum
 
 from msgspec import Struct
@@ -14,6 +14,9 @@ from msgspec import Struct
 from ykactor.access.limits import IdentityLimits
 from ykactor.core.placement.users import NOBODY
 from ykactor.core.values.times import NEVER
+
+#: The user that the kernel shows for one that has no number here; everybody of another user namespace looks like it (SE-6).
+OVERFLOW_UID = 65534
 
 
 class Role(StrEnum):
@@ -149,18 +152,19 @@ class Identity(Struct, frozen=True, kw_only=True):
         return self.users.includes(other.users) and self.groups.includes(other.groups) and own_groups
 
     def _reaches(self, queue: str) -> bool:
-        if self.queues is None:
-            return True
-        while queue:
-            if queue in self.queues:
-                return True
-            queue = queue.rpartition(".")[0]
-        return False
+        return self.queues is None or is_below(queue, self.queues)
 
 
 def normal_queue(path: str) -> str:
     """A queue path as it is compared: in lower case, without a dot at its end."""
     return path.lower().rstrip(".")
+
+
+def is_below(queue: str, queues: Collection[str]) -> bool:
+    """Whether the queue is one of ``queues`` or below one of them."""
+    while queue and queue not in queues:
+        queue = queue.rpartition(".")[0]
+    return bool(queue)
 
 
 #: Who is let in where no access file is needed (SE-1).

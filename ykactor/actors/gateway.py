@@ -50,8 +50,8 @@ class Gateway(Protocol):
     def manual(self) -> bool:
         """Whether cycles run only on request (``run_steps``)."""
 
-    def queue_paths(self) -> Iterable[str]:
-        """The paths of all queues of all partitions."""
+    def queue_paths(self, partition: PartitionName) -> Iterable[str]:
+        """The paths of all queues of a partition."""
 
     def now_ns(self) -> int:
         """The current Unix time of the daemon's clock."""

@@ -4,15 +4,20 @@ import secrets
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Literal
+from typing import Literal, Unpack
 
 import trio
 from msgspec import UNSET, structs
 from trio_websocket import WebSocketConnection
 
-from ykactor.client.connection import MessageStream, RequestRefused, encoding_named, open_connection
+from ykactor.client.connection import MessageStream, encoding_named, open_connection
+from ykactor.client.errors import RequestRefused
+from ykactor.client.login import Login, LoginOptions
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import Encoding
+
+#: Called when the daemon cannot write its journal, and when it can again.
+OnJournal = Callable[[si.JournalStatus], object]
 
 
 class ResourceManager:
@@ -27,8 +32,9 @@ class ResourceManager:
         The number of the newest message received; pass it as ``resume_from`` to `connect` after a lost connection.
     """
 
-    def __init__(self, connection: WebSocketConnection, encoding: Encoding, sequence: int) -> None:
+    def __init__(self, connection: WebSocketConnection, encoding: Encoding, sequence: int, on_journal: OnJournal | None) -> None:
         self.sequence = sequence
+        self._on_journal = on_journal
         self._decode = encoding.decode_response
         self._stream = MessageStream(connection, encoding)
         #: Held by the task that reads; it delivers messages for all waiting tasks.
@@ -128,6 +134,8 @@ class ResourceManager:
         self.sequence = message.sequence or self.sequence
         if isinstance(message, si.Ack | si.ErrorResponse) and message.id in self._answers:
             self._answers[message.id] = message
+        elif isinstance(message, si.JournalStatus) and self._on_journal is not None:
+            self._on_journal(message)
         elif not isinstance(message, si.RegisterResourceManagerResponse):
             self._responses.append(message)
 
@@ -141,13 +149,15 @@ async def connect(
     config: str = "",
     resume_from: int | Literal["now"] | None = None,
     answers_predicates: bool = False,
+    on_journal: OnJournal | None = None,
+    **login: Unpack[LoginOptions],
 ) -> AsyncIterator[ResourceManager]:
     """Register as a resource manager.
 
     Parameters
     ----------
     url : str
-        ``ws://HOST:9081``.
+        ``ws://HOST:9081``, ``wss://HOST:9081`` or ``unix:PATH``.
     rm_id : str
         The id of the resource manager. It has one session at a time: an older one with this id is closed.
     encoding : {"json", "msgpack"}
@@ -159,12 +169,18 @@ async def connect(
         applications, and they must be reported again.
     answers_predicates : bool
         Whether each `si.PredicatesRequest` that iteration yields will be answered with `ResourceManager.answer`.
+    on_journal : callable, optional
+        Called with each `si.JournalStatus` when it arrives, also while this registration waits for the journal of the daemon.
+        Without it, iteration yields them.
+    token, tls, insecure
+        How to show who this is: see `LoginOptions`.
 
     Raises
     ------
     RequestRefused
         ``RESYNC_REQUIRED``: register without ``resume_from``. ``ALREADY_REGISTERED``: another resource manager holds the
-        daemon, until it sends a `si.DeregisterResourceManagerRequest`.
+        daemon, until it sends a `si.DeregisterResourceManagerRequest`. ``NOT_AUTHENTICATED``, ``NOT_PERMITTED``: the daemon does
+        not let this one in.
     Disconnected
         Raised here, or later by the methods of the session.
 
@@ -173,8 +189,8 @@ async def connect(
     See `ykactor.client`.
     """
     chosen = encoding_named(encoding)
-    async with open_connection(url, "/v1/rm", subprotocols=[chosen.name]) as connection:
-        session = ResourceManager(connection, chosen, resume_from if isinstance(resume_from, int) else 0)
+    async with open_connection(url, "/v1/rm", login=Login(**login), subprotocols=[chosen.name]) as connection:
+        session = ResourceManager(connection, chosen, resume_from if isinstance(resume_from, int) else 0, on_journal)
         await session.request(
             si.RegisterResourceManagerRequest(
                 rm_id=rm_id,

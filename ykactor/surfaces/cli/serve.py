@@ -8,9 +8,10 @@ import signal
 import tempfile
 import traceback
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
+from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -20,17 +21,19 @@ from ykactor.actors.clock import Clock, system_ns
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.messages.facts import Fact
 from ykactor.core.values.times import S_NS
-from ykactor.journal.errors import JournalError
+from ykactor.journal.errors import JournalError, is_no_room
 from ykactor.journal.witness import Durability
-from ykactor.surfaces.cli import exit_codes
-from ykactor.surfaces.cli.queue_files import DASH, NoTextError, name_of, read_watched
+from ykactor.surfaces.cli import door_options, exit_codes
+from ykactor.surfaces.cli.door_options import DEFAULT_ADDRESS, AddressParam, SocketGroup, SocketMode
+from ykactor.surfaces.cli.queue_files import DASH, STANDARD_INPUT, NoTextError, name_of, read_watched
 from ykactor.surfaces.environment import reserves_nodes
-from ykactor.surfaces.server.daemon import Daemon, Settings, url_of
+from ykactor.surfaces.server.daemon import Daemon, Settings
+from ykactor.surfaces.server.doors import Address, DoorError, DoorSettings, open_doors
 from ykactor.surfaces.server.files import write_private
 from ykactor.surfaces.server.log_writer import LogWriter
 from ykactor.surfaces.server.logs import configure, get_logger, log_event
 from ykactor.surfaces.server.state_dir import StateDir, StateSettings, open_state_dir
-from ykactor.surfaces.server.systemd import Extension, Notifier, listen_fds
+from ykactor.surfaces.server.systemd import Extension, Notifier
 from ykactor.wire.queuefile.load import ConfigError, load
 
 if TYPE_CHECKING:
@@ -38,8 +41,6 @@ if TYPE_CHECKING:
     from ykactor.surfaces.server.access_watcher import AccessWatcher
 
 log = get_logger(__name__)
-
-DEFAULT_ADDRESS = "127.0.0.1:9081"
 
 DAY_NS = 86_400 * S_NS
 #: If the clock was set back by more, the log says so.
@@ -50,18 +51,16 @@ STANDARD_ERROR = 2
 LOG_CLOSE_S = 1.0
 
 
-class Address(click.ParamType[tuple[str, int]]):
-    """``HOST:PORT``, an IPv6 host in brackets; port 0 means any free port."""
+class StateDirectory(click.Path):
+    """A directory that may be missing. An empty name, as of a variable that is not set, would be the current directory."""
 
-    name = "host:port"
+    def __init__(self) -> None:
+        super().__init__(file_okay=False, path_type=Path)
 
-    def convert(self, value: str | tuple[str, int], param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
-        if isinstance(value, tuple):
-            return value
-        host, colon, port = value.rpartition(":")
-        if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
-            self.fail(f"found {value!r}, expected HOST:PORT such as {DEFAULT_ADDRESS}", param, ctx)
-        return host.strip("[]"), int(port)
+    def convert(self, value: str | PathLike[str], param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("found an empty name, expected a directory", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 def _one_file(_ctx: click.Context, _param: click.Parameter, files: tuple[str, ...]) -> str | None:
@@ -78,11 +77,11 @@ def _one_file(_ctx: click.Context, _param: click.Parameter, files: tuple[str, ..
     multiple=True,
     callback=_one_file,
     help="The queue file, ConfigMap or Helm values, read again when it changes; - is standard input, which is read once. "
-    "Default: a built-in one with a queue for each namespace.",
+    "Default: the configuration that the journal in --state-dir has; without one a built-in one with a queue for each namespace.",
 )
 @click.option(
     "--state-dir",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=StateDirectory(),
     help="The directory in which all state is kept, so that it survives the end of the daemon; also for a post-mortem report.",
 )
 @click.option(
@@ -102,11 +101,36 @@ def _one_file(_ctx: click.Context, _param: click.Parameter, files: tuple[str, ..
 @click.option("--keep-days", type=click.IntRange(min=1), default=30, show_default=True, help="For how many days to keep history.")
 @click.option(
     "--ws",
-    "address",
-    type=Address(),
-    default=DEFAULT_ADDRESS,
+    "addresses",
+    type=AddressParam(),
+    metavar="HOST:PORT|unix:PATH",
+    multiple=True,
+    default=[DEFAULT_ADDRESS],
     show_default=True,
-    help="Where resource managers and followers connect; ignored if systemd passes a socket named ws.",
+    help="Where resource managers and followers connect; repeatable. Ignored if systemd passes a socket named ws.",
+)
+@click.option(
+    "--ws-mode",
+    "socket_mode",
+    type=SocketMode(),
+    default="0660",
+    show_default=True,
+    help="The mode of the file of a Unix socket: who may write to it can connect.",
+)
+@click.option("--ws-group", "socket_group", type=SocketGroup(), help="The group of that file.  [default: that of the daemon]")
+@click.option(
+    "--access",
+    "access_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The access file, which says who may do what (see ykactor access). With it everybody has to show who they are. "
+    "Default: on loopback everybody may do everything, on a Unix socket root and the user of the daemon.",
+)
+@click.option(
+    "--insecure",
+    "is_insecure",
+    is_flag=True,
+    help="Listen where other machines can connect, even without TLS (then whoever is between can read and change everything, "
+    "also tokens) or without an access file (then whoever can connect may do everything).",
 )
 @click.option(
     "--host-name",
@@ -129,41 +153,43 @@ def command(
     durability: Durability,
     keep_mib: int,
     keep_days: int,
-    address: tuple[str, int],
+    addresses: tuple[Address, ...],
+    socket_mode: int,
+    socket_group: int | None,
+    access_file: Path | None,
+    is_insecure: bool,
     host_names: tuple[str, ...],
     manual: bool,
     log_level: str,
 ) -> None:
     """Run the scheduler until SIGTERM or Ctrl-C. SIGHUP reads the queue file and the access file again."""
-    config = load("") if config_file is None else _first_config(config_file)
+    config = None if config_file is None else _first_config(config_file)
     watched = None if config_file is None or config_file == DASH else Path(config_file)
     if state_dir is not None:
         _prepare_state_dir(state_dir)
     writer = LogWriter(STANDARD_ERROR)
     configure(log_level, writer)
-    _log_first(config, config_file)
+    if config is not None and config_file is not None:
+        _log_first(config, name_of(config_file))
     if state_dir is None:
         log_event(log, logging.INFO, "state_not_kept", reason="without --state-dir a restart forgets everything")
-    settings = Settings(watched, manual, reserves_nodes(os.environ), state_dir, host_names)
-    access = read_access(settings.access_path)
+    settings = Settings(watched, manual, reserves_nodes(os.environ), state_dir, host_names, access_file)
+    where = DoorSettings(addresses, socket_mode, socket_group, access_file is not None, is_insecure)
+    access = read_access(access_file)
     try:
         with kept_state(state_dir, settings, durability, keep_mib, keep_days) as state:
-            trio.run(_serve, config, settings, address, state, access)
+            if config is None:
+                _log_without_file(state)
+            trio.run(_serve, config, settings, where, state, access)
     except JournalError as error:
         raise exit_codes.FileProblem(str(error)) from None
-    except OSError as error:  # the daemon does not run yet: its errors come in an exception group
-        raise address_error(address, error) from None
+    except DoorError as error:
+        raise door_options.problem(error) from None
     except Exception as failure:
         _report_crash(failure, state_dir)
         raise SystemExit(exit_codes.SOFTWARE) from None
     finally:
         writer.close(LOG_CLOSE_S)
-
-
-def address_error(address: tuple[str, int], error: OSError) -> click.ClickException:
-    """The daemon cannot listen on ``address``."""
-    where = f"{address[0]}:{address[1]}"
-    return click.ClickException(f"{where}: {error.strerror or error}: choose another address with --ws HOST:PORT")
 
 
 def _first_config(file: str) -> SchedulerConfig:
@@ -173,11 +199,17 @@ def _first_config(file: str) -> SchedulerConfig:
         raise click.ClickException(str(error)) from None
 
 
-def _log_first(config: SchedulerConfig, file: str | None) -> None:
+def _log_without_file(state: StateDir | None) -> None:
+    if state is None or state.recovered is None:
+        _log_first(load(""), "built-in")
+    else:
+        _log_first(state.recovered.config, "journal")
+
+
+def _log_first(config: SchedulerConfig, source: str) -> None:
     """What an operator may want to know of the first configuration."""
-    source = "built-in" if file is None else name_of(file)
     log_event(log, logging.INFO, "config_loaded", source=source, checksum=config.checksum)
-    if file == DASH:
+    if source == STANDARD_INPUT:
         log_event(log, logging.INFO, "config_not_watched", reason="the configuration came from standard input")
     for warning in config.warnings:
         log_event(log, logging.WARNING, "config_warning", reason=warning)
@@ -190,8 +222,11 @@ def _prepare_state_dir(path: Path) -> None:
             file.write(b"x")  # also on a disk that is full
             file.flush()
     except OSError as error:
-        wanted = "expected a directory for the post-mortem"
-        raise exit_codes.FileProblem(f"{path}: cannot be written: {error.strerror}, {wanted}") from None
+        if is_no_room(error):
+            reason = f"found no room on the disk ({error.strerror}); free some, the state is as it was"
+        else:
+            reason = f"cannot be written ({error.strerror}), expected a directory that this user may write to"
+        raise exit_codes.FileProblem(f"{path}: {reason}") from None
 
 
 def kept_state(
@@ -206,13 +241,13 @@ def kept_state(
 
 
 async def _serve(
-    config: SchedulerConfig,
+    config: SchedulerConfig | None,
     settings: Settings,
-    address: tuple[str, int],
+    where: DoorSettings,
     state: StateDir | None,
     access: AccessFile | None,
 ) -> None:
-    if await serve(make_daemon(config, settings, state, access=access), address):
+    if await serve(make_daemon(config, settings, state, access=access), where):
         raise KeyboardInterrupt
 
 
@@ -226,13 +261,13 @@ def _clock_after(at_ns: int) -> Clock:
 
 
 def make_daemon(
-    config: SchedulerConfig,
+    config: SchedulerConfig | None,
     settings: Settings,
     state: StateDir | None,
     observe: Callable[[Fact], object] | None = None,
     access: AccessFile | None = None,
 ) -> Daemon:
-    """A daemon that goes on from this state; ``observe`` as in ``Daemon``."""
+    """A daemon that goes on from this state; ``config`` and ``observe`` as in ``Daemon``."""
     if state is None:
         clock = Clock.of_the_system()
         return Daemon(config, settings, clock, observe, access=_follow(access, clock))
@@ -269,18 +304,16 @@ def _follow(file: AccessFile | None, clock: Clock) -> AccessWatcher | None:
     return AccessWatcher(file, clock)
 
 
-async def serve(
-    daemon: Daemon, address: tuple[str, int], *, task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED
-) -> bool:
-    """Run a daemon on ``address``, or on the socket that systemd passes, until a signal ends it.
+async def serve(daemon: Daemon, where: DoorSettings, *, task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED) -> bool:
+    """Run a daemon until a signal ends it. Raises ``DoorError`` if it cannot listen.
 
-    ``task_status`` is started with the URL, as soon as the daemon listens. Returns whether the signal was SIGINT (Ctrl-C).
+    ``task_status`` is started with the first URL, as soon as the daemon listens. Returns whether the signal was SIGINT (Ctrl-C).
     """
     received: set[int] = set()
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
-        async with listening(address) as listeners, trio.open_nursery() as nursery:
-            await nursery.start(daemon.run, listeners, Notifier.from_environment())
-            task_status.started(url_of(listeners[0]))
+        async with open_doors(where) as doors, trio.open_nursery() as nursery:
+            await nursery.start(daemon.run, doors, Notifier.from_environment())
+            task_status.started(doors[0].url)
             nursery.start_soon(_handle_signals, daemon, signals, received)
             await daemon.stopped.wait()
             nursery.cancel_scope.cancel()
@@ -294,24 +327,6 @@ async def _handle_signals(daemon: Daemon, signals: AsyncIterator[int], received:
             daemon.reload()
         else:
             daemon.stop()
-
-
-@asynccontextmanager
-async def listening(address: tuple[str, int]) -> AsyncIterator[list[trio.SocketListener]]:
-    """The sockets of systemd that are named ``ws``, else new ones on ``address``; closed at the end.
-
-    Raises:
-        OSError: the address is in use, or not an address of this machine.
-    """
-    listeners = [trio.SocketListener(trio.socket.from_stdlib_socket(sock)) for name, sock in listen_fds() if name == "ws"]
-    if not listeners:
-        host, port = address
-        listeners = await trio.open_tcp_listeners(port, host=host)
-    try:
-        yield listeners
-    finally:
-        for listener in listeners:
-            listener.socket.close()
 
 
 def _report_crash(failure: Exception, state_dir: Path | None) -> None:

@@ -4,7 +4,6 @@ import logging
 from collections.abc import Iterable
 from typing import Any
 
-from ykactor.actors.journal import Journal
 from ykactor.actors.outbox import Outbox
 from ykactor.actors.partition import PartitionActor
 from ykactor.actors.ring import Ring
@@ -27,15 +26,6 @@ def status_of(actors: Iterable[PartitionActor], checksum: str) -> str:
     evictions = sum(count.evictions for count in counts)
     preempted = f", {sum(count.preemptions for count in counts)} preemptions of {evictions} allocations" if evictions else ""
     return f"{len(registries)} partitions, {queues} queues, {nodes} nodes, configuration {checksum[:8]}{preempted}"
-
-
-def log_journal(journal: Journal, ring: Ring) -> None:
-    """The journal can be written again, or cannot."""
-    stalled = journal.stalled
-    if stalled is None:
-        log_event(log, logging.INFO, "journal_resumed", seq=ring.sequence)
-    else:
-        log_event(log, logging.ERROR, "journal_stalled", seq=ring.durable, reason=stalled.reason)
 
 
 def log_stopped(ring: Ring, outbox: Outbox[Any] | None) -> None:

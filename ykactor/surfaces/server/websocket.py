@@ -7,7 +7,7 @@ peer.
 
 import logging
 import socket
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 
@@ -25,6 +25,7 @@ from ykactor.surfaces.server.bounded_connection import BoundedConnection
 from ykactor.surfaces.server.caller import Admit, Caller, admit_anybody
 from ykactor.surfaces.server.config_updates import ConfigUpdates
 from ykactor.surfaces.server.descriptors import RESERVE, is_reserved
+from ykactor.surfaces.server.doors import Door, Origin
 from ykactor.surfaces.server.feed_session import FeedSession, event_formats
 from ykactor.surfaces.server.handshake import FEED_PATH, RM_PATH, RefusedError, RequestHead, page_refusal, read_head
 from ykactor.surfaces.server.input_memory import INPUT_BYTES_MAX, InputMemory
@@ -81,14 +82,14 @@ class Limits(Struct, frozen=True):
 
 
 async def serve_websockets(
-    listeners: list[trio.SocketListener],
+    doors: Sequence[Door],
     gateway: Gateway,
     *,
     stopping: trio.Event,
     limits: Limits | None = None,
     host_names: Collection[str] = (),
     admit: Admit = admit_anybody,
-    task_status: trio.TaskStatus[list[trio.SocketListener]] = trio.TASK_STATUS_IGNORED,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until ``stopping`` is set, and return when the last session has ended.
 
@@ -100,7 +101,7 @@ async def serve_websockets(
         host_names: names of this machine for web pages (``handshake.page_refusal``), beside ``localhost`` and its own name.
         admit: says who is at the other end of a connection.
 
-    Resource handling: takes over ``listeners`` and closes them.
+    Resource handling: takes over the listeners of ``doors`` and closes them.
     Error handling: an error in a session ends that session only, and is logged.
     """
     async with trio.open_nursery() as outliving:
@@ -109,8 +110,10 @@ async def serve_websockets(
             outliving.start_soon(configs.run)
             server = _Server(gateway, limits or Limits(), outliving, configs, host_names, admit)
             async with trio.open_nursery() as accepting:
-                serve = partial(trio.serve_listeners, server.on_connection, listeners, handler_nursery=sessions)
-                task_status.started(await accepting.start(serve))
+                for door in doors:
+                    connected = partial(server.on_connection, door)
+                    await accepting.start(partial(trio.serve_listeners, connected, [door.listener], handler_nursery=sessions))
+                task_status.started()
                 await stopping.wait()
                 accepting.cancel_scope.cancel()
             sessions.cancel_scope.deadline = trio.current_time() + STOP_S
@@ -172,13 +175,14 @@ class _Server:
         finally:
             self._sessions[path] -= 1
 
-    async def on_connection(self, stream: trio.SocketStream) -> None:
+    async def on_connection(self, door: Door, stream: trio.SocketStream) -> None:
         """Serve one connection; trio closes the stream afterwards."""
+        origin = door.origin(stream)
         if is_reserved(stream.socket.fileno()):
-            self._no_room_log.log(peer=_origin(stream), reason=_NO_ROOM)
+            self._no_room_log.log(peer=origin.text, reason=_NO_ROOM)
             return
         with ExitStack() as held:
-            admitted = await self._admitted(stream, held)
+            admitted = await self._admitted(door, origin, stream, held)
             if admitted is not None:
                 await self._serve(*admitted, stream, held)
         # Closing a socket with unread bytes resets the connection, and the peer may lose the last message: read to the end.
@@ -187,7 +191,9 @@ class _Server:
             while await stream.receive_some(2**16):
                 pass
 
-    async def _admitted(self, stream: trio.SocketStream, held: ExitStack) -> tuple[RequestHead, Caller] | None:
+    async def _admitted(
+        self, door: Door, origin: Origin, stream: trio.SocketStream, held: ExitStack
+    ) -> tuple[RequestHead, Caller] | None:
         """The request of a new connection and who sent it; ``held`` then holds its session's place. None if it was refused or
         none came.
         """
@@ -200,13 +206,13 @@ class _Server:
                 head = await read_head(stream)
                 if head is None:
                     return None
-                caller = self._caller(head, Credentials(bearer=head.bearer), _origin(stream))
+                caller = self._caller(head, door, origin)
                 if refusal := self._refusal(head, caller):
                     raise refusal
                 held.enter_context(self._place(head.path))  # before anything waits: others must not take it meanwhile
                 return head, caller
             except RefusedError as refused:
-                self._refused_log.log(peer=_origin(stream), status=refused.status.value, reason=refused.logged)
+                self._refused_log.log(peer=origin.text, status=refused.status.value, reason=refused.logged)
                 await stream.send_all(refused.response())
         return None
 
@@ -298,10 +304,13 @@ class _Server:
         form = self._formats[encoding.name, compresses]
         return FeedSession(peer, self._gateway, self._gateway.instance, form, caller)
 
-    def _caller(self, head: RequestHead, credentials: Credentials, origin: str) -> Caller:
+    def _caller(self, head: RequestHead, door: Door, origin: Origin) -> Caller:
         """Who is at the other end. Asked first, and without waiting: who is nobody learns nothing else (SE-60)."""
+        if self._admit is admit_anybody and not door.admits(origin):
+            raise RefusedError(403, "only root and the user of the daemon may connect to this socket")
         try:
-            return self._admit(DOORS.get(head.path, Role.READER), credentials, origin)
+            credentials = Credentials(bearer=head.bearer, uid=origin.uid)
+            return self._admit(DOORS.get(head.path, Role.READER), credentials, origin.text)
         except NotAuthenticatedError as error:
             raise RefusedError(401, _UNAUTHORIZED, logged=str(error)) from None
 
@@ -324,12 +333,3 @@ class _Server:
 async def _drop_when_revoked(peer: Peer, caller: Caller) -> None:
     await caller.ended.wait()
     await peer.drop(REVOKED, caller.revoked)
-
-
-def _origin(stream: trio.SocketStream) -> str:
-    """Where the peer of a connection is, for the log."""
-    try:
-        name = stream.socket.getpeername()
-    except OSError:  # it has gone
-        return "unknown"
-    return f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "unix"
