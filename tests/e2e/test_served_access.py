@@ -1,0 +1,58 @@
+"""``serve --access`` as it is shipped: a process, the commands for tokens, signals and exit codes."""
+
+import signal
+from pathlib import Path
+
+import pytest
+import trio
+from daemon import real_daemon, run_command
+from trio_websocket import ConnectionClosed
+
+from ykactor.client import RequestRefused
+from ykactor.client.connection import open_connection
+from ykactor.surfaces.server.access_control import PROOF_GONE
+
+TEXT = "identities: [{name: dashboard, roles: [reader]}]\n"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "access.yaml"
+    path.write_text(TEXT)
+    return path
+
+
+async def test_a_token_from_its_making_to_its_end(file: Path) -> None:
+    """SE-4, SE-67, SE-68: lets in as soon as the daemon has read it, and not any more when it is revoked."""
+    async with real_daemon("--access", file) as daemon:
+        secret = (await run_command("token", "create", "dashboard", "--access", file))[0].strip()
+        await daemon.wait_logged("access_applied", 2)
+        with pytest.raises(RequestRefused, match="NOT_AUTHENTICATED"):
+            async with open_connection(daemon.url, "/v1/feed"):
+                pass
+        header = (b"Authorization", f"Bearer {secret}".encode())
+        async with open_connection(daemon.url, "/v1/feed", headers=[header]) as connection:
+            await connection.send_message('{"type": "Subscribe", "from": "now"}')
+            assert "Bookmark" in await connection.get_message()
+            daemon.process.send_signal(signal.SIGHUP)
+            await daemon.wait_logged("access_applied", 3)
+            token_id = (await run_command("token", "list", "--access", file))[0].split()[0]
+            await run_command("token", "revoke", token_id, "--access", file)
+            with pytest.raises(ConnectionClosed) as ended, trio.fail_after(60):
+                await connection.get_message()
+            assert (ended.value.reason.code, ended.value.reason.reason) == (4005, PROOF_GONE)
+        assert await daemon.stop() == 0
+    assert secret not in repr(daemon.lines)
+
+
+@pytest.fixture
+def wrong_file(file: Path) -> Path:
+    file.write_text(TEXT.replace("reader", "king") + "unknown: 1\n")
+    return file
+
+
+async def test_a_wrong_file(wrong_file: Path) -> None:
+    """SE-66: the daemon does not start; all mistakes are told, in one go."""
+    _, errors = await run_command("serve", "--ws", "127.0.0.1:0", "--access", wrong_file, expect=2)
+    assert "'king'" in errors
+    assert "unknown" in errors
