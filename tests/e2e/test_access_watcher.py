@@ -29,6 +29,8 @@ from ykactor.surfaces.server.systemd import Notifier
 from ykactor.wire import queuefile
 
 TIMEOUT_S = 180.0
+#: Longer than a change takes to be seen and settled (0.2 to 0.5 s).
+SETTLED_S = 1.0
 CI, OPS = "yk_" + "c" * 43, "yk_" + "o" * 43
 TEXT = """\
 identities:
@@ -176,6 +178,7 @@ async def test_files_elsewhere(tmp_path: Path, path: Path) -> None:
         replace(path, text_of("link.json"))
         await caller.ended.wait()
         caller = admit(watcher, CI)
+        await trio.sleep(SETTLED_S)  # else the change could be found by what reads because of the one before
         tokens_file.change(tmp_path / "link.json", let_in(OPS))
         await caller.ended.wait()
 
