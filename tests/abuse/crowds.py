@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import count
 
 import msgspec
 import trio
-from rawpeers import RawPeer, frame, handshake, raw_peer, until_closed
+from rawframes import frame, handshake
+from rawpeers import RawPeer, raw_peer
 from target import Target
 
 from ykactor.client import ResourceManager, connect
@@ -89,8 +89,8 @@ async def crowd(abused: Target, followers: int, stalled: int, requests: int) -> 
     assert min(ratio, cpu_ratio) < 2, f"the others are {ratio:.1f} times as slow, with {cpu_ratio:.1f} times the CPU time"
     rate = requests * NODES / together_s
     return (
-        f"{followers} followers with {stalled} stalled: the others get {rate:.0f} events/s each, {1 / ratio:.2f} of the rate without"
-        f" stalled ones (CPU time {cpu_ratio:.2f}); {cost >> 20} MiB"
+        f"{followers} followers with {stalled} stalled: the others get {rate:.0f} events/s each, {1 / ratio:.2f} of the rate"
+        f" without stalled ones (CPU time {cpu_ratio:.2f}); {cost >> 20} MiB"
     )
 
 
@@ -130,15 +130,12 @@ async def _play(abused: Target, changes: _Changes, readers: list[Follower], requ
     """Make events until all readers have them; the time and the CPU time of the daemon that it took, in seconds."""
     await _all_read(abused, readers)
     began_s, began_cpu_s = trio.current_time(), abused.daemon.cpu_s()
-    first = readers[0].last
+    last = readers[0].last + requests * NODES
     async with trio.open_nursery() as nursery:
         for reader in readers:
-            nursery.start_soon(reader.read, sys.maxsize)
+            nursery.start_soon(reader.read, last)
         for _ in range(requests):
             await changes.make()
-        while min(reader.last for reader in readers) < first + requests * NODES:
-            await trio.sleep(0.002)
-        nursery.cancel_scope.cancel()
     return trio.current_time() - began_s, abused.daemon.cpu_s() - began_cpu_s
 
 
@@ -153,8 +150,8 @@ async def _all_dropped(abused: Target, stalled: int) -> None:
     """Whoever did not read was dropped; the log says why."""
     limits = Limits()
     with trio.fail_after(limits.send_s + limits.close_s + LATE_S):
-        while len(dropped := abused.daemon.logged("peer_dropped")) < stalled:
-            await trio.sleep(0.1)
+        await abused.daemon.wait_logged("peer_dropped", stalled)
+    dropped = abused.daemon.logged("peer_dropped")
     assert {(line["path"], line["code"], line["reason"]) for line in dropped} == {
         ("/v1/feed", STALLED, f"a message was not read within {limits.send_s:g} s")
     }

@@ -15,10 +15,15 @@ from ykactor.wire.si.codec import JSON, Encoding
 #: still right changes nothing either.
 REQUESTS: list[dict[str, Any]] = [
     {"type": "RegisterResourceManagerRequest", "rmID": "nobody", "buildInfo": {"a": "b"}, "config": "", "resumeFrom": 7},
-    {"type": "NodeRequest", "nodes": [{"nodeID": "none", "action": "UPDATE", "schedulableResource": {"vcore": 4, "memory": "2Gi"}}]},
+    {
+        "type": "NodeRequest",
+        "nodes": [{"nodeID": "none", "action": "UPDATE", "schedulableResource": {"vcore": 4, "memory": "2Gi"}}],
+    },
     {
         "type": "ApplicationRequest",
-        "new": [{"applicationID": "none", "ugi": {"user": "", "groups": ["g"]}, "tags": {"a": "b"}, "placeholderAsk": {"vcore": 1}}],
+        "new": [
+            {"applicationID": "none", "ugi": {"user": "", "groups": ["g"]}, "tags": {"a": "b"}, "placeholderAsk": {"vcore": 1}}
+        ],
         "remove": [{"applicationID": "none"}],
     },
     {
@@ -46,13 +51,42 @@ SUBSCRIPTIONS: list[dict[str, Any]] = [
     {"type": "Subscribe", "from": 0, "queues": ["root"], "kinds": ["APP", "NODE_ALLOC"]},
     {"type": "Subscribe", "from": "now", "partitions": ["default"], "applications": ["none"], "instance": "none"},
 ]
-_TEXTS = ("", "root", "*", "a" * 4096, "a" * 4097, "ä" * 3000, "\0", "\u2028", "\ud7ff", "\U0010ffff", "a.b..c", "9Ei", "-1", "1e3")
+_TEXTS = (
+    "",
+    "root",
+    "*",
+    "a" * 4096,
+    "a" * 4097,
+    "ä" * 3000,
+    "\0",
+    "\u2028",
+    "\ud7ff",
+    "\U0010ffff",
+    "a.b..c",
+    "9Ei",
+    "-1",
+    "1e3",
+)
 _NUMBERS = (0, -1, 1, 2**31 - 1, 2**31, 2**53, 2**63 - 1, 2**63, -(2**63), 2**64 - 1, 0.5, -0.0, 1e308, 5e-324)
 #: Depths around the limit of recursion, and far beyond it.
 _DEPTHS = (3, 60, 70, 400, *range(930, 1010, 7), 5000)
 #: Text in the place of a value, which ``_spliced`` replaces by bytes that are no value of the encoding.
 _MARK = "\x01mark\x01"
-_JSON_PIECES = (b"NaN", b"-Infinity", b"1e999", b"01", b"1" * 5000, b"\xff\xfe", b'"\\ud800"', b'"\\u0000"', b"{", b"]", b'"', b",", b"")
+_JSON_PIECES = (
+    b"NaN",
+    b"-Infinity",
+    b"1e999",
+    b"01",
+    b"1" * 5000,
+    b"\xff\xfe",
+    b'"\\ud800"',
+    b'"\\u0000"',
+    b"{",
+    b"]",
+    b'"',
+    b",",
+    b"",
+)
 _MSGPACK_PIECES = (
     *(b"\xc1", b"\xca\x7f\xc0\x00\x00", b"\xcb\x7f\xf8\0\0\0\0\0\0", b"\xdb\xff\xff\xff\xff", b"\xdd\xff\xff\xff\xff"),
     *(b"\xdf\xff\xff\xff\xff", b"\xd4\x01a", b"\xd6\xff\xff\xff\xff\xff", b"\xc7\x0c\xff" + b"\xff" * 12, b"\xa2\xff\xfe"),

@@ -7,7 +7,8 @@ from contextlib import suppress
 from functools import partial
 
 import trio
-from rawpeers import FEED_PATH, RM_PATH, RawPeer, frame, handshake, raw_peer, reset, until_closed
+from rawframes import FEED_PATH, RM_PATH, frame, handshake
+from rawpeers import RawPeer, raw_peer, reset, until_closed
 from target import Target, returns, round_trips
 
 from ykactor.surfaces.server.websocket import Limits

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import trio
-from daemon import RunningDaemon, application, asks, next_allocated, node, real_daemon
+from daemon import LIMIT_S, RunningDaemon, application, asks, next_allocated, node, real_daemon
 
 from ykactor.client import connect
 from ykactor.client.connection import open_connection
@@ -55,8 +55,8 @@ class Target:
     def check(self) -> float:
         """Nothing failed, and nothing has held the loop for too long. Returns the longest hold in seconds."""
         assert self.daemon.noise == ""
-        assert self.daemon.process.returncode is None
-        assert [line for line in self.daemon.lines if line.get("level") in ("error", "critical")] == []
+        assert self.daemon.process.returncode in (None, 0)
+        assert [line for line in self.daemon.lines if "exception" in line] == []
         holds = self.daemon.logged("held")
         longest: float = max((line["s"] for line in holds), default=0.0)
         assert longest <= HELD_MAX_S, f"found {holds}, expected no hold of more than {HELD_MAX_S} s"
@@ -64,9 +64,9 @@ class Target:
 
 
 @asynccontextmanager
-async def target(*arguments: str | Path) -> AsyncIterator[Target]:
-    """Run a daemon with these arguments of ``serve``; at the end nothing must have failed."""
-    async with real_daemon(*arguments, wrapper=(sys.executable, _WATCHED)) as daemon:
+async def target(*arguments: str | Path, limit_s: float = LIMIT_S) -> AsyncIterator[Target]:
+    """Run a daemon with these arguments of ``serve`` for so many seconds at most; at the end nothing must have failed."""
+    async with real_daemon(*arguments, wrapper=(sys.executable, _WATCHED), limit_s=limit_s) as daemon:
         async with connect(daemon.url, rm_id="rm-1") as rm:
             await rm.request(node("n1", vcore=4000))
             await rm.request(application())
@@ -82,7 +82,7 @@ async def target(*arguments: str | Path) -> AsyncIterator[Target]:
 async def returns(read: Any, bound: int, within_s: float = 30) -> None:
     """Wait until what is measured is at most ``bound``; fails if it is not in time."""
     with trio.move_on_after(within_s):
-        while read() > bound:
+        while read() > bound:  # noqa: ASYNC110 (nothing tells when it changes)
             await trio.sleep(0.05)
     assert read() <= bound
 

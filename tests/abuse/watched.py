@@ -1,10 +1,11 @@
-"""``ykactor`` that says how long a task has held its loop: ``watched.py COMMAND...``, where the command is ``ykactor`` with arguments.
+"""``ykactor`` that says how long a task has held its loop: ``watched.py COMMAND...`` runs this command of ``ykactor``.
 
 A hold is counted in CPU time, so that other processes of the machine do not count. Those of more than ``HELD_S`` are lines
 of the log with the event ``held``.
 """
 
 import json
+import os
 import sys
 import time
 from functools import partial
@@ -29,7 +30,8 @@ class Holds(trio.abc.Instrument):
     def after_task_step(self, task: Any) -> None:
         held_s = time.thread_time() - self._began_s
         if held_s > HELD_S:
-            print(json.dumps({"event": "held", "s": round(held_s, 3), "task": task.name}), file=sys.stderr, flush=True)
+            line = json.dumps({"event": "held", "s": round(held_s, 3), "task": task.name})
+            os.write(sys.stderr.fileno(), f"{line}\n".encode())  # at once: another thread writes the log
 
 
 if __name__ == "__main__":
