@@ -74,7 +74,8 @@ async def crowd(abused: Target, followers: int, stalled: int, requests: int) -> 
     """Compare a crowd without stalled followers and the same with them. Returns figures."""
     memory = abused.memory()
     async with AsyncExitStack() as stack:
-        readers = [await stack.enter_async_context(_following(abused)) for _ in range(followers - stalled)]
+        # One more follows now and then, to see how far the feed is (``_all_read``).
+        readers = [await stack.enter_async_context(_following(abused)) for _ in range(followers - stalled - 1)]
         rm = await stack.enter_async_context(_changing(abused))
         alone_s, alone_cpu_s = await _play(abused, rm, readers, requests)
         for _ in range(stalled):
