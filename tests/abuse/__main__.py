@@ -27,7 +27,7 @@ HISTORIES = 10
 def main() -> None:
     seed = int(sys.argv[1])
     rng = random.Random(seed)
-    report(lambda abused: crowd(abused, followers=1000, stalled=100, requests=20))
+    report(lambda abused: crowd(abused, followers=1000, stalled=100, requests=5))
     report(lambda abused: slow_peers(abused, 200))
     report(lambda abused: many_connections(abused, 10_000, rng))
     report(calm_beside_floods)

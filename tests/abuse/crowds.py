@@ -8,7 +8,7 @@ from itertools import count
 
 import msgspec
 import trio
-from rawframes import frame, handshake
+from rawframes import PING, PONG, frame, handshake
 from rawpeers import RawPeer, raw_peer
 from target import Target
 
@@ -55,12 +55,12 @@ class Follower:
         """From now on."""
         await self._peer.stream.send_all(handshake() + frame(b'{"type":"Subscribe"}'))
         await self._peer.accepted()
-        self.last = _decode((await self._peer.receive()).payload).sequence
+        self.last = (await self._receive()).sequence
 
     async def read(self, last: int) -> None:
         """Up to this event."""
         while self.last < last:
-            message = _decode((await self._peer.receive()).payload)
+            message = await self._receive()
             if message.type == "Lagged":
                 assert message.from_ == self.last + 1
                 self.lagged.append((message.from_, message.to))
@@ -68,6 +68,11 @@ class Follower:
             for event in message.events:
                 assert event.sequence == self.last + 1, f"found event {event.sequence} after {self.last}"
                 self.last = event.sequence
+
+    async def _receive(self) -> _Message:
+        while (received := await self._peer.receive()).opcode == PING:
+            await self._peer.stream.send_all(frame(received.payload, PONG))
+        return _decode(received.payload)
 
 
 async def crowd(abused: Target, followers: int, stalled: int, requests: int) -> str:

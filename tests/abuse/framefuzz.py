@@ -11,7 +11,7 @@ from time import thread_time
 
 import trio
 from mutants import REQUESTS, SUBSCRIPTIONS, Mutator
-from rawframes import BINARY, FEED_PATH, RM_PATH, TEXT, frame, handshake
+from rawframes import BINARY, CLOSE, FEED_PATH, PING, PONG, RM_PATH, TEXT, frame, handshake
 from rawpeers import RawPeer, raw_peer
 from target import HELD_MAX_S, Target, round_trips
 
@@ -22,7 +22,6 @@ from ykactor.wire.si.codec import ENCODINGS, JSON, Encoding, ProtocolError
 _FRAMES, _OFTEN_BYTES = 50, 2**16
 #: A connection ends in this time after its last frame.
 _END_S = 60
-_PING, _PONG, _CLOSE = 9, 10, 8
 
 
 def mutators(rng: random.Random) -> list[tuple[str, Encoding, Mutator]]:
@@ -85,7 +84,7 @@ async def _send(abused: Target, path: str, encoding: Encoding, frames: list[byte
 async def _read_to_the_end(peer: RawPeer, connection: trio.CancelScope) -> None:
     """The end is a close frame, after which the daemon waits for ours, or that of the connection."""
     with suppress(trio.BrokenResourceError):
-        while (await peer.receive()).opcode != _CLOSE:
+        while (await peer.receive()).opcode != CLOSE:
             pass
     connection.cancel()
 
@@ -111,7 +110,7 @@ def _mutant_frames(rng: random.Random, encoding: Encoding, mutator: Mutator) -> 
         case 3:
             return frame(data, rng.randrange(3, 16))
         case 4:
-            return frame(data[:125], rng.choice((_PING, _PONG, _CLOSE)))
+            return frame(data[:125], rng.choice((PING, PONG, CLOSE)))
         case 5:
             return frame(data, 0)
         case 6:
@@ -130,7 +129,7 @@ def _fragments(rng: random.Random, data: bytes, opcode: int) -> bytes:
     cuts = [0, *sorted(rng.randrange(len(data) + 1) for _ in range(rng.choice((1, 2, 5)))), len(data)]
     parts = [data[start:end] for start, end in pairwise(cuts)]
     frames = [frame(part, 0 if number else opcode, fin=number == len(parts) - 1) for number, part in enumerate(parts)]
-    return (frame(b"", _PING) if rng.random() < 0.3 else b"").join(frames)
+    return (frame(b"", PING) if rng.random() < 0.3 else b"").join(frames)
 
 
 def _compressed(data: bytes) -> bytes:

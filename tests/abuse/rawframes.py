@@ -1,7 +1,7 @@
 """The bytes of a client: the request for a websocket, and frames."""
 
 RM_PATH, FEED_PATH = "/v1/rm", "/v1/feed"
-TEXT, BINARY = 1, 2
+TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
 
 
 def handshake(path: str = FEED_PATH, subprotocol: str = "ykactor.v1.json", *, compresses: bool = False) -> bytes:
