@@ -37,7 +37,7 @@ def main() -> None:
     report(lambda abused: apply_mutants(abused, 200, seed))
     for number in range(HISTORIES):
         with tempfile.TemporaryDirectory() as directory:
-            play(Path(directory), 500, rng.getrandbits(32), entries=20_000 if number == 0 else 2000)
+            play(Path(directory), 500, rng.getrandbits(32), entries=10_000 if number == 0 else 2000)
 
 
 async def calm_beside_floods(abused: Target) -> str:
