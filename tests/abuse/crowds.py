@@ -49,6 +49,7 @@ class Follower:
     def __init__(self, peer: RawPeer) -> None:
         self._peer = peer
         self.last = 0
+        self._grown = trio.Event()
         self.lagged: list[tuple[int, int]] = []
 
     async def subscribe(self) -> None:
@@ -57,9 +58,14 @@ class Follower:
         await self._peer.accepted()
         self.last = (await self._receive()).sequence
 
-    async def read(self, last: int) -> None:
-        """Up to this event."""
+    async def reach(self, last: int) -> None:
+        """Wait until it has read up to this event."""
         while self.last < last:
+            await self._grown.wait()
+
+    async def read(self) -> None:
+        """Read until cancelled."""
+        while True:
             message = await self._receive()
             if message.type == "Lagged":
                 assert message.from_ == self.last + 1
@@ -68,6 +74,8 @@ class Follower:
             for event in message.events:
                 assert event.sequence == self.last + 1, f"found event {event.sequence} after {self.last}"
                 self.last = event.sequence
+            self._grown.set()
+            self._grown = trio.Event()
 
     async def _receive(self) -> _Message:
         while (received := await self._peer.receive()).opcode == PING:
@@ -82,15 +90,19 @@ async def crowd(abused: Target, followers: int, stalled: int, requests: int) -> 
         # One more follows now and then, to see how far the feed is (``_all_read``).
         readers = [await stack.enter_async_context(_following(abused)) for _ in range(followers - stalled - 1)]
         rm = await stack.enter_async_context(_changing(abused))
-        alone_s, alone_cpu_s = await _play(abused, rm, readers, requests)
-        for _ in range(stalled):
-            await stack.enter_async_context(_following(abused, buffer_bytes=4096))
-        await _play(abused, rm, readers, 2 * STALLING_BYTES // (NODES * _NAME_BYTES))
-        together_s, together_cpu_s = await _play(abused, rm, readers, requests)
-        cost = abused.memory() - memory
-        assert cost < FEED_BYTES + followers * FOLLOWER_BYTES
-        await _all_dropped(abused, stalled)
-        await _play(abused, rm, readers, 1)
+        async with trio.open_nursery() as nursery:
+            for reader in readers:
+                nursery.start_soon(reader.read)
+            alone_s, alone_cpu_s = await _play(abused, rm, readers, requests)
+            for _ in range(stalled):
+                await stack.enter_async_context(_following(abused, buffer_bytes=4096))
+            await _play(abused, rm, readers, 2 * STALLING_BYTES // (NODES * _NAME_BYTES))
+            together_s, together_cpu_s = await _play(abused, rm, readers, requests)
+            cost = abused.memory() - memory
+            assert cost < FEED_BYTES + followers * FOLLOWER_BYTES
+            await _all_dropped(abused, stalled)
+            await _play(abused, rm, readers, 1)
+            nursery.cancel_scope.cancel()
     ratio, cpu_ratio = together_s / alone_s, together_cpu_s / alone_cpu_s
     assert min(ratio, cpu_ratio) < 2, f"the others are {ratio:.1f} times as slow, with {cpu_ratio:.1f} times the CPU time"
     rate = requests * NODES / together_s
@@ -139,7 +151,7 @@ async def _play(abused: Target, changes: _Changes, readers: list[Follower], requ
     last = readers[0].last + requests * NODES
     async with trio.open_nursery() as nursery:
         for reader in readers:
-            nursery.start_soon(reader.read, last)
+            nursery.start_soon(reader.reach, last)
         for _ in range(requests):
             await changes.make()
     return trio.current_time() - began_s, abused.daemon.cpu_s() - began_cpu_s
@@ -149,7 +161,7 @@ async def _all_read(abused: Target, readers: list[Follower]) -> None:
     """Everything up to now."""
     async with _following(abused) as newest, trio.open_nursery() as nursery:
         for reader in readers:
-            nursery.start_soon(reader.read, newest.last)
+            nursery.start_soon(reader.reach, newest.last)
 
 
 async def _all_dropped(abused: Target, stalled: int) -> None:
