@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Two processes; a file stays in one of them, because its tests share what they compute.
 PYTEST := $(BIN)/pytest --numprocesses 2 --dist loadfile
 
-.PHONY: run test test-compiled test-nightly crash soak lint bench bench-check bench-ranges bench-plots clean
+.PHONY: run test test-compiled test-nightly crash abuse soak lint bench bench-check bench-ranges bench-plots clean
 
 # In words that also an old Python understands.
 PYTHON_VERSION = import sys; found = sys.version_info[:2]; \
@@ -37,6 +37,10 @@ test-nightly: $(VENV)/.ready
 crash: $(VENV)/.ready
 	@echo "Kills a daemon 200 times at any moment, or cuts its power, and compares what is left with what was said: about five minutes on two cores."
 	PYTHONPATH=tests $(BIN)/python tests/crash 200 $(or $(SEED),0)
+
+abuse: $(VENV)/.ready
+	@echo "A thousand followers, 10,000 connections, floods, a million wrong messages, 100,000 queue files: about ten minutes on two cores."
+	PYTHONPATH=tests $(BIN)/python tests/abuse $(or $(SEED),0)
 
 # The checkout comes behind the installed package on the path: from it only ``bench`` is imported.
 test-compiled:

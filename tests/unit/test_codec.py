@@ -1,6 +1,7 @@
 """Bytes to wire structs and back."""
 
 import json
+import tracemalloc
 
 import msgspec
 import pytest
@@ -192,6 +193,29 @@ def test_a_number_of_too_many_digits_is_an_error_with_a_path():
 def test_a_mistake_in_the_first_value_of_a_repeated_key(text, path):
     """The first value is wrong, and lost because of the second: the error has the part of the path that is known."""
     assert mistake(text.encode()).path == path
+
+
+@pytest.mark.parametrize("encoding", [JSON, MSGPACK], ids=lambda encoding: encoding.name)
+@pytest.mark.parametrize("value", [[[]] * 500_000, {str(number): [] for number in range(200_000)}], ids=["lists", "mapping"])
+def test_a_mistake_in_a_long_message_costs_little(encoding, value):
+    """It is not decoded as a whole for the error, which would keep all others waiting for seconds; its id is told."""
+    data = encoding._library.encode({"type": "NodeRequest", "id": "r-9", "nodes": value})
+    tracemalloc.start()
+    error = mistake(data, encoding)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (error.code, error.request_id) == ("WRONG_TYPE", "r-9")
+    assert peak < 100_000
+
+
+def test_a_mistake_before_a_deep_value_of_a_repeated_key():
+    """The error does not show the second value, which is as deep as it can be decoded."""
+    for depth in range(900, 1000):
+        nested = "[" * depth + "]" * depth
+        text = f'{{"type":"AllocationRequest","allocations":[{{"allocationKey":"t","priority":{2**32},"priority":{nested}}}]}}'
+        error = mistake(text.encode())
+        assert error.code == "OUT_OF_RANGE"
+        assert "[[" not in error.message
 
 
 def test_msgpack_mistakes():

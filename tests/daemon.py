@@ -93,6 +93,7 @@ async def real_daemon(
     wrapper: Sequence[str] = (),
     pass_fds: Sequence[int] = (),
     ws: Sequence[str] = ("--ws", "127.0.0.1:0"),
+    limit_s: float = LIMIT_S,
 ) -> AsyncIterator[RunningDaemon]:
     """Run ``ykactor serve`` until the block ends; it is killed then if it still lives.
 
@@ -101,6 +102,7 @@ async def real_daemon(
         environment: on top of ours.
         wrapper: a command that gets ours as its last arguments and should become it.
         pass_fds: descriptors that it inherits.
+        limit_s: the block fails if it takes longer.
     """
     process = await trio.lowlevel.open_process(
         [*wrapper, *COMMAND, "serve", *ws, *map(str, arguments)],
@@ -112,7 +114,7 @@ async def real_daemon(
     )
     daemon = RunningDaemon(process)
     try:
-        with trio.fail_after(LIMIT_S):
+        with trio.fail_after(limit_s):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(daemon.read_log)
                 daemon.url = (await daemon.wait_logged("daemon_started"))["addresses"]

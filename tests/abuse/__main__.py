@@ -1,0 +1,66 @@
+"""``python tests/abuse SEED``: as much abuse as a client can think of, and what was measured."""
+
+import random
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import trio
+from crowds import crowd
+from extremes import extremes
+from floods import floods
+from framefuzz import decode_mutants, send_mutants
+from queuefilefuzz import apply_mutants, load_mutants
+from slowpeers import many_connections, slow_peers
+from target import Target, target
+
+#: How long a calm client waits for 99 of 100 answers beside any flood, at most.
+P99_MAX_S = 0.05
+#: Messages that are decoded, and those that are sent to a daemon.
+DECODED, SENT = 900_000, 100_000
+QUEUE_FILES = 100_000
+#: Daemons with random requests.
+HISTORIES = 10
+
+
+def main() -> None:
+    seed = int(sys.argv[1])
+    rng = random.Random(seed)
+    report(lambda abused: crowd(abused, followers=1000, stalled=100, requests=5))
+    report(lambda abused: slow_peers(abused, 200))
+    report(lambda abused: many_connections(abused, 10_000, rng))
+    report(calm_beside_floods)
+    print(decode_mutants(DECODED, seed), flush=True)
+    report(lambda abused: send_mutants(abused, SENT, seed))
+    print(load_mutants(QUEUE_FILES, seed), flush=True)
+    report(lambda abused: apply_mutants(abused, 200, seed))
+    for number in range(HISTORIES):
+        with tempfile.TemporaryDirectory() as directory:
+            play(Path(directory), 500, rng.getrandbits(32), entries=10_000 if number == 0 else 2000)
+
+
+async def calm_beside_floods(abused: Target) -> str:
+    """The time is that of a quiet machine."""
+    figures, worst_s = await floods(abused, 1000)
+    assert worst_s < P99_MAX_S, figures
+    return figures
+
+
+def play(directory: Path, count: int, seed: int, entries: int) -> None:
+    """Requests with extremes, to a daemon that keeps its journal in the directory."""
+    report(lambda abused: extremes(abused, directory, count, entries, seed), "--state-dir", directory)
+
+
+def report(abuse: Callable[[Target], Awaitable[str]], *arguments: str | Path) -> None:
+    """Abuse a daemon of its own, and print the figures."""
+
+    async def run() -> None:
+        async with target(*arguments, limit_s=3600) as abused:
+            print(await abuse(abused), flush=True)
+
+    trio.run(run)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""A client that sends as much as it can until it is killed: ``flooder.py KIND PORT NUMBER``.
+
+It reads what comes back only to go on. NUMBER is that of the last message to the resource manager ``rm-1``.
+"""
+
+import itertools
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+
+import msgspec
+from rawframes import FEED_PATH, RM_PATH, frame, handshake
+
+#: Messages in one write; entries in a large request.
+_BATCH, _ENTRIES = 20, 2000
+
+
+def subscriptions(number: int) -> Iterator[object]:
+    """Right ones, each with another filter."""
+    for count in itertools.count():
+        yield {"type": "Subscribe", "applications": [f"app-{count}-{item}" for item in range(64)]}
+
+
+def wrong_subscriptions(number: int) -> Iterator[object]:
+    """With a kind that does not exist."""
+    for count in itertools.count():
+        yield {"type": "Subscribe", "kinds": ["APP"] * 63 + [f"KIND-{count}"]}
+
+
+def registrations(number: int) -> Iterator[object]:
+    """Of another resource manager than the one that has the daemon."""
+    return itertools.repeat({"type": "RegisterResourceManagerRequest", "rmID": "rm-2"})
+
+
+def requests(number: int) -> Iterator[object]:
+    """Large ones of the resource manager, which change every node; each has an answer for each node."""
+    yield {"type": "RegisterResourceManagerRequest", "rmID": "rm-1", "resumeFrom": number}
+    for count in itertools.count():
+        size = {"vcore": count % 1000}
+        action = "UPDATE" if count else "CREATE_DRAIN"
+        nodes = [{"nodeID": f"n-{item}", "action": action, "schedulableResource": size} for item in range(_ENTRIES)]
+        yield {"type": "NodeRequest", "nodes": nodes}
+
+
+def wrong_requests(number: int) -> Iterator[object]:
+    """Large ones whose last entry is wrong."""
+    yield {"type": "RegisterResourceManagerRequest", "rmID": "rm-1", "resumeFrom": number}
+    nodes: list[object] = [{"nodeID": f"n-{item}", "action": "UPDATE"} for item in range(_ENTRIES)]
+    yield from itertools.repeat({"type": "NodeRequest", "nodes": [*nodes, {"nodeID": 5, "action": "UPDATE"}]})
+
+
+KINDS = {
+    "subscriptions": (FEED_PATH, subscriptions),
+    "wrong subscriptions": (FEED_PATH, wrong_subscriptions),
+    "registrations": (RM_PATH, registrations),
+    "requests": (RM_PATH, requests),
+    "wrong requests": (RM_PATH, wrong_requests),
+}
+
+
+def flood(kind: str, port: int, number: int) -> None:
+    """Send without end."""
+    path, messages = KINDS[kind]
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(handshake(path))
+        made = (frame(msgspec.json.encode(message)) for message in messages(number))
+        print("begins", flush=True)
+        while batch := b"".join(itertools.islice(made, _BATCH)):
+            _send(connection, batch)
+
+
+def _send(connection: socket.socket, data: bytes) -> None:
+    """Send all, and meanwhile read what has come."""
+    connection.setblocking(False)
+    view = memoryview(data)
+    while view:
+        try:
+            view = view[connection.send(view) :]
+        except BlockingIOError:
+            connection.settimeout(0.001)
+        with suppress(BlockingIOError, TimeoutError):
+            connection.recv(2**20)
+        connection.setblocking(False)
+
+
+if __name__ == "__main__":
+    _, kind, port, number = sys.argv
+    flood(kind, int(port), int(number))

@@ -1,0 +1,100 @@
+"""The daemon that is abused, and what is seen of it from outside."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import trio
+from daemon import LIMIT_S, RunningDaemon, application, asks, next_allocated, node, real_daemon
+
+from ykactor.client import connect
+from ykactor.client.connection import open_connection
+
+_WATCHED = str(Path(__file__).with_name("watched.py"))
+#: No task may hold the loop for longer.
+HELD_MAX_S = 0.1
+
+
+class Target:
+    """A daemon with one node, one application, one ask that runs and one that waits; its resource manager has left.
+
+    Attributes:
+        resume_from: the number from which this resource manager, ``rm-1``, goes on.
+        port: where the daemon listens.
+    """
+
+    def __init__(self, daemon: RunningDaemon, resume_from: int) -> None:
+        self.daemon = daemon
+        self.resume_from = resume_from
+        self.port = int(daemon.url.rpartition(":")[2])
+        self._process = Path(f"/proc/{daemon.process.pid}")
+
+    def memory(self) -> int:
+        """Bytes of memory that are in use and are not a file's."""
+        (line,) = (line for line in (self._process / "status").read_text().splitlines() if line.startswith("RssAnon"))
+        return int(line.split()[1]) * 1024
+
+    def descriptors(self) -> int:
+        """The number of open file descriptors."""
+        return len(os.listdir(self._process / "fd"))
+
+    async def state_hash(self) -> str:
+        """Of all that a snapshot shows, but for refused applications, which are listed for a while."""
+        state = await self.daemon.state()
+        listed: dict[str, dict[str, Any]] = state["applications"]
+        kept = {name: entry for name, entry in listed.items() if entry["state"] != "Rejected"}
+        return sha256(json.dumps(state | {"applications": kept}, sort_keys=True).encode()).hexdigest()
+
+    def check(self) -> float:
+        """Nothing failed, and nothing has held the loop for too long. Returns the longest hold in seconds."""
+        assert self.daemon.noise == ""
+        assert self.daemon.process.returncode in (None, 0)
+        assert [line for line in self.daemon.lines if "exception" in line] == []
+        holds = self.daemon.logged("held")
+        longest: float = max((line["s"] for line in holds), default=0.0)
+        assert longest <= HELD_MAX_S, f"found {holds}, expected no hold of more than {HELD_MAX_S} s"
+        return longest
+
+
+@asynccontextmanager
+async def target(*arguments: str | Path, limit_s: float = LIMIT_S) -> AsyncIterator[Target]:
+    """Run a daemon with these arguments of ``serve`` for so many seconds at most; at the end nothing must have failed."""
+    async with real_daemon(*arguments, wrapper=(sys.executable, _WATCHED), limit_s=limit_s) as daemon:
+        async with connect(daemon.url, rm_id="rm-1") as rm:
+            await rm.request(node("n1", vcore=4000))
+            await rm.request(application())
+            await rm.request(asks("t1"))
+            await rm.request(asks("t2", vcore=9000))
+            await next_allocated(rm)
+            resume_from = rm.sequence
+        abused = Target(daemon, resume_from)
+        yield abused
+        abused.check()
+
+
+async def returns(read: Any, bound: int, within_s: float = 30) -> None:
+    """Wait until what is measured is at most ``bound``; fails if it is not in time."""
+    with trio.move_on_after(within_s):
+        while read() > bound:  # noqa: ASYNC110 (nothing tells when it changes)
+            await trio.sleep(0.05)
+    assert read() <= bound
+
+
+async def round_trips(url: str, count: int) -> list[float]:
+    """The times in seconds that a calm follower waits for its subscriptions to be confirmed, one after the other, sorted."""
+    found = []
+    async with open_connection(url, "/v1/feed") as connection:
+        for _ in range(count):
+            await trio.sleep(0.005)
+            began_s = trio.current_time()
+            await connection.send_message('{"type": "Subscribe"}')
+            await connection.get_message()
+            found.append(trio.current_time() - began_s)
+    return sorted(found)
