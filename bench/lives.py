@@ -16,11 +16,13 @@ import trio
 from msgspec import Struct
 from trio_websocket import ConnectionClosed
 
+from ykactor.access.model import Role
 from ykactor.actors.batch import BlockingStore
 from ykactor.actors.clock import Clock
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.inspection.invariants import violations
 from ykactor.journal.batch import Batch
+from ykactor.surfaces.server.caller import Caller
 from ykactor.surfaces.server.config_updates import ConfigUpdates
 from ykactor.surfaces.server.daemon import Daemon, Settings
 from ykactor.surfaces.server.feed_session import FeedSession, event_formats
@@ -148,13 +150,14 @@ class Life:
         self.daemon = daemon
         self.dies = False
         self._nursery = nursery
-        self._configs = ConfigUpdates(daemon)
+        self._configs = ConfigUpdates(daemon, daemon.audit)
         self._formats = event_formats()
         nursery.start_soon(self._configs.run)
 
     def serve_manager(self, line: Line) -> None:
         """The client at the other end is a resource manager."""
-        session = ResourceManagerSession(line.peer(), self.daemon, self._nursery, self._configs, InputMemory())
+        daemon, caller = self.daemon, Caller(Role.RM, "memory")
+        session = ResourceManagerSession(line.peer(), daemon, self._nursery, self._configs, InputMemory(), caller, daemon.audit)
         self._nursery.start_soon(_serve, session)
 
     def serve_follower(self, line: Line) -> None:

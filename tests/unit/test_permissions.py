@@ -14,7 +14,7 @@ from ykactor.core.config.access import UserGroups
 from ykactor.wire.si import messages as si
 
 #: Whatever a client can send.
-MESSAGES = {*get_args(si.Request), si.Subscribe}
+MESSAGES = {*get_args(si.Request), *get_args(si.OperatorRequest), si.Subscribe}
 RM, OPERATOR, READER = Role.RM, Role.OPERATOR, Role.READER
 
 

@@ -1,4 +1,4 @@
-"""A trio client for the daemon: a resource manager, or a follower of the event feed.
+"""A trio client for the daemon: a resource manager, an operator, or a follower of the event feed.
 
 Messages are the structs of `ykactor.wire.si.messages`.
 
@@ -44,6 +44,7 @@ A follower that prints what happens in one queue and everything below it::
 
 from ykactor.client.connection import Disconnected, RequestRefused
 from ykactor.client.follower import FollowedMessage, Follower, follow
+from ykactor.client.operator import Operator, operate
 from ykactor.client.quantities import cores, gib
 from ykactor.client.resource_manager import ResourceManager, connect
 
@@ -53,6 +54,8 @@ __all__ = [
     "follow",
     "Follower",
     "FollowedMessage",
+    "operate",
+    "Operator",
     "Disconnected",
     "RequestRefused",
     "cores",

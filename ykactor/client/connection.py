@@ -67,7 +67,7 @@ async def open_connection(
     url : str
         ``ws://HOST:PORT`` or ``wss://HOST:PORT``.
     path : str
-        ``/v1/rm`` or ``/v1/feed``.
+        ``/v1/rm``, ``/v1/feed`` or ``/v1/operator``.
     subprotocols, headers
         Of the handshake.
     compresses : bool

@@ -10,6 +10,9 @@ import trio
 
 from ykactor.actors.gateway import Gateway, ReadConfig
 from ykactor.actors.outbox import Outbox
+from ykactor.core.messages.kinds import Act
+from ykactor.surfaces.server.audit import CONFIGURATION, Audit
+from ykactor.surfaces.server.caller import Caller
 from ykactor.surfaces.server.peer import error_response
 from ykactor.surfaces.server.pending import unavailable_when_closed
 from ykactor.wire.si import messages as si
@@ -23,9 +26,10 @@ _FAILED = ProtocolError("UNAVAILABLE", "an error of the daemon, its log has the 
 
 
 class _Update(NamedTuple):
-    """A request, and the outbox of the registration that it belongs to."""
+    """A request, who has sent it, and the outbox of the registration that it belongs to."""
 
     request: si.UpdateConfigurationRequest
+    caller: Caller
     outbox: Outbox[Encoding]
 
 
@@ -36,14 +40,15 @@ class ConfigUpdates:
     session that resumes, which gets their acknowledgements.
     """
 
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(self, gateway: Gateway, audit: Audit) -> None:
         self._gateway = gateway
+        self._audit = audit
         self._waiting: deque[_Update] = deque()
         self._grown = trio.lowlevel.ParkingLot()
         #: Around the one that is being read.
         self._reading = trio.CancelScope()
 
-    def put(self, request: si.UpdateConfigurationRequest, outbox: Outbox[Encoding]) -> None:
+    def put(self, request: si.UpdateConfigurationRequest, caller: Caller, outbox: Outbox[Encoding]) -> None:
         """Carry out a request later.
 
         Raises:
@@ -52,7 +57,7 @@ class ConfigUpdates:
         if len(self._waiting) == WAITING_MAX:
             found = f"found {WAITING_MAX} configurations that wait for an earlier one, expected fewer"
             raise ProtocolError("UNAVAILABLE", f"{found}: wait for an Ack", "config")
-        self._waiting.append(_Update(request, outbox))
+        self._waiting.append(_Update(request, caller, outbox))
         self._grown.unpark_all()
 
     def drop(self) -> None:
@@ -68,24 +73,37 @@ class ConfigUpdates:
         while True:
             while not self._waiting:
                 await self._grown.park()
-            request, outbox = self._waiting.popleft()
+            update = self._waiting.popleft()
+            request, outbox = update.request, update.outbox
             with trio.CancelScope() as self._reading:
                 try:
-                    await self._carry_out(request, outbox)
+                    await self._carry_out(update)
                 except ProtocolError as error:
                     outbox.post(error_response(error, request.id))
                 except Exception:  # this task outlives the session, so an error of its own would end the daemon
                     logger.exception("config_update_failed")
                     outbox.post(error_response(_FAILED, request.id))
 
-    async def _carry_out(self, request: si.UpdateConfigurationRequest, outbox: Outbox[Encoding]) -> None:
-        failure = "update of configuration failed"
-        async with reading_config(self._gateway, request.config, failure, request.if_checksum) as config:
-            checksum = await config.apply()
+    async def _carry_out(self, update: _Update) -> None:
+        request = update.request
+        checksum = await apply_update(self._gateway, self._audit, request, update.caller)
         for name in list(self._gateway.partitions):
             await self._gateway.feed.published(name)
         if request.id:
-            outbox.post(si.Ack(id=request.id, checksum=checksum))
+            update.outbox.post(si.Ack(id=request.id, checksum=checksum))
+
+
+async def apply_update(gateway: Gateway, audit: Audit, request: si.UpdateConfigurationRequest, caller: Caller) -> str:
+    """Put the configuration of a request into force, and tell it in the audit; returns the checksum in force.
+
+    Raises:
+        ProtocolError: it is wrong or cannot replace the one in force.
+    """
+    async with reading_config(gateway, request.config, "update of configuration failed", request.if_checksum) as config:
+        caller.check(request)  # reading takes a while
+        async with audit.acting(caller, Act.CONFIGURE, CONFIGURATION, gateway.config.checksum) as doing:
+            doing.after = await config.apply()
+            return doing.after
 
 
 @asynccontextmanager

@@ -34,19 +34,20 @@ from ykactor.core.messages.facts import ConfigurationChanged, Fact
 from ykactor.core.messages.submissions import AddApplication, RefuseConfig, Reset, Submission
 from ykactor.core.objects.registry import Registry
 from ykactor.core.values.ids import AllocationKey, PartitionName, QueuePath
+from ykactor.surfaces.server.audit import Audit
 from ykactor.surfaces.server.cycle_log import log_cycle
 from ykactor.surfaces.server.daemon_rows import DaemonRows
 from ykactor.surfaces.server.groups import GroupResolver
 from ykactor.surfaces.server.incidents import Incidents, log_no_base
 from ykactor.surfaces.server.logs import get_logger, log_event
 from ykactor.surfaces.server.pending import late_answer
+from ykactor.surfaces.server.queue_file import QueueFile
 from ykactor.surfaces.server.recovery import Recovered, restored_outbox
 from ykactor.surfaces.server.reloading import ReadConfig, Reloading, log_changes
 from ykactor.surfaces.server.systemd import Notifier, feed_watchdog
-from ykactor.surfaces.server.watcher import ConfigWatcher, TryAgainError, watch_config
 from ykactor.surfaces.server.websocket import serve_websockets
 from ykactor.wire.causes import encode_cause
-from ykactor.wire.si.codec import Encoding, ProtocolError
+from ykactor.wire.si.codec import Encoding
 from ykactor.wire.si.events import events
 from ykactor.wire.si.mentions import mentioned
 from ykactor.wire.si.responses import responses
@@ -121,7 +122,10 @@ class Daemon:
         self._stop = trio.Event()
         #: Set when ``run`` has ended without an error.
         self.stopped = trio.Event()
-        self._watcher: ConfigWatcher | None = None
+        self.audit = Audit(self.feed, self.partitions, self.now_ns, self._rows)
+        self._queue_file = QueueFile(
+            settings.config_path, self.apply_config, lambda: self.config.checksum, self._rows, self.audit
+        )
 
     # ---- Gateway
 
@@ -159,6 +163,14 @@ class Daemon:
     def registry(self, partition: PartitionName) -> Registry:
         """The owners in a partition, to be read only."""
         return self._partitions.actors[partition].core.registry
+
+    async def reload_file(self) -> str:
+        """Read the queue file again and put it into force (``Gateway.reload_file``)."""
+        return await self._queue_file.read_again()
+
+    def reload(self) -> None:
+        """Read the queue file again now (SIGHUP)."""
+        self._queue_file.reload()
 
     def queue_paths(self) -> list[str]:
         """The paths of all queues of all partitions (``Gateway.queue_paths``)."""
@@ -221,13 +233,16 @@ class Daemon:
                 self._journal.watch(self._log_journal)
                 inner.start_soon(self._journal.run, name="journal")
             inner.start_soon(self.feed.run, name="feed")
+            inner.start_soon(self.audit.run, name="audit")
             await self._start_partitions(inner)
             inner.start_soon(feed_watchdog, notifier, self._progress, self._has_no_work, name="watchdog")
             inner.start_soon(collect_old, self._is_idle, name="collector")
             async with trio.open_nursery() as edge:
-                serve = partial(serve_websockets, listeners, self, stopping=stopping, host_names=self._settings.host_names)
+                serve = partial(
+                    serve_websockets, listeners, self, self.audit, stopping=stopping, host_names=self._settings.host_names
+                )
                 await edge.start(serve, name="websockets")
-                await self._start_watching(inner, notifier, stopping)
+                await self._queue_file.follow(inner, notifier, self._status, self._file_config.text, stopping)
                 settle_memory()
                 notifier.ready(self._status())
                 log_event(log, logging.INFO, "daemon_started", addresses=addresses, manual=self.manual)
@@ -265,6 +280,7 @@ class Daemon:
             await self._submit({name: [Reset()] for name in self.partitions})
             self.outboxes.end_change()
         await self._resume_configurations(recovered)
+        await self.audit.tell_interrupted(recovered.acts)
 
     async def _resume_configurations(self, recovered: Recovered) -> None:
         """Put into force what was under way, then a queue file that was changed, then what is in force and a partition lacks."""
@@ -352,37 +368,6 @@ class Daemon:
         preempted = f", {sum(count.preemptions for count in counts)} preemptions of {evictions} allocations" if evictions else ""
         here = f"{len(registries)} partitions, {queues} queues, {nodes} nodes"
         return f"{here}, configuration {self.config.checksum[:8]}{preempted}"
-
-    # ---- the queue file
-
-    async def _start_watching(self, nursery: trio.Nursery, notifier: Notifier, stopping: trio.Event) -> None:
-        path = self._settings.config_path
-        if path is not None:
-            changed = partial(self._on_file_changed, notifier)
-            watch = partial(watch_config, path, self._file_config.text, changed, stop=stopping)
-            self._watcher = await nursery.start(watch, name="config watcher")
-
-    async def _on_file_changed(self, notifier: Notifier, text: str) -> None:
-        """A valid file is applied between two cycles; another changes nothing, is logged and is reported as an event (CF-52)."""
-        notifier.reloading()
-        try:
-            self._rows.note_file(await self.apply_config(text, "", str(self._settings.config_path)))
-        except ProtocolError as error:  # logged
-            if error.code == "UNAVAILABLE":
-                raise TryAgainError from None
-            if error.code == "INTERRUPTED":
-                self._rows.note_file(self.config.checksum)
-        except trio.ClosedResourceError:
-            pass  # the daemon stops
-        finally:
-            notifier.ready(self._status())
-
-    def reload(self) -> None:
-        """Read the queue file again now (SIGHUP)."""
-        if self._watcher is None:
-            log_event(log, logging.WARNING, "reload_ignored", reason="the daemon has no queue file to read again")
-        else:
-            self._watcher.reload()
 
 
 def url_of(listener: trio.SocketListener) -> str:

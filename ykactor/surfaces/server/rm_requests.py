@@ -16,8 +16,11 @@ from ykactor.actors.gateway import Gateway
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.outbox import OutboxReader
 from ykactor.actors.receipts import Accepted
+from ykactor.core.messages.kinds import Act
 from ykactor.core.messages.submissions import Reset, SetPredicateService, Submission
 from ykactor.core.values.ids import PartitionName
+from ykactor.surfaces.server.audit import REGISTERED, Audit
+from ykactor.surfaces.server.caller import Caller
 from ykactor.surfaces.server.config_updates import ConfigUpdates
 from ykactor.surfaces.server.input_memory import InputMemory
 from ykactor.surfaces.server.peer import error_response
@@ -38,6 +41,7 @@ class RequestHandler:
         decode: makes requests of messages.
         configs: reads the configurations that are sent.
         memory: of all input.
+        caller: who sends them.
 
     Attributes:
         finished: set when all requests are answered, or will not be.
@@ -50,6 +54,8 @@ class RequestHandler:
         decode: Callable[[str | bytes], si.Request],
         configs: ConfigUpdates,
         memory: InputMemory,
+        caller: Caller,
+        audit: Audit,
     ) -> None:
         self.finished = trio.Event()
         self._gateway = gateway
@@ -57,6 +63,8 @@ class RequestHandler:
         self._outbox = reader.outbox
         self._decode = decode
         self._configs = configs
+        self._caller = caller
+        self._audit = audit
         self._open = gateway.outboxes.requests
         self._backlog = Backlog(memory)
         #: To the task that answers; ``Backlog`` bounds what is in there.
@@ -108,16 +116,14 @@ class RequestHandler:
             case si.RegisterResourceManagerRequest():
                 raise ProtocolError("ALREADY_REGISTERED", "this session is already registered: open another one to register anew")
             case si.DeregisterResourceManagerRequest():
-                self._configs.drop()  # SC-142
-                self._gateway.outboxes.begin_change()
-                await reset_partitions(self._gateway, answers_predicates=False)
-                self._gateway.outboxes.release()
+                async with self._audit.acting(self._caller, Act.DEREGISTER, self._outbox.rm_id, REGISTERED):
+                    await end_registration(self._gateway, self._configs)
             case si.TerminateApplication() | si.MoveApplication():
                 return await self._administer(request, accepted)
             case si.ScheduleRequest():
                 await self._run_steps(request.steps)
             case si.UpdateConfigurationRequest():
-                self._configs.put(request, self._outbox)
+                self._configs.put(request, self._caller, self._outbox)
                 return None
             case _:
                 return await self._submit(request, accepted)
@@ -223,6 +229,14 @@ def _giving(pending: Pending, left: list[PartitionName]) -> Iterator[None]:
         pending.refuse(error)
     finally:
         pending.withhold(left)
+
+
+async def end_registration(gateway: Gateway, configs: ConfigUpdates) -> None:
+    """Drop all that the resource manager has; any other may register. To be called by who holds ``OutboxRegistry.turn``."""
+    configs.drop()  # SC-142
+    gateway.outboxes.begin_change()
+    await reset_partitions(gateway, answers_predicates=False)
+    gateway.outboxes.release()
 
 
 async def reset_partitions(gateway: Gateway, *, answers_predicates: bool) -> None:

@@ -1,4 +1,4 @@
-"""The websocket server: resource managers on ``/v1/rm``, followers of the event feed on ``/v1/feed``.
+"""The websocket server: resource managers on ``/v1/rm``, operators on ``/v1/operator``, followers of the feed on ``/v1/feed``.
 
 After its handshake a connection becomes a ``Peer``, and a session serves it until either side ends. A session may wait for the
 inbox of a partition, which becomes TCP back pressure. A peer can affect only its own session. Only one task at a time sends to a
@@ -18,14 +18,26 @@ from wsproto import ConnectionType
 from wsproto.events import Request
 from wsproto.utilities import LocalProtocolError
 
+from ykactor.access.model import Role
 from ykactor.actors.gateway import Gateway
+from ykactor.surfaces.server.audit import Audit
 from ykactor.surfaces.server.bounded_connection import BoundedConnection
+from ykactor.surfaces.server.caller import Caller
 from ykactor.surfaces.server.config_updates import ConfigUpdates
 from ykactor.surfaces.server.descriptors import RESERVE, is_reserved
 from ykactor.surfaces.server.feed_session import FeedSession, event_formats
-from ykactor.surfaces.server.handshake import FEED_PATH, RM_PATH, RefusedError, RequestHead, page_refusal, read_head
+from ykactor.surfaces.server.handshake import (
+    FEED_PATH,
+    OPERATOR_PATH,
+    RM_PATH,
+    RefusedError,
+    RequestHead,
+    page_refusal,
+    read_head,
+)
 from ykactor.surfaces.server.input_memory import INPUT_BYTES_MAX, InputMemory
 from ykactor.surfaces.server.limited_log import LimitedLog
+from ykactor.surfaces.server.operator_session import OperatorSession
 from ykactor.surfaces.server.peer import Peer
 from ykactor.surfaces.server.rm_session import ResourceManagerSession
 from ykactor.surfaces.server.streams import EndNoticedStream, FrameStream
@@ -46,15 +58,16 @@ _NO_ROOM = f"only {RESERVE} file descriptors are left, which the daemon needs fo
 #: Lines about refused requests in the log, in a second.
 REFUSED_LINES = 3
 
-Session = ResourceManagerSession | FeedSession
+Session = ResourceManagerSession | FeedSession | OperatorSession
 
 
 class Limits(Struct, frozen=True):
     """Limits of the server."""
 
-    #: Followers at once, and sessions of resource managers: neither can take the other's places.
+    #: Followers at once, and sessions of resource managers and of operators: none can take another's places.
     feed_sessions_max: int = 1000
     rm_sessions_max: int = 16
+    operator_sessions_max: int = 16
     #: Room for the largest configuration (``lengths.CONFIG_MAX``) and its escapes.
     message_bytes_max: int = 24 * 2**20
     #: The largest message of a follower: the lists of a subscription have up to 256 KiB each (AP-138).
@@ -73,6 +86,7 @@ class Limits(Struct, frozen=True):
 async def serve_websockets(
     listeners: list[trio.SocketListener],
     gateway: Gateway,
+    audit: Audit,
     *,
     stopping: trio.Event,
     limits: Limits | None = None,
@@ -93,9 +107,9 @@ async def serve_websockets(
     """
     async with trio.open_nursery() as outliving:
         async with trio.open_nursery() as sessions:
-            configs = ConfigUpdates(gateway)
+            configs = ConfigUpdates(gateway, audit)
             outliving.start_soon(configs.run)
-            server = _Server(gateway, limits or Limits(), outliving, configs, host_names)
+            server = _Server(gateway, audit, limits or Limits(), outliving, configs, host_names)
             async with trio.open_nursery() as accepting:
                 serve = partial(trio.serve_listeners, server.on_connection, listeners, handler_nursery=sessions)
                 task_status.started(await accepting.start(serve))
@@ -110,9 +124,16 @@ class _Server:
     """Runs a session for each connection; ``nursery`` is for tasks that outlive their session."""
 
     def __init__(
-        self, gateway: Gateway, limits: Limits, nursery: trio.Nursery, configs: ConfigUpdates, host_names: Collection[str]
+        self,
+        gateway: Gateway,
+        audit: Audit,
+        limits: Limits,
+        nursery: trio.Nursery,
+        configs: ConfigUpdates,
+        host_names: Collection[str],
     ) -> None:
         self._gateway = gateway
+        self._audit = audit
         self._limits = limits
         self._nursery = nursery
         self._configs = configs
@@ -121,7 +142,12 @@ class _Server:
         self._no_room_log = LimitedLog(logger, logging.WARNING, "connection_refused", lines=1, within_s=60.0)
         self._memory = InputMemory(limits.input_bytes_max)
         #: Sessions by path.
-        self._sessions = {RM_PATH: 0, FEED_PATH: 0}
+        self._sessions = {RM_PATH: 0, FEED_PATH: 0, OPERATOR_PATH: 0}
+        self._sessions_max = {
+            RM_PATH: limits.rm_sessions_max,
+            FEED_PATH: limits.feed_sessions_max,
+            OPERATOR_PATH: limits.operator_sessions_max,
+        }
         self._is_stopping = False
         self._formats = event_formats()
         #: The functions that end the handshakes and sessions under way.
@@ -244,7 +270,8 @@ class _Server:
             await connection._accept(request, encoding.name if encoding is not None else None, [])
             protocol.receive_data(head.rest)
             nursery.start_soon(connection._reader_task)
-            return self._session(head, frames, noticed, connection, encoding or JSON, compresses=deflate.enabled())
+            compresses = deflate.enabled()
+            return self._session(head, frames, noticed, connection, encoding or JSON, _origin(stream), compresses=compresses)
         return None
 
     def _session(
@@ -254,6 +281,7 @@ class _Server:
         noticed: EndNoticedStream,
         connection: BoundedConnection,
         encoding: Encoding,
+        origin: str,
         *,
         compresses: bool,
     ) -> Session:
@@ -269,7 +297,11 @@ class _Server:
             close_s=limits.close_s,
         )
         if head.path == RM_PATH:
-            return ResourceManagerSession(peer, self._gateway, self._nursery, self._configs, self._memory)
+            caller = Caller(Role.RM, origin)
+            return ResourceManagerSession(peer, self._gateway, self._nursery, self._configs, self._memory, caller, self._audit)
+        if head.path == OPERATOR_PATH:
+            caller = Caller(Role.OPERATOR, origin)
+            return OperatorSession(peer, self._gateway, self._configs, caller, self._audit)
         frames.limit_buffer()
         form = self._formats[encoding.name, compresses]
         return FeedSession(peer, self._gateway, self._gateway.instance, form)
@@ -277,12 +309,12 @@ class _Server:
     def _refusal(self, head: RequestHead) -> RefusedError | None:
         """Why this request is refused; None if it is accepted."""
         if head.path not in self._sessions:
-            return RefusedError(404, f"found an unknown path, expected {RM_PATH} or {FEED_PATH}")
+            return RefusedError(404, f"found an unknown path, expected {RM_PATH}, {FEED_PATH} or {OPERATOR_PATH}")
         if refusal := page_refusal(head, self._host_names):
             return refusal
         if head.subprotocols and ENCODINGS.keys().isdisjoint(head.subprotocols):
             return RefusedError(400, f"found no known subprotocol, expected {' or '.join(ENCODINGS)}")
-        sessions_max = self._limits.rm_sessions_max if head.path == RM_PATH else self._limits.feed_sessions_max
+        sessions_max = self._sessions_max[head.path]
         if self._sessions[head.path] >= sessions_max:
             return RefusedError(503, f"{sessions_max} sessions are open on {head.path}, no more are allowed")
         return None
