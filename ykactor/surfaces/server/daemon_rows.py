@@ -16,7 +16,6 @@ from ykactor.actors.outbox import Outbox
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.messages.facts import Audited
 from ykactor.core.values.ids import PartitionName
-from ykactor.wire.history import decode_facts, encode_facts
 from ykactor.wire.si.codec import Encoding
 
 #: Keys begin with the name of the partition; there is none with an empty name.
@@ -94,8 +93,7 @@ class DaemonRows:
 
     def begin_act(self, number: int, interrupted: Audited) -> None:
         """An act is about to begin; ``interrupted`` is what the next daemon tells of it if this one does not."""
-        if self._journal is not None:
-            self._journal.note(_act_key(number), encode_facts([interrupted]))
+        self._note(_act_key(number), interrupted)
 
     def end_act(self, number: int) -> None:
         """The act was told, or had no effect."""
@@ -108,8 +106,7 @@ class DaemonRows:
 
 def begun_acts(records: Mapping[bytes, bytes]) -> dict[bytes, Audited]:
     """The acts among some records that were begun and not told, by their keys."""
-    found = {key: decode_facts(data) for key, data in records.items() if key.startswith(_ACT)}
-    return {key: fact for key, facts in found.items() for fact in facts if isinstance(fact, Audited)}
+    return {key: msgspec.json.decode(data, type=Audited) for key, data in records.items() if key.startswith(_ACT)}
 
 
 def _act_key(number: int) -> bytes:
