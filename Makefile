@@ -7,14 +7,19 @@ PYTEST := $(BIN)/pytest --numprocesses 2 --dist loadfile
 
 .PHONY: run test test-compiled test-nightly crash soak lint bench bench-check bench-ranges bench-plots clean
 
+# In words that also an old Python understands.
+PYTHON_VERSION = import sys; found = sys.version_info[:2]; \
+	sys.exit(found < (3, 11) and "ykactor needs Python 3.11 or newer, found %d.%d: add PYTHON=python3.11" % found)
+
 $(VENV)/.ready: pyproject.toml
+	@$(PYTHON) -c '$(PYTHON_VERSION)'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
 	touch $@
 
-# ADDRESS=HOST:PORT is where the daemon of the demonstration listens.
+# ADDRESS=HOST:PORT is where the daemon of the demonstration listens. The shell waits for its summary after Ctrl-C, which is no error.
 run: $(VENV)/.ready
-	$(BIN)/ykactor demo --state-dir state$(if $(ADDRESS), --ws $(ADDRESS))
+	@trap : INT; $(BIN)/ykactor demo --state-dir state$(if $(ADDRESS), --ws $(ADDRESS)) || [ $$? -eq 130 ]
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .
@@ -56,6 +61,7 @@ bench-ranges: $(VENV)/.ready
 # Renews the plots in bench/README.md.
 bench-plots: $(VENV)/.ready
 	$(BIN)/python -m bench.sweeps
+	$(BIN)/python -m bench.recovering
 
 # Fails if anything grows, or an invariant is violated; renews bench/soak.svg.
 soak: $(VENV)/.ready

@@ -17,8 +17,8 @@ from msgspec import Struct
 from trio_websocket import ConnectionClosed
 
 from ykactor.access.model import Role
-from ykactor.actors.batch import BlockingStore
 from ykactor.actors.clock import Clock
+from ykactor.actors.writer_thread import BlockingStore
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.inspection.invariants import violations
 from ykactor.journal.batch import Batch

@@ -147,7 +147,6 @@ def _sample(life: Life, folder: Path) -> dict[Quantity, float]:
 
 def run(plan: Plan, on_hour: Callable[[int, History], None] = lambda *_: None) -> Result:
     """Run a soak in a directory that is removed at the end."""
-    logging.getLogger("ykactor").setLevel(logging.ERROR)
     with tempfile.TemporaryDirectory() as folder:
         clock = trio.testing.MockClock(autojump_threshold=0)
         return trio.run(soak, plan, Path(folder), on_hour, clock=clock)
@@ -158,6 +157,7 @@ def run(plan: Plan, on_hour: Callable[[int, History], None] = lambda *_: None) -
 @click.option("--seed", type=int, default=1, show_default=True)
 def main(days: int, seed: int) -> None:
     """Soak a daemon, and fail if something grows or an invariant is violated."""
+    logging.getLogger("ykactor").setLevel(logging.ERROR)
     began_s = perf_counter()
     result = run(Plan(hours=24 * days, seed=seed), partial(_report, began_s))
     shown = {quantity: values for quantity, values in result.history.items() if quantity.name in _SHOWN}

@@ -5,34 +5,22 @@ makes room for asks that wait. A point is the cheapest of some runs, each in a p
 """
 
 from collections.abc import Callable
-from math import log10
 from pathlib import Path
 
 import click
 from msgspec import Struct, structs
 
-from bench import drawing
-from bench.drawing import line, polyline, text, ticks
+from bench.chart import chart
 from bench.mixes import Mix
 from bench.search import in_fresh_process
-from bench.table import number
 
 FOLDER = Path(__file__).parent
 RUNS = 2
 
 _EMPTY = Mix(nodes=1_000, applications=100, leaves=10)
 _FULL = structs.replace(_EMPTY, full=100, waiting=1_000, releases=50)
-#: The lines, and the classes of their style.
-LINES = {"empty cluster": ("empty", _EMPTY), "full cluster": ("full", _FULL)}
-
-_WIDTH, _HEIGHT = 560, 300
-_LEFT, _RIGHT, _TOP, _BOTTOM = 60, 20, 56, 46
-
-_STYLE = """
-  text { font: 12px sans-serif; fill: #222 } .title { font-size: 15px; font-weight: bold } .faint { fill: #666 }
-  .axis { stroke: #ddd; stroke-width: 1 } .empty { stroke: #3572a5; fill: #3572a5; stroke-width: 2 }
-  .full { stroke: #c0392b; fill: #c0392b; stroke-width: 2 }
-"""
+#: The lines, and their colours.
+LINES = {"empty cluster": ("blue", _EMPTY), "full cluster": ("red", _FULL)}
 
 
 class Axis(Struct, frozen=True):
@@ -67,7 +55,9 @@ def main() -> None:
     """Measure all points and draw the pictures."""
     for axis in AXES:
         path = FOLDER / f"cost-{axis.field.replace('_', '-')}.svg"
-        path.write_text(picture(axis, measured(axis, in_fresh_process)))
+        points = measured(axis, in_fresh_process)
+        lines = {name: (LINES[name][0], points[name]) for name in points}
+        path.write_text(chart(f"CPU time of a decision (us) by number of {axis.title}", lines))
         click.echo(path)
 
 
@@ -79,33 +69,6 @@ def measured(axis: Axis, cost_us: Callable[[Mix], float]) -> Points:
             mix = structs.replace(LINES[name][1], **{axis.field: value})
             points[name].append((value, min(cost_us(mix) for _ in range(RUNS))))
     return points
-
-
-def picture(axis: Axis, points: Points) -> str:
-    """The lines of an axis; the axis has a logarithmic scale."""
-    marks = ticks(max(cost for line_points in points.values() for _, cost in line_points))
-    bottom = _HEIGHT - _BOTTOM
-    parts = [text(_LEFT, 24, f"CPU time of a decision (us) by number of {axis.title}", "title")]
-    for mark in marks:
-        y = _y(mark, marks[-1])
-        parts += [line(_LEFT, y, _WIDTH - _RIGHT, y, "axis"), text(_LEFT - 6, y + 4, number(mark), "faint", "end")]
-    for value in axis.values:
-        parts.append(text(_x(value, axis), bottom + 18, number(value), "faint", "middle"))
-    for place, (name, line_points) in enumerate(points.items()):
-        kind, x = LINES[name][0], _LEFT + 140 * place
-        parts += [line(x, 40, x + 20, 40, kind), text(x + 26, 44, name)]
-        parts.append(polyline([(_x(value, axis), _y(cost, marks[-1])) for value, cost in line_points], kind))
-    return drawing.svg(_WIDTH, _HEIGHT, _STYLE, parts)
-
-
-def _x(value: int, axis: Axis) -> float:
-    first, last = axis.values[0], axis.values[-1]
-    share = (log10(value) - log10(first)) / (log10(last) - log10(first))
-    return _LEFT + 20 + share * (_WIDTH - _LEFT - _RIGHT - 40)
-
-
-def _y(cost: float, top: float) -> float:
-    return _HEIGHT - _BOTTOM - cost / top * (_HEIGHT - _BOTTOM - _TOP)
 
 
 if __name__ == "__main__":

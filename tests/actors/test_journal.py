@@ -10,9 +10,9 @@ import trio.testing
 from memorystore import MemoryStore
 
 from ykactor.actors import journal as journal_module
-from ykactor.actors.batch import WriterThread
 from ykactor.actors.commands import Publication, TurnRecord
 from ykactor.actors.journal import ANSWER_S, RETRY_MAX_S, RETRY_S, Journal, Notices, Resumed, Stalled
+from ykactor.actors.writer_thread import WriterThread
 from ykactor.core.messages.facts import NodeRemoved
 from ykactor.journal.batch import Batch
 from ykactor.journal.errors import NotWrittenError
@@ -119,21 +119,6 @@ async def test_the_last_change_of_a_record_counts(autojump_clock):
         await trio.sleep(1)
     assert len(store.batches) > 5
     assert store.records == expected
-
-
-async def test_a_new_registration_replaces_the_messages_of_the_old_one(autojump_clock):
-    """It numbers anew; of the messages before nobody can ask, but their session still gets them when they are durable."""
-    store, old, new = MemoryStore(), Reader(), Reader()
-    async with running(store) as journal:
-        for number in (1, 2):
-            journal.post(old, number, b"old")
-        journal.follow(old, 3)
-        for number in (1, 2, 3):
-            journal.post(new, number, b"new")
-        await trio.sleep(1)
-    (batch,) = store.batches
-    assert (batch.first_message, batch.messages_count, batch.messages) == (1, 3, [b"new"] * 3)
-    assert (old.told, new.told) == ([3], [3])
 
 
 async def test_what_comes_within_a_moment_is_committed_together(autojump_clock):

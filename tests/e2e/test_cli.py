@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -276,7 +277,7 @@ async def test_demo_says_where_to_look_and_ends_on_ctrl_c():
     async with process.stdout, process.stderr:
         with trio.fail_after(LIMIT_S):
             printed = b""
-            while b"NODE" not in printed:
+            while b" NODE " not in printed:
                 printed += await process.stdout.receive_some()
             assert printed.startswith(b"A daemon listens on ws://127.0.0.1:")
             assert b"ykactor follow --url ws://127.0.0.1:" in printed
@@ -325,7 +326,46 @@ def test_make_run_takes_an_address():
     command = ["make", "--no-print-directory", "--dry-run", "--old-file=.venv/.ready", "run"]
     for argument, expected in [([], ""), (["ADDRESS=127.0.0.1:9099"], " --ws 127.0.0.1:9099")]:
         printed = subprocess.run([*command, *argument], cwd=ROOT, stdout=subprocess.PIPE, text=True, timeout=LIMIT_S, check=True)
-        assert printed.stdout.strip().endswith(f"ykactor demo --state-dir state{expected}")
+        assert f"ykactor demo --state-dir state{expected} || " in printed.stdout
+
+
+@pytest.mark.parametrize(("code", "error"), [(130, b""), (1, b"Error 1")])
+def test_ctrl_c_ends_make_run_without_an_error(tmp_path, code, error):
+    """What the demonstration prints last is the end; other exit codes are still errors of make."""
+    program = tmp_path / "bin" / "ykactor"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\ntrap 'echo summary; exit {code}' INT\necho up\nwhile :; do sleep 0.05; done\n")
+    program.chmod(0o755)
+    command = ["make", f"VENV={tmp_path}", f"--old-file={tmp_path}/.ready", "run"]
+    # A session of its own: Ctrl-C is for all processes of the terminal.
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=ROOT, **pipes, start_new_session=True) as process:
+        assert process.stdout.readline() == b"up\n"
+        os.killpg(process.pid, signal.SIGINT)
+        output, errors = process.communicate(timeout=LIMIT_S)
+    assert output == b"summary\n"
+    assert errors.endswith(error + b"\n" if error else b"")
+    assert (b"***" in errors) == bool(error)
+
+
+def test_make_says_which_python_it_needs(tmp_path):
+    """Before it makes an environment; in one line."""
+    python = tmp_path / "python"
+    python.write_text(
+        f'#!/bin/sh\nshift\nexec {sys.executable} -c "import sys; sys.version_info = (3, 9); exec(sys.argv[1])" "$@"\n'
+    )
+    python.chmod(0o755)
+    done = subprocess.run(
+        ["make", f"VENV={tmp_path}/venv", f"PYTHON={python}", "run"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[0] == "ykactor needs Python 3.11 or newer, found 3.9: add PYTHON=python3.11"
+    assert not (tmp_path / "venv").exists()
 
 
 # ---- mistakes: one clear line, never a traceback

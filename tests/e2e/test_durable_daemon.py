@@ -1,12 +1,16 @@
 """A daemon with a journal, in this process, with real sockets: what clients get, and how it ends."""
 
 import logging
+import signal
+import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 
 import pytest
 import trio
+from daemon import COMMAND, clean_environment
 from doubles import open_listener
 from memorystore import MemoryStore
 from partitiontexts import several
@@ -15,6 +19,7 @@ from world import queue
 from ykactor.actors.clock import Clock
 from ykactor.actors.journal import Journal
 from ykactor.client import RequestRefused, connect, follow
+from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.server import daemon as daemon_module
 from ykactor.surfaces.server.daemon import Daemon, Settings, url_of
 from ykactor.surfaces.server.systemd import Notifier
@@ -80,6 +85,75 @@ async def test_clients_are_told_that_the_disk_is_full() -> None:
         said = [await follower.__anext__() for _ in range(2)]
         assert [type(message) for message in said] == [si.JournalStatus, si.EventRecord]
         assert rm.sequence == daemon.outboxes.current.sequence  # type: ignore[union-attr]
+
+
+SCENARIO = """
+name: small
+config: ""
+until: 1
+messages:
+  - {at: 0, type: NodeRequest, nodes: [{nodeID: s1, action: CREATE, schedulableResource: {vcore: "4"}}]}
+"""
+
+
+@asynccontextmanager
+async def waiting(*arguments: str) -> AsyncIterator[trio.Process]:
+    """A command that has said that it waits for the journal."""
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = await trio.lowlevel.open_process([*COMMAND, *arguments], **pipes, env=clean_environment())
+    try:
+        said = await process.stderr.receive_some()
+        assert said == b"waiting for the journal of the daemon: no room on the disk\n"
+        yield process
+    finally:
+        process.kill()
+        await process.stdout.aclose()
+        await process.stderr.aclose()
+
+
+@pytest.mark.parametrize("events_max", [50_000, 0])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_who_comes_while_the_disk_is_full_is_told(
+    scenario: Path, monkeypatch: pytest.MonkeyPatch, events_max: int, number: int
+) -> None:
+    """Commands say what they wait for, also if the partitions take no more input, and when interrupted what may come of it."""
+    store = MemoryStore()
+    async with running(store) as (_, url), connect(url, rm_id="rm-1") as rm, follow(url) as follower:
+        store.is_full = True
+        await rm.send(NODE)
+        await follower.__anext__()
+        monkeypatch.setattr("ykactor.actors.journal.EVENTS_MAX", events_max)
+        async with follow(url) as late:
+            assert isinstance(await late.__anext__(), si.JournalStatus)
+        async with waiting("deregister", "rm-1", "--url", url) as process:
+            process.send_signal(signal.SIGINT)
+            assert await process.wait() == exit_codes.INTERRUPTED
+            assert await process.stderr.receive_some() == b"interrupted: the daemon has not confirmed that rm-1 is deregistered\n"
+        async with waiting("submit", str(scenario), "--rm-id", "rm-1", "--url", url) as process:
+            process.send_signal(number)
+            assert await process.wait() == exit_codes.INTERRUPTED
+            expected = b"interrupted: rm-1 may be registered all the same, 'ykactor deregister rm-1' ends this\n"
+            assert (await process.stdout.receive_some(), await process.stderr.receive_some()) == (b"", expected)
+        monkeypatch.setattr("ykactor.actors.journal.EVENTS_MAX", 50_000)
+        store.is_full = False
+
+
+async def test_a_full_disk_stays_in_the_log(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is said again and again while it lasts, and not afterwards."""
+    monkeypatch.setattr("ykactor.surfaces.server.journal_log.REPEAT_S", 0.3)
+    store = MemoryStore()
+    with caplog.at_level(logging.INFO):
+        async with running(store) as (_, url), connect(url, rm_id="rm-1") as rm:
+            store.is_full = True
+            await rm.send(NODE)
+            await trio.sleep(0.8)
+            store.is_full = False
+            await rm.request(NODE)
+            await trio.sleep(0.5)
+    said = [record.message for record in caplog.records if record.message.startswith("journal_")]
+    assert said[-1] == "journal_resumed"
+    assert said[:-1] == ["journal_stalled"] * len(said[:-1])
+    assert len(said) > 3
 
 
 async def test_clients_are_told_that_the_disk_does_not_answer(

@@ -158,6 +158,19 @@ def test_an_unwritable_file(run_here, tmp_path, command):
     assert "Traceback" not in errors
 
 
+@pytest.mark.parametrize(("library", "command"), [("trio", "serve"), ("click", "rule"), ("yaml", "check-config")])
+def test_a_library_that_is_missing(library, command):
+    """A broken environment is one line that says what to do, whichever command needs the library."""
+    run = f"import sys; sys.modules[{library!r}] = None; sys.argv = ['ykactor', {command!r}]; import ykactor.__main__ as main"
+    done = subprocess.run(
+        [COMMAND[0], "-c", f"{run}; main.main()"], capture_output=True, text=True, check=False, env=clean_environment()
+    )
+    assert (done.returncode, done.stdout) == (exit_codes.FAILED, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"Error: the library {library} cannot be used (")
+    assert line.endswith("; install ykactor again with pip; in a checkout 'make clean' removes the broken environment")
+
+
 # ---- Ctrl-C and pipes
 
 

@@ -10,7 +10,7 @@ import trio.testing
 from daemon import next_allocated, next_event, real_daemon
 from doubles import running_daemon
 from partitiontexts import several
-from world import queue, tree
+from world import limit, queue, tree
 
 from ykactor.actors.commands import Intake
 from ykactor.client import RequestRefused, connect, follow
@@ -210,6 +210,18 @@ async def test_one_line_for_each_change(queue_file):
         gpu = [change for partition, change in lines if partition == "gpu"]
         assert gpu[0].startswith("queue root.a: ")
         assert gpu[1].startswith("queue root.b: ")
+
+
+async def test_changes_of_limits_hide_no_change(queue_file):
+    """What else the turn reports, here a limit of a user, comes behind the changes, and does not keep them out of the log."""
+    limited = queue("a", max={"vcore": 2000}, limits=[limit("alice", vcore=1000)])
+    async with real_daemon("--config", queue_file) as daemon, connect(daemon.url, rm_id="rm-1") as rm:
+        await rm.request(application("d", ""))
+        seen = len(daemon.logged("config_change"))
+        await rm.request(update(several(default=[limited, queue("b")])))
+        await daemon.wait_logged("config_applied")
+        changes = [line["change"] for line in daemon.logged("config_change")[seen:]]
+        assert any(change.startswith("queue root.a: max ") for change in changes)
 
 
 async def test_with_the_registration(queue_file):

@@ -13,7 +13,7 @@ import trio
 from daemon import RunningDaemon, real_daemon, run_command
 from test_serve import NotifySocket
 
-from ykactor.client import RequestRefused, connect, follow
+from ykactor.client import Disconnected, RequestRefused, connect, follow
 from ykactor.client.resource_manager import ResourceManager
 from ykactor.journal.batch import Batch
 from ykactor.journal.reading import Reader
@@ -151,6 +151,23 @@ async def test_a_configuration_of_the_resource_manager_stays(tmp_path: Path, que
         assert await _max_of_a(third) == {"vcore": 4000}
 
 
+async def test_without_a_queue_file_the_configuration_stays(tmp_path: Path, queue_file: Path) -> None:
+    """A forgotten ``--config`` drains no queue (DU-9); the file counts as read, so it replaces nothing when it is back."""
+    arguments = ("--state-dir", tmp_path / "state")
+    async with real_daemon(*arguments, "--config", queue_file) as first:
+        before = await first.state()
+        async with connect(first.url, rm_id="rm-1") as rm:
+            await rm.request(si.UpdateConfigurationRequest(config=SECOND))
+        await kill(first)
+    async with real_daemon(*arguments) as second:
+        (loaded,) = second.logged("config_loaded")
+        assert (loaded["source"], loaded["checksum"]) == ("journal", load(SECOND).checksum)
+        assert set((await second.state())["queues"]) == set(before["queues"])
+        await kill(second)
+    async with real_daemon(*arguments, "--config", queue_file) as third:
+        assert await _max_of_a(third) == {"vcore": 10_000}
+
+
 async def _max_of_a(daemon: RunningDaemon) -> dict[str, int]:
     found: dict[str, int] = (await daemon.state())["queues"]["root.a"]["max"]
     return found
@@ -164,6 +181,19 @@ async def test_one_daemon_for_a_directory(tmp_path: Path) -> None:
         await kill(first)
     async with real_daemon("--state-dir", tmp_path) as second:
         assert second.logged("state_recovered")
+
+
+async def test_nothing_is_acknowledged_into_a_file_that_is_gone(tmp_path: Path) -> None:
+    """The daemon ends as after a failure of the disk (DU-11), and the next start does not begin with nothing (DU-12)."""
+    async with real_daemon("--state-dir", tmp_path) as first:
+        async with connect(first.url, rm_id="rm-1") as rm:
+            (tmp_path / "journal.db").unlink()
+            (tmp_path / "journal.db-wal").unlink()
+            with pytest.raises(Disconnected):
+                await rm.request(NODES)
+        assert await first.process.wait() == exit_codes.SOFTWARE
+    _, errors = await run_command("serve", "--ws", "127.0.0.1:0", "--state-dir", tmp_path, expect=exit_codes.USAGE)
+    assert f"Error: {tmp_path}/journal.db: found no journal, although {tmp_path}/witness says " in errors
 
 
 async def test_another_resource_manager_is_still_refused(tmp_path: Path) -> None:

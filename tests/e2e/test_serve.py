@@ -24,6 +24,7 @@ from ykactor.actors.feed import FeedActor
 from ykactor.client import Disconnected, RequestRefused, connect, follow
 from ykactor.client.connection import open_connection
 from ykactor.surfaces.cli import serve as serve_module
+from ykactor.surfaces.cli.main import main
 from ykactor.surfaces.cli.serve import listening
 from ykactor.surfaces.server.daemon import Daemon, Settings, url_of
 from ykactor.surfaces.server.log_writer import LINES_MAX
@@ -417,13 +418,34 @@ def test_a_crash_leaves_a_post_mortem_and_exit_code_70(tmp_path, monkeypatch, ca
     assert lines[-1]["event"] == "post_mortem_written"
 
 
-def test_a_state_directory_that_cannot_be_written_is_refused(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (
+            PermissionError(errno.EACCES, "Permission denied"),
+            "cannot be written (Permission denied), expected a directory that this user may write to",
+        ),
+        (
+            OSError(errno.ENOSPC, "No space left on device"),
+            "found no room on the disk (No space left on device); free some, the state is as it was",
+        ),
+    ],
+)
+def test_a_state_directory_that_cannot_be_written_is_refused(tmp_path, monkeypatch, error, reason):
     """A report that nobody could write is found out at the start, not at the crash."""
 
     def refuse(*_, **__):
-        raise PermissionError(errno.EACCES, "Permission denied")
+        raise error
 
     monkeypatch.setattr(serve_module.tempfile, "TemporaryFile", refuse)  # root may write everywhere
     done = CliRunner().invoke(serve_module.command, ["--ws", "127.0.0.1:0", "--state-dir", str(tmp_path)])
     assert done.exit_code == 2
-    assert done.output == f"Error: {tmp_path}: cannot be written: Permission denied, expected a directory for the post-mortem\n"
+    assert done.output == f"Error: {tmp_path}: {reason}\n"
+
+
+@pytest.mark.parametrize("name", ["serve", "demo"])
+def test_a_state_directory_without_a_name_is_refused(name):
+    """``--state-dir "$UNSET"`` must not fill the current directory."""
+    done = CliRunner().invoke(main, [name, "--ws", "127.0.0.1:0", "--state-dir", ""])
+    assert done.exit_code == 2
+    assert "Invalid value for '--state-dir': found an empty name, expected a directory" in done.output

@@ -1,5 +1,6 @@
 """``ykactor submit`` and what was in the daemon before: it changes only what its options say, and removes what it created."""
 
+import re
 import signal
 import subprocess
 from contextlib import asynccontextmanager
@@ -206,11 +207,14 @@ async def submitting(scenario, daemon, *options):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 async def test_cleans_up_when_it_is_interrupted(scenario, number):
-    """Ctrl-C and SIGTERM end the scenario early, and the daemon is as before."""
+    """Ctrl-C and SIGTERM end the scenario early, which the summary and the exit code say, and the daemon is as before."""
     async with real_daemon() as daemon:
         async with submitting(scenario, daemon) as process:
             process.send_signal(number)
-            assert await process.wait() == (130 if number == signal.SIGINT else 0)
+            output = b"".join([chunk async for chunk in process.stdout])
+            assert await process.wait() == 130
+            *_, summary = output.decode().splitlines()
+            assert re.match(r"small: interrupted after \d+\.\d of 1\.0 s, 3 of 3 requests sent, 0 refused; ", summary)
         assert (await contents(daemon))[:2] == ([], [])
         async with connect(daemon.url, rm_id="rm-1"):
             pass
@@ -233,8 +237,10 @@ async def test_is_refused_by_another_resource_manager(scenario):
             await rm.request(node())
         _, errors = await run_command("submit", scenario, "--url", daemon.url, expect=1)
         assert "RM rm-1 has been registered before" in errors
-        assert "it has not been connected since 2" in errors
-        assert "holds the daemon until it deregisters; ykactor deregister RM_ID ends this" in errors
+        assert "it has not been connected at least since 2" in errors
+        assert (
+            "'ykactor deregister rm-1' drops its nodes and applications and lets another one register; submit --rm-id" in errors
+        )
         assert (await contents(daemon))[0] == ["n1"]
 
 

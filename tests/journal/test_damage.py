@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from journals import copied, numbered, opened, records_of, states, turns_of
 from seeds import FACTOR
 
-from ykactor.journal import witness
+from ykactor.journal import maintenance, witness
 from ykactor.journal.errors import JournalError
 from ykactor.journal.store import Store
 from ykactor.journal.witness import Durability
@@ -111,15 +111,27 @@ def test_a_torn_database(clean: Path, tmp_path_factory: pytest.TempPathFactory, 
     assert found(directory) in (-1, LAST)
 
 
-@pytest.mark.parametrize("content", [b"", b"rubbish", b"00000000000000000024 - 00000000\n", None])
-def test_a_damaged_witness(clean: Path, tmp_path: Path, content: bytes | None) -> None:
+@pytest.mark.parametrize("content", [b"", b"rubbish", b"00000000000000000024 - 00000000\n"])
+def test_a_damaged_witness(clean: Path, tmp_path: Path, content: bytes) -> None:
     """Without the witness nobody knows whether something is missing, and that is said; the journal is as it was."""
     directory = copied(clean, tmp_path / "state")
     path = directory / "witness"
-    path.unlink() if content is None else path.write_bytes(content)
+    path.write_bytes(content)
+    expected = f"it is not known whether transactions after {LAST} were committed: {path} is damaged"
+    assert list(maintenance.verify(directory)) == [expected]
     store = opened(directory)
     store.close()
-    assert store.loss == f"it is not known whether transactions after {LAST} were committed: {path} is missing or damaged"
+    assert store.loss == expected
+    assert records_of(directory) == STATES[LAST]
+
+
+def test_a_missing_witness(clean: Path, tmp_path: Path) -> None:
+    """This is how a backup is put back; the start says that there may have been more."""
+    directory = copied(clean, tmp_path / "state")
+    (directory / "witness").unlink()
+    store = opened(directory)
+    store.close()
+    assert store.loss == f"no witness, so this is a backup: what came after transaction {LAST} is not known"
     assert records_of(directory) == STATES[LAST]
 
 
@@ -145,13 +157,21 @@ def test_a_loss_begins_a_new_instance(clean: Path, tmp_path: Path) -> None:
 
 
 def test_a_missing_database(clean: Path, tmp_path: Path) -> None:
-    """A directory whose database was removed begins anew, and says what is gone."""
+    """A directory whose database was removed is refused: to begin with nothing would end all that runs."""
     directory = copied(clean, tmp_path / "state")
-    (directory / "journal.db").unlink()
+    path, witness_path = directory / "journal.db", directory / "witness"
+    path.unlink()
+    for _ in range(2):
+        with pytest.raises(JournalError) as refused:
+            opened(directory)
+        assert str(refused.value) == (
+            f"{path}: found no journal, although {witness_path} says that it had {LAST} transactions; "
+            f"put a backup there, or remove {witness_path} to begin with nothing"
+        )
+    witness_path.unlink()
     store = opened(directory)
     store.close()
-    assert (store.number, records_of(directory)) == (0, {})
-    assert store.loss == f"transactions 1 to {LAST} were committed, but are not in the journal any more"
+    assert (store.number, store.loss) == (0, "")
 
 
 @pytest.mark.parametrize(

@@ -134,6 +134,18 @@ def test_a_failing_disk(store: Store, tmp_path: Path) -> None:
     again.close()
 
 
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_a_file_that_is_taken_away(store: Store, tmp_path: Path, is_replaced: bool) -> None:
+    """What is written to it then is nowhere: the daemon ends before it acknowledges anything."""
+    path = tmp_path / "journal.db"
+    path.rename(tmp_path / "mine")
+    if is_replaced:
+        path.write_bytes((tmp_path / "mine").read_bytes())
+    for _ in range(2):
+        with pytest.raises(DiskError, match=rf"^{path}: found it removed or replaced under the daemon .*, then start again$"):
+            store.commit(numbered(4))
+
+
 def test_a_failing_checkpoint(store: Store, tmp_path: Path) -> None:
     """What was committed stays in the write-ahead log, whatever happens to the database."""
     with replaced(tmp_path / "journal.db", "/dev/null", os.O_RDONLY), pytest.raises(DiskError):

@@ -13,6 +13,7 @@ from ykactor.core.messages.submissions import MoveApplication, TerminateApplicat
 from ykactor.core.values.ids import ApplicationID
 from ykactor.journal.reading import Reader
 from ykactor.journal.rows import LogRow
+from ykactor.surfaces.cli import story as story_module
 from ykactor.surfaces.cli.main import main
 from ykactor.wire import queuefile
 
@@ -74,14 +75,17 @@ def test_the_present_state_follows(directory: Path) -> None:
     assert story(directory, "t1")[-1] == "now: the daemon has nothing of t1 any more"
 
 
-def test_since(directory: Path) -> None:
-    """Events from a time on, in the forms that are printed and written."""
+def test_since(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Events from a time on, in the forms that are printed and written, or how long ago."""
+    monkeypatch.setattr(story_module, "system_ns", lambda: (3600 + 4) * 10**9)
     everything = story(directory, "app-1")
     assert story(directory, "app-1", "--since", "1970-01-01") == everything
     later = [line for line in everything if line[:3] == "now" or line >= "1970-01-01T00:00:04"]
-    for since in ("1970-01-01T00:00:04", "1970-01-01T00:00:03.001Z"):
+    for since in ("1970-01-01T00:00:04", "1970-01-01T00:00:03.001Z", "1h", "60m", "3600s"):
         assert story(directory, "app-1", "--since", since) == later
     assert len(later) < len(everything)
+    assert story(directory, "app-1", "--since", "1d") == everything
+    assert "found 'yesterday', expected a time in UTC such as " in story(directory, "app-1", "--since", "yesterday", expect=2)[-1]
 
 
 def test_unknown(directory: Path) -> None:

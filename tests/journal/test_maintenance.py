@@ -68,7 +68,7 @@ def test_only_an_existing_directory(tmp_path: Path) -> None:
     for name, *more in (["info"], ["verify"], ["export"], ["compact"], ["backup", tmp_path / "copy.db"]):
         code, out, err = run(name, tmp_path / "none", *more)
         assert (code, out) == (2, "")
-        assert f"Directory '{tmp_path}/none' does not exist." in err
+        assert f"'{tmp_path}/none' does not exist." in err
         assert run(name, empty, *more) == (
             1,
             "",
@@ -177,6 +177,20 @@ def test_verify_goes_on_after_a_damaged_page(store: Store, directory: Path) -> N
     ]
 
 
+def test_verify_of_a_history_that_cannot_be_read(store: Store, directory: Path) -> None:
+    """The error does not send whoever has called ``verify`` to ``verify``."""
+    store.close()
+    with closing(sqlite3.connect(directory / "journal.db")) as connection:
+        ((root,),) = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'log'")
+    with (directory / "journal.db").open("r+b") as file:
+        file.seek((root - 1) * 4096)
+        file.write(b"\xff" * 4096)
+    code, out, err = run("verify", directory)
+    assert code == 1
+    assert "the history cannot be read: database disk image is malformed" in out.splitlines()
+    assert err.startswith(f"Error: {directory}: found damage; put a copy of ykactor journal backup into an empty directory")
+
+
 def test_verify_finds_damaged_pages(store: Store, directory: Path) -> None:
     """What SQLite finds is said in its words."""
     store.close()
@@ -185,6 +199,7 @@ def test_verify_finds_damaged_pages(store: Store, directory: Path) -> None:
         file.write(b"\x00\x00\x00\x09")  # the number of free pages
     (found,) = maintenance.verify(directory)
     assert "Main freelist: size is" in found
+    assert "\n" not in found
 
 
 # ---- export
@@ -244,7 +259,12 @@ def test_backup(store: Store, directory: Path, tmp_path: Path) -> None:
     restored = tmp_path / "restored"
     restored.mkdir()
     shutil.copy(copy, restored / "journal.db")
-    assert run("verify", restored)[1].startswith(f"it is not known whether transactions after {LAST} were committed: ")
+    unknown = f"no witness, so this is a backup: what came after transaction {LAST} is not known"
+    for source, path in ((restored, restored / "journal.db"), (restored / "journal.db", restored / "journal.db"), (copy, copy)):
+        code, out, err = run("verify", source)
+        assert (code, out, err) == (0, f"{path}: ok, {len(states(LAST)[LAST])} records, {LAST} transactions; {unknown}\n", "")
+        assert f"\nwitness   {unknown}\n" in run("info", source)[1]
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["copy.db"]
     again = opened(restored)
     assert (again.number, records_of(restored)) == (LAST, states(LAST)[LAST])
     assert again.instance != store.instance  # its numbers may have been given to something else meanwhile

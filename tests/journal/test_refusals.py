@@ -162,9 +162,10 @@ def test_damage_says_what_to_do(directory: Path) -> None:
     content = path.read_bytes()
     path.write_bytes(content[:4096] + b"\xff" * 4096 + content[8192:])
     text = refusal(directory)
+    assert "\n" not in text
     assert text.startswith(f"{path}: found damage: ")
     assert text.endswith(
-        f"; 'ykactor journal verify {directory}' lists all of it; "
+        f"; 'ykactor journal verify {path}' lists all of it; "
         "put a copy of 'ykactor journal backup' into an empty directory, or begin with an empty one"
     )
 

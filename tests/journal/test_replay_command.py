@@ -59,7 +59,8 @@ def test_one_partition(directory: Path) -> None:
     turns = [json.loads(run(directory, "-o", "json", "--partition", name)[1])["turns"] for name in ("default", "gpu")]
     assert sum(turns) == json.loads(run(directory, "-o", "json")[1])["turns"]
     assert all(turns)
-    assert run(directory, "--partition", "none")[0] == 1
+    refusal = f"Error: {directory}/journal.db: no partition none, there is default and gpu\n"
+    assert run(directory, "--partition", "none") == (1, "", refusal)
 
 
 def test_until_a_transaction(directory: Path) -> None:

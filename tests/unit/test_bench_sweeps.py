@@ -3,6 +3,7 @@
 from xml.etree import ElementTree as ET
 
 from bench import sweeps
+from bench.chart import chart
 
 
 def test_sweep_draws_a_point_for_each_value_inside_the_picture() -> None:
@@ -11,7 +12,8 @@ def test_sweep_draws_a_point_for_each_value_inside_the_picture() -> None:
         points = sweeps.measured(axis, lambda mix: 7.0 * mix.nodes + mix.waiting)
         assert list(points) == list(axis.lines)
         assert all([value for value, _ in of_line] == list(axis.values) for of_line in points.values())
-        root = ET.fromstring(sweeps.picture(axis, points))
+        lines = {name: (sweeps.LINES[name][0], points[name]) for name in points}
+        root = ET.fromstring(chart("costs", lines))
         dots = list(root.iter("{http://www.w3.org/2000/svg}circle"))
         assert len(dots) == len(axis.values) * len(axis.lines)
         assert all(0 < float(dot.attrib["cx"]) < float(root.attrib["width"]) for dot in dots)

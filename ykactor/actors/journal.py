@@ -15,10 +15,10 @@ import msgspec
 import trio
 from msgspec import Raw, Struct, field
 
-from ykactor.actors.batch import Store
 from ykactor.actors.commands import Publication
 from ykactor.actors.renewal import History
 from ykactor.actors.response_timer import ResponseTimer
+from ykactor.actors.writer_thread import AsyncStore
 from ykactor.core.messages.facts import Fact
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.times import S_NS
@@ -123,7 +123,7 @@ class Journal:
 
     def __init__(
         self,
-        store: Store,
+        store: AsyncStore,
         encode: Callable[[Sequence[Fact]], bytes],
         now_ns: Callable[[], int],
         *,
@@ -189,9 +189,7 @@ class Journal:
     def post(self, outbox: Reader, number: int, message: bytes) -> None:
         """Add a message to the resource manager."""
         group, batch = self._gathered, self._gathered.batch
-        if number != batch.first_message + batch.messages_count:
-            # Another registration, which numbers anew: nobody can ask for the messages of the one before.
-            batch.first_message, batch.messages_count, batch.messages = number, 0, []
+        assert number == batch.first_message + batch.messages_count, "a registration goes on with the numbers of the one before"
         batch.messages_count += 1
         batch.messages.append(message)
         group.bytes += len(message)

@@ -159,7 +159,8 @@ class OutboxReader(Generic[E]):
     def __init__(self, outbox: Outbox[E], after: int) -> None:
         self.outbox = outbox
         self._cursor = after
-        self._notices = Notices(outbox.journal)
+        #: What the session is told of the journal.
+        self.notices = Notices(outbox.journal)
         self._is_finishing = False
 
     @property
@@ -181,7 +182,7 @@ class OutboxReader(Generic[E]):
             MessagesLostError: the session was too slow, and the next message is no longer kept.
         """
         while self.attached:
-            notice = self._notices.next()
+            notice = self.notices.next()
             if notice is not None:
                 return notice
             messages = self.outbox.after(self._cursor)
@@ -258,6 +259,10 @@ class OutboxRegistry(Generic[E]):
         """Wait until more messages may be caused; at once without a journal."""
         if self._journal is not None:
             await self._journal.room()
+
+    def notices(self) -> Notices:
+        """For a session that is not registered yet."""
+        return Notices(self._journal)
 
     def _wake_session(self) -> None:
         if self.current is not None:

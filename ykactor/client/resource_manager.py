@@ -14,6 +14,9 @@ from ykactor.client.connection import MessageStream, RequestRefused, encoding_na
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import Encoding
 
+#: Called when the daemon cannot write its journal, and when it can again.
+OnJournal = Callable[[si.JournalStatus], object]
+
 
 class ResourceManager:
     """A registered session, opened by `connect`. Iterate over it to get the messages of the daemon.
@@ -27,8 +30,9 @@ class ResourceManager:
         The number of the newest message received; pass it as ``resume_from`` to `connect` after a lost connection.
     """
 
-    def __init__(self, connection: WebSocketConnection, encoding: Encoding, sequence: int) -> None:
+    def __init__(self, connection: WebSocketConnection, encoding: Encoding, sequence: int, on_journal: OnJournal | None) -> None:
         self.sequence = sequence
+        self._on_journal = on_journal
         self._decode = encoding.decode_response
         self._stream = MessageStream(connection, encoding)
         #: Held by the task that reads; it delivers messages for all waiting tasks.
@@ -128,6 +132,8 @@ class ResourceManager:
         self.sequence = message.sequence or self.sequence
         if isinstance(message, si.Ack | si.ErrorResponse) and message.id in self._answers:
             self._answers[message.id] = message
+        elif isinstance(message, si.JournalStatus) and self._on_journal is not None:
+            self._on_journal(message)
         elif not isinstance(message, si.RegisterResourceManagerResponse):
             self._responses.append(message)
 
@@ -141,6 +147,7 @@ async def connect(
     config: str = "",
     resume_from: int | Literal["now"] | None = None,
     answers_predicates: bool = False,
+    on_journal: OnJournal | None = None,
 ) -> AsyncIterator[ResourceManager]:
     """Register as a resource manager.
 
@@ -159,6 +166,9 @@ async def connect(
         applications, and they must be reported again.
     answers_predicates : bool
         Whether each `si.PredicatesRequest` that iteration yields will be answered with `ResourceManager.answer`.
+    on_journal : callable, optional
+        Called with each `si.JournalStatus` when it arrives, also while this registration waits for the journal of the daemon.
+        Without it, iteration yields them.
 
     Raises
     ------
@@ -174,7 +184,7 @@ async def connect(
     """
     chosen = encoding_named(encoding)
     async with open_connection(url, "/v1/rm", subprotocols=[chosen.name]) as connection:
-        session = ResourceManager(connection, chosen, resume_from if isinstance(resume_from, int) else 0)
+        session = ResourceManager(connection, chosen, resume_from if isinstance(resume_from, int) else 0, on_journal)
         await session.request(
             si.RegisterResourceManagerRequest(
                 rm_id=rm_id,

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-#: An ``OSError`` with one of these means that there is no room: on the disk, in a quota, or for a file of this size.
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 #: The codes of SQLite for a write that failed for a reason that it does not tell: to a file, or to the index of the log.
 _UNTOLD = frozenset({sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE})
@@ -35,9 +34,19 @@ class DiskError(JournalError):
 def damaged(path: Path, what: str) -> JournalError:
     """The error for a file whose content is not what was written."""
     return JournalError(
-        f"{path}: found damage: {what}; 'ykactor journal verify {path.parent}' lists all of it; "
+        f"{path}: found damage: {one_line(what)}; 'ykactor journal verify {path}' lists all of it; "
         "put a copy of 'ykactor journal backup' into an empty directory, or begin with an empty one"
     )
+
+
+def one_line(text: str) -> str:
+    """The same on one line: SQLite tells damage on several, under a heading."""
+    return "; ".join(line.strip() for line in text.splitlines() if not line.startswith("***"))
+
+
+def is_no_room(error: OSError) -> bool:
+    """Whether there is no room: on the disk, in a quota, or for a file of this size."""
+    return error.errno in _NO_ROOM
 
 
 @contextmanager
@@ -84,7 +93,7 @@ def is_full(error: sqlite3.Error, path: Path) -> bool:
             file.seek(end)
             return file.write(bytes(ROOM_BYTES)) < ROOM_BYTES
     except OSError as problem:
-        return problem.errno in _NO_ROOM
+        return is_no_room(problem)
 
 
 def _explanation(error: sqlite3.Error, path: Path) -> JournalError:
@@ -102,8 +111,10 @@ def _explanation(error: sqlite3.Error, path: Path) -> JournalError:
 
 
 def _refusal(error: OSError, path: Path) -> JournalError:
-    text = f"{error.filename or path}: {error.strerror}; expected a directory and files that this user may read and write"
-    return NotWrittenError(text) if error.errno in _NO_ROOM else JournalError(text)
+    where = error.filename or path
+    if is_no_room(error):
+        return NotWrittenError(f"{where}: found no room on the disk ({error.strerror}); free some, nothing is lost")
+    return JournalError(f"{where}: {error.strerror}; expected a directory and files that this user may read and write")
 
 
 def _code(error: sqlite3.Error) -> int:

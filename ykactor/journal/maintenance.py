@@ -8,7 +8,7 @@ import shutil
 import sqlite3
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from ykactor.journal import schema
-from ykactor.journal.errors import explained, is_full, write_error
+from ykactor.journal.errors import JournalError, explained, is_full, one_line, write_error
 from ykactor.journal.lock import locked
 from ykactor.journal.reading import Reader, base_bytes
 from ykactor.journal.rows import LogRow, crc_of, record_crc
@@ -35,6 +35,7 @@ class Info(Struct, frozen=True, rename="camel"):
         history_bytes: the size of the history with its bases, compressed.
         file_bytes, wal_bytes: the sizes of the database and of its write-ahead log.
         free_bytes: the part of the database that is used again, or given back by ``compact``.
+        has_witness: whether it is known that no transaction came after the last one; False of a backup.
     """
 
     path: str
@@ -50,11 +51,12 @@ class Info(Struct, frozen=True, rename="camel"):
     file_bytes: int
     wal_bytes: int
     free_bytes: int
+    has_witness: bool
 
 
-def info(directory: Path) -> Info:
-    """Looks at a journal. Raises:  JournalError."""
-    with Reader.open(directory) as reader, explained(reader.path):
+def info(source: Path) -> Info:
+    """Looks at the journal in a directory, or at a backup. Raises:  JournalError."""
+    with Reader.open(source) as reader, explained(reader.path):
         instance, created_ns = schema.meta(reader.connection, reader.path)
         first, last = reader.numbers()
         oldest, newest = next(reader.rows(first), None), next(reader.rows_backwards(), None)
@@ -73,8 +75,9 @@ def info(directory: Path) -> Info:
             last_ns=None if newest is None else newest.at_ns,
             history_bytes=_history_bytes(reader, oldest, newest),
             file_bytes=_size(reader.path),
-            wal_bytes=_size(reader.path.with_name(f"{schema.NAME}-wal")),
+            wal_bytes=_size(reader.path.with_name(f"{reader.path.name}-wal")),
             free_bytes=free_pages * page_bytes,
+            has_witness=not _seen(source).is_missing,
         )
 
 
@@ -84,25 +87,27 @@ def _history_bytes(reader: Reader, oldest: LogRow | None, newest: LogRow | None)
     return newest.end_byte - oldest.first_byte + (base_bytes(reader.connection, newest.number) if reader.has_bases else 0)
 
 
-def verify(directory: Path) -> Iterator[str]:
-    """Reads the whole journal and says all that is wrong, a sentence each.
+def verify(source: Path) -> Iterator[str]:
+    """Reads the whole journal in a directory, or a backup, and says all that is wrong, a sentence each.
+
+    That there is no witness is not wrong: a backup has none.
 
     Raises:  JournalError if the journal cannot be opened at all.
     """
-    seen = Seen.of(directory)
+    seen = _seen(source)
     checks = {"pages": _pages, "records": _records, "history": _history}
-    with Reader.open(directory) as reader:
+    with Reader.open(source) as reader:
         if reader.has_bases:
             checks |= {"bases": _bases, "names": _mentions}
         for part, check in checks.items():
             try:
                 yield from check(reader.connection)
             except sqlite3.Error as error:
-                yield f"the {part} cannot be read: {error}"
-        with explained(reader.path):
+                yield f"the {part} cannot be read: {one_line(str(error))}"
+        with suppress(JournalError):  # that the history cannot be read was said above
             loss = seen.loss(reader.numbers()[1])
-        if loss:
-            yield loss
+            if loss and not seen.is_missing:
+                yield loss
 
 
 def export_history(directory: Path, output: BinaryIO) -> None:
@@ -168,7 +173,7 @@ def _copy(source: sqlite3.Connection, copy: sqlite3.Connection, target: Path) ->
 def _pages(connection: sqlite3.Connection) -> Iterator[str]:
     for (verdict,) in connection.execute(f"PRAGMA integrity_check({FOUND_MAX})"):
         if verdict != b"ok":
-            yield verdict.decode(errors="replace")
+            yield one_line(verdict.decode(errors="replace"))
 
 
 def _records(connection: sqlite3.Connection) -> Iterator[str]:
@@ -213,6 +218,13 @@ def _is_json(text: bytes, kind: type) -> bool:
         return isinstance(msgspec.json.decode(text), kind)
     except msgspec.DecodeError:
         return False
+
+
+def _seen(source: Path) -> Seen:
+    """The witness of a journal; a backup has none."""
+    if source.is_dir():
+        return Seen.of(source)
+    return Seen.of(source.parent) if source.name == schema.NAME else Seen(source, True)
 
 
 def _size(path: Path) -> int:

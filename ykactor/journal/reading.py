@@ -50,13 +50,14 @@ class Reader:
         self.has_bases = version > 1
 
     @classmethod
-    def open(cls, directory: Path) -> Self:
-        """Opens the journal in a directory. Raises:  JournalError if there is none, or it cannot be read."""
-        path = directory / schema.NAME
+    def open(cls, source: Path) -> Self:
+        """Opens the journal in a directory, or a backup. Raises:  JournalError if there is none, or it cannot be read."""
+        path = source if source.is_file() else source / schema.NAME
         if not path.exists():
-            raise JournalError(f"{directory}: found no {schema.NAME}, expected the state directory of a daemon")
+            raise JournalError(f"{source}: found no {schema.NAME}, expected the state directory of a daemon")
         with explained(path), ExitStack() as stack:
-            connection = stack.enter_context(closing(schema.connect(path, "ro")))
+            is_backup = path.name != schema.NAME
+            connection = stack.enter_context(closing(schema.connect(path, "ro&immutable=1" if is_backup else "ro")))
             reader = cls(connection, path, schema.recognise(connection, path))
             stack.pop_all()
             return reader

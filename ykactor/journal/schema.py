@@ -43,22 +43,29 @@ VERSIONS = (
 VERSION = len(VERSIONS)
 
 
-def connect(path: Path, mode: Literal["ro", "rw"]) -> sqlite3.Connection:
-    """A connection to an existing database; texts are bytes. Transactions are begun and ended by hand."""
+def connect(path: Path, mode: Literal["ro", "rw", "ro&immutable=1"]) -> sqlite3.Connection:
+    """A connection to an existing database; texts are bytes. Transactions are begun and ended by hand.
+
+    Args:  mode: immutable is for a file that nobody writes: SQLite then puts no files beside it.
+    """
     uri = f"file:{quote(os.fsencode(path))}?mode={mode}"
     connection = sqlite3.connect(uri, timeout=BUSY_MS / 1000, uri=True, isolation_level=None, check_same_thread=False)
     connection.text_factory = bytes
     return connection
 
 
-def create(path: Path, now_ns: int) -> None:
-    """Makes an empty journal. It has its name when it is complete, so no half of one is ever found.
-
-    Raises:  JournalError, sqlite3.Error, OSError.
-    """
+def refuse_rest(path: Path) -> None:
+    """Raises ``JournalError`` if there is a write-ahead log of a database that is missing."""
     wal = path.with_name(f"{path.name}-wal")
     if wal.exists():
         raise JournalError(f"{wal}: found without {path.name}, expected both or none; put {path.name} back, or remove the other")
+
+
+def create(path: Path, now_ns: int) -> None:
+    """Makes an empty journal. It has its name when it is complete, so no half of one is ever found.
+
+    Raises:  sqlite3.Error, OSError.
+    """
     new = path.with_name(f"{path.name}.new")
     for rest in path.parent.glob(f"{new.name}*"):
         rest.unlink()

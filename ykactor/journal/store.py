@@ -3,6 +3,7 @@
 All methods block; ``open``, ``commit``, ``checkpoint``, ``trim`` and ``close`` may be called in any thread, one at a time.
 """
 
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from ykactor.journal import schema
 from ykactor.journal.batch import Batch
-from ykactor.journal.errors import DiskError, damaged, explained, write_error
+from ykactor.journal.errors import DiskError, JournalError, damaged, explained, write_error
 from ykactor.journal.lock import locked
 from ykactor.journal.reading import base_bytes
 from ykactor.journal.rows import LogRow, base_columns, mention_columns, packed_messages, packed_turns, record_crc
@@ -42,6 +43,7 @@ class Store:
 
     Attributes:
         number: the newest transaction; 0 if there is none.
+        last_event, last_message: the numbers of the newest event and message when it was opened.
         instance: identifies one sequence of transactions. There is a new one after a loss.
         loss: a sentence that says which transactions were lost since the last run, or may have been; "" if none. It is said
             again by the next ``open`` if nothing is committed.
@@ -55,8 +57,11 @@ class Store:
         self._resources = ExitStack()
         self._failure: DiskError | None = None
         self._wal_bytes = self._wal_size()
+        self._file = _identity(path)
         row = _newest(connection, path)
         self.number = 0 if row is None else row.number
+        self.last_event = 0 if row is None else row.first_event + row.events_count - 1
+        self.last_message = 0 if row is None else row.first_message + row.messages_count - 1
         self._end_byte = 0 if row is None else row.end_byte + base_bytes(connection, row.number)
         self.loss = seen.loss(self.number)
         if self.loss:
@@ -77,8 +82,13 @@ class Store:
             seen = Seen.of(directory)
             witness = stack.enter_context(closing(Witness(directory, durability)))
             if not path.exists():
-                if not seen.number:
-                    witness.note(0)
+                schema.refuse_rest(path)
+                if seen.number:
+                    raise JournalError(
+                        f"{path}: found no journal, although {seen.path} says that it had {seen.number} transactions; "
+                        f"put a backup there, or remove {seen.path} to begin with nothing"
+                    )
+                witness.note(0)
                 schema.create(path, now_ns)
             # What an earlier run with less durability has left to the system. SQLite must not have opened the file yet: whoever
             # closes a file gives up all locks of the process on it.
@@ -100,7 +110,7 @@ class Store:
 
         Raises:
             NotWrittenError: nothing was written; the same batch may be tried again.
-            DiskError: the same, but every later call raises it too.
+            DiskError: every later call raises it too. Nothing was written, unless somebody has removed or replaced the file.
         """
         number = self.number + 1
         row = LogRow(
@@ -124,6 +134,7 @@ class Store:
             self._connection.executemany(_BASE, bases)
             if batch.names:
                 self._connection.execute(_MENTION, mention_columns(number, batch.names))
+        self._check_file()
         self.number, self._end_byte = number, row.end_byte + sum(len(state) for _, _, state, _ in bases)
         with suppress(OSError):  # the transaction is durable whatever happens to the witness, which the next one writes again
             self._witness.note(number)
@@ -193,6 +204,15 @@ class Store:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
 
+    def _check_file(self) -> None:
+        """That what was written is where the next start looks for it. Cost: 2 us."""
+        if _identity(self._path) != self._file:
+            self._failure = DiskError(
+                f"{self._path}: found it removed or replaced under the daemon that writes to it; put the file back, or a backup, "
+                "then start again"
+            )
+            raise self._failure
+
     @contextmanager
     def _writing(self) -> Iterator[None]:
         if self._failure is not None:
@@ -207,6 +227,15 @@ class Store:
 
     def _wal_size(self) -> int:
         return self._wal.stat().st_size if self._wal.exists() else 0
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Which file this is; None if there is none."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _puts(puts: dict[bytes, bytes]) -> Iterator[tuple[str, list[bytes | int | None]]]:

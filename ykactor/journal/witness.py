@@ -25,11 +25,13 @@ class Seen(Struct, frozen=True):
     """What the witness of a directory says.
 
     Attributes:
+        is_missing: whether there is no witness: the journal is new, or a backup.
         number: the newest transaction; 0 if the file is missing or damaged.
         boot: of the system whose memory may still hold some of what was committed; "-" if all is on the disk, "" if unknown.
     """
 
     path: Path
+    is_missing: bool
     number: int = 0
     boot: str = ""
 
@@ -37,12 +39,13 @@ class Seen(Struct, frozen=True):
     def of(cls, directory: Path) -> "Seen":
         """Reads the witness. Raises:  OSError."""
         path = directory / _NAME
-        line = path.read_bytes().partition(b"\n")[0] if path.exists() else b""
-        text, _, crc = line.rpartition(b" ")
+        if not path.exists():
+            return cls(path, True)
+        text, _, crc = path.read_bytes().partition(b"\n")[0].rpartition(b" ")
         if not text or crc != _crc(text):
-            return cls(path)
+            return cls(path, False)
         number, boot = text.split()
-        return cls(path, int(number), boot.decode())
+        return cls(path, False, int(number), boot.decode())
 
     def loss(self, number: int) -> str:
         """What the database has lost, as a sentence; "" if it has all that was committed.
@@ -51,11 +54,18 @@ class Seen(Struct, frozen=True):
         """
         if self.number > number:
             return f"transactions {number + 1} to {self.number} were committed, but are not in the journal any more"
+        if number and self.is_missing:
+            return unknown_after(number)
         if number and not self.boot:
-            return f"it is not known whether transactions after {number} were committed: {self.path} is missing or damaged"
+            return f"it is not known whether transactions after {number} were committed: {self.path} is damaged"
         if self.boot not in ("", _ON_DISK, _boot_id()):
             return f"transactions after {number} may be lost: not all was on the disk when the system ended"
         return ""
+
+
+def unknown_after(number: int) -> str:
+    """What a journal without a witness is, whose newest transaction is ``number``."""
+    return f"no witness, so this is a backup: what came after transaction {number} is not known"
 
 
 class Witness:

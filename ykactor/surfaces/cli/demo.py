@@ -21,12 +21,11 @@ from ykactor.sim.summary import Summary, SummaryReport
 from ykactor.sim.summary_tables import print_report, wide_console
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.cli.follow import as_text, print_messages
-from ykactor.surfaces.cli.serve import DEFAULT_ADDRESS, Address, address_error, kept_state, make_daemon, serve
+from ykactor.surfaces.cli.serve import DEFAULT_ADDRESS, Address, StateDirectory, address_error, kept_state, make_daemon, serve
 from ykactor.surfaces.environment import reserves_nodes
 from ykactor.surfaces.server.daemon import Settings
 from ykactor.surfaces.server.logs import configure
 from ykactor.surfaces.server.state_dir import StateDir
-from ykactor.wire import queuefile
 from ykactor.wire.scenario import Scenario, load
 from ykactor.wire.si import messages as si
 
@@ -39,7 +38,7 @@ E = TypeVar("E", bound=BaseException)
 @click.option("--ws", "address", type=Address(), default=DEFAULT_ADDRESS, show_default=True, help="Where the daemon listens.")
 @click.option(
     "--state-dir",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=StateDirectory(),
     help="The directory in which all state is kept. Default: nothing is kept.",
 )
 def command(address: tuple[str, int], state_dir: Path | None) -> None:
@@ -84,7 +83,7 @@ async def _demonstrate(
 ) -> tuple[SummaryReport, bool]:
     """Runs until a signal ends the daemon; returns also whether that was Ctrl-C."""
     summary = Summary(system_ns())
-    daemon = make_daemon(queuefile.load(""), settings, state, summary.observe)
+    daemon = make_daemon(None, settings, state, summary.observe)
     was_interrupted = False
 
     async def run_daemon(*, task_status: trio.TaskStatus[str]) -> None:
@@ -103,7 +102,7 @@ async def _demonstrate(
             "  time, sequence number, type, change, detail, object, reference, resource, message\n"
             "To follow it from another terminal:\n"
             f"  {program} follow --url {url} --from snapshot -o json    the whole state, then every event\n"
-            f"  {program} follow --url {url} --kind APP_ALLOC           only which ask runs on which node\n"
+            f"  {program} follow --url {url} --kind NODE_ALLOC          which ask starts and ends on which node\n"
             f"  {program} story --url {url} nightly-report              what happened to an application, and why its asks wait\n"
             "Press Ctrl-C to stop and to see a summary.\n"
         )

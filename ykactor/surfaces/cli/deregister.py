@@ -4,6 +4,7 @@ import click
 import trio
 
 from ykactor.client import Disconnected, RequestRefused, connect
+from ykactor.surfaces.cli.journal_status import print_journal_status
 from ykactor.surfaces.cli.urls import url_option
 from ykactor.wire.si import messages as si
 
@@ -18,10 +19,15 @@ def command(rm_id: str, url: str) -> None:
     """
     try:
         trio.run(_deregister, rm_id, url)
-    except RequestRefused as refusal:
+    except* RequestRefused as refusals:
+        (refusal,) = refusals.exceptions
+        assert isinstance(refusal, RequestRefused)
         raise click.ClickException(_not_registered(rm_id, refusal)) from None
-    except Disconnected as error:
-        raise click.ClickException(str(error)) from None
+    except* Disconnected as errors:
+        raise click.ClickException(str(errors.exceptions[0])) from None
+    except* KeyboardInterrupt:
+        click.echo(f"interrupted: the daemon has not confirmed that {rm_id} is deregistered", err=True)
+        raise
     click.echo(f"{rm_id} is deregistered; another resource manager may register")
 
 
@@ -38,5 +44,5 @@ def _not_registered(rm_id: str, refusal: RequestRefused) -> str:
 
 
 async def _deregister(rm_id: str, url: str) -> None:
-    async with connect(url, rm_id=rm_id, resume_from="now") as rm:
+    async with connect(url, rm_id=rm_id, resume_from="now", on_journal=print_journal_status) as rm:
         await rm.request(si.DeregisterResourceManagerRequest())

@@ -8,6 +8,7 @@ import click
 
 from ykactor.journal import maintenance
 from ykactor.journal.errors import JournalError
+from ykactor.journal.witness import unknown_after
 from ykactor.surfaces.cli.json_text import indented
 
 
@@ -22,6 +23,7 @@ class _JournalGroup(click.Group):
 
 
 _directory = click.argument("directory", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+_source = click.argument("source", metavar="DIR|BACKUP", type=click.Path(exists=True, path_type=Path))
 
 
 @click.group(cls=_JournalGroup)
@@ -30,34 +32,35 @@ def command() -> None:
 
 
 @command.command()
-@_directory
+@_source
 @click.option(
     "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="json is one document."
 )
-def info(directory: Path, output: str) -> None:
-    """Print what the journal in DIR holds: sizes, the number of records, the transactions of the history with their times."""
-    found = maintenance.info(directory)
+def info(source: Path, output: str) -> None:
+    """Print what the journal in DIR, or a BACKUP, holds: sizes, the number of records, the transactions with their times."""
+    found = maintenance.info(source)
     click.echo(indented(found) if output == "json" else _text(found))
 
 
 @command.command()
-@_directory
-def verify(directory: Path) -> None:
-    """Read the whole journal in DIR, and print all that is wrong.
+@_source
+def verify(source: Path) -> None:
+    """Read the whole journal in DIR, or a BACKUP, and print all that is wrong.
 
     Exits with code 1 if there is something. The daemon may run meanwhile.
     """
     is_ok = True
-    for problem in maintenance.verify(directory):
+    for problem in maintenance.verify(source):
         click.echo(problem)
         is_ok = False
     if not is_ok:
         raise click.ClickException(
-            f"{directory}: found damage; put a copy of ykactor journal backup into an empty directory as journal.db, "
+            f"{source}: found damage; put a copy of ykactor journal backup into an empty directory as journal.db, "
             "or begin with an empty directory"
         )
-    found = maintenance.info(directory)
-    click.echo(f"{found.path}: ok, {found.records} records, {found.last - found.first + 1} transactions")
+    found = maintenance.info(source)
+    rest = "" if found.has_witness else f"; {unknown_after(found.last)}"
+    click.echo(f"{found.path}: ok, {found.records} records, {found.last - found.first + 1} transactions{rest}")
 
 
 @command.command()
@@ -89,7 +92,7 @@ def compact(directory: Path) -> None:
 def backup(directory: Path, file: Path) -> None:
     """Copy the journal in DIR, as it is now, to the new FILE. The daemon may run meanwhile.
 
-    To go back to the copy, start a daemon with a directory that has only the copy in it, as journal.db.
+    To go back to the copy, stop the daemon, and start one with a directory that has only the copy in it, as journal.db.
     """
     maintenance.backup(directory, file)
     click.echo(f"{file}: {file.stat().st_size} bytes")
@@ -108,6 +111,7 @@ def _text(found: maintenance.Info) -> str:
         "newest": _time(found.last_ns),
         "database": f"{found.file_bytes} bytes, {found.free_bytes} of them free",
         "log": f"{found.wal_bytes} bytes that are not yet in the database",
+        "witness": "there" if found.has_witness else unknown_after(found.last),
     }
     return "\n".join(f"{name:<8}  {value}" for name, value in lines.items())
 

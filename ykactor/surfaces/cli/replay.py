@@ -80,6 +80,8 @@ def _replay(directory: Path, until: int | None, partition: str | None, output: s
     try:
         with Reader.open(directory) as reader:
             outcome = replayed(reader, until, partition)
+            if partition is not None and not outcome.turns:
+                _refuse_unknown(reader, until, partition)
     except JournalError as error:
         raise click.ClickException(str(error)) from None
     if not outcome.turns and outcome.difference is None:
@@ -90,6 +92,12 @@ def _replay(directory: Path, until: int | None, partition: str | None, output: s
     click.echo(indented(_document(outcome)) if output == "json" else _text(directory, outcome))
     if outcome.difference is not None:
         raise click.ClickException(f"{directory}: not every turn is as it was recorded")
+
+
+def _refuse_unknown(reader: Reader, until: int | None, partition: str) -> None:
+    known = sorted({turn.partition for _, turn, _ in _turns(reader, until, None)})
+    if known and partition not in known:
+        raise click.ClickException(f"{reader.path}: no partition {partition}, there is {' and '.join(known)}")
 
 
 def replayed(reader: Reader, until: int | None = None, partition: str | None = None) -> Outcome:

@@ -12,14 +12,15 @@ from ykactor.rules import Rule, load
 
 #: Similar codes that the error for an unknown code shows.
 NEAR_MAX = 3
-_NUMBER = re.compile(r"\d+")
+_NUMBER = re.compile(r"(\d+)")
 
 
 @click.command()
 @click.argument("codes", metavar="[CODE]...", nargs=-1)
 @click.option("--list", "is_list", is_flag=True, help="Print codes and titles: of all rules, or of those that begin with CODE.")
 def command(codes: tuple[str, ...], is_list: bool) -> None:
-    """Print the rules with these codes. A code is, for example, PE-25 or E36a, in upper or lower case.
+    """Print the rules with these codes. A code is, for example, PE-25 or E36a, in upper or lower case; PE stands for all codes
+    that begin with it.
 
     Exits with code 2 if no rule has the code.
     """
@@ -29,29 +30,39 @@ def command(codes: tuple[str, ...], is_list: bool) -> None:
     elif not codes:
         raise click.UsageError("Missing argument 'CODE': one or more codes, or --list.")
     else:
-        _print([_find(code) for code in codes])
+        _print([rule for code in codes for rule in _find(code)])
 
 
 def _listed(prefixes: tuple[str, ...]) -> list[Rule]:
     """The rules whose codes begin with one of ``prefixes``; all rules without prefixes."""
     wanted = tuple(prefix.upper() for prefix in prefixes)
-    found = [rule for rule in load().values() if not wanted or rule.code.upper().startswith(wanted)]
+    found = [rule for rule in _in_order() if not wanted or rule.code.upper().startswith(wanted)]
     if not found:
         shown = " ".join(prefixes)
         raise click.UsageError(f"no rule has a code that begins with {shown}; ykactor rule --list prints all codes")
     return found
 
 
-def _find(code: str) -> Rule:
-    rules = {name.upper(): rule for name, rule in load().items()}
-    found = rules.get(code.upper())
-    if found is None:
+def _find(code: str) -> list[Rule]:
+    """The rule with the code; all rules of the subject if the code has no number."""
+    wanted = code.upper()
+    found = [rule for rule in _in_order() if wanted in (rule.code.upper(), _parts(rule.code)[0].rstrip("-"))]
+    if not found:
         near = ", ".join(_near(code, load()))
         hint = f"similar codes: {near}; " if near else ""
-        if any(name.startswith(code.upper()) for name in rules):
-            hint = f"ykactor rule --list {code} prints those that begin with it; "
         raise click.UsageError(f"no rule has the code {code}; {hint}ykactor rule --list prints all codes")
     return found
+
+
+def _in_order() -> list[Rule]:
+    """All rules by subject and number."""
+    return sorted(load().values(), key=lambda rule: _parts(rule.code))
+
+
+def _parts(code: str) -> tuple[str, int, str]:
+    """Of ``PE-25`` or ``E36a``: subject, number, and the letter behind it."""
+    subject, number, letter = _NUMBER.split(code, maxsplit=1)
+    return subject, int(number), letter
 
 
 def _near(code: str, codes: Iterable[str]) -> list[str]:

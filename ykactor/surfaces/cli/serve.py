@@ -9,7 +9,9 @@ import tempfile
 import traceback
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
@@ -19,10 +21,10 @@ from ykactor.actors.clock import Clock, system_ns
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.messages.facts import Fact
 from ykactor.core.values.times import S_NS
-from ykactor.journal.errors import JournalError
+from ykactor.journal.errors import JournalError, is_no_room
 from ykactor.journal.witness import Durability
 from ykactor.surfaces.cli import exit_codes
-from ykactor.surfaces.cli.queue_files import DASH, NoTextError, name_of, read_watched
+from ykactor.surfaces.cli.queue_files import DASH, STANDARD_INPUT, NoTextError, name_of, read_watched
 from ykactor.surfaces.environment import reserves_nodes
 from ykactor.surfaces.server.daemon import Daemon, Settings, url_of
 from ykactor.surfaces.server.files import write_private
@@ -59,6 +61,18 @@ class Address(click.ParamType[tuple[str, int]]):
         return host.strip("[]"), int(port)
 
 
+class StateDirectory(click.Path):
+    """A directory that may be missing. An empty name, as of a variable that is not set, would be the current directory."""
+
+    def __init__(self) -> None:
+        super().__init__(file_okay=False, path_type=Path)
+
+    def convert(self, value: str | PathLike[str], param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("found an empty name, expected a directory", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 def _one_file(_ctx: click.Context, _param: click.Parameter, files: tuple[str, ...]) -> str | None:
     if len(files) > 1:
         raise click.BadParameter(f"found {len(files)} files, expected one; several ConfigMaps may be documents of one file")
@@ -73,11 +87,11 @@ def _one_file(_ctx: click.Context, _param: click.Parameter, files: tuple[str, ..
     multiple=True,
     callback=_one_file,
     help="The queue file, ConfigMap or Helm values, read again when it changes; - is standard input, which is read once. "
-    "Default: a built-in one with a queue for each namespace.",
+    "Default: the configuration that the journal in --state-dir has; without one a built-in one with a queue for each namespace.",
 )
 @click.option(
     "--state-dir",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=StateDirectory(),
     help="The directory in which all state is kept, so that it survives the end of the daemon; also for a post-mortem report.",
 )
 @click.option(
@@ -130,18 +144,21 @@ def command(
     log_level: str,
 ) -> None:
     """Run the scheduler until SIGTERM or Ctrl-C. SIGHUP reads the queue file again."""
-    config = load("") if config_file is None else _first_config(config_file)
+    config = None if config_file is None else _first_config(config_file)
     watched = None if config_file is None or config_file == DASH else Path(config_file)
     if state_dir is not None:
         _prepare_state_dir(state_dir)
     writer = LogWriter(STANDARD_ERROR)
     configure(log_level, writer)
-    _log_first(config, config_file)
+    if config is not None and config_file is not None:
+        _log_first(config, name_of(config_file))
     if state_dir is None:
         log_event(log, logging.INFO, "state_not_kept", reason="without --state-dir a restart forgets everything")
     settings = Settings(watched, manual, reserves_nodes(os.environ), state_dir, host_names)
     try:
         with kept_state(state_dir, settings, durability, keep_mib, keep_days) as state:
+            if config is None:
+                _log_without_file(state)
             trio.run(_serve, config, settings, address, state)
     except JournalError as error:
         raise exit_codes.FileProblem(str(error)) from None
@@ -167,11 +184,17 @@ def _first_config(file: str) -> SchedulerConfig:
         raise click.ClickException(str(error)) from None
 
 
-def _log_first(config: SchedulerConfig, file: str | None) -> None:
+def _log_without_file(state: StateDir | None) -> None:
+    if state is None or state.recovered is None:
+        _log_first(load(""), "built-in")
+    else:
+        _log_first(state.recovered.config, "journal")
+
+
+def _log_first(config: SchedulerConfig, source: str) -> None:
     """What an operator may want to know of the first configuration."""
-    source = "built-in" if file is None else name_of(file)
     log_event(log, logging.INFO, "config_loaded", source=source, checksum=config.checksum)
-    if file == DASH:
+    if source == STANDARD_INPUT:
         log_event(log, logging.INFO, "config_not_watched", reason="the configuration came from standard input")
     for warning in config.warnings:
         log_event(log, logging.WARNING, "config_warning", reason=warning)
@@ -184,8 +207,11 @@ def _prepare_state_dir(path: Path) -> None:
             file.write(b"x")  # also on a disk that is full
             file.flush()
     except OSError as error:
-        wanted = "expected a directory for the post-mortem"
-        raise exit_codes.FileProblem(f"{path}: cannot be written: {error.strerror}, {wanted}") from None
+        if is_no_room(error):
+            reason = f"found no room on the disk ({error.strerror}); free some, the state is as it was"
+        else:
+            reason = f"cannot be written ({error.strerror}), expected a directory that this user may write to"
+        raise exit_codes.FileProblem(f"{path}: {reason}") from None
 
 
 def kept_state(
@@ -199,7 +225,7 @@ def kept_state(
     return open_state_dir(kept, extension.on_progress, reserves=settings.reserves)
 
 
-async def _serve(config: SchedulerConfig, settings: Settings, address: tuple[str, int], state: StateDir | None) -> None:
+async def _serve(config: SchedulerConfig | None, settings: Settings, address: tuple[str, int], state: StateDir | None) -> None:
     if await serve(make_daemon(config, settings, state), address):
         raise KeyboardInterrupt
 
@@ -214,12 +240,12 @@ def _clock_after(at_ns: int) -> Clock:
 
 
 def make_daemon(
-    config: SchedulerConfig,
+    config: SchedulerConfig | None,
     settings: Settings,
     state: StateDir | None,
     observe: Callable[[Fact], object] | None = None,
 ) -> Daemon:
-    """A daemon that goes on from this state; ``observe`` as in ``Daemon``."""
+    """A daemon that goes on from this state; ``config`` and ``observe`` as in ``Daemon``."""
     if state is None:
         return Daemon(config, settings, Clock.of_the_system(), observe)
     clock = _clock_after(state.recovered.at_ns if state.recovered is not None else 0)

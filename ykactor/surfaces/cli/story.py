@@ -6,7 +6,9 @@ what has caused them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from itertools import chain
@@ -15,9 +17,11 @@ from pathlib import Path
 import click
 import trio
 
+from ykactor.actors.clock import system_ns
 from ykactor.client import Disconnected, RequestRefused, follow
 from ykactor.core.records.encoding import UnreadableRowError
 from ykactor.core.records.restore import DamagedStateError
+from ykactor.core.values.times import S_NS
 from ykactor.journal.errors import JournalError
 from ykactor.journal.reading import Reader
 from ykactor.surfaces.cli import journal_story
@@ -29,10 +33,32 @@ from ykactor.wire.si.mentions import mentioned
 
 #: The forms of a time, in UTC: a day, a second, or as events are printed.
 TIMES = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S.%fZ")
+#: How long ago: ``10m``.
+_AGO = re.compile(r"(\d{1,6})([smhd])", re.ASCII)
+_UNITS_NS = {"s": S_NS, "m": 60 * S_NS, "h": 3600 * S_NS, "d": 86_400 * S_NS}
 
 
-def _unix_ns(_ctx: click.Context, _param: click.Parameter, since: datetime | None) -> int:
-    return 0 if since is None else int(since.replace(tzinfo=UTC).timestamp() * 1000) * 10**6
+class Since(click.ParamType[int]):
+    """A time, or how long ago; Unix time in ns."""
+
+    name = "time"
+
+    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        found = value if isinstance(value, int) else _unix_ns(value)
+        if found is None:
+            wanted = "a time in UTC such as 2026-07-31 or 2026-07-31T09:30:00, or 10m, 2h or 7d ago"
+            self.fail(f"found {value!r}, expected {wanted}", param, ctx)
+        return found
+
+
+def _unix_ns(text: str) -> int | None:
+    ago = _AGO.fullmatch(text)
+    if ago is not None:
+        return max(0, system_ns() - int(ago[1]) * _UNITS_NS[ago[2]])
+    for form in TIMES:
+        with suppress(ValueError):
+            return int(datetime.strptime(text, form).replace(tzinfo=UTC).timestamp() * 1000) * 10**6
+    return None
 
 
 @click.command()
@@ -43,7 +69,13 @@ def _unix_ns(_ctx: click.Context, _param: click.Parameter, since: datetime | Non
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Read the journal in this state directory instead, and say what has caused each event. The daemon may run meanwhile.",
 )
-@click.option("--since", type=click.DateTime(TIMES), callback=_unix_ns, help="Only events from this time on, in UTC.")
+@click.option(
+    "--since",
+    type=Since(),
+    default=0,
+    metavar="TIME",
+    help="Only events from this time on: in UTC, as 2026-07-31 or 2026-07-31T09:30:00, or 10m, 2h or 7d ago.",
+)
 def command(key: str, url: str, state_dir: Path | None, since: int) -> None:
     """Print the events about KEY and its present state.
 

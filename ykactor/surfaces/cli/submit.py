@@ -16,6 +16,7 @@ from ykactor.client import Disconnected, RequestRefused, ResourceManager, connec
 from ykactor.core.messages.kinds import TerminationType
 from ykactor.surfaces.cli.check_config import plural, queues_count
 from ykactor.surfaces.cli.cleanup import Created
+from ykactor.surfaces.cli.journal_status import print_journal_status
 from ykactor.surfaces.cli.urls import url_option
 from ykactor.wire.queuefile.load import ConfigError
 from ykactor.wire.queuefile.load import load as load_config
@@ -33,7 +34,7 @@ STARTED_BY_SCHEDULER = {
     TerminationType.PLACEHOLDER_REPLACED,
 }
 #: What else to do when another resource manager holds the daemon.
-HAND_OVER = "; ykactor deregister RM_ID ends this and drops its nodes and applications, --rm-id RM_ID adds the scenario to them"
+HAND_OVER = "; submit --rm-id with its id adds the scenario to them"
 
 
 @click.command()
@@ -72,14 +73,13 @@ def command(file: Path, url: str, speed: float, rm_id: str | None, with_config: 
     play = _Play(scenario, speed, with_config)
     try:
         trio.run(play.run, url, rm_id or f"ykactor-submit-{secrets.token_hex(4)}")
-    except* KeyboardInterrupt:  # the second one: the first one is handled in run
-        raise click.ClickException("interrupted: the daemon may still have nodes and applications of the scenario") from None
     except* (Disconnected, RequestRefused) as errors:
         reason = errors.exceptions[0]
         is_held = isinstance(reason, RequestRefused) and reason.code == "ALREADY_REGISTERED"
         raise click.ClickException(f"{reason}{HAND_OVER if is_held else ''}") from None
-    click.echo(play.summary())
-    if play.is_interrupted:
+    if play.has_begun:
+        click.echo(play.summary())
+    if play.interrupted_at is not None:
         raise KeyboardInterrupt
 
 
@@ -115,11 +115,15 @@ class _Play:
         self._asked_for: dict[str, str] = {}
         #: By request id: set when a configuration is in force or refused.
         self._awaited: dict[str, trio.Event] = {}
-        #: Whether Ctrl-C has ended it.
-        self.is_interrupted = False
-        #: Around sending and printing, but not around the connection, which is still needed to clean up.
+        #: When a signal has ended it, in the scenario's seconds; None if none has.
+        self.interrupted_at: float | None = None
+        #: Around all of it; around sending and printing, but not around the connection, which is still needed to clean up; and
+        #: around that.
+        self._session = trio.CancelScope()
         self._playing = trio.CancelScope()
-        self._began_at = 0.0
+        self._cleaning = trio.CancelScope(shield=True)
+        self._is_registered = False
+        self._began_at: float | None = None
         self._sent_count = 0
         self._answered_count = 0
         self._unwanted_count = 0
@@ -129,6 +133,11 @@ class _Play:
         #: Lines printed, by their first word.
         self._counts: Counter[str] = Counter()
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether anything of the scenario may have been sent."""
+        return self._began_at is not None
+
     async def run(self, url: str, rm_id: str) -> None:
         """Returns when all requests are sent and answered and the scenario's ``until`` has passed, or on SIGINT or SIGTERM."""
         skipped_count = len(self._scenario.messages) - len(self._messages)
@@ -136,14 +145,20 @@ class _Play:
             click.echo(f"not sent without --with-config: {plural(skipped_count, 'UpdateConfigurationRequest')}", err=True)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._stop_on_signal)
-            await self._run_session(url, rm_id)
+            with self._session:
+                await self._run_session(url, rm_id)
             nursery.cancel_scope.cancel()
+        if self._session.cancelled_caught:
+            click.echo(f"interrupted: {rm_id} may be registered all the same, 'ykactor deregister {rm_id}' ends this", err=True)
 
     async def _stop_on_signal(self) -> None:
-        """At the first signal the scenario ends; a second SIGINT raises KeyboardInterrupt as usual."""
+        """At the first signal the scenario ends; at the second one it is no longer waited for what it has created to go."""
         with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-            self.is_interrupted = await anext(signals) == signal.SIGINT
-        self._playing.cancel()
+            await anext(signals)
+            self.interrupted_at = self._now()
+            (self._playing if self._is_registered else self._session).cancel()
+            await anext(signals)
+            self._cleaning.cancel()
 
     async def _run_session(self, url: str, rm_id: str) -> None:
         answers = any(isinstance(message.request, si.PredicatesResponse) for message in self._messages)
@@ -151,7 +166,14 @@ class _Play:
 
             async def register(resume_from: Literal["now"] | None) -> ResourceManager:
                 return await stack.enter_async_context(
-                    connect(url, rm_id=rm_id, config=self._config, resume_from=resume_from, answers_predicates=answers)
+                    connect(
+                        url,
+                        rm_id=rm_id,
+                        config=self._config,
+                        resume_from=resume_from,
+                        answers_predicates=answers,
+                        on_journal=print_journal_status,
+                    )
                 )
 
             is_new = False
@@ -162,6 +184,7 @@ class _Play:
                     raise
                 is_new = True  # nobody is registered, so a fresh registration drops nothing
                 rm = await register(None)
+            self._is_registered = True
             try:
                 with self._playing:
                     await self._exchange(rm)
@@ -170,8 +193,9 @@ class _Play:
 
     async def _clean_up(self, rm: ResourceManager, rm_id: str, is_new: bool) -> None:
         """Remove what the scenario has created, and end the registration unless another session has begun it."""
-        reason = f"the daemon did not respond within {CLEAN_UP_S:.0f} s"
-        with trio.move_on_after(CLEAN_UP_S, shield=True):
+        began_at = trio.current_time()
+        self._cleaning.deadline = began_at + CLEAN_UP_S
+        with self._cleaning:
             try:
                 await self._created.remove(rm)
                 if is_new:
@@ -179,6 +203,8 @@ class _Play:
                 return
             except (Disconnected, RequestRefused) as error:
                 reason = str(error)
+        if self._cleaning.cancelled_caught:
+            reason = f"the daemon did not respond within {trio.current_time() - began_at:.0f} s"
         remedy = f"; ykactor deregister {rm_id} drops them" if is_new else ""
         click.echo(f"the nodes and applications of RM {rm_id} may still be in the daemon: {reason}{remedy}", err=True)
 
@@ -287,8 +313,6 @@ class _Play:
             case si.PredicatesRequest():
                 for check in response.checks:
                     yield f"predicate check: may {check.predicate} run on {check.node_id}"
-            case si.JournalStatus():
-                yield "journal written again" if response.writable else f"journal cannot be written: {response.reason}"
             case si.ErrorResponse():
                 request = type(self._messages[int(response.id)].request) if response.id else si.AllocationRequest
                 where = f"{response.path}: " if response.path else ""
@@ -302,17 +326,22 @@ class _Play:
         return f" by the placement rules, although it names {wanted}"
 
     def summary(self) -> str:
-        """The number of requests, and of decisions by kind."""
+        """The number of requests, and of decisions by kind; how far it came if it was interrupted."""
         counts = self._counts
+        sent = plural(self._sent_count, "request")
+        if self.interrupted_at is not None:
+            reached = f"interrupted after {self.interrupted_at:.1f} of {self._scenario.until:.1f} s"
+            sent = f"{reached}, {self._sent_count} of {plural(len(self._messages), 'request')}"
         return (
-            f"{self._scenario.name}: {plural(self._sent_count, 'request')} sent, {counts['refused']} refused; "
+            f"{self._scenario.name}: {sent} sent, {counts['refused']} refused; "
             f"{counts['allocated']} allocated, {counts['released']} released; "
             f"rejected: {plural(counts['rejected'], 'ask')}, {plural(self._unwanted_count, 'application')}"
         )
 
     def _now(self) -> float:
-        """The time in the scenario."""
-        return (trio.current_time() - self._began_at) * self._speed
+        """The time in the scenario; 0 before it has begun."""
+        return 0.0 if self._began_at is None else (trio.current_time() - self._began_at) * self._speed
 
     def _real_time(self, at: float) -> float:
+        assert self._began_at is not None, "only what has begun waits"
         return self._began_at + at / self._speed

@@ -23,6 +23,7 @@ from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.messages.facts import Audited
 from ykactor.core.records.base import Restored, made_from
 from ykactor.core.records.encoding import partition_of
+from ykactor.core.records.restore import DamagedStateError
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import Pausing
 from ykactor.journal.reading import Reader
@@ -89,13 +90,16 @@ def recover(reader: Reader, on_progress: Callable[[], None] = _silent, *, reserv
         UnreadableRowError, DamagedStateError: rows are of a later version, or do not belong together.
     """
     own, rows = _records(reader, on_progress)
-    if CONFIG not in own:
+    if not own and not rows:
         return None
+    partitions = _partitions(rows, on_progress, reserves=reserves)
+    if CONFIG not in own:
+        raise DamagedStateError("there is no configuration")
     registration = msgspec.json.decode(own[REGISTRATION], type=RegistrationRow) if REGISTRATION in own else None
     newest = next(reader.rows_backwards(), None)
     return Recovered(
         config=msgspec.json.decode(own[CONFIG], type=SchedulerConfig),
-        partitions=_partitions(rows, on_progress, reserves=reserves),
+        partitions=partitions,
         unfinished=msgspec.json.decode(own[SWITCH], type=SchedulerConfig) if SWITCH in own else None,
         file_checksum=msgspec.json.decode(own[FILE], type=FileRow).checksum if FILE in own else "",
         registration=registration,
@@ -114,14 +118,14 @@ def recover_partitions(reader: Reader, *, reserves: bool) -> dict[PartitionName,
     return _partitions(_records(reader, _silent)[1], _silent, reserves=reserves)
 
 
-def restored_outbox(recovered: Recovered, journal: Journal | None) -> Outbox[Encoding] | None:
-    """The messages to the registered resource manager; None if none is registered."""
+def restored_outbox(recovered: Recovered, journal: Journal | None, now_ns: int) -> Outbox[Encoding] | None:
+    """The messages to the registered resource manager at the Unix time of the start; None if none is registered."""
     known = recovered.registration
     if known is None or not known.rm_id:
         return None
     outbox = Outbox(known.rm_id, ENCODINGS[known.encoding], known.sequence, journal=journal)
     outbox.restore(recovered.messages, recovered.last_message)
-    outbox.since_ns = recovered.at_ns  # it has not been connected since the daemon before this one ended
+    outbox.since_ns = now_ns  # nobody knows when the daemon before this one lost the connection
     return outbox
 
 

@@ -1,6 +1,7 @@
 """The session of a resource manager: registers it, passes its requests to partitions, and sends the messages of its outbox."""
 
 import logging
+import shlex
 from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime
 from typing import Literal
@@ -56,6 +57,7 @@ class ResourceManagerSession:
         self._nursery = nursery
         self._configs = configs
         self._reader: OutboxReader[Encoding] | None = None
+        self._notices = gateway.outboxes.notices()
         #: Whether the resource manager is a predicate service.
         self._answers = False
         #: Around everything but sending, because a partly sent message cannot be taken back; cancelled by ``stop``. (It is also
@@ -127,9 +129,16 @@ class ResourceManagerSession:
                 if not isinstance(request, si.RegisterResourceManagerRequest):
                     found = type(request).__name__
                     raise ProtocolError("NOT_REGISTERED", f"found {found}, expected RegisterResourceManagerRequest", "type")
+                await self._tell_of_journal()
                 return await self._on_register(request)
             except ProtocolError as error:
                 await self.peer.send(error_response(error, request_id))
+
+    async def _tell_of_journal(self) -> None:
+        """A registration is not answered before it is durable: the peer must know why, also if there is no room for it yet."""
+        notice = self._notices.next()
+        if notice is not None:
+            await self.peer.send(journal_status(notice))
 
     async def _on_register(self, request: si.RegisterResourceManagerRequest) -> OutboxReader[Encoding]:
         """Nobody waits while a configuration is read, so the registration is checked before and again after it."""
@@ -147,7 +156,7 @@ class ResourceManagerSession:
         """The number of the message after which the session resumes; None for a fresh registration."""
         current = self._gateway.outboxes.current
         if current is not None and current.rm_id != request.rm_id:  # SC-142
-            message = f"found {request.rm_id}: {_holder(current, len(self._gateway.partitions))}"
+            message = f"found {request.rm_id}: {_holder(current)}"
             raise ProtocolError("ALREADY_REGISTERED", message, "rmID")
         return None if request.resume_from is UNSET else _resume_after(current, request.resume_from)
 
@@ -185,6 +194,7 @@ class ResourceManagerSession:
             outbox = outboxes.renew(request.rm_id, self.peer.encoding)
             reader = outbox.attach(outbox.sequence)
         self._answers = request.answers_predicates
+        reader.notices = self._notices
         reader.outbox.since_ns = self._gateway.now_ns()
         reader.outbox.post(si.RegisterResourceManagerResponse())
         if request.id:
@@ -223,13 +233,15 @@ def _connection(current: Outbox[Encoding] | None) -> str:
     return _CONNECTED if current.reader is not None else f"{REGISTERED}, not connected"
 
 
-def _holder(current: Outbox[Encoding], partitions_count: int) -> str:
+def _holder(current: Outbox[Encoding]) -> str:
     """Why no other resource manager can register, since when, and what ends this."""
     since = datetime.fromtimestamp(current.since_ns // 10**9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    connected = "has been" if current.reader is not None else "has not been"
+    # A daemon before this one may have been killed: nobody knows how long ago the connection ended.
+    connected = "has been connected" if current.reader is not None else "has not been connected at least"
     return (
-        f"RM {current.rm_id} has been registered before and holds this daemon, active partitions {partitions_count}; "
-        f"it {connected} connected since {since}, and holds the daemon until it deregisters"
+        f"RM {current.rm_id} has been registered before and holds this daemon until it deregisters; "
+        f"it {connected} since {since}; 'ykactor deregister {shlex.quote(current.rm_id)}' drops its nodes and "
+        "applications and lets another one register"
     )
 
 

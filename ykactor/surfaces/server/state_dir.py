@@ -12,11 +12,10 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from ykactor.actors import batch
-from ykactor.actors.batch import BlockingStore, WriterThread
 from ykactor.actors.clock import system_ns
 from ykactor.actors.journal import Journal
 from ykactor.actors.renewal import History
+from ykactor.actors.writer_thread import AsyncStore, BlockingStore, WriterThread
 from ykactor.core.records.encoding import UnreadableRowError
 from ykactor.core.records.restore import DamagedStateError
 from ykactor.journal.batch import Batch
@@ -58,30 +57,36 @@ class StateDir(Struct):
         settings: how it was opened.
         recovered: None if the journal is new, or the daemon has taken it.
         instance: identifies the numbers of events to followers; another one after a loss.
+        last_event, last_message: the numbers of the newest event and message.
     """
 
     settings: StateSettings
     store: BlockingStore
     recovered: Recovered | None
     instance: str
+    last_event: int
+    last_message: int
 
     def take_recovered(self) -> Recovered | None:
         """What the daemon takes over; not kept here, because old events would stay in memory as long as the daemon lives."""
         taken, self.recovered = self.recovered, None
         return taken
 
-    def journal(self, now_ns: Callable[[], int], writer: Callable[[BlockingStore], batch.Store] = WriterThread) -> Journal:
-        """The journal's task, to be made in trio before ``take_recovered``; ``writer`` calls the store, usually in a thread."""
-        known = self.recovered
-        last_event, last_message = (0, 0) if known is None else (known.last_event, known.last_message)
+    def journal(self, now_ns: Callable[[], int], writer: Callable[[BlockingStore], AsyncStore] = WriterThread) -> Journal:
+        """The journal's task, to be made in trio; ``writer`` calls the store, usually in a thread."""
         history = History(self.settings.keep_bytes, self.settings.keep_ns)
         return Journal(
-            writer(self.store), encode_facts, now_ns, last_event=last_event, last_message=last_message, history=history
+            writer(self.store),
+            encode_facts,
+            now_ns,
+            last_event=self.last_event,
+            last_message=self.last_message,
+            history=history,
         )
 
 
 class _Writer:
-    """What the writer thread calls (``actors.batch.BlockingStore``)."""
+    """What the writer thread calls (``actors.writer_thread.BlockingStore``)."""
 
     def __init__(self, opened: Store, settings: StateSettings) -> None:
         self._store = opened
@@ -91,7 +96,7 @@ class _Writer:
         #: Whether there may be more to delete than the last call of ``trim`` has: under load history grows faster than one piece
         #: for every ``TRIM_EVERY`` commits.
         self._is_trimming = False
-        #: Held while the store is used: when the daemon ends, its last call may still be running (``actors.batch``).
+        #: Held while the store is used: when the daemon ends, its last call may still be running (``actors.writer_thread``).
         self._using = threading.Lock()
 
     def commit(self, group: Batch) -> None:
@@ -114,7 +119,7 @@ class _Writer:
             self._is_trimming = self._store.trim(self._settings.keep_bytes, self._settings.keep_ns, self._at_ns) > 0
 
     def close(self) -> None:
-        """Close the store; it is left open if a disk does not answer. Nothing is written afterwards."""
+        """Close the store; it is left open if a disk does not answer, and what is being written may then still be written."""
         if self._using.acquire(timeout=CLOSE_S):
             self._store.close()
         else:
@@ -143,7 +148,7 @@ def open_state_dir(
         recovered = _recover(settings.directory, on_progress, reserves=reserves)
         if opened.loss and recovered is not None:
             recovered.end_registration()
-        state = StateDir(settings, writer, recovered, opened.instance)
+        state = StateDir(settings, writer, recovered, opened.instance, opened.last_event, opened.last_message)
         _log_recovered(settings.directory, recovered, time.monotonic() - began_s)
         del recovered
         yield state

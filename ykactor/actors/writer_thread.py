@@ -9,7 +9,7 @@ import trio
 from ykactor.journal.batch import Batch
 
 
-class Store(Protocol):
+class AsyncStore(Protocol):
     """Writes batches, one after the other."""
 
     async def commit(self, batch: Batch) -> None:
@@ -27,20 +27,20 @@ class Store(Protocol):
 
 
 class BlockingStore(Protocol):
-    """A ``Store`` whose methods block; they are called in any thread, but one at a time unless they say otherwise."""
+    """An ``AsyncStore`` whose methods block; they are called in any thread, but one at a time unless they say otherwise."""
 
     def commit(self, batch: Batch) -> object:
-        """As ``Store.commit``."""
+        """As ``AsyncStore.commit``."""
 
     @property
     def needs_tidying(self) -> bool:
         """Whether there is something to tidy; does not block."""
 
     def tidy(self) -> None:
-        """As ``Store.tidy``."""
+        """As ``AsyncStore.tidy``."""
 
     def rows(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
-        """As ``Store.rows``; unlike the others, it may be called while another call goes on."""
+        """As ``AsyncStore.rows``; unlike the others, it may be called while another call goes on."""
 
 
 class WriterThread:
