@@ -25,7 +25,7 @@ from ykactor.surfaces.server.systemd import Notifier
 from ykactor.wire import queuefile
 from ykactor.wire.history import encode_facts
 from ykactor.wire.si import messages as si
-from ykactor.wire.si.codec import ProtocolError
+from ykactor.wire.si.codec import JSON, ProtocolError
 
 TEXT = several(default=[queue("a"), queue("b")], gpu=[queue("a")])
 
@@ -90,6 +90,21 @@ async def test_an_answer_waits_for_the_disk() -> None:
             store.answers.set()
         facts = [name for turn in store.turns for name, _ in turn["facts"]]
         assert facts[-2:] == ["NodeSchedulable", "Audited"]
+
+
+async def test_an_operator_is_told_that_the_disk_is_full() -> None:
+    """DU-10, SE-70: before its request is carried out, which is answered when there is room again."""
+    store = MemoryStore()
+    async with running(store) as (_, url), connect(url, rm_id="rm-1") as rm, operate(url) as operator:
+        store.is_full = True
+        await rm.send(node())
+        assert isinstance(await anext(rm), si.JournalStatus)
+        await operator._stream.send(si.NodeRequest(id="1"))
+        told = JSON.decode_response(await operator._stream.receive())
+        assert isinstance(told, si.JournalStatus)
+        assert (told.writable, told.reason) == (False, "no room on the disk")
+        store.is_full = False
+        assert JSON.decode_response(await operator._stream.receive()) == si.Ack(id="1")
 
 
 async def test_a_part_of_the_nodes() -> None:

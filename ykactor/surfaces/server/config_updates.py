@@ -26,11 +26,11 @@ _FAILED = ProtocolError("UNAVAILABLE", "an error of the daemon, its log has the 
 
 
 class _Update(NamedTuple):
-    """A request, who has sent it, and the outbox of the registration that it belongs to."""
+    """A request, the outbox of the registration that it belongs to, and who has sent it."""
 
     request: si.UpdateConfigurationRequest
-    caller: Caller
     outbox: Outbox[Encoding]
+    caller: Caller
 
 
 class ConfigUpdates:
@@ -48,7 +48,7 @@ class ConfigUpdates:
         #: Around the one that is being read.
         self._reading = trio.CancelScope()
 
-    def put(self, request: si.UpdateConfigurationRequest, caller: Caller, outbox: Outbox[Encoding]) -> None:
+    def put(self, request: si.UpdateConfigurationRequest, outbox: Outbox[Encoding], caller: Caller) -> None:
         """Carry out a request later.
 
         Raises:
@@ -57,7 +57,7 @@ class ConfigUpdates:
         if len(self._waiting) == WAITING_MAX:
             found = f"found {WAITING_MAX} configurations that wait for an earlier one, expected fewer"
             raise ProtocolError("UNAVAILABLE", f"{found}: wait for an Ack", "config")
-        self._waiting.append(_Update(request, caller, outbox))
+        self._waiting.append(_Update(request, outbox, caller))
         self._grown.unpark_all()
 
     def drop(self) -> None:
@@ -74,15 +74,14 @@ class ConfigUpdates:
             while not self._waiting:
                 await self._grown.park()
             update = self._waiting.popleft()
-            request, outbox = update.request, update.outbox
             with trio.CancelScope() as self._reading:
                 try:
                     await self._carry_out(update)
                 except ProtocolError as error:
-                    outbox.post(error_response(error, request.id))
+                    update.outbox.post(error_response(error, update.request.id))
                 except Exception:  # this task outlives the session, so an error of its own would end the daemon
                     logger.exception("config_update_failed")
-                    outbox.post(error_response(_FAILED, request.id))
+                    update.outbox.post(error_response(_FAILED, update.request.id))
 
     async def _carry_out(self, update: _Update) -> None:
         request = update.request

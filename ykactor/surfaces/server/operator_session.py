@@ -18,7 +18,7 @@ from ykactor.surfaces.server.audit import Audit
 from ykactor.surfaces.server.caller import Caller
 from ykactor.surfaces.server.config_updates import ConfigUpdates
 from ykactor.surfaces.server.operator_requests import OperatorRequests
-from ykactor.surfaces.server.peer import Peer, error_response
+from ykactor.surfaces.server.peer import Peer, error_response, journal_status
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import ProtocolError
 
@@ -34,6 +34,7 @@ class OperatorSession:
         self._caller = caller
         self._audit = audit
         self._requests = OperatorRequests(gateway, configs, caller, audit)
+        self._notices = gateway.outboxes.notices()
         self._is_stopping = False
         #: Around waiting for a request; cancelled by ``stop``.
         self._listening = trio.CancelScope()
@@ -48,12 +49,19 @@ class OperatorSession:
         with suppress(ConnectionClosed):
             while not self._is_stopping:
                 with trio.CancelScope() as self._listening:
-                    await self._gateway.outboxes.room()
                     message = await self.peer.receive()
                 if self._listening.cancelled_caught:
                     break
+                await self._tell_of_journal()
+                await self._gateway.outboxes.room()
                 for answer in await self._answers(message):
                     await self.peer.send(answer)
+
+    async def _tell_of_journal(self) -> None:
+        """A request is not answered before it is durable: the peer must know why that takes long."""
+        notice = self._notices.next()
+        if notice is not None:
+            await self.peer.send(journal_status(notice))
 
     async def _answers(self, message: str | bytes) -> list[Struct]:
         """Carry out a request; none of one that is carried out and wants no answer."""

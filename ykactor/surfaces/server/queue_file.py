@@ -14,7 +14,7 @@ from ykactor.surfaces.server.audit import Audit
 from ykactor.surfaces.server.daemon_rows import DaemonRows
 from ykactor.surfaces.server.logs import get_logger, log_event
 from ykactor.surfaces.server.systemd import Notifier
-from ykactor.surfaces.server.watcher import UNREADABLE, ConfigWatcher, TryAgainError, read_complete, watch_config
+from ykactor.surfaces.server.watcher import ConfigWatcher, TryAgainError, watch_config
 from ykactor.wire.si.codec import ProtocolError
 
 log = get_logger(__name__)
@@ -86,12 +86,14 @@ class QueueFile:
 
     async def read_again(self) -> str:
         """As ``Gateway.reload_file``."""
-        if self._watcher is None or self._path is None:
+        if self._watcher is None:
             raise ProtocolError("REFUSED", _NO_FILE)
         try:
-            text = await read_complete(self._path)
-        except UNREADABLE as error:
+            text = (await self._watcher.read_complete()).decode()
+        except (OSError, UnicodeDecodeError) as error:
             raise ProtocolError("UNAVAILABLE", f"the queue file cannot be read: {error}") from None
+        if not text:  # for the daemon it would be the built-in configuration
+            raise ProtocolError("UNAVAILABLE", "the queue file is empty")
         checksum = await self._apply(text, "", str(self._path))
         self._rows.note_file(checksum)
         return checksum

@@ -123,7 +123,7 @@ class RequestHandler:
             case si.ScheduleRequest():
                 await self._run_steps(request.steps)
             case si.UpdateConfigurationRequest():
-                self._configs.put(request, self._caller, self._outbox)
+                self._configs.put(request, self._outbox, self._caller)
                 return None
             case _:
                 return await self._submit(request, accepted)

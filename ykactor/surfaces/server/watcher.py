@@ -40,10 +40,6 @@ class EmptyFileError(Exception):
     """The file is empty."""
 
 
-#: What keeps the file from being read.
-UNREADABLE = (OSError, UnicodeDecodeError, EmptyFileError)
-
-
 class TryAgainError(Exception):
     """The text could not be applied, for a reason that may pass by itself and is logged."""
 
@@ -54,7 +50,7 @@ class ConfigWatcher:
     def __init__(self, path: Path, known: str, changed: Callable[[str], Awaitable[None]]) -> None:
         self._path = path
         self._changed = changed
-        self._digest = _digest(known)
+        self._digest = _digest(known.encode())
         self._is_forced = False
         #: Why the file could not be read the last time, so that this is logged once, and again on ``reload``.
         self._trouble = ""
@@ -106,12 +102,15 @@ class ConfigWatcher:
     async def _deliver_once(self, is_forced: bool) -> bool:
         """Returns False if something lacked that may be there later."""
         try:
-            text = await read_complete(self._path)
-        except UNREADABLE as error:
+            content = await self.read_complete()
+            text = content.decode()
+            if not text:  # the writer truncated it first, or the disk is full
+                raise EmptyFileError("the file is empty")
+        except (OSError, UnicodeDecodeError, EmptyFileError) as error:
             self._log_trouble(error)
             return not (isinstance(error, OSError) and error.errno in SHORTAGES)
         self._trouble = ""
-        digest = _digest(text)
+        digest = _digest(content)
         if not is_forced and digest == self._digest:
             return True
         log_event(log, logging.INFO, "config_read", path=self._path, sha256=digest, reload=is_forced)
@@ -122,32 +121,25 @@ class ConfigWatcher:
         self._digest = digest
         return True
 
+    async def read_complete(self) -> bytes:
+        """The content when the writer seems to have finished; a writer that pauses longer should rename its file into place."""
+        content = await self._read()
+        while True:
+            await trio.sleep(SETTLE_S)
+            before, content = content, await self._read()
+            if content == before:
+                return content
+
+    async def _read(self) -> bytes:
+        # A network file system that does not answer holds up the thread, but not the end of the daemon.
+        return await trio.to_thread.run_sync(read_regular, self._path, abandon_on_cancel=True)
+
     def _log_trouble(self, error: Exception) -> None:
         if str(error) != self._trouble:
             self._trouble = str(error)
             event = "config_vanished" if isinstance(error, FileNotFoundError) else "config_unreadable"
             outcome = "the running configuration stays in force"
             log_event(log, logging.WARNING, event, path=self._path, error=self._trouble, outcome=outcome)
-
-
-async def read_complete(path: Path) -> str:
-    """The text when the writer seems to have finished; a writer that pauses longer should rename its file into place.
-
-    Raises:
-        one of ``UNREADABLE``.
-    """
-    before, content = None, await _read(path)
-    while content != before:
-        await trio.sleep(SETTLE_S)
-        before, content = content, await _read(path)
-    if not content:  # the writer truncated it first, or the disk is full
-        raise EmptyFileError("the file is empty")
-    return content.decode()
-
-
-async def _read(path: Path) -> bytes:
-    # A network file system that does not answer holds up the thread, but not the end of the daemon.
-    return await trio.to_thread.run_sync(read_regular, path, abandon_on_cancel=True)
 
 
 async def watch_config(
@@ -186,5 +178,5 @@ async def _set_when_cancelled(stop: trio.Event) -> None:
         stop.set()
 
 
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
