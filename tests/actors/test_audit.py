@@ -15,6 +15,7 @@ from msgspec import structs
 from ykactor.access.access import Access
 from ykactor.access.model import ANYBODY, Identity, Role
 from ykactor.access.tokens import Tokens
+from ykactor.actors.event_filter import EventFilter
 from ykactor.actors.feed import FeedActor
 from ykactor.actors.journal import Journal
 from ykactor.actors.mailbox import Mailbox
@@ -38,7 +39,9 @@ def stranger(origin: str) -> Caller:
 
 
 @asynccontextmanager
-async def auditing(store: MemoryStore | None = None) -> AsyncIterator[tuple[Audit, list[Audited]]]:
+async def auditing(
+    store: MemoryStore | None = None, feed_begins: trio.Event | None = None
+) -> AsyncIterator[tuple[Audit, list[Audited]]]:
     """A running audit, and what it has told so far."""
     told: list[Audited] = []
 
@@ -53,12 +56,18 @@ async def auditing(store: MemoryStore | None = None) -> AsyncIterator[tuple[Audi
     feed = FeedActor(events, partitions, deliver, journal=journal, mentioned=mentioned)
     audit = Audit(feed, partitions, now_ns, DaemonRows(journal))
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(feed.run)
+        nursery.start_soon(run_after, feed_begins, feed)
         nursery.start_soon(audit.run)
         if journal is not None:
             nursery.start_soon(journal.run)
         yield audit, told
         nursery.cancel_scope.cancel()
+
+
+async def run_after(begins: trio.Event | None, feed: FeedActor) -> None:
+    if begins is not None:
+        await begins.wait()
+    await feed.run()
 
 
 async def settled(seconds: float = 0) -> None:
@@ -194,6 +203,24 @@ async def test_an_act_is_told_once(autojump_clock: trio.testing.MockClock) -> No
         assert "number" not in turn
 
 
+async def test_an_act_is_kept_until_it_is_told(autojump_clock: trio.testing.MockClock) -> None:
+    """SE-73: also while the feed has other things to do, the journal has one or the other."""
+    store, feed_begins = MemoryStore(), trio.Event()
+    async with auditing(store, feed_begins) as (audit, told), trio.open_nursery() as nursery:
+
+        async def drain() -> None:
+            async with audit.acting(OPS, Act.DRAIN, "n1"):
+                pass
+
+        nursery.start_soon(drain)
+        await settled(10)
+        assert [fact.target for fact in begun_acts(store.records).values()] == ["n1"]
+        feed_begins.set()
+        await settled(10)
+        assert [fact.target for fact in told] == ["n1"]
+        assert begun_acts(store.records) == {}
+
+
 async def test_what_had_no_effect_is_no_act(autojump_clock: trio.testing.MockClock) -> None:
     """SE-72: it is told as refused by who refuses it."""
     store = MemoryStore()
@@ -214,6 +241,15 @@ async def test_texts_are_cut(autojump_clock: trio.testing.MockClock) -> None:
         await settled()
         texts = [text for fact in told for text in (fact.target, fact.before, fact.after, fact.refusal)]
         assert max(map(len, texts)) == TEXT_MAX + len("...")
+
+
+def test_an_identity_is_no_application() -> None:
+    """EV-75: a follower of an application does not get what an identity of the same name has done."""
+    (event,) = events(Audited(0, "app-1", "10.0.0.7:5000", "operator", Act.DRAIN, "n1"), "default", 1)
+    assert not EventFilter(applications=frozenset({"app-1"})).wants(event)
+    assert EventFilter(kinds=frozenset({"AUDIT"})).wants(event)
+    assert EventFilter(kinds=frozenset({"AUDIT_DRAIN"})).wants(event)
+    assert not EventFilter(queues=("root",)).wants(event)
 
 
 # ---- the access file

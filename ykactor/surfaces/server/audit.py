@@ -126,6 +126,7 @@ class Audit:
             self._rows.end_act(number)
             raise
         await self._tell(structs.replace(fact, at_ns=self._now_ns(), after=_cut(doing.after)))
+        await self._feed.published(self._partition())  # at no moment the journal has neither
         self._rows.end_act(number)
 
     async def changed_file(self, act: Act, path: Path, before: str, after: str) -> None:
@@ -146,6 +147,7 @@ class Audit:
         """Tell the acts that the daemon before this one has begun and not told."""
         for key, fact in acts.items():
             await self._tell(fact)
+            await self._feed.published(self._partition())
             self._rows.forget_act(key)
 
     # ---- what is refused
