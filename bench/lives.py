@@ -162,8 +162,8 @@ class Life:
 
     def serve_follower(self, line: Line) -> None:
         """The client at the other end is a follower."""
-        form = self._formats[MSGPACK.name, True]
-        self._nursery.start_soon(_serve, FeedSession(line.peer(), self.daemon, self.daemon.instance, form))
+        form, caller = self._formats[MSGPACK.name, True], Caller(Role.READER, "bench")
+        self._nursery.start_soon(_serve, FeedSession(line.peer(), self.daemon, self.daemon.instance, form, caller))
 
     async def violations(self) -> list[str]:
         """All violated invariants of all partitions, between two cycles."""

@@ -125,7 +125,7 @@ class FakeDaemon:
     def now_ns(self) -> int:
         return 0
 
-    def queue_paths(self) -> list[str]:
+    def queue_paths(self, partition: str) -> list[str]:
         return ["root", "root.a", "root.p", "root.p.b"]
 
     @asynccontextmanager

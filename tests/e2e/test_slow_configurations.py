@@ -81,7 +81,7 @@ def update(text: str, request_id: str = "") -> si.UpdateConfigurationRequest:
 
 
 def leaves(daemon: Daemon) -> list[str]:
-    return [path for path in daemon.queue_paths() if path != "root"]
+    return [path for path in daemon.queue_paths("default") if path != "root"]
 
 
 async def test_a_session_goes_on_while_its_configuration_is_read(loader: SlowLoader) -> None:

@@ -75,7 +75,7 @@ def test_an_instance_stays(tmp_path: Path) -> None:
 
 
 def test_nobody_else_reads(tmp_path: Path) -> None:
-    """The directory is made with mode 0700, and every file in it has mode 0600."""
+    """SE-87: the directory is made with mode 0700, and every file in it has mode 0600."""
     directory = tmp_path / "above" / "state"
     store = opened(directory)
     store.commit(numbered(1))

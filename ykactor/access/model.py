@@ -6,7 +6,7 @@ here needs the libraries that verify proofs: without an access file the daemon d
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from enum import StrEnum
 
 from msgspec import Struct
@@ -128,18 +128,19 @@ class Identity(Struct, frozen=True, kw_only=True):
         return Role.READER in self.roles and self._reaches(queue)
 
     def _reaches(self, queue: str) -> bool:
-        if self.queues is None:
-            return True
-        while queue:
-            if queue in self.queues:
-                return True
-            queue = queue.rpartition(".")[0]
-        return False
+        return self.queues is None or is_below(queue, self.queues)
 
 
 def normal_queue(path: str) -> str:
     """A queue path as it is compared: in lower case, without a dot at its end."""
     return path.lower().rstrip(".")
+
+
+def is_below(queue: str, queues: Collection[str]) -> bool:
+    """Whether the queue is one of ``queues`` or below one of them."""
+    while queue and queue not in queues:
+        queue = queue.rpartition(".")[0]
+    return bool(queue)
 
 
 #: Who is let in where no access file is needed (SE-1).

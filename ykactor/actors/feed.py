@@ -12,7 +12,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 import trio
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from ykactor.actors.commands import FeedCommand, PartitionCommand, PartitionSnapshot, Publication, TakeSnapshot
 from ykactor.actors.event_filter import EventFilter, EventRecordLike
@@ -21,6 +21,7 @@ from ykactor.actors.journal import Journal
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.ring import Ring
 from ykactor.actors.selection import Format, Kept, Selection
+from ykactor.actors.view import SeenStates, View, forget
 from ykactor.core.messages.facts import Fact
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import emptied
@@ -55,6 +56,17 @@ class FeedSnapshot(Struct, frozen=True):
     partitions: list[dict[str, Any]]
     round_number: int
     is_shared: bool = False
+    seen: SeenStates = field(default_factory=SeenStates)
+
+    async def seen_by(self, view: View) -> list[dict[str, Any]]:
+        """The states as the view shows them; if the snapshot is shared, other callers with the same view get the same.
+
+        If not, it is taken apart, also what is not shown.
+        """
+        shown = await self.seen.of(self.partitions, view)
+        if not self.is_shared:
+            await forget(state for state in self.partitions if not any(state is kept for kept in shown))
+        return shown
 
 
 class SnapshotError(Exception):
@@ -119,7 +131,7 @@ class FeedActor:
         self._names: set[str] = set()
         if journal is not None:
             journal.watch(self._wake_subscribers)
-        self._selections: WeakValueDictionary[tuple[Format, EventFilter], Selection] = WeakValueDictionary()
+        self._selections: WeakValueDictionary[tuple[Format, EventFilter, View | None], Selection] = WeakValueDictionary()
         self._kept_parts = Kept()
         self._round: _Round | None = None
         self._rounds = 0
@@ -232,11 +244,11 @@ class FeedActor:
 
     # ---- reading
 
-    def selection(self, form: Format, wanted: EventFilter) -> Selection:
-        """The events that pass a filter; one object for all subscribers with the same format and filter."""
-        found = self._selections.get((form, wanted))
+    def selection(self, form: Format, wanted: EventFilter, view: View | None = None) -> Selection:
+        """The events of a view that pass a filter; one object for all subscribers with the same format, filter and view."""
+        found = self._selections.get((form, wanted, view))
         if found is None:
-            found = self._selections[form, wanted] = Selection(self.ring, form, wanted, self._kept_parts)
+            found = self._selections[form, wanted, view] = Selection(self.ring, form, wanted, view, self._kept_parts)
         return found
 
     # ---- snapshots

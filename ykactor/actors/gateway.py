@@ -59,8 +59,8 @@ class Gateway(Protocol):
     def config(self) -> SchedulerConfig:
         """The configuration in force."""
 
-    def queue_paths(self) -> Iterable[str]:
-        """The paths of all queues of all partitions."""
+    def queue_paths(self, partition: PartitionName) -> Iterable[str]:
+        """The paths of all queues of a partition."""
 
     def now_ns(self) -> int:
         """The current Unix time of the daemon's clock."""

@@ -97,7 +97,7 @@ class Ring:
                 self._bytes += len(data)
         found: list[bytes] = [column[position] for position in positions]
         self._drop_oldest()
-        return found[: 1 + bisect_left(list(accumulate(map(len, found))), TAKE_BYTES_MAX)]
+        return first_of(found)
 
     def _drop_oldest(self) -> None:
         """Drop durable events until the others are within the bound of bytes."""
@@ -119,3 +119,8 @@ class Ring:
             for number, value in zip(numbers, kept, strict=True):
                 column[(number - 1) % places] = value
         self._places = places
+
+
+def first_of(encoded: list[bytes]) -> list[bytes]:
+    """The first of some encoded events, up to ``TAKE_BYTES_MAX`` and one event."""
+    return encoded[: 1 + bisect_left(list(accumulate(map(len, encoded))), TAKE_BYTES_MAX)]

@@ -1,4 +1,4 @@
-"""The events of one filter in one encoding: batches that all subscribers with this filter and encoding share."""
+"""The events of one filter and view in one encoding: batches that all subscribers with the same share."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from ykactor.actors.event_filter import Encode, EventFilter
-from ykactor.actors.ring import Ring
+from ykactor.actors.ring import Ring, first_of
+from ykactor.actors.view import View
 
 #: Events in one batch to a subscriber: making it takes less than 1 ms.
 BATCH_MAX = 256
 #: Events that are scanned for one batch: it takes about 1 ms (``EventFilter.wants``), and then others get their turn.
 SCAN_MAX = 1024
-#: Parts kept for other subscribers, of all selections together.
-_KEPT_MAX = 256
+#: The bytes of the parts that are kept for other subscribers, of all selections together: about 250 full batches, or many more
+#: parts with few events, as filters and views have them. A part takes some memory without any event too.
+_KEPT_BYTES_MAX = 2**24
+_PART_BYTES = 1024
 
 
 class Format(NamedTuple):
@@ -51,17 +54,27 @@ class Kept:
 
     def __init__(self) -> None:
         self._parts: dict[tuple[Selection, int], Part] = {}
+        self._bytes = 0
 
     def get(self, selection: Selection, after: int) -> Part | None:
         """The part of the selection that begins after this number."""
         return self._parts.get((selection, after))
 
     def put(self, selection: Selection, after: int, part: Part) -> None:
-        """Keep the part, and drop the oldest if there are too many."""
-        self._parts.pop((selection, after), None)
+        """Keep the part, and drop the oldest if there are too many; the new one is kept in any case."""
+        if (selection, after) in self._parts:
+            self._drop((selection, after))
         self._parts[selection, after] = part
-        if len(self._parts) > _KEPT_MAX:
-            del self._parts[next(iter(self._parts))]
+        self._bytes += _size_of(part)
+        while self._bytes > _KEPT_BYTES_MAX and len(self._parts) > 1:
+            self._drop(next(iter(self._parts)))
+
+    def _drop(self, place: tuple[Selection, int]) -> None:
+        self._bytes -= _size_of(self._parts.pop(place))
+
+
+def _size_of(part: Part) -> int:
+    return _PART_BYTES + (sum(map(len, part.batch.events)) if part.batch is not None else 0)
 
 
 class Selection:
@@ -69,14 +82,16 @@ class Selection:
 
     Args:
         wanted: the events to deliver.
+        view: what is shown of them; None: everything.
         kept: shared by all selections of a feed.
     """
 
-    def __init__(self, ring: Ring, form: Format, wanted: EventFilter, kept: Kept) -> None:
+    def __init__(self, ring: Ring, form: Format, wanted: EventFilter, view: View | None, kept: Kept) -> None:
         self._ring = ring
         self._form = form
         #: None: every event is wanted.
         self._wants = None if wanted == EventFilter() else wanted.wants
+        self._view = view
         self._kept = kept
 
     def part(self, after: int, newest: int) -> Part:
@@ -93,17 +108,35 @@ class Selection:
         return part is not None and part.end <= newest
 
     def _make(self, numbers: range) -> Part:
-        wanted = self._wanted(numbers)
+        wanted, events = self._all(numbers) if self._view is None else self._seen(numbers, self._view)
         if not wanted:
             return Part(None, 0, numbers[-1])
-        events = self._ring.encoded(wanted, self._form.encode)
         last = wanted[len(events) - 1]
         is_cut = len(events) == BATCH_MAX or len(events) < len(wanted)
         return Part(Batch(events, self._form.pack(events)), last, last if is_cut else numbers[-1])
 
-    def _wanted(self, numbers: range) -> Sequence[int]:
-        """The numbers of the first events in the range that are wanted, at most one batch."""
+    def _all(self, numbers: range) -> tuple[Sequence[int], list[bytes]]:
+        """The numbers of the first events in the range that are wanted, at most one batch; and the first of these, encoded."""
         wants, event = self._wants, self._ring.event
-        if wants is None:
-            return numbers[:BATCH_MAX]
-        return list(islice((number for number in numbers if wants(event(number))), BATCH_MAX))
+        wanted: Sequence[int] = numbers[:BATCH_MAX]
+        if wants is not None:
+            wanted = list(islice((number for number in numbers if wants(event(number))), BATCH_MAX))
+        return wanted, self._ring.encoded(wanted, self._form.encode) if wanted else []
+
+    def _seen(self, numbers: range, view: View) -> tuple[Sequence[int], list[bytes]]:
+        """As ``_all``, of what the view shows. What it changes is encoded for this part only, and the rest once for all.
+
+        The filter is asked about what is shown: else it would tell what is hidden.
+        """
+        wants, event, of_event, wanted = self._wants, self._ring.event, view.of_event, {}
+        for number in numbers:
+            seen = of_event(event(number))
+            if seen is not None and (wants is None or wants(seen)):
+                wanted[number] = seen
+                if len(wanted) == BATCH_MAX:
+                    break
+        same = [number for number, seen in wanted.items() if seen is event(number)]
+        changed = {number: seen for number, seen in wanted.items() if seen is not event(number)}
+        encoded = dict(zip(changed, self._form.encode([*changed.values()]), strict=True))
+        encoded.update(zip(same, self._ring.encoded(same, self._form.encode), strict=False))  # the last ones may be too many
+        return list(wanted), first_of([encoded[number] for number in wanted if number in encoded])

@@ -10,6 +10,7 @@ from ykactor.actors.event_filter import EventFilter
 from ykactor.actors.feed import FeedActor
 from ykactor.actors.journal import Notices, Resumed, Stalled
 from ykactor.actors.selection import Batch, Format
+from ykactor.actors.view import View
 
 #: When a subscriber has not read everything, more is written to it after this time, which doubles each time up to the maximum.
 RETRY_S = 0.02
@@ -61,12 +62,13 @@ class Subscription:
         form: the same object for all subscribers of one encoding.
         wanted: the events to deliver.
         after: the number of the last event that the subscriber knows.
+        view: what it may see; None: everything.
     """
 
-    def __init__(self, feed: FeedActor, form: Format, wanted: EventFilter, after: int) -> None:
+    def __init__(self, feed: FeedActor, form: Format, wanted: EventFilter, after: int, view: View | None = None) -> None:
         self._feed = feed
         self._ring = feed.ring
-        self._selection = feed.selection(form, wanted)
+        self._selection = feed.selection(form, wanted, view)
         self._cursor = after
         #: The last number that the subscriber was notified of.
         self._announced = after

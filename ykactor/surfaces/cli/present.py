@@ -88,11 +88,11 @@ def _asks(group: dict[str, Any]) -> str:
 
 def _reason(group: dict[str, Any]) -> str:
     """Why asks are pending, when the first of them last tried to preempt, and when it may try next."""
-    next_ns = group.get("nextAttempt")
+    reason, next_ns = group["reason"] or "for a reason that is not shown to you", group.get("nextAttempt")  # SE-84
     if next_ns is None:
-        return str(group["reason"])
+        return str(reason)
     tried = "" if group["lastAttempt"] is None else f"tried to preempt at {time_text(group['lastAttempt'])}, "
-    return f"{group['reason']}; {tried}may preempt from {time_text(next_ns)} on"
+    return f"{reason}; {tried}may preempt from {time_text(next_ns)} on"
 
 
 def _text(resource: Mapping[str, int]) -> str:

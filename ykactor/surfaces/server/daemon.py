@@ -175,9 +175,9 @@ class Daemon:
         """Read the queue file again now (SIGHUP)."""
         self._queue_file.reload()
 
-    def queue_paths(self) -> list[str]:
-        """The paths of all queues of all partitions (``Gateway.queue_paths``)."""
-        return [path for name in self.partitions for path in self.registry(name).queues]
+    def queue_paths(self, partition: PartitionName) -> list[str]:
+        """The paths of all queues of a partition (``Gateway.queue_paths``)."""
+        return [*self.registry(partition).queues]
 
     def waiting(self) -> list[tuple[AllocationKey, QueuePath, str]]:
         """The pending asks of all partitions: key, queue and reason. To be called between two cycles, or after ``run``."""

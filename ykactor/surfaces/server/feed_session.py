@@ -10,12 +10,15 @@ import trio
 from msgspec import Raw, Struct, structs
 from trio_websocket import ConnectionClosed
 
+from ykactor.access.model import normal_queue
+from ykactor.access.view import View, view_of
 from ykactor.actors.event_filter import EventFilter
 from ykactor.actors.feed import SnapshotError
 from ykactor.actors.gateway import Gateway
 from ykactor.actors.journal import Resumed, Stalled
 from ykactor.actors.selection import Batch, Format
 from ykactor.actors.subscription import Message, Missed, Reached, Subscription, Unread
+from ykactor.surfaces.server.caller import Caller
 from ykactor.surfaces.server.frames import PART_BYTES, Frames, FrameStore
 from ykactor.surfaces.server.peer import Peer, error_response, journal_status
 from ykactor.wire.compression import compressed
@@ -25,6 +28,8 @@ from ykactor.wire.si.kinds import EVENT_KINDS
 
 #: Existing queues that a refusal names.
 _EXAMPLES_MAX = 20
+#: What a limited follower is told, whatever the reason is, which may name other partitions.
+_NO_SNAPSHOT = "the state could not be read in time"
 
 
 class _EncodedEvents(Struct, tag_field="type", tag="Events"):
@@ -61,8 +66,9 @@ class FeedSession:
         form: the same for all sessions with this encoding (``event_formats``).
     """
 
-    def __init__(self, peer: Peer, gateway: Gateway, instance: str, form: Format) -> None:
+    def __init__(self, peer: Peer, gateway: Gateway, instance: str, form: Format, caller: Caller) -> None:
         self.peer = peer
+        self._caller = caller
         self._format = form
         self._gateway = gateway
         self._feed = gateway.feed
@@ -73,6 +79,11 @@ class FeedSession:
         self._listening = trio.CancelScope()
         #: Around waiting for a snapshot. ``stop`` cancels both.
         self._beginning = trio.CancelScope()
+
+    @property
+    def _view(self) -> View | None:
+        """What the follower may see; None: everything."""
+        return view_of(self._caller.identity)
 
     def stop(self) -> None:
         """Take no more subscriptions; ``run`` sends what the last one has and ends."""
@@ -139,16 +150,19 @@ class FeedSession:
             case Missed(first, last):
                 await self.peer.send(si.Lagged(from_=first, to=last))
             case Stalled() | Resumed():
-                await self.peer.send(journal_status(message))
+                status = journal_status(message)  # its reason may have paths of this machine (SE-85)
+                await self.peer.send(status if self._view is None else structs.replace(status, reason=""))
             case Reached(sequence):
                 await self.peer.send(self._bookmark(sequence))
 
     async def _subscribe(self, request: si.Subscribe) -> Subscription | None:
-        queues = tuple(queue.lower().rstrip(".") for queue in request.queues)
+        self._caller.check(request)
+        queues = tuple(map(normal_queue, request.queues))
         _check_kinds(request.kinds)
-        missing = _missing(queues, dict.fromkeys(self._gateway.queue_paths())) if queues else []
+        missing = _missing(queues, self._known_queues()) if queues else []
+        names = {name.lower(): name for name in self._gateway.partitions}  # compared without case (CF-64)
         wanted = EventFilter(
-            frozenset(request.partitions),
+            frozenset(names.get(name.lower(), name) for name in request.partitions),
             queues,
             frozenset(request.applications),
             frozenset(request.kinds),
@@ -157,9 +171,16 @@ class FeedSession:
             begin = await self._begin(request.from_, request.instance)
         if self._beginning.cancelled_caught:
             return None
+        self._caller.check(request)  # a snapshot may take long
         # Sent first: it confirms the subscription and has the number from which to resume.
         await self._send_begin(structs.replace(begin, missing_queues=missing))
-        return Subscription(self._feed, self._format, wanted, begin.sequence)
+        return Subscription(self._feed, self._format, wanted, begin.sequence, self._view)
+
+    def _known_queues(self) -> dict[str, None]:
+        """The paths of all queues of the partitions that the follower may see."""
+        view = self._view
+        seen = [name for name in self._gateway.partitions if view is None or view.shows_partition(name)]
+        return dict.fromkeys(path for name in seen for path in self._gateway.queue_paths(name))
 
     async def _send_begin(self, begin: si.Snapshot | si.Bookmark) -> None:
         """Send it; a snapshot can be large, and is sent in parts."""
@@ -176,14 +197,7 @@ class FeedSession:
             case "now":
                 return self._bookmark(self._feed.ring.durable)
             case "snapshot":
-                try:
-                    snapshot = await self._feed.snapshot()
-                except SnapshotError as error:
-                    raise ProtocolError("UNAVAILABLE", str(error), "from") from None
-                partitions = [
-                    await _encoded(state, self.peer.encoding, is_shared=snapshot.is_shared) for state in snapshot.partitions
-                ]
-                return si.Snapshot(sequence=snapshot.sequence, instance=self._instance, partitions=partitions)
+                return await self._snapshot()
             case int() if instance not in ("", self._instance):
                 message = f"found {instance}, expected {self._instance}: the daemon restarted, subscribe to a snapshot instead"
                 raise ProtocolError("RESYNC_REQUIRED", message, "instance")
@@ -193,6 +207,16 @@ class FeedSession:
                 message = f"found {from_}, expected 0 to {self._feed.ring.durable}: subscribe to a snapshot instead"
                 raise ProtocolError("RESYNC_REQUIRED", message, "from")
         raise ProtocolError("UNKNOWN_NAME", f"found {from_!r}, expected now, snapshot or a sequence number", "from")
+
+    async def _snapshot(self) -> si.Snapshot:
+        view = self._view
+        try:
+            snapshot = await self._feed.snapshot()
+        except SnapshotError as error:
+            raise ProtocolError("UNAVAILABLE", str(error) if view is None else _NO_SNAPSHOT, "from") from None
+        states = snapshot.partitions if view is None else await snapshot.seen_by(view)
+        partitions = [await _encoded(state, self.peer.encoding, is_shared=snapshot.is_shared) for state in states]
+        return si.Snapshot(sequence=snapshot.sequence, instance=self._instance, partitions=partitions)
 
     def _bookmark(self, sequence: int) -> si.Bookmark:
         return si.Bookmark(sequence=sequence, instance=self._instance)
@@ -226,9 +250,9 @@ def _check_kinds(kinds: Sequence[str]) -> None:
 
 
 def _missing(queues: Sequence[str], known: Collection[str]) -> list[str]:
-    """The queues that do not exist yet. Refuses a path that is below no known queue: it never has events."""
+    """The queues that do not exist yet. Refuses a path that is below no known queue, if there is one: it never has events."""
     for number, path in enumerate(queues):
-        if path.partition(".")[0] not in known:  # with a queue all its ancestors are known
+        if known and path.partition(".")[0] not in known:  # with a queue all its ancestors are known
             examples = ", ".join(islice(known, _EXAMPLES_MAX))
             more = f" and {len(known) - _EXAMPLES_MAX} more" if len(known) > _EXAMPLES_MAX else ""
             below = "it" if len(known) == 1 else "one of them"

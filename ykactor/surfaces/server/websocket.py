@@ -304,7 +304,7 @@ class _Server:
             return OperatorSession(peer, self._gateway, self._configs, caller, self._audit)
         frames.limit_buffer()
         form = self._formats[encoding.name, compresses]
-        return FeedSession(peer, self._gateway, self._gateway.instance, form)
+        return FeedSession(peer, self._gateway, self._gateway.instance, form, Caller(Role.READER, "anywhere"))
 
     def _refusal(self, head: RequestHead) -> RefusedError | None:
         """Why this request is refused; None if it is accepted."""

@@ -1,0 +1,102 @@
+"""Nothing of what is outside a view can be read in what a limited reader gets, or told from it."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+import pytest
+from msgspec import structs
+from seeds import seeds
+from twosides import MINE, NODES, OTHER, Tenant, draw_tree, others_business
+from world import World, answering, configure, limit, make_world, move, node
+
+from ykactor.access.model import Names
+from ykactor.access.view import View
+from ykactor.core.messages.facts import Fact, PartitionFailed
+from ykactor.core.messages.kinds import Consequence
+from ykactor.core.values.parts import finished
+from ykactor.wire.si import messages as si
+from ykactor.wire.si.codec import ENCODINGS, JSON
+from ykactor.wire.si.events import events
+
+VIEW = View(Names.of(["default"]), frozenset({f"root.{MINE}"}))
+
+
+def shown(facts: Iterable[Fact]) -> list[si.EventRecord]:
+    """What the view shows of the events of these facts, numbered anew."""
+    found = [VIEW.of_event(event) for fact in facts for event in events(fact, "default", 1)]
+    return [structs.replace(event, sequence=number) for number, event in enumerate(filter(None, found), 1)]
+
+
+def play_both(seed: int) -> Iterator[World]:
+    """Tenants that preempt each other, and move applications to each other; the world after each step."""
+    rng, mine, other = random.Random(seed), Tenant(seed, MINE), Tenant(seed, OTHER)
+    root = {"maxapplications": 6, "limits": [limit(f"{MINE}user1", f"{OTHER}user1", vcore=6)]}
+    nodes = [node(name, vcore=rng.choice((4, 6))) for name in NODES]
+    w = make_world(draw_tree(rng, rng, **root), [answering(True), *nodes], checked=False)
+    w.send(*mine.opening(), *other.opening())
+    for second in range(1, 40):
+        submissions = [*mine.draw(), *other.draw(), *others_business(rng)]
+        rng.shuffle(submissions)
+        w.send(*submissions, *([configure(draw_tree(rng, rng, **root))] if rng.random() < 0.1 else []), at=second)
+        if rng.random() < 0.3:
+            w.administer(move(rng.choice(mine.applications), rng.choice((mine, other)).leaf()))
+        if rng.random() < 0.1:
+            w.facts.append(PartitionFailed(w.now_ns, Consequence.RESTARTED, f"KeyError: {OTHER}"))
+        yield w
+
+
+#: What has to happen in the histories, or they prove nothing: how texts begin, and details.
+HAPPENS = (
+    "moved out of view",
+    "moved into view",
+    "Preempted",
+    "Preempted by Quota change enforcement process",
+    "Request '",
+    "Unschedulable request '",
+    "PARTITION_RESTARTED",
+    "APP_FAILING",
+    "NODE_ALLOC",
+    "NODE_RESERVATION",
+    "UG_USER_RESOURCE",
+)
+
+
+def test_no_name_of_the_other_side_is_told() -> None:
+    """SE-81 to SE-84: in all encodings, in events and in the state after each step."""
+    happened: Counter[str] = Counter()
+    hidden, name = 0, OTHER.encode()
+    for seed in seeds(12):
+        for w in play_both(seed):
+            state = w.state()
+            hidden += name in JSON.encode(state)
+            for encoding in ENCODINGS.values():
+                assert name not in encoding.encode(finished(VIEW.of_state(state)))
+        records = shown(w.facts)
+        for encoding in ENCODINGS.values():
+            assert not [data for data in encoding.encode_each(records) if name in data]
+        happened.update(event.message.split(MINE)[0] for event in records)
+        happened.update(event.event_change_detail for event in records)
+    assert hidden > 100
+    assert min(happened[kind] for kind in HAPPENS) > 1, happened
+
+
+@pytest.mark.parametrize("seed", seeds(5))
+def test_the_other_side_makes_no_difference(seed: int) -> None:
+    """SE-81 to SE-84: where nobody has to give way to the other, not a byte is another one, whoever the other is."""
+    told = []
+    for neighbour in (seed, seed + 1000):
+        rng, mine, other = random.Random(seed), Tenant(seed, MINE), Tenant(neighbour, OTHER)
+        w = make_world(draw_tree(rng, other.rng), [node("n1", vcore=10**6)], checked=False)
+        w.send(*mine.opening(), *other.opening())
+        states = []
+        for second in range(1, 30):
+            reload = [configure(draw_tree(rng, other.rng))] if rng.random() < 0.1 else []
+            w.send(*mine.draw(), *other.draw(), *reload, at=second)
+            states.append(JSON.encode(finished(VIEW.of_state(w.state()))))
+        told.append((JSON.encode_each(shown(w.facts)), states, len(w.facts)))
+    assert told[0][:2] == told[1][:2]
+    assert len(told[0][0]) > 50
+    assert told[0][2] != told[1][2]
