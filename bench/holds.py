@@ -21,6 +21,7 @@ from ykactor.actors.commands import Intake, Quiesce
 from ykactor.core.messages.submissions import ApplyConfig
 from ykactor.core.values.ids import PartitionName
 from ykactor.surfaces.server.daemon import Daemon, Settings
+from ykactor.surfaces.server.doors import Door
 from ykactor.surfaces.server.systemd import Notifier
 from ykactor.wire import queuefile
 from ykactor.wire.si import messages as si
@@ -191,8 +192,8 @@ async def snapshot(holding: Holding) -> Samples:
     samples: Samples = {}
     daemon = Daemon(queuefile.load(queue_file(2)), Settings(reserves=False), Clock.of_the_system())
     async with trio.open_nursery() as nursery:
-        listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
-        await nursery.start(daemon.run, listeners, Notifier(None))
+        doors = [Door.of(listener) for listener in await trio.open_tcp_listeners(0, host="127.0.0.1")]
+        await nursery.start(daemon.run, doors, Notifier(None))
         inbox = daemon.partitions[PartitionName("default")]
         for request in holding.setup():
             for submissions in requests.submissions(request).values():
@@ -200,7 +201,7 @@ async def snapshot(holding: Holding) -> Samples:
         decided = trio.Event()
         await inbox.put(Quiesce(lambda _: decided.set()))
         await decided.wait()
-        port = listeners[0].socket.getsockname()[1]
+        port = doors[0].listener.socket.getsockname()[1]
         async with _measured(samples):
             sizes = [await trio.to_thread.run_sync(_first_message, port, offer) for offer in (b"", OFFER)]
         nursery.cancel_scope.cancel()

@@ -25,6 +25,7 @@ from ykactor.journal.batch import Batch
 from ykactor.surfaces.server.caller import Caller
 from ykactor.surfaces.server.config_updates import ConfigUpdates
 from ykactor.surfaces.server.daemon import Daemon, Settings
+from ykactor.surfaces.server.doors import Door
 from ykactor.surfaces.server.feed_session import FeedSession, event_formats
 from ykactor.surfaces.server.frames import Frames
 from ykactor.surfaces.server.input_memory import InputMemory
@@ -205,7 +206,7 @@ async def living(settings: StateSettings, config: SchedulerConfig, clock: Clock)
         journal = state.journal(clock.now_ns, _Inline)
         daemon = Daemon(config, Settings(), clock, journal=journal, recovered=state.take_recovered(), instance=state.instance)
         async with trio.open_nursery() as nursery:
-            unused = await trio.open_tcp_listeners(0, host="127.0.0.1")
+            unused = [Door.of(listener) for listener in await trio.open_tcp_listeners(0, host="127.0.0.1")]
             await nursery.start(daemon.run, unused, Notifier(None))
             life = Life(daemon, nursery)
             yield life

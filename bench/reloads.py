@@ -13,6 +13,7 @@ from ykactor.actors.commands import Intake
 from ykactor.actors.memory import settle_memory
 from ykactor.core.values.ids import PartitionName
 from ykactor.surfaces.server.daemon import Daemon, Settings
+from ykactor.surfaces.server.doors import Door
 from ykactor.surfaces.server.systemd import Notifier
 from ykactor.wire import queuefile
 from ykactor.wire.si import requests
@@ -42,8 +43,8 @@ async def _apply(queues: ManyQueues, make: Callable[[], Watch]) -> tuple[Watch, 
     """An instrument that ran during both changes, their seconds, and the asks placed meanwhile."""
     daemon = Daemon(queuefile.load(queues.small()), Settings(), Clock.of_the_system())
     async with trio.open_nursery() as nursery:
-        listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
-        await nursery.start(daemon.run, listeners, Notifier(None))
+        doors = [Door.of(listener) for listener in await trio.open_tcp_listeners(0, host="127.0.0.1")]
+        await nursery.start(daemon.run, doors, Notifier(None))
         for request in queues.setup():
             await _submit(daemon, request)
         nursery.start_soon(_keep_asking, daemon, queues)

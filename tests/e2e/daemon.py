@@ -145,9 +145,9 @@ async def run_command(*arguments: str | Path, expect: int = 0, environment: Mapp
 
 
 def clean_environment() -> dict[str, str]:
-    """Ours without what systemd or a terminal may have put there."""
+    """Ours without what systemd, a terminal or a user of the commands may have put there."""
     ours = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "JOURNAL_STREAM")
-    return {name: value for name, value in os.environ.items() if name not in ours}
+    return {name: value for name, value in os.environ.items() if name not in ours and not name.startswith("YKACTOR_")}
 
 
 # ---- small worlds

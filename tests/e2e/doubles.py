@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 
 import trio
 
@@ -18,7 +19,9 @@ from ykactor.core.messages import facts as decisions
 from ykactor.core.messages import submissions as messages
 from ykactor.core.messages.asks import Ask
 from ykactor.surfaces.server.audit import Audit
+from ykactor.surfaces.server.caller import Admit, admit_anybody
 from ykactor.surfaces.server.daemon_rows import DaemonRows
+from ykactor.surfaces.server.doors import Door
 from ykactor.surfaces.server.websocket import Limits, serve_websockets
 from ykactor.wire.si.codec import ProtocolError
 from ykactor.wire.si.events import events
@@ -157,12 +160,17 @@ class FakeDaemon:
             await inbox.put(Intake([]))
 
     async def serve(
-        self, listener: trio.SocketListener, limits: Limits, host_names: Sequence[str], *, task_status: trio.TaskStatus
+        self,
+        listener: trio.SocketListener,
+        limits: Limits,
+        host_names: Sequence[str],
+        admit: Admit,
+        *,
+        task_status: trio.TaskStatus,
     ) -> None:
         """Serve websockets; ``stopped`` tells that the server has come to its end."""
-        await serve_websockets(
-            [listener], self, self.audit, stopping=self.stopping, limits=limits, host_names=host_names, task_status=task_status
-        )
+        serve = partial(serve_websockets, stopping=self.stopping, limits=limits, host_names=host_names, admit=admit)
+        await serve([Door.of(listener)], self, self.audit, task_status=task_status)
         self.stopped.set()
 
 
@@ -186,6 +194,7 @@ async def running_daemon(
     manual: bool = False,
     port: int = 0,
     host_names: Sequence[str] = (),
+    admit: Admit = admit_anybody,
 ) -> AsyncIterator[FakeDaemon]:
     """A daemon that serves websockets on loopback until the block ends; three minutes end what hangs."""
     daemon = FakeDaemon(names or ("default",), script, ring_max, manual)
@@ -195,7 +204,7 @@ async def running_daemon(
         nursery.start_soon(daemon.feed.run)
         for double in daemon.doubles.values():
             nursery.start_soon(double.run)
-        await nursery.start(daemon.serve, listener, limits or Limits(), host_names)
+        await nursery.start(daemon.serve, listener, limits or Limits(), host_names, admit)
         with trio.fail_after(180):
             yield daemon
         nursery.cancel_scope.cancel()

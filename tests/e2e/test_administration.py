@@ -3,8 +3,7 @@
 import pytest
 from daemon import application, asks, next_allocated, next_event, node, real_daemon
 
-from ykactor.client import connect, follow
-from ykactor.client.connection import RequestRefused
+from ykactor.client import RequestRefused, connect, follow
 from ykactor.wire.si import messages as si
 
 CONFIG = """

@@ -399,7 +399,11 @@ def last_line(errors):
         (["demo", "--ws", "127.0.0.1:{taken}"], 1, "127.0.0.1:{taken}: Address already in use: " + CHOOSE),
         (["follow", "ws://127.0.0.1:1"], 1, "ws://127.0.0.1:1: " + START),
         (["follow", "http://127.0.0.1:1"], 2, "found 'http://127.0.0.1:1', expected ws://HOST:PORT"),
-        (["story", "n1", "--url", "127.0.0.1:9081"], 2, "found '127.0.0.1:9081', expected ws://HOST:PORT or wss://HOST:PORT"),
+        (
+            ["story", "n1", "--url", "127.0.0.1:9081"],
+            2,
+            "found '127.0.0.1:9081', expected ws://HOST:PORT, wss:",
+        ),
         (["follow", "--url", "ws://127.0.0.1:99999"], 2, "found 'ws://127.0.0.1:99999', expected ws://HOST:PORT"),
         (["follow", "--from", "yesterday"], 2, "found 'yesterday', expected now, snapshot or the number of an event"),
         (["submit", "{tmp}/none.yaml"], 2, "none.yaml' does not exist"),

@@ -26,6 +26,7 @@ from ykactor.client import connection as connection_module
 from ykactor.core.messages import facts as decisions
 from ykactor.core.messages import submissions as messages
 from ykactor.surfaces.cli import follow as follow_command
+from ykactor.surfaces.cli.urls import Destination
 from ykactor.wire.si import messages as si
 
 NODE = si.NodeInfo(node_id="n1", action="CREATE", schedulable_resource={"vcore": "4"})
@@ -276,15 +277,15 @@ async def test_daemon_that_is_not_up_yet_is_waited_for(monkeypatch):
     """Nobody listens at first: the follower tries again and sees what happens once the daemon is there."""
     port, attempts = free_port(), []
     is_tried = trio.Event()
-    open_stream = connection_module._open_stream
+    open_stream = connection_module.open_stream
 
-    async def counted(url):
+    async def counted(url, login):
         if attempts:
             is_tried.set()
         attempts.append(url)
-        return await open_stream(url)
+        return await open_stream(url, login)
 
-    monkeypatch.setattr(connection_module, "_open_stream", counted)
+    monkeypatch.setattr(connection_module, "open_stream", counted)
     is_seen = trio.Event()
 
     async def watch():
@@ -519,7 +520,7 @@ def test_an_unknown_host_is_said_in_words(monkeypatch):
     async def unknown(*_):
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
-    monkeypatch.setattr(connection_module, "_open_stream", unknown)
+    monkeypatch.setattr(connection_module, "open_stream", unknown)
 
     async def open_it():
         async with connection_module.open_connection("ws://nowhere:1", "/v1/feed"):
@@ -593,7 +594,7 @@ async def test_follow_command_prints_json_lines():
                     scope.cancel()
 
             await follow_command.print_messages(
-                daemon.url, si.Subscribe(from_=0, kinds=["QUEUE", "APP"]), follow_command.as_json, write
+                Destination(daemon.url), si.Subscribe(from_=0, kinds=["QUEUE", "APP"]), follow_command.as_json, write
             )
     assert [line.count("\n") for line in lines] == [0, 0]
     assert lines[0].startswith('{"sequence":3,"type":"APP","objectID":"app-1"')

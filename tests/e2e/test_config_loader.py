@@ -26,6 +26,7 @@ from ykactor.sim.generate import generate
 from ykactor.surfaces.server import config_loader
 from ykactor.surfaces.server.config_loader import INLINE_MAX, load_config
 from ykactor.surfaces.server.daemon import Daemon, Settings
+from ykactor.surfaces.server.doors import Door
 from ykactor.surfaces.server.systemd import Notifier
 from ykactor.wire import queuefile
 from ykactor.wire.queuefile.load import ConfigError
@@ -207,7 +208,7 @@ async def daemon_here() -> AsyncIterator[Daemon]:
     listener = await open_listener()
     with trio.fail_after(180):
         async with trio.open_nursery() as nursery:
-            await nursery.start(partial(daemon.run, [listener], Notifier(None)))
+            await nursery.start(partial(daemon.run, [Door.of(listener)], Notifier(None)))
             yield daemon
             daemon.stop()
             await daemon.stopped.wait()

@@ -21,7 +21,8 @@ from ykactor.actors.journal import Journal
 from ykactor.client import RequestRefused, connect, follow
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.server import daemon as daemon_module
-from ykactor.surfaces.server.daemon import Daemon, Settings, url_of
+from ykactor.surfaces.server.daemon import Daemon, Settings
+from ykactor.surfaces.server.doors import Door
 from ykactor.surfaces.server.systemd import Notifier
 from ykactor.wire import queuefile
 from ykactor.wire.history import encode_facts
@@ -38,8 +39,8 @@ async def running(store: MemoryStore) -> AsyncIterator[tuple[Daemon, str]]:
     listener = await open_listener()
     with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
-            await nursery.start(partial(daemon.run, [listener], Notifier(None)))
-            yield daemon, url_of(listener)
+            await nursery.start(partial(daemon.run, [Door.of(listener)], Notifier(None)))
+            yield daemon, Door.of(listener).url
             daemon.stop()
             await daemon.stopped.wait()
         await listener.aclose()

@@ -25,8 +25,8 @@ from ykactor.client import Disconnected, RequestRefused, connect, follow
 from ykactor.client.connection import open_connection
 from ykactor.surfaces.cli import serve as serve_module
 from ykactor.surfaces.cli.main import main
-from ykactor.surfaces.cli.serve import listening
-from ykactor.surfaces.server.daemon import Daemon, Settings, url_of
+from ykactor.surfaces.server.daemon import Daemon, Settings
+from ykactor.surfaces.server.doors import DoorSettings, TcpAddress, open_doors
 from ykactor.surfaces.server.log_writer import LINES_MAX
 from ykactor.surfaces.server.reloading import CHANGES_LOGGED_MAX
 from ykactor.surfaces.server.systemd import Notifier
@@ -39,7 +39,7 @@ from ykactor.wire.si import messages as si
 def test_without_flags_it_listens_on_loopback_only():
     """``serve`` needs no flag: loopback, the built-in queues, scheduling by itself."""
     chosen = serve_module.command.make_context("serve", []).params
-    assert chosen["address"] == ("127.0.0.1", 9081)
+    assert chosen["addresses"] == (("127.0.0.1", 9081),)
     assert (chosen["config_file"], chosen["state_dir"], chosen["manual"]) == (None, None, False)
 
 
@@ -386,9 +386,9 @@ async def test_a_broken_partition_ends_the_daemon():
     daemon = Daemon(queuefile.load(""), Settings(), Clock.of_the_system())
 
     async def break_it():
-        async with listening(("127.0.0.1", 0)) as listeners, trio.open_nursery() as nursery:
-            await nursery.start(daemon.run, listeners, Notifier(None))
-            async with connect(url_of(listeners[0]), rm_id="rm-1") as rm:
+        async with open_doors(DoorSettings((TcpAddress("127.0.0.1", 0),))) as doors, trio.open_nursery() as nursery:
+            await nursery.start(daemon.run, doors, Notifier(None))
+            async with connect(doors[0].url, rm_id="rm-1") as rm:
                 daemon._partitions.actors["default"].core.ingest = broken
                 await rm.send(node())
                 await trio.sleep_forever()

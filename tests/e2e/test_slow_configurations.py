@@ -20,8 +20,9 @@ from ykactor.client.connection import open_connection
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.surfaces.server import config_loader
 from ykactor.surfaces.server.config_updates import WAITING_MAX
-from ykactor.surfaces.server.daemon import Daemon, Settings, url_of
+from ykactor.surfaces.server.daemon import Daemon, Settings
 from ykactor.surfaces.server.daemon_rows import DaemonRows
+from ykactor.surfaces.server.doors import Door
 from ykactor.surfaces.server.reloading import Reloading
 from ykactor.surfaces.server.systemd import Notifier
 from ykactor.surfaces.server.websocket import Limits
@@ -69,8 +70,8 @@ async def daemon_here() -> AsyncIterator[tuple[Daemon, str]]:
     listener = await open_listener()
     with trio.fail_after(180):
         async with trio.open_nursery() as nursery:
-            await nursery.start(partial(daemon.run, [listener], Notifier(None)))
-            yield daemon, url_of(listener)
+            await nursery.start(partial(daemon.run, [Door.of(listener)], Notifier(None)))
+            yield daemon, Door.of(listener).url
             daemon.stop()
             await daemon.stopped.wait()
         await listener.aclose()

@@ -9,6 +9,7 @@ from daemon import application, asks, node, real_daemon, run_command
 from ykactor.client import connect
 from ykactor.surfaces.cli.present import present
 from ykactor.surfaces.cli.story import _collect
+from ykactor.surfaces.cli.urls import Destination
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.mentions import mentioned
 
@@ -21,7 +22,7 @@ async def test_story_of_each_kind() -> None:
         await rm.request(asks("t1", "t2", "t3"))
 
         async def story(key: str) -> list[str]:
-            return [click.unstyle(line) for line in await _collect(key, daemon.url)]
+            return [click.unstyle(line) for line in await _collect(key, Destination(daemon.url))]
 
         output, errors = await run_command("story", "app-1", "--url", daemon.url)
         assert errors == ""
@@ -52,7 +53,7 @@ async def test_story_of_what_is_gone() -> None:
         async with connect(daemon.url, rm_id="rm-1") as rm:
             await rm.request(node())
             await rm.request(si.DeregisterResourceManagerRequest())
-        lines = await _collect("n1", daemon.url)
+        lines = await _collect("n1", Destination(daemon.url))
         assert lines[-1] == "now: the daemon has nothing of n1 any more"
         assert len(lines) > 1
 

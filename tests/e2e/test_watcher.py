@@ -7,7 +7,6 @@ import os
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ import trio
 
 from ykactor.surfaces.server import watcher as watcher_module
 from ykactor.surfaces.server.files import read_regular
-from ykactor.surfaces.server.watcher import ConfigWatcher, TryAgainError, watch_config
+from ykactor.surfaces.server.watcher import ConfigWatcher, TryAgainError
 from ykactor.wire.si.lengths import CONFIG_MAX
 
 TIMEOUT_S = 180.0
@@ -44,7 +43,8 @@ async def watching(path: Path, known: str) -> AsyncIterator[Watched]:
     stop = trio.Event()
     with trio.fail_after(TIMEOUT_S), send, receive:
         async with trio.open_nursery() as nursery:
-            watcher = await nursery.start(partial(watch_config, path, known, send.send, stop=stop))
+            watcher = ConfigWatcher(path, known, send.send)
+            await nursery.start(watcher.run, stop)
             yield Watched(watcher, stop, receive)
             stop.set()
 
@@ -173,7 +173,7 @@ async def test_changed_during_a_delivery(path: Path) -> None:
 
     with trio.fail_after(TIMEOUT_S):
         async with trio.open_nursery() as nursery:
-            await nursery.start(partial(watch_config, path, "one", apply, stop=stop))
+            await nursery.start(ConfigWatcher(path, "one", apply).run, stop)
             replace(path, "two")
             await begun.wait()
             replace(path, "three")
@@ -205,7 +205,7 @@ async def test_ends(path: Path, how: str) -> None:
     send, _receive = trio.open_memory_channel[str](0)
     with trio.fail_after(TIMEOUT_S):
         async with trio.open_nursery() as nursery:
-            await nursery.start(partial(watch_config, path, "one", send.send, stop=stop))
+            await nursery.start(ConfigWatcher(path, "one", send.send).run, stop)
             if how == "stop":
                 stop.set()
             else:
@@ -279,7 +279,7 @@ async def test_a_text_that_could_not_be_applied_is_tried_again(path: Path, monke
         stop.set()
 
     with trio.fail_after(TIMEOUT_S):
-        await watch_config(path, "zero", changed, stop=stop)
+        await ConfigWatcher(path, "zero", changed).run(stop)
     assert texts == ["one"] * 3
 
 
@@ -295,7 +295,7 @@ async def test_a_thread_that_is_stuck_in_reading_holds_up_no_cancellation(path: 
     monkeypatch.setattr(watcher_module, "read_regular", read)
     with trio.fail_after(TIMEOUT_S):
         async with trio.open_nursery() as nursery:
-            await nursery.start(partial(watch_config, path, "one", trio.sleep, stop=trio.Event()))
+            await nursery.start(ConfigWatcher(path, "one", trio.sleep).run, trio.Event())
             await trio.to_thread.run_sync(reading.wait)
             nursery.cancel_scope.cancel()
     answer.set()

@@ -13,7 +13,8 @@ from wsproto.events import AcceptConnection, Request, TextMessage
 from wsproto.frame_protocol import FrameProtocol
 
 from ykactor.actors.commands import Publication
-from ykactor.client.connection import Disconnected, open_connection
+from ykactor.client import Disconnected, RequestRefused
+from ykactor.client.connection import open_connection
 from ykactor.core.messages import submissions as messages
 from ykactor.core.messages.facts import ApplicationAdded, NodeRemoved
 from ykactor.surfaces.server.feed_session import FeedSession
@@ -93,7 +94,7 @@ async def registered(daemon, **fields):
 async def test_refused_handshakes(path, options, status):
     """Wrong path, unknown subprotocol and pages of other hosts get an HTTP status and a sentence."""
     async with running_daemon() as daemon:
-        with pytest.raises(Disconnected) as error:
+        with pytest.raises((Disconnected, RequestRefused)) as error:
             async with client(daemon, path, **options):
                 pass
         assert error.value.__cause__.status_code == status

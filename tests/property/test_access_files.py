@@ -13,7 +13,8 @@ from seeds import FACTOR
 from signing import public_jwk
 
 from ykactor.access import jwks, moments, tokens
-from ykactor.access.authenticate import Authenticated, Credentials, NotAuthenticatedError, authenticate
+from ykactor.access.authenticate import Authenticated, authenticate
+from ykactor.access.credentials import Credentials, NotAuthenticatedError
 from ykactor.access.jwks import JwksError
 from ykactor.access.model import Role
 from ykactor.access.tokens import Tokens, TokensError

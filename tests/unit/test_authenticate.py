@@ -9,7 +9,8 @@ from signing import NOW_S, jwks_text, public_jwk, signed
 
 from ykactor.access import moments, tokens
 from ykactor.access.access import Access
-from ykactor.access.authenticate import Authenticated, Credentials, NotAuthenticatedError, authenticate
+from ykactor.access.authenticate import Authenticated, authenticate
+from ykactor.access.credentials import Credentials, NotAuthenticatedError
 from ykactor.access.model import UserProof
 from ykactor.access.tokens import Tokens
 from ykactor.core.values.times import NEVER

@@ -9,33 +9,10 @@ from msgspec import Struct
 
 from ykactor.access import jwts, tokens
 from ykactor.access.access import Access
-from ykactor.access.file import OVERFLOW_UID
-from ykactor.access.model import CertificateProof, Identity, JwtProof, Proof, UserProof
+from ykactor.access.credentials import Credentials, NotAuthenticatedError
+from ykactor.access.model import OVERFLOW_UID, CertificateProof, Identity, JwtProof, Proof, UserProof
 from ykactor.access.tokens import Token
 from ykactor.core.values.quantities import shown
-
-
-class NotAuthenticatedError(Exception):
-    """Nobody is let in. The message is the reason for the log: it holds no secret, and is not for the client."""
-
-
-class Credentials(Struct, frozen=True, kw_only=True):
-    """What is shown of a connection.
-
-    Attributes:
-        bearer: a token or a JWT; None: there is none, which is not the same as an empty one.
-        uid: of the process at the other end of a Unix socket.
-        certificate: the names of the client certificate, verified, each with its type (``URI:``, ``DNS:``, ``email:``, ``CN:``).
-    """
-
-    bearer: str | None = None
-    uid: int | None = None
-    certificate: tuple[str, ...] = ()
-
-    def __repr__(self) -> str:
-        """Without the bearer: this may get into a log or a traceback."""
-        bearer = None if self.bearer is None else "..."
-        return f"Credentials(bearer={bearer}, uid={self.uid}, certificate={self.certificate})"
 
 
 class Authenticated(Struct, frozen=True):

@@ -13,7 +13,18 @@ from ykactor.access import jwks, moments, rules, tokens
 from ykactor.access.access import Access
 from ykactor.access.jwts import LIFETIME_MAX_S, JwtSettings
 from ykactor.access.limits import FOR_EACH, IdentityLimits, Limits, replaced
-from ykactor.access.model import ANY, CertificateProof, Identity, JwtProof, Names, Proof, Role, UserProof, normal_queue
+from ykactor.access.model import (
+    ANY,
+    OVERFLOW_UID,
+    CertificateProof,
+    Identity,
+    JwtProof,
+    Names,
+    Proof,
+    Role,
+    UserProof,
+    normal_queue,
+)
 from ykactor.access.schema import FileText, IdentityText, JwtText, ProofText
 from ykactor.access.tokens import Tokens
 from ykactor.core.values.quantities import parse_duration, shown
@@ -22,8 +33,6 @@ from ykactor.wire.queuefile.fields import TextReader
 from ykactor.wire.queuefile.places import Place, note
 from ykactor.wire.queuefile.text import ConfigError, Mapping, Mistakes, Scalar, compose
 
-#: The user that the kernel shows for one that has no number here; everybody of another user namespace looks like it (SE-6).
-OVERFLOW_UID = 65534
 TOKENS_FILE = "tokens.json"
 
 

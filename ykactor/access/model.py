@@ -15,6 +15,9 @@ from ykactor.access.limits import IdentityLimits
 from ykactor.core.placement.users import NOBODY
 from ykactor.core.values.times import NEVER
 
+#: The user that the kernel shows for one that has no number here; everybody of another user namespace looks like it (SE-6).
+OVERFLOW_UID = 65534
+
 
 class Role(StrEnum):
     """What a connection is for; each has its own door."""
@@ -39,6 +42,10 @@ class Names(Struct, frozen=True):
 
     def __contains__(self, name: object) -> bool:
         return self.is_any or name in self.names
+
+    def includes(self, others: Names) -> bool:
+        """Whether all the others are among these."""
+        return self.is_any or (not others.is_any and others.names <= self.names)
 
     def __str__(self) -> str:
         return "*" if self.is_any else ", ".join(sorted(self.names)) or "none"
@@ -126,6 +133,23 @@ class Identity(Struct, frozen=True, kw_only=True):
     def sees(self, queue: str) -> bool:
         """Whether it may read of the queue, a path in lower case (SE-26)."""
         return Role.READER in self.roles and self._reaches(queue)
+
+    def includes(self, other: Identity) -> bool:
+        """Whether it may do all that the other one may. Limits are no rights."""
+        return (
+            other.roles <= self.roles
+            and self.rm_ids.includes(other.rm_ids)
+            and self.partitions.includes(other.partitions)
+            and self._claims_all(other)
+            and self.may_force >= other.may_force
+            and self.configure >= other.configure
+            and (self.queues is None or (other.queues is not None and all(map(self._reaches, other.queues))))
+        )
+
+    def _claims_all(self, other: Identity) -> bool:
+        """A user by its name brings the group with its name, which ``*`` does not."""
+        own_groups = Role.RM not in other.roles or all(self.may_claim(user, [user]) for user in other.users.names)
+        return self.users.includes(other.users) and self.groups.includes(other.groups) and own_groups
 
     def _reaches(self, queue: str) -> bool:
         return self.queues is None or is_below(queue, self.queues)

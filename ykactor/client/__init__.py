@@ -40,10 +40,15 @@ A follower that prints what happens in one queue and everything below it::
                 print(message)
 
     trio.run(print_queue, "ws://127.0.0.1:9081")
+
+A URL is ``ws://HOST:PORT``, ``wss://HOST:PORT`` or ``unix:PATH``. Where the daemon asks who one is, `connect` and `follow` take a
+token: ``connect(url, rm_id="example", token=token)``. It is not sent over ``ws://`` to another machine, unless ``insecure=True``
+allows it, because whoever is on the way could read it. ``tls=tls_context(ca="ca.pem")`` says whom to trust with ``wss://``.
 """
 
-from ykactor.client.connection import Disconnected, RequestRefused
+from ykactor.client.errors import Disconnected, RequestRefused
 from ykactor.client.follower import FollowedMessage, Follower, follow
+from ykactor.client.login import tls_context
 from ykactor.client.operator import Operator, operate
 from ykactor.client.quantities import cores, gib
 from ykactor.client.resource_manager import ResourceManager, connect
@@ -58,6 +63,7 @@ __all__ = [
     "Operator",
     "Disconnected",
     "RequestRefused",
+    "tls_context",
     "cores",
     "gib",
 ]

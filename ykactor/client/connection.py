@@ -1,16 +1,17 @@
-"""Connections to the daemon, and their errors."""
+"""Connections to the daemon."""
 
-import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import cast
-from urllib.parse import urlsplit
 
 import trio
 from msgspec import Struct
 from trio_websocket import ConnectionClosed, ConnectionRejected, WebSocketConnection
 from wsproto import ConnectionType
 
+from ykactor.client.errors import Disconnected, RequestRefused
+from ykactor.client.login import Login
+from ykactor.client.streams import host_of, listening_on, open_stream
 from ykactor.wire.compression import Deflate, ExtensibleConnection
 from ykactor.wire.si.codec import ENCODINGS, JSON, Encoding
 
@@ -23,32 +24,10 @@ MESSAGE_BYTES_MAX = 2**28
 WAITING_MAX = 10_000
 
 
+#: The codes of refusals that trying again does not change, by the HTTP status.
+_REFUSED = {401: "NOT_AUTHENTICATED", 403: "NOT_PERMITTED"}
 #: What the library has for a connection that ended without a close frame.
 _NO_CLOSE_FRAME = 1006
-
-
-class Disconnected(Exception):
-    """There is no connection to the daemon: it could not be opened, or was lost or closed. The message has the reason."""
-
-
-class RequestRefused(Exception):
-    """The daemon refused a request, which had no effect.
-
-    Attributes
-    ----------
-    code : str
-        For programs, for example ``WRONG_TYPE``.
-    message : str
-        For people.
-    path : str
-        The field of the request, for example ``nodes[0].action``; may be empty.
-    """
-
-    def __init__(self, code: str, message: str, path: str = "") -> None:
-        super().__init__(f"{code}: {path}: {message}" if path else f"{code}: {message}")
-        self.code = code
-        self.message = message
-        self.path = path
 
 
 @asynccontextmanager
@@ -56,6 +35,7 @@ async def open_connection(
     url: str,
     path: str,
     *,
+    login: Login | None = None,
     subprotocols: Sequence[str] = (),
     headers: Sequence[tuple[bytes, bytes]] = (),
     compresses: bool = False,
@@ -65,9 +45,11 @@ async def open_connection(
     Parameters
     ----------
     url : str
-        ``ws://HOST:PORT`` or ``wss://HOST:PORT``.
+        ``ws://HOST:PORT``, ``wss://HOST:PORT`` or ``unix:PATH``.
     path : str
         ``/v1/rm``, ``/v1/feed`` or ``/v1/operator``.
+    login
+        Who this is.
     subprotocols, headers
         Of the handshake.
     compresses : bool
@@ -77,22 +59,27 @@ async def open_connection(
     ------
     Disconnected
         The connection could not be opened; ``__cause__`` has the reason.
+    RequestRefused
+        ``NOT_AUTHENTICATED``: the daemon does not know who this is. ``NOT_PERMITTED``: it does not let this one in.
     ValueError
         The URL is not valid.
     """
     failure: BaseException | None = None
+    shown = login or Login()
     try:
         # The library leaves the socket open if the other side closes first, so the stream is opened and closed here.
-        async with await _open_stream(url) as stream, trio.open_nursery() as nursery:
+        with trio.fail_after(CONNECT_S):
+            stream = await open_stream(url, shown)
+        async with stream, trio.open_nursery() as nursery:
             opening = _Opening(stream)
             with trio.fail_after(CONNECT_S):
                 connection = WebSocketConnection(
                     cast("trio.SocketStream", trio.StapledStream(stream, opening)),
                     ExtensibleConnection(ConnectionType.CLIENT, *([Deflate(MESSAGE_BYTES_MAX)] if compresses else [])),
-                    host=urlsplit(url).netloc.rpartition("@")[2],
+                    host=host_of(url),
                     path=path,
                     client_subprotocols=subprotocols,
-                    client_extra_headers=list(headers),
+                    client_extra_headers=[*headers, *shown.headers],
                     message_queue_size=WAITING_MAX,
                     max_message_size=MESSAGE_BYTES_MAX,
                     receive_buffer_size=2**16,
@@ -109,20 +96,9 @@ async def open_connection(
                 await connection.aclose()
             nursery.cancel_scope.cancel()
     except* (OSError, trio.TooSlowError, ConnectionRejected, ConnectionClosed) as errors:
-        failure = failure or _disconnected(url, errors)
+        failure = failure or _failure(url, errors)
     if failure is not None:
         raise failure
-
-
-async def _open_stream(url: str) -> trio.SocketStream | trio.SSLStream[trio.SocketStream]:
-    parts = urlsplit(url)
-    if parts.scheme not in ("ws", "wss") or not parts.hostname:
-        raise ValueError(f"found {url}, expected ws://HOST:PORT or wss://HOST:PORT")
-    with trio.fail_after(CONNECT_S):
-        if parts.scheme == "ws":
-            return await trio.open_tcp_stream(parts.hostname, parts.port or 80)
-        context = ssl.create_default_context()
-        return await trio.open_ssl_over_tcp_stream(parts.hostname, parts.port or 443, ssl_context=context, https_compatible=True)
 
 
 class _Opening(trio.abc.ReceiveStream):
@@ -160,23 +136,29 @@ def is_refused(failure: Disconnected) -> bool:
 
 
 def _is_refusal(cause: BaseException) -> bool:
+    if isinstance(cause, ConnectionRefusedError | FileNotFoundError):  # of a Unix socket
+        return True
     attempts = cause.__cause__
     return isinstance(attempts, ExceptionGroup) and attempts.subgroup(ConnectionRefusedError) is not None
 
 
-def _disconnected(url: str, errors: BaseExceptionGroup[Exception]) -> Disconnected:
-    """``Disconnected`` with the first exception of a group as its cause."""
+def _failure(url: str, errors: BaseExceptionGroup[Exception]) -> Disconnected | RequestRefused:
+    """Why there is no connection, with the first exception of a group as its cause."""
     cause: BaseException = errors
     while isinstance(cause, BaseExceptionGroup):
         cause = cause.exceptions[0]
     match cause:
         case ConnectionRejected(status_code=status, body=body):
-            reason = f"the server replied {status} {(body or b'').decode(errors='replace').strip()}".rstrip()
+            text = (body or b"").decode(errors="replace").strip()
+            if status in _REFUSED:
+                refused = RequestRefused(_REFUSED[status], f"{url}: {text or status}")
+                refused.__cause__ = cause
+                return refused
+            reason = f"the server replied {status} {text}".rstrip()
         case trio.TooSlowError():
             reason = f"no response within {CONNECT_S:g} s"
         case _ if _is_refusal(cause):
-            address = urlsplit(url).netloc.rpartition("@")[2]
-            reason = f"nothing listens there, start a daemon with ykactor serve --ws {address}"
+            reason = f"nothing listens there, start a daemon with ykactor serve --ws {listening_on(url)}"
         case OSError(strerror=str(sentence)):
             reason = sentence
         case _:

@@ -3,11 +3,15 @@
 import random
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
+from typing import Unpack
 
 import trio
 from msgspec import structs
 
-from ykactor.client.connection import Disconnected, MessageStream, RequestRefused, encoding_named, is_refused, open_connection
+from ykactor.client.connection import MessageStream, encoding_named, is_refused, open_connection
+from ykactor.client.errors import Disconnected, RequestRefused
+from ykactor.client.login import Login, LoginOptions
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import Encoding, ProtocolError
 
@@ -32,6 +36,7 @@ class Follower:
     def __init__(
         self,
         url: str,
+        login: Login,
         encoding: Encoding,
         subscribe: si.Subscribe,
         rng: random.Random,
@@ -40,6 +45,7 @@ class Follower:
     ) -> None:
         self._url = url
         self._encoding = encoding
+        self._open = partial(open_connection, url, "/v1/feed", login=login, subprotocols=[encoding.name], compresses=True)
         self._subscribe = subscribe
         self._rng = rng
         self._on_connection = on_connection
@@ -74,8 +80,7 @@ class Follower:
             while True:
                 began_from = self._subscribe.from_
                 try:
-                    subprotocols = [self._encoding.name]
-                    async with open_connection(self._url, "/v1/feed", subprotocols=subprotocols, compresses=True) as connection:
+                    async with self._open() as connection:
                         await self._listen(MessageStream(connection, self._encoding))
                 except Disconnected as lost:
                     if self.begun.is_set():
@@ -191,13 +196,14 @@ async def follow(
     rng: random.Random | None = None,
     on_connection: OnConnection = silently,
     waits: bool = True,
+    **login: Unpack[LoginOptions],
 ) -> AsyncIterator[Follower]:
     """Follow the event feed. After a lost connection it connects again and resumes, without missing or repeated events.
 
     Parameters
     ----------
     url : str
-        ``ws://HOST:9081``.
+        ``ws://HOST:9081``, ``wss://HOST:9081`` or ``unix:PATH``.
     from_ : int or {"now", "snapshot"}
         Start with the next event, with the present state, or with the event after this sequence number.
     instance : str
@@ -214,6 +220,8 @@ async def follow(
         with whether events may be missing.
     waits : bool
         Whether to wait for up to ``FIRST_CONNECT_S`` (5 s) for a daemon that does not listen yet.
+    token, tls, insecure
+        How to show who this is: see `LoginOptions`.
 
     Yields
     ------
@@ -222,7 +230,8 @@ async def follow(
         `si.JournalStatus` (events wait until the daemon can write its journal, or come again).
         Sequence numbers belong to one run of the daemon: after its restart a follower starts again with a `si.Snapshot`, and
         events may be missing.
-        Iteration raises `Disconnected` if the first connection fails, and `RequestRefused` if the subscription is wrong.
+        Iteration raises `Disconnected` if the first connection fails, and `RequestRefused` if the subscription is wrong or the
+        daemon does not let this one in, or any more.
 
     Examples
     --------
@@ -236,9 +245,8 @@ async def follow(
         applications=list(applications),
         kinds=list(kinds),
     )
-    follower = Follower(
-        url, encoding_named(encoding), subscribe, rng or random.Random(), on_connection, FIRST_CONNECT_S if waits else 0.0
-    )
+    wait_s = FIRST_CONNECT_S if waits else 0.0
+    follower = Follower(url, Login(**login), encoding_named(encoding), subscribe, rng or random.Random(), on_connection, wait_s)
     failure: Exception | None = None
     async with trio.open_nursery() as nursery:
         nursery.start_soon(follower.run)

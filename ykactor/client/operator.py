@@ -3,12 +3,15 @@
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Unpack
 
 import trio
 from msgspec import structs
 from trio_websocket import WebSocketConnection
 
-from ykactor.client.connection import MessageStream, RequestRefused, open_connection
+from ykactor.client.connection import MessageStream, open_connection
+from ykactor.client.errors import RequestRefused
+from ykactor.client.login import Login, LoginOptions
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON
 
@@ -49,13 +52,15 @@ class Operator:
 
 
 @asynccontextmanager
-async def operate(url: str) -> AsyncIterator[Operator]:
+async def operate(url: str, **login: Unpack[LoginOptions]) -> AsyncIterator[Operator]:
     """Connect as an operator, beside the registered resource manager or without any.
 
     Parameters
     ----------
     url : str
-        ``ws://HOST:9081``.
+        ``ws://HOST:9081``, ``wss://HOST:9081`` or ``unix:PATH``.
+    **login
+        Who this is (`LoginOptions`).
 
     Raises
     ------
@@ -69,5 +74,5 @@ async def operate(url: str) -> AsyncIterator[Operator]:
         async with operate("ws://127.0.0.1:9081") as operator:
             await operator.request(si.NodeRequest(nodes=[si.NodeInfo(node_id="n1", action="DRAIN_NODE")]))
     """
-    async with open_connection(url, "/v1/operator", subprotocols=[JSON.name]) as connection:
+    async with open_connection(url, "/v1/operator", login=Login(**login), subprotocols=[JSON.name]) as connection:
         yield Operator(connection)

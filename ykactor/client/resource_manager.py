@@ -4,13 +4,15 @@ import secrets
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Literal
+from typing import Literal, Unpack
 
 import trio
 from msgspec import UNSET, structs
 from trio_websocket import WebSocketConnection
 
-from ykactor.client.connection import MessageStream, RequestRefused, encoding_named, open_connection
+from ykactor.client.connection import MessageStream, encoding_named, open_connection
+from ykactor.client.errors import RequestRefused
+from ykactor.client.login import Login, LoginOptions
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import Encoding
 
@@ -148,13 +150,14 @@ async def connect(
     resume_from: int | Literal["now"] | None = None,
     answers_predicates: bool = False,
     on_journal: OnJournal | None = None,
+    **login: Unpack[LoginOptions],
 ) -> AsyncIterator[ResourceManager]:
     """Register as a resource manager.
 
     Parameters
     ----------
     url : str
-        ``ws://HOST:9081``.
+        ``ws://HOST:9081``, ``wss://HOST:9081`` or ``unix:PATH``.
     rm_id : str
         The id of the resource manager. It has one session at a time: an older one with this id is closed.
     encoding : {"json", "msgpack"}
@@ -169,12 +172,15 @@ async def connect(
     on_journal : callable, optional
         Called with each `si.JournalStatus` when it arrives, also while this registration waits for the journal of the daemon.
         Without it, iteration yields them.
+    token, tls, insecure
+        How to show who this is: see `LoginOptions`.
 
     Raises
     ------
     RequestRefused
         ``RESYNC_REQUIRED``: register without ``resume_from``. ``ALREADY_REGISTERED``: another resource manager holds the
-        daemon, until it sends a `si.DeregisterResourceManagerRequest`.
+        daemon, until it sends a `si.DeregisterResourceManagerRequest`. ``NOT_AUTHENTICATED``, ``NOT_PERMITTED``: the daemon does
+        not let this one in.
     Disconnected
         Raised here, or later by the methods of the session.
 
@@ -183,7 +189,7 @@ async def connect(
     See `ykactor.client`.
     """
     chosen = encoding_named(encoding)
-    async with open_connection(url, "/v1/rm", subprotocols=[chosen.name]) as connection:
+    async with open_connection(url, "/v1/rm", login=Login(**login), subprotocols=[chosen.name]) as connection:
         session = ResourceManager(connection, chosen, resume_from if isinstance(resume_from, int) else 0, on_journal)
         await session.request(
             si.RegisterResourceManagerRequest(

@@ -15,6 +15,24 @@ NOBODY = UserGroups("nobody", ("nogroup",))
 _KNOWN_NS = 300 * S_NS
 
 
+def resolve(spec: AddApplication, known: tuple[str, ...] = ()) -> UserGroups | str:
+    """The user and groups of a new application (QU-91 to QU-94), or why it is refused.
+
+    Args:
+        known: the groups of an earlier submission of the user.
+    """
+    if not spec.user:
+        return NOBODY if is_forced(spec.tags) else "empty user cannot resolve: ugi names no user"
+    if not is_user_name(spec.user):
+        return "invalid username, it contains invalid characters"
+    groups = spec.groups or known
+    if groups:
+        return UserGroups(spec.user, groups)
+    if not spec.user_is_unknown:
+        return UserGroups(spec.user, (spec.user,))
+    return UserGroups(spec.user, NOBODY.groups) if is_forced(spec.tags) else f"unknown user {spec.user}"
+
+
 class Users:
     """The users of a partition, with the groups of their last submission."""
 
@@ -24,20 +42,11 @@ class Users:
         self._changed = changed
 
     def resolve(self, now_ns: int, spec: AddApplication) -> UserGroups | str:
-        """Returns the user and groups of a new application (QU-91 to QU-94), or why it is refused."""
-        if not spec.user:
-            return NOBODY if is_forced(spec.tags) else "empty user cannot resolve: ugi names no user"
-        if not is_user_name(spec.user):
-            return "invalid username, it contains invalid characters"
-        if spec.groups:
+        """As ``resolve``, with the groups that the user has now; remembers those that it brings."""
+        who = resolve(spec, self._groups_of(now_ns, spec.user))
+        if spec.groups and not isinstance(who, str):
             self._remember(now_ns, spec.user, spec.groups)
-            return UserGroups(spec.user, spec.groups)
-        groups = self._groups_of(now_ns, spec.user)
-        if groups:
-            return UserGroups(spec.user, groups)
-        if not spec.user_is_unknown:
-            return UserGroups(spec.user, (spec.user,))
-        return UserGroups(spec.user, NOBODY.groups) if is_forced(spec.tags) else f"unknown user {spec.user}"
+        return who
 
     def administrator(self, now_ns: int, who: UserGroups) -> UserGroups:
         """An administrator with groups, which are added if the request had none (QU-93, QU-94)."""

@@ -19,11 +19,14 @@ from ykactor.client import Disconnected, RequestRefused, ResourceManager, connec
 from ykactor.journal.errors import JournalError
 from ykactor.sim.summary import Summary, SummaryReport
 from ykactor.sim.summary_tables import print_report, wide_console
-from ykactor.surfaces.cli import exit_codes
+from ykactor.surfaces.cli import door_options, exit_codes
+from ykactor.surfaces.cli.door_options import DEFAULT_ADDRESS, AddressParam
 from ykactor.surfaces.cli.follow import as_text, print_messages
-from ykactor.surfaces.cli.serve import DEFAULT_ADDRESS, Address, StateDirectory, address_error, kept_state, make_daemon, serve
+from ykactor.surfaces.cli.serve import StateDirectory, kept_state, make_daemon, serve
+from ykactor.surfaces.cli.urls import Destination
 from ykactor.surfaces.environment import reserves_nodes
 from ykactor.surfaces.server.daemon import Settings
+from ykactor.surfaces.server.doors import Address, DoorError, DoorSettings
 from ykactor.surfaces.server.logs import configure
 from ykactor.surfaces.server.state_dir import StateDir
 from ykactor.wire.scenario import Scenario, load
@@ -35,13 +38,21 @@ E = TypeVar("E", bound=BaseException)
 
 
 @click.command()
-@click.option("--ws", "address", type=Address(), default=DEFAULT_ADDRESS, show_default=True, help="Where the daemon listens.")
+@click.option(
+    "--ws",
+    "address",
+    type=AddressParam(),
+    metavar="HOST:PORT|unix:PATH",
+    default=DEFAULT_ADDRESS,
+    show_default=True,
+    help="Where the daemon listens.",
+)
 @click.option(
     "--state-dir",
     type=StateDirectory(),
     help="The directory in which all state is kept. Default: nothing is kept.",
 )
-def command(address: tuple[str, int], state_dir: Path | None) -> None:
+def command(address: Address, state_dir: Path | None) -> None:
     """Run a daemon with a small workload and print its events, and at the end (Ctrl-C) the summary that ``simulate`` prints."""
     configure("warning", sys.stderr)
     with resources.as_file(resources.files("ykactor.sim") / "demo.yaml") as path:
@@ -52,10 +63,8 @@ def command(address: tuple[str, int], state_dir: Path | None) -> None:
             report, was_interrupted = trio.run(_demonstrate, scenario, story, address, settings, state)
     except* JournalError as errors:
         raise exit_codes.FileProblem(str(_first_of(errors))) from None
-    except* BrokenPipeError:
-        raise  # standard output, not the address
-    except* OSError as errors:
-        raise address_error(address, _first_of(errors)) from None
+    except* DoorError as errors:
+        raise door_options.problem(_first_of(errors)) from None
     click.echo()
     print_report(report, wide_console())
     if was_interrupted:
@@ -79,7 +88,7 @@ def _leading_comment(text: str) -> str:
 
 
 async def _demonstrate(
-    scenario: Scenario, story: str, address: tuple[str, int], settings: Settings, state: StateDir | None
+    scenario: Scenario, story: str, address: Address, settings: Settings, state: StateDir | None
 ) -> tuple[SummaryReport, bool]:
     """Runs until a signal ends the daemon; returns also whether that was Ctrl-C."""
     summary = Summary(system_ns())
@@ -89,7 +98,7 @@ async def _demonstrate(
     async def run_daemon(*, task_status: trio.TaskStatus[str]) -> None:
         """The daemon handles the signals; when it has ended, the whole demonstration ends."""
         nonlocal was_interrupted
-        was_interrupted = await serve(daemon, address, task_status=task_status)
+        was_interrupted = await serve(daemon, DoorSettings((address,)), task_status=task_status)
         nursery.cancel_scope.cancel()
 
     async with trio.open_nursery() as nursery:
@@ -114,7 +123,7 @@ async def _demonstrate(
 async def _print_events(url: str) -> None:
     """Until the daemon stops: that it then closes or refuses a connection is no error."""
     with suppress(Disconnected, RequestRefused):
-        await print_messages(url, si.Subscribe(), as_text, click.echo)
+        await print_messages(Destination(url), si.Subscribe(), as_text, click.echo)
 
 
 async def _play(scenario: Scenario, url: str) -> None:

@@ -5,20 +5,20 @@ import trio
 
 from ykactor.client import Disconnected, RequestRefused, connect
 from ykactor.surfaces.cli.journal_status import print_journal_status
-from ykactor.surfaces.cli.urls import url_option
+from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.wire.si import messages as si
 
 
 @click.command()
 @click.argument("rm_id", metavar="RM_ID")
-@url_option
-def command(rm_id: str, url: str) -> None:
+@daemon_options
+def command(rm_id: str, daemon: Destination) -> None:
     """Deregister the resource manager RM_ID, so that another one may register.
 
     The daemon drops all nodes and applications of RM_ID, and closes its session if it has one.
     """
     try:
-        trio.run(_deregister, rm_id, url)
+        trio.run(_deregister, rm_id, daemon)
     except* RequestRefused as refusals:
         (refusal,) = refusals.exceptions
         assert isinstance(refusal, RequestRefused)
@@ -43,6 +43,7 @@ def _not_registered(rm_id: str, refusal: RequestRefused) -> str:
             return str(refusal)
 
 
-async def _deregister(rm_id: str, url: str) -> None:
-    async with connect(url, rm_id=rm_id, resume_from="now", on_journal=print_journal_status) as rm:
+async def _deregister(rm_id: str, daemon: Destination) -> None:
+    login = daemon.login()
+    async with connect(daemon.url, rm_id=rm_id, resume_from="now", on_journal=print_journal_status, **login) as rm:
         await rm.request(si.DeregisterResourceManagerRequest())

@@ -9,12 +9,18 @@ import click
 OK = 0
 #: The input is invalid, the command was refused, or nobody reads its output any more.
 FAILED = 1
-#: The command line is wrong, or a file that it names cannot be read or written. Click's code for usage errors.
+#: The command line is wrong or not allowed, or a file that it names cannot be read or written. Click's code for usage errors.
 USAGE = 2
 #: An error in the daemon itself; systemd then starts the daemon again. ``EX_SOFTWARE`` of sysexits.h.
 SOFTWARE = 70
 #: Ctrl-C. What a shell reports for a process that SIGINT ended.
 INTERRUPTED = 130
+
+
+class Refused(click.ClickException):
+    """What the command line asks for is not allowed."""
+
+    exit_code = USAGE
 
 
 class FileProblem(click.ClickException):

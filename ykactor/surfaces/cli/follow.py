@@ -6,12 +6,13 @@ from datetime import UTC, datetime
 import click
 import msgspec
 import trio
+from msgspec import structs
 
 from ykactor.client import Disconnected, FollowedMessage, RequestRefused, follow
 from ykactor.client.follower import OnConnection, silently
 from ykactor.core.values.quantities import quantity_text
 from ykactor.surfaces.cli.check_config import plural
-from ykactor.surfaces.cli.urls import DaemonUrl, url_option
+from ykactor.surfaces.cli.urls import DaemonUrl, Destination, daemon_options
 from ykactor.wire.si import messages as si
 
 COLOURS = {"AUDIT": "red", "APP": "cyan", "NODE": "magenta", "QUEUE": "yellow", "REQUEST": "blue", "USERGROUP": "green"}
@@ -19,7 +20,7 @@ COLOURS = {"AUDIT": "red", "APP": "cyan", "NODE": "magenta", "QUEUE": "yellow", 
 
 @click.command()
 @click.argument("address", metavar="[URL]", type=DaemonUrl(), required=False)
-@url_option
+@daemon_options
 @click.option(
     "--from",
     "from_",
@@ -41,7 +42,7 @@ COLOURS = {"AUDIT": "red", "APP": "cyan", "NODE": "magenta", "QUEUE": "yellow", 
 )
 def command(
     address: str | None,
-    url: str,
+    daemon: Destination,
     from_: int | str,
     queues: tuple[str, ...],
     applications: tuple[str, ...],
@@ -54,6 +55,7 @@ def command(
     about; the reference is the other object involved, for example the application of an ask. If the connection is lost, the
     command reconnects. A line on standard error says to which daemon it is connected, and whether events may be missing.
     """
+    chosen = structs.replace(daemon, url=address or daemon.url)
     subscribe = si.Subscribe(
         from_=from_,
         queues=list(queues),
@@ -61,7 +63,7 @@ def command(
         kinds=list(kinds),
     )
     try:
-        trio.run(print_messages, address or url, subscribe, as_text if output == "text" else as_json, click.echo, _print_notice)
+        trio.run(print_messages, chosen, subscribe, as_text if output == "text" else as_json, click.echo, _print_notice)
     except* (Disconnected, RequestRefused) as errors:
         raise click.ClickException(str(errors.exceptions[0])) from None
 
@@ -76,7 +78,7 @@ def _place(text: str) -> int | str:
 
 
 async def print_messages(
-    url: str,
+    daemon: Destination,
     subscribe: si.Subscribe,
     format_message: Callable[[FollowedMessage], str],
     write: Callable[[str], object],
@@ -84,12 +86,13 @@ async def print_messages(
 ) -> None:
     """Write a line for each message until cancelled; ``on_connection`` as in ``follow``."""
     async with follow(
-        url,
+        daemon.url,
         from_=subscribe.from_,
         queues=subscribe.queues,
         applications=subscribe.applications,
         kinds=subscribe.kinds,
         on_connection=on_connection,
+        **daemon.login(),
     ) as messages:
         async for message in messages:
             write(format_message(message))

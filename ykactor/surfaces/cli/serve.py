@@ -8,10 +8,10 @@ import signal
 import tempfile
 import traceback
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -23,20 +23,24 @@ from ykactor.core.messages.facts import Fact
 from ykactor.core.values.times import S_NS
 from ykactor.journal.errors import JournalError, is_no_room
 from ykactor.journal.witness import Durability
-from ykactor.surfaces.cli import exit_codes
+from ykactor.surfaces.cli import door_options, exit_codes
+from ykactor.surfaces.cli.door_options import DEFAULT_ADDRESS, AddressParam, SocketGroup, SocketMode
 from ykactor.surfaces.cli.queue_files import DASH, STANDARD_INPUT, NoTextError, name_of, read_watched
 from ykactor.surfaces.environment import reserves_nodes
-from ykactor.surfaces.server.daemon import Daemon, Settings, url_of
+from ykactor.surfaces.server.daemon import Daemon, Settings
+from ykactor.surfaces.server.doors import Address, DoorError, DoorSettings, open_doors
 from ykactor.surfaces.server.files import write_private
 from ykactor.surfaces.server.log_writer import LogWriter
 from ykactor.surfaces.server.logs import configure, get_logger, log_event
 from ykactor.surfaces.server.state_dir import StateDir, StateSettings, open_state_dir
-from ykactor.surfaces.server.systemd import Extension, Notifier, listen_fds
+from ykactor.surfaces.server.systemd import Extension, Notifier
 from ykactor.wire.queuefile.load import ConfigError, load
 
-log = get_logger(__name__)
+if TYPE_CHECKING:
+    from ykactor.surfaces.access_file import AccessFile
+    from ykactor.surfaces.server.access_watcher import AccessWatcher
 
-DEFAULT_ADDRESS = "127.0.0.1:9081"
+log = get_logger(__name__)
 
 DAY_NS = 86_400 * S_NS
 #: If the clock was set back by more, the log says so.
@@ -45,20 +49,6 @@ AHEAD_S = 60
 #: The descriptor of standard error, and how long the end waits for the log to be written there.
 STANDARD_ERROR = 2
 LOG_CLOSE_S = 1.0
-
-
-class Address(click.ParamType[tuple[str, int]]):
-    """``HOST:PORT``, an IPv6 host in brackets; port 0 means any free port."""
-
-    name = "host:port"
-
-    def convert(self, value: str | tuple[str, int], param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
-        if isinstance(value, tuple):
-            return value
-        host, colon, port = value.rpartition(":")
-        if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
-            self.fail(f"found {value!r}, expected HOST:PORT such as {DEFAULT_ADDRESS}", param, ctx)
-        return host.strip("[]"), int(port)
 
 
 class StateDirectory(click.Path):
@@ -111,11 +101,36 @@ def _one_file(_ctx: click.Context, _param: click.Parameter, files: tuple[str, ..
 @click.option("--keep-days", type=click.IntRange(min=1), default=30, show_default=True, help="For how many days to keep history.")
 @click.option(
     "--ws",
-    "address",
-    type=Address(),
-    default=DEFAULT_ADDRESS,
+    "addresses",
+    type=AddressParam(),
+    metavar="HOST:PORT|unix:PATH",
+    multiple=True,
+    default=[DEFAULT_ADDRESS],
     show_default=True,
-    help="Where resource managers and followers connect; ignored if systemd passes a socket named ws.",
+    help="Where resource managers and followers connect; repeatable. Ignored if systemd passes a socket named ws.",
+)
+@click.option(
+    "--ws-mode",
+    "socket_mode",
+    type=SocketMode(),
+    default="0660",
+    show_default=True,
+    help="The mode of the file of a Unix socket: who may write to it can connect.",
+)
+@click.option("--ws-group", "socket_group", type=SocketGroup(), help="The group of that file.  [default: that of the daemon]")
+@click.option(
+    "--access",
+    "access_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The access file, which says who may do what (see ykactor access). With it everybody has to show who they are. "
+    "Default: on loopback everybody may do everything, on a Unix socket root and the user of the daemon.",
+)
+@click.option(
+    "--insecure",
+    "is_insecure",
+    is_flag=True,
+    help="Listen where other machines can connect, even without TLS (then whoever is between can read and change everything, "
+    "also tokens) or without an access file (then whoever can connect may do everything).",
 )
 @click.option(
     "--host-name",
@@ -138,12 +153,16 @@ def command(
     durability: Durability,
     keep_mib: int,
     keep_days: int,
-    address: tuple[str, int],
+    addresses: tuple[Address, ...],
+    socket_mode: int,
+    socket_group: int | None,
+    access_file: Path | None,
+    is_insecure: bool,
     host_names: tuple[str, ...],
     manual: bool,
     log_level: str,
 ) -> None:
-    """Run the scheduler until SIGTERM or Ctrl-C. SIGHUP reads the queue file again."""
+    """Run the scheduler until SIGTERM or Ctrl-C. SIGHUP reads the queue file and the access file again."""
     config = None if config_file is None else _first_config(config_file)
     watched = None if config_file is None or config_file == DASH else Path(config_file)
     if state_dir is not None:
@@ -154,27 +173,23 @@ def command(
         _log_first(config, name_of(config_file))
     if state_dir is None:
         log_event(log, logging.INFO, "state_not_kept", reason="without --state-dir a restart forgets everything")
-    settings = Settings(watched, manual, reserves_nodes(os.environ), state_dir, host_names)
+    settings = Settings(watched, manual, reserves_nodes(os.environ), state_dir, host_names, access_file)
+    where = DoorSettings(addresses, socket_mode, socket_group, access_file is not None, is_insecure)
+    access = read_access(access_file)
     try:
         with kept_state(state_dir, settings, durability, keep_mib, keep_days) as state:
             if config is None:
                 _log_without_file(state)
-            trio.run(_serve, config, settings, address, state)
+            trio.run(_serve, config, settings, where, state, access)
     except JournalError as error:
         raise exit_codes.FileProblem(str(error)) from None
-    except OSError as error:  # the daemon does not run yet: its errors come in an exception group
-        raise address_error(address, error) from None
+    except DoorError as error:
+        raise door_options.problem(error) from None
     except Exception as failure:
         _report_crash(failure, state_dir)
         raise SystemExit(exit_codes.SOFTWARE) from None
     finally:
         writer.close(LOG_CLOSE_S)
-
-
-def address_error(address: tuple[str, int], error: OSError) -> click.ClickException:
-    """The daemon cannot listen on ``address``."""
-    where = f"{address[0]}:{address[1]}"
-    return click.ClickException(f"{where}: {error.strerror or error}: choose another address with --ws HOST:PORT")
 
 
 def _first_config(file: str) -> SchedulerConfig:
@@ -225,8 +240,14 @@ def kept_state(
     return open_state_dir(kept, extension.on_progress, reserves=settings.reserves)
 
 
-async def _serve(config: SchedulerConfig | None, settings: Settings, address: tuple[str, int], state: StateDir | None) -> None:
-    if await serve(make_daemon(config, settings, state), address):
+async def _serve(
+    config: SchedulerConfig | None,
+    settings: Settings,
+    where: DoorSettings,
+    state: StateDir | None,
+    access: AccessFile | None,
+) -> None:
+    if await serve(make_daemon(config, settings, state, access=access), where):
         raise KeyboardInterrupt
 
 
@@ -244,27 +265,55 @@ def make_daemon(
     settings: Settings,
     state: StateDir | None,
     observe: Callable[[Fact], object] | None = None,
+    access: AccessFile | None = None,
 ) -> Daemon:
     """A daemon that goes on from this state; ``config`` and ``observe`` as in ``Daemon``."""
     if state is None:
-        return Daemon(config, settings, Clock.of_the_system(), observe)
+        clock = Clock.of_the_system()
+        return Daemon(config, settings, clock, observe, access=_follow(access, clock))
     clock = _clock_after(state.recovered.at_ns if state.recovered is not None else 0)
-    journal = state.journal(clock.now_ns)
-    return Daemon(config, settings, clock, observe, journal=journal, recovered=state.take_recovered(), instance=state.instance)
+    return Daemon(
+        config,
+        settings,
+        clock,
+        observe,
+        journal=state.journal(clock.now_ns),
+        recovered=state.take_recovered(),
+        instance=state.instance,
+        access=_follow(access, clock),
+    )
 
 
-async def serve(
-    daemon: Daemon, address: tuple[str, int], *, task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED
-) -> bool:
-    """Run a daemon on ``address``, or on the socket that systemd passes, until a signal ends it.
+def read_access(path: Path | None) -> AccessFile | None:
+    """The access file, or the end of the command with all its mistakes."""
+    if path is None:
+        return None
+    from ykactor.surfaces.access_file import AccessFile  # needs libraries that take 0.1 s to load
 
-    ``task_status`` is started with the URL, as soon as the daemon listens. Returns whether the signal was SIGINT (Ctrl-C).
+    try:
+        return AccessFile(path)
+    except ConfigError as error:
+        raise exit_codes.FileProblem(str(error)) from None
+
+
+def _follow(file: AccessFile | None, clock: Clock) -> AccessWatcher | None:
+    if file is None:
+        return None
+    from ykactor.surfaces.server.access_watcher import AccessWatcher
+
+    return AccessWatcher(file, clock)
+
+
+async def serve(daemon: Daemon, where: DoorSettings, *, task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED) -> bool:
+    """Run a daemon until a signal ends it. Raises ``DoorError`` if it cannot listen.
+
+    ``task_status`` is started with the first URL, as soon as the daemon listens. Returns whether the signal was SIGINT (Ctrl-C).
     """
     received: set[int] = set()
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
-        async with listening(address) as listeners, trio.open_nursery() as nursery:
-            await nursery.start(daemon.run, listeners, Notifier.from_environment())
-            task_status.started(url_of(listeners[0]))
+        async with open_doors(where) as doors, trio.open_nursery() as nursery:
+            await nursery.start(daemon.run, doors, Notifier.from_environment())
+            task_status.started(doors[0].url)
             nursery.start_soon(_handle_signals, daemon, signals, received)
             await daemon.stopped.wait()
             nursery.cancel_scope.cancel()
@@ -278,24 +327,6 @@ async def _handle_signals(daemon: Daemon, signals: AsyncIterator[int], received:
             daemon.reload()
         else:
             daemon.stop()
-
-
-@asynccontextmanager
-async def listening(address: tuple[str, int]) -> AsyncIterator[list[trio.SocketListener]]:
-    """The sockets of systemd that are named ``ws``, else new ones on ``address``; closed at the end.
-
-    Raises:
-        OSError: the address is in use, or not an address of this machine.
-    """
-    listeners = [trio.SocketListener(trio.socket.from_stdlib_socket(sock)) for name, sock in listen_fds() if name == "ws"]
-    if not listeners:
-        host, port = address
-        listeners = await trio.open_tcp_listeners(port, host=host)
-    try:
-        yield listeners
-    finally:
-        for listener in listeners:
-            listener.socket.close()
 
 
 def _report_crash(failure: Exception, state_dir: Path | None) -> None:

@@ -7,8 +7,8 @@ what has caused them.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from itertools import chain
@@ -18,7 +18,7 @@ import click
 import trio
 
 from ykactor.actors.clock import system_ns
-from ykactor.client import Disconnected, RequestRefused, follow
+from ykactor.client import Disconnected, Follower, RequestRefused, follow
 from ykactor.core.records.encoding import UnreadableRowError
 from ykactor.core.records.restore import DamagedStateError
 from ykactor.core.values.times import S_NS
@@ -27,7 +27,7 @@ from ykactor.journal.reading import Reader
 from ykactor.surfaces.cli import journal_story
 from ykactor.surfaces.cli.follow import as_text
 from ykactor.surfaces.cli.present import present
-from ykactor.surfaces.cli.urls import url_option
+from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.mentions import mentioned
 
@@ -63,7 +63,7 @@ def _unix_ns(text: str) -> int | None:
 
 @click.command()
 @click.argument("key")
-@url_option
+@daemon_options
 @click.option(
     "--state-dir",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -76,14 +76,14 @@ def _unix_ns(text: str) -> int | None:
     metavar="TIME",
     help="Only events from this time on: in UTC, as 2026-07-31 or 2026-07-31T09:30:00, or 10m, 2h or 7d ago.",
 )
-def command(key: str, url: str, state_dir: Path | None, since: int) -> None:
+def command(key: str, daemon: Destination, state_dir: Path | None, since: int) -> None:
     """Print the events about KEY and its present state.
 
     KEY is an application, an ask or allocation, a node, a queue, a user or a group. The events are those that the daemon still
     has in memory, the oldest first; with --state-dir all that its journal keeps. The present state includes usage, limits, and
     why asks are pending. Exits with code 1 if nothing is known about KEY.
     """
-    tell = partial(_from_daemon, key, url, since) if state_dir is None else partial(_from_journal, key, state_dir, since)
+    tell = partial(_from_daemon, key, daemon, since) if state_dir is None else partial(_from_journal, key, state_dir, since)
     is_known = False
     for line in tell():
         click.echo(line)
@@ -108,18 +108,19 @@ def _from_journal(key: str, directory: Path, since_ns: int) -> Iterator[str]:
         raise click.ClickException(str(error)) from None
 
 
-def _from_daemon(key: str, url: str, since_ns: int) -> list[str]:
+def _from_daemon(key: str, daemon: Destination, since_ns: int) -> list[str]:
     try:
-        return trio.run(_collect, key, url, since_ns)
+        return trio.run(_collect, key, daemon, since_ns)
     except* (Disconnected, RequestRefused) as errors:
         raise click.ClickException(str(errors.exceptions[0])) from None
 
 
-async def _collect(key: str, url: str, since_ns: int = 0) -> list[str]:
-    async with follow(url, from_="snapshot", waits=False) as messages:
+async def _collect(key: str, daemon: Destination, since_ns: int = 0) -> list[str]:
+    followed = partial(follow, daemon.url, waits=False, **daemon.login())  # the login is read once: it may come from a pipe
+    async with followed(from_="snapshot") as messages:
         snapshot = await anext(messages)
     assert isinstance(snapshot, si.Snapshot), "the first message after from_=snapshot"
-    events = [line async for line in _events_about(key, url, snapshot, since_ns)]
+    events = [line async for line in _events_about(key, followed, snapshot, since_ns)]
     found = chain.from_iterable(present(key, partition) for partition in snapshot.partitions)
     return events + _now(key, list(found), has_past=bool(events))
 
@@ -128,12 +129,14 @@ def _now(key: str, found: list[str], *, has_past: bool) -> list[str]:
     return found or [f"now: the daemon has nothing of {key} any more"] * has_past
 
 
-async def _events_about(key: str, url: str, snapshot: si.Snapshot, since_ns: int) -> AsyncIterator[str]:
+async def _events_about(
+    key: str, followed: Callable[..., AbstractAsyncContextManager[Follower]], snapshot: si.Snapshot, since_ns: int
+) -> AsyncIterator[str]:
     """A line for each event from a time up to the snapshot that is about ``key``."""
     if not snapshot.sequence:
         return
     reached = 0
-    async with follow(url, from_=0, instance=snapshot.instance, waits=False) as messages:
+    async with followed(from_=0, instance=snapshot.instance) as messages:
         async for message in messages:
             if isinstance(message, si.Lagged):
                 yield f"events {message.from_} to {message.to} are no longer in memory"

@@ -13,11 +13,12 @@ import trio
 from msgspec import structs
 
 from ykactor.client import Disconnected, RequestRefused, ResourceManager, connect
+from ykactor.client.login import LoginOptions
 from ykactor.core.messages.kinds import TerminationType
 from ykactor.surfaces.cli.check_config import plural, queues_count
 from ykactor.surfaces.cli.cleanup import Created
 from ykactor.surfaces.cli.journal_status import print_journal_status
-from ykactor.surfaces.cli.urls import url_option
+from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.wire.queuefile.load import ConfigError
 from ykactor.wire.queuefile.load import load as load_config
 from ykactor.wire.scenario import Scenario, ScenarioError, load
@@ -39,7 +40,7 @@ HAND_OVER = "; submit --rm-id with its id adds the scenario to them"
 
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@url_option
+@daemon_options
 @click.option(
     "--speed",
     type=click.FloatRange(min=0, min_open=True),
@@ -53,7 +54,7 @@ HAND_OVER = "; submit --rm-id with its id adds the scenario to them"
     is_flag=True,
     help="Replace the queue configuration of the daemon by that of the scenario, for good.",
 )
-def command(file: Path, url: str, speed: float, rm_id: str | None, with_config: bool) -> None:
+def command(file: Path, daemon: Destination, speed: float, rm_id: str | None, with_config: bool) -> None:
     """Send the scenario FILE to a daemon and print its responses.
 
     The messages are sent SPEED times as fast as recorded, allocations with runSeconds are released that long after they
@@ -72,7 +73,7 @@ def command(file: Path, url: str, speed: float, rm_id: str | None, with_config: 
         click.echo(_replacement(scenario, file), err=True)
     play = _Play(scenario, speed, with_config)
     try:
-        trio.run(play.run, url, rm_id or f"ykactor-submit-{secrets.token_hex(4)}")
+        trio.run(play.run, daemon.url, daemon.login(), rm_id or f"ykactor-submit-{secrets.token_hex(4)}")
     except* (Disconnected, RequestRefused) as errors:
         reason = errors.exceptions[0]
         is_held = isinstance(reason, RequestRefused) and reason.code == "ALREADY_REGISTERED"
@@ -138,7 +139,7 @@ class _Play:
         """Whether anything of the scenario may have been sent."""
         return self._began_at is not None
 
-    async def run(self, url: str, rm_id: str) -> None:
+    async def run(self, url: str, login: LoginOptions, rm_id: str) -> None:
         """Returns when all requests are sent and answered and the scenario's ``until`` has passed, or on SIGINT or SIGTERM."""
         skipped_count = len(self._scenario.messages) - len(self._messages)
         if skipped_count:
@@ -146,7 +147,7 @@ class _Play:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._stop_on_signal)
             with self._session:
-                await self._run_session(url, rm_id)
+                await self._run_session(url, login, rm_id)
             nursery.cancel_scope.cancel()
         if self._session.cancelled_caught:
             click.echo(f"interrupted: {rm_id} may be registered all the same, 'ykactor deregister {rm_id}' ends this", err=True)
@@ -160,7 +161,7 @@ class _Play:
             await anext(signals)
             self._cleaning.cancel()
 
-    async def _run_session(self, url: str, rm_id: str) -> None:
+    async def _run_session(self, url: str, login: LoginOptions, rm_id: str) -> None:
         answers = any(isinstance(message.request, si.PredicatesResponse) for message in self._messages)
         async with AsyncExitStack() as stack:
 
@@ -173,6 +174,7 @@ class _Play:
                         resume_from=resume_from,
                         answers_predicates=answers,
                         on_journal=print_journal_status,
+                        **login,
                     )
                 )
 

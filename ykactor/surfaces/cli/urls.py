@@ -1,30 +1,134 @@
-"""The address of a daemon on the command line."""
+"""The daemon that a command connects to: its address, and what shows each side who the other one is."""
 
-from urllib.parse import urlsplit
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
 
 import click
+from msgspec import Struct
+
+from ykactor.client.login import Login, LoginOptions, tls_context
+from ykactor.client.streams import check_url
 
 DEFAULT_URL = "ws://127.0.0.1:9081"
+#: Characters of a token file that are read: a token is much shorter.
+_TOKEN_FILE_MAX = 16 * 2**10
 
 
 class DaemonUrl(click.ParamType[str]):
-    """``ws://HOST:PORT`` or ``wss://HOST:PORT``."""
+    """``ws://HOST:PORT``, ``wss://HOST:PORT`` or ``unix:PATH``."""
 
     name = "url"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if not _is_valid(value):
-            self.fail(f"found {value!r}, expected ws://HOST:PORT or wss://HOST:PORT", param, ctx)
+        try:
+            check_url(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
         return value
 
 
-#: ``--url``, the same for all commands that connect to a daemon.
-url_option = click.option("--url", type=DaemonUrl(), default=DEFAULT_URL, show_default=True, help="The address of the daemon.")
+class Destination(Struct, frozen=True):
+    """A daemon. Its files are read when a command connects.
+
+    Attributes:
+        token_file: has the token on one line.
+        tls_ca, tls_cert, tls_key: as of ``tls_context``.
+        insecure: as of ``LoginOptions``.
+    """
+
+    url: str
+    token_file: Path | None = None
+    tls_ca: Path | None = None
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    insecure: bool = False
+
+    def login(self) -> LoginOptions:
+        """What ``connect`` and ``follow`` take.
+
+        Raises:
+            ClickException: a file is not as it should be. OSError: it cannot be read.
+        """
+        token = "" if self.token_file is None else _read_token(self.token_file)
+        return {"token": token, "tls": self._tls(), "insecure": self.insecure}
+
+    def _tls(self) -> ssl.SSLContext | None:
+        if not self.url.startswith("wss:"):
+            return None
+        try:
+            return tls_context(self.tls_ca, self.tls_cert, self.tls_key)
+        except ssl.SSLError:
+            files = ", ".join(str(file) for file in (self.tls_ca, self.tls_cert, self.tls_key) if file is not None)
+            raise click.ClickException(f"{files}: found no certificate or not its key, expected both in PEM") from None
 
 
-def _is_valid(value: str) -> bool:
+def _read_token(file: Path) -> str:
+    """The token. It is in no message."""
     try:
-        parts = urlsplit(value)
-        return parts.scheme in ("ws", "wss") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # the port is no number, or too large
-        return False
+        with file.open() as opened:  # also a pipe
+            token = opened.read(_TOKEN_FILE_MAX).strip()
+        Login(token)
+    except ValueError:  # also what is not UTF-8
+        token = ""
+    if not token:
+        raise click.ClickException(f"{file}: found no token, expected one line as ykactor token create prints it")
+    return token
+
+
+_file = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+_OPTIONS = (
+    click.option(
+        "--url",
+        type=DaemonUrl(),
+        envvar="YKACTOR_URL",
+        show_envvar=True,
+        default=DEFAULT_URL,
+        show_default=True,
+        help="The address of the daemon: ws://HOST:PORT, wss://HOST:PORT or unix:PATH.",
+    ),
+    click.option(
+        "--token-file",
+        type=_file,
+        envvar="YKACTOR_TOKEN_FILE",
+        show_envvar=True,
+        help="A file with the token that shows who you are; no option takes it, because all users can see arguments.",
+    ),
+    click.option("--tls-ca", type=_file, help="With wss: the authorities to trust, in PEM.  [default: those of the system]"),
+    click.option("--tls-cert", type=_file, help="With wss: the certificate that shows who you are, in PEM."),
+    click.option("--tls-key", type=_file, help="The key of that certificate, in PEM, if it is in a file of its own."),
+    click.option(
+        "--insecure",
+        is_flag=True,
+        help="Send the token also over ws:// to another machine, where whoever is on the way can read it.",
+    ),
+)
+
+
+def daemon_options(command: Callable[..., object]) -> Callable[..., object]:
+    """The options about the daemon, the same for all commands that connect to one; they get a ``Destination``, ``daemon``."""
+
+    @wraps(command)
+    def gathered(
+        *arguments: object,
+        url: str,
+        token_file: Path | None,
+        tls_ca: Path | None,
+        tls_cert: Path | None,
+        tls_key: Path | None,
+        insecure: bool,
+        **others: object,
+    ) -> object:
+        if tls_key is not None and tls_cert is None:
+            raise click.UsageError("found --tls-key without --tls-cert, expected both")
+        daemon = Destination(url, token_file, tls_ca, tls_cert, tls_key, insecure)
+        return command(*arguments, daemon=daemon, **others)
+
+    decorated: Callable[..., object] = gathered
+    for option in reversed(_OPTIONS):
+        decorated = option(decorated)
+    return decorated

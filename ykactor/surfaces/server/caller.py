@@ -2,34 +2,62 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from collections.abc import Callable
+
+import trio
+from msgspec import Struct, field
 
 from ykactor.access import permissions
+from ykactor.access.credentials import Credentials
 from ykactor.access.model import ANYBODY, Identity, Role
 from ykactor.core.values.times import NEVER
 from ykactor.wire.si.codec import ProtocolError
 
 
-class Caller(Struct, eq=False):
+class Caller(Struct, eq=False, weakref=True):
     """The other end of a connection, which came through the door of one role.
 
     Attributes:
         origin: the address, or the user of a Unix socket; for the log and the audit.
         identity: as the access file has it now.
         expires_ns: the Unix time from which its proof is none any more.
+        revoked: why nothing is taken from it any more; "" if it is.
+        ended: set from then on.
     """
 
     role: Role
     origin: str
     identity: Identity = ANYBODY
     expires_ns: int = NEVER
+    revoked: str = ""
+    ended: trio.Event = field(default_factory=trio.Event)
+
+    def review(self) -> None:
+        """Take over what has changed. Without an access file nothing does (see ``access_control``)."""
+
+    def revoke(self, reason: str) -> None:
+        """Take nothing more from it; its session is closed with the reason, a short sentence."""
+        self.revoked = reason
+        self.ended.set()
 
     def check(self, message: Struct) -> None:
-        """Ask whether it may send the message.
+        """Ask whether it may send the message, at this moment.
 
         Raises:
             ProtocolError: it may not.
         """
+        self.review()
+        if self.revoked:
+            raise ProtocolError("NOT_PERMITTED", self.revoked)
         refusal = permissions.check(self.identity, self.role, message)
         if refusal is not None:
             raise ProtocolError("NOT_PERMITTED", refusal.message, refusal.path)
+
+
+#: Lets a connection in, by its role, what it shows and its origin. Raises NotAuthenticatedError.
+Admit = Callable[[Role, Credentials, str], Caller]
+
+
+def admit_anybody(role: Role, credentials: Credentials, origin: str) -> Caller:
+    """Without an access file nothing needs to be shown."""
+    return Caller(role, origin)

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import trio
 from msgspec import Struct
@@ -35,8 +36,10 @@ from ykactor.core.messages.submissions import AddApplication, RefuseConfig, Rese
 from ykactor.core.objects.registry import Registry
 from ykactor.core.values.ids import AllocationKey, PartitionName, QueuePath
 from ykactor.surfaces.server.audit import Audit
+from ykactor.surfaces.server.caller import admit_anybody
 from ykactor.surfaces.server.cycle_log import log_cycle
 from ykactor.surfaces.server.daemon_rows import DaemonRows
+from ykactor.surfaces.server.doors import Door
 from ykactor.surfaces.server.groups import GroupResolver
 from ykactor.surfaces.server.incidents import Incidents, log_no_base
 from ykactor.surfaces.server.journal_log import JournalLog
@@ -45,7 +48,9 @@ from ykactor.surfaces.server.pending import late_answer
 from ykactor.surfaces.server.queue_file import QueueFile
 from ykactor.surfaces.server.recovery import Recovered, restored_outbox
 from ykactor.surfaces.server.reloading import ReadConfig, Reloading, log_changes
+from ykactor.surfaces.server.reports import log_stopped, status_of
 from ykactor.surfaces.server.systemd import Notifier, feed_watchdog
+from ykactor.surfaces.server.watcher import FileWatcher
 from ykactor.surfaces.server.websocket import serve_websockets
 from ykactor.wire import queuefile
 from ykactor.wire.causes import encode_cause
@@ -53,6 +58,9 @@ from ykactor.wire.si.codec import Encoding
 from ykactor.wire.si.events import events
 from ykactor.wire.si.mentions import mentioned
 from ykactor.wire.si.responses import responses
+
+if TYPE_CHECKING:  # needs libraries that take 0.1 s to load, which few daemons need
+    from ykactor.surfaces.server.access_watcher import AccessWatcher
 
 log = get_logger(__name__)
 
@@ -69,6 +77,7 @@ class Settings(Struct, frozen=True):
         reserves: whether asks reserve nodes.
         state_dir: where failures of partitions are kept for inspection; None: only in the log.
         host_names: names of this machine for web pages (``websocket.serve_websockets``).
+        access_path: the access file; None lets everybody in whom the door admits.
     """
 
     config_path: Path | None = None
@@ -76,6 +85,7 @@ class Settings(Struct, frozen=True):
     reserves: bool = True
     state_dir: Path | None = None
     host_names: tuple[str, ...] = ()
+    access_path: Path | None = None
 
 
 class Daemon:
@@ -89,6 +99,7 @@ class Daemon:
         journal: where everything is recorded before it leaves the daemon; None: nothing is recorded.
         recovered: what the journal holds of the daemon before this one.
         instance: identifies the numbers of events to followers; "" is a new one.
+        access: follows the access file of the settings.
     """
 
     def __init__(
@@ -100,6 +111,7 @@ class Daemon:
         journal: Journal | None = None,
         recovered: Recovered | None = None,
         instance: str = "",
+        access: AccessWatcher | None = None,
     ) -> None:
         self.instance = instance or secrets.token_hex(8)
         self.manual = settings.manual
@@ -128,6 +140,7 @@ class Daemon:
         self._queue_file = QueueFile(
             settings.config_path, self.apply_config, lambda: self.config.checksum, self._rows, self.audit
         )
+        self._access = access
 
     # ---- Gateway
 
@@ -172,8 +185,14 @@ class Daemon:
         return await self._queue_file.read_again()
 
     def reload(self) -> None:
-        """Read the queue file again now (SIGHUP)."""
-        self._queue_file.reload()
+        """Read the queue file and the access file again now (SIGHUP)."""
+        for watcher in self._watchers():
+            watcher.reload()
+        if not self._watchers():
+            log_event(log, logging.WARNING, "reload_ignored", reason="the daemon has no file to read again")
+
+    def _watchers(self) -> list[FileWatcher]:
+        return [watcher for watcher in (self._access, self._queue_file.watcher) if watcher is not None]
 
     def queue_paths(self, partition: PartitionName) -> list[str]:
         """The paths of all queues of a partition (``Gateway.queue_paths``)."""
@@ -218,7 +237,7 @@ class Daemon:
 
     async def run(
         self,
-        listeners: list[trio.SocketListener],
+        doors: Sequence[Door],
         notifier: Notifier,
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
@@ -228,7 +247,7 @@ class Daemon:
         Error handling: an exception in a partition is a bug, for which there is supervision if there is a journal; without one,
         or if no partition runs any more, it is raised here. Mistakes of clients are not.
         """
-        addresses = ", ".join(map(url_of, listeners))
+        addresses = ", ".join(door.url for door in doors)
         stopping = trio.Event()
         async with trio.open_nursery() as inner:
             self._reloading.begin(inner)
@@ -241,10 +260,15 @@ class Daemon:
             inner.start_soon(feed_watchdog, notifier, self._progress, self._has_no_work, name="watchdog")
             inner.start_soon(collect_old, self._is_idle, name="collector")
             async with trio.open_nursery() as edge:
-                serve = partial(
-                    serve_websockets, listeners, self, self.audit, stopping=stopping, host_names=self._settings.host_names
-                )
+                admit = admit_anybody
+                if self._access is not None:
+                    inner.start_soon(self._access.control.run, name="access control")
+                    admit = self._access.control.admit
+                names = self._settings.host_names
+                serve = partial(serve_websockets, doors, self, self.audit, stopping=stopping, host_names=names, admit=admit)
                 await edge.start(serve, name="websockets")
+                if self._access is not None:
+                    await inner.start(self._access.run, stopping, name="access watcher")
                 if self._file_config is not None:
                     await self._queue_file.follow(inner, notifier, self._status, self._file_config.text, stopping)
                 settle_memory()
@@ -257,7 +281,7 @@ class Daemon:
                     await self._stop_partitions()
                 stopping.set()
             inner.cancel_scope.cancel()
-        self._log_stopped()
+        log_stopped(self.feed.ring, self.outboxes.current)
         self.stopped.set()
 
     async def _start_partitions(self, nursery: trio.Nursery) -> None:
@@ -347,32 +371,8 @@ class Daemon:
         working = (name for name, actor in self._partitions.actors.items() if self._has_work(actor) and not actor.is_renewing)
         return restarting.issuperset(working)
 
-    def _log_stopped(self) -> None:
-        """What was not durable is lost, and nobody has heard of it."""
-        ring, outbox = self.feed.ring, self.outboxes.current
-        lost = {"events": ring.sequence - ring.durable, "messages": outbox.sequence - outbox.durable if outbox is not None else 0}
-        if any(lost.values()):
-            log_event(log, logging.ERROR, "not_durable", seq=ring.durable, **lost)
-        log_event(log, logging.INFO, "daemon_stopped", events=ring.durable)
-
     def _status(self) -> str:
-        registries = [self.registry(name) for name in self.partitions]
-        queues = sum(len(registry.queues) for registry in registries)
-        nodes = sum(len(registry.nodes) for registry in registries)
-        counts = [actor.scheduler_core.state.preemptions.counts for actor in self._partitions.actors.values()]
-        evictions = sum(count.evictions for count in counts)
-        preempted = f", {sum(count.preemptions for count in counts)} preemptions of {evictions} allocations" if evictions else ""
-        here = f"{len(registries)} partitions, {queues} queues, {nodes} nodes"
-        return f"{here}, configuration {self.config.checksum[:8]}{preempted}"
-
-
-def url_of(listener: trio.SocketListener) -> str:
-    """The URL for clients of this listener."""
-    name = listener.socket.getsockname()
-    if not isinstance(name, tuple):
-        return f"unix:{name}"
-    host, port = name[:2]
-    return f"ws://[{host}]:{port}" if ":" in host else f"ws://{host}:{port}"
+        return status_of(self._partitions.actors.values(), self.config.checksum)
 
 
 def _setter(done: trio.Event) -> Callable[[PartitionName], None]:

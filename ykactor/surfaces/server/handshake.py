@@ -7,7 +7,7 @@ into the log, where credentials must not be.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from http import HTTPStatus
 from ipaddress import ip_address
 from typing import NamedTuple
@@ -30,8 +30,11 @@ _HEAD_END = b"\r\n\r\n"
 _SINGLE = re.compile("host|origin|authorization|upgrade|connection|sec-websocket-.*")
 #: The host in ``Host`` and ``Origin``: a name or an address, then perhaps a port. Nothing else is allowed, such as ``user@``.
 _HOST = re.compile(r"(?:\[([0-9a-f:.]+)(?:%[0-9a-z._~-]+)?\]|([0-9a-z._-]+?)\.?)(?::[0-9]{1,5})?", re.IGNORECASE)
+#: How a web page shows its token: it cannot set headers. Never the subprotocol that is chosen.
+_BEARER_SUBPROTOCOL = "ykactor.bearer."
 #: Headers of the responses that must have some.
 _HEADERS = {
+    HTTPStatus.UNAUTHORIZED: ("WWW-Authenticate: Bearer",),
     HTTPStatus.METHOD_NOT_ALLOWED: ("Allow: GET",),
     HTTPStatus.UPGRADE_REQUIRED: ("Upgrade: websocket", f"Sec-WebSocket-Version: {_VERSION}"),
 }
@@ -43,12 +46,14 @@ class RefusedError(Exception):
     Attributes:
         status: of HTTP.
         reason: a sentence without anything of the request.
+        logged: the reason for the log, if it is more than the peer is told.
     """
 
-    def __init__(self, status: int, reason: str) -> None:
+    def __init__(self, status: int, reason: str, logged: str = "") -> None:
         super().__init__(reason)
         self.status = HTTPStatus(status)
         self.reason = reason
+        self.logged = logged or reason
 
     def response(self) -> bytes:
         """The whole response."""
@@ -72,6 +77,8 @@ class RequestHead(NamedTuple):
         path: without a query.
         host: the name or address in ``Host``, in lower case, without a port.
         headers: by their names in lower case; of headers that may be there more than once, one.
+        subprotocols: those that the peer knows, in its order.
+        bearer: the token that the peer shows, if it does.
     """
 
     data: bytes
@@ -79,11 +86,12 @@ class RequestHead(NamedTuple):
     path: str
     host: str
     headers: Mapping[str, str]
+    subprotocols: Sequence[str]
+    bearer: str | None
 
-    @property
-    def subprotocols(self) -> list[str]:
-        """The subprotocols that the peer knows, in its order."""
-        return [name.strip() for name in self.headers.get("sec-websocket-protocol", "").split(",") if name.strip()]
+    def __repr__(self) -> str:
+        """Without the headers, which have credentials: this may get into a log or a traceback."""
+        return f"RequestHead(path={self.path!r}, host={self.host!r})"
 
 
 async def read_head(stream: trio.abc.ReceiveStream) -> RequestHead | None:
@@ -123,7 +131,21 @@ def _parse(data: bytes, rest: bytes) -> RequestHead:
         if _SINGLE.fullmatch(name) and sum(name == other for other, _ in found) > 1:
             raise RefusedError(400, f"found a header twice, expected it once: {_known(name)}")
     _check_upgrade(request.method, headers)
-    return RequestHead(data, rest, request.target.decode().partition("?")[0], _host_of(headers.get("host", "")), headers)
+    path, host = request.target.decode().partition("?")[0], _host_of(headers.get("host", ""))
+    return RequestHead(data, rest, path, host, headers, *_subprotocols_and_bearer(headers))
+
+
+def _subprotocols_and_bearer(headers: Mapping[str, str]) -> tuple[list[str], str | None]:
+    """The subprotocols without the one that shows a token, and the token, of the header or of the subprotocol (SE-61)."""
+    offered = [name for text in headers.get("sec-websocket-protocol", "").split(",") if (name := text.strip())]
+    subprotocols = [name for name in offered if not name.startswith(_BEARER_SUBPROTOCOL)]
+    bearers = [name.removeprefix(_BEARER_SUBPROTOCOL) for name in offered if name.startswith(_BEARER_SUBPROTOCOL)]
+    scheme, _, credentials = headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        bearers.append(credentials.strip())
+    if len(bearers) > 1:
+        raise RefusedError(400, f"found several tokens, expected one: Authorization, or a subprotocol {_BEARER_SUBPROTOCOL}...")
+    return subprotocols, bearers[0] if bearers else None
 
 
 def _known(name: str) -> str:

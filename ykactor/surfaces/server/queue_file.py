@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
@@ -12,9 +11,9 @@ import trio
 from ykactor.core.messages.kinds import Act
 from ykactor.surfaces.server.audit import Audit
 from ykactor.surfaces.server.daemon_rows import DaemonRows
-from ykactor.surfaces.server.logs import get_logger, log_event
+from ykactor.surfaces.server.logs import get_logger
 from ykactor.surfaces.server.systemd import Notifier
-from ykactor.surfaces.server.watcher import ConfigWatcher, TryAgainError, watch_config
+from ykactor.surfaces.server.watcher import ConfigWatcher, TryAgainError
 from ykactor.wire.si.codec import ProtocolError
 
 log = get_logger(__name__)
@@ -27,6 +26,9 @@ class QueueFile:
         path: None: there is no file.
         apply: puts a text into force (``Daemon.apply_config``).
         checksum: that of the configuration in force.
+
+    Attributes:
+        watcher: of the file; None while it is not followed.
     """
 
     def __init__(
@@ -42,7 +44,7 @@ class QueueFile:
         self._checksum = checksum
         self._rows = rows
         self._audit = audit
-        self._watcher: ConfigWatcher | None = None
+        self.watcher: ConfigWatcher | None = None
 
     async def follow(
         self, nursery: trio.Nursery, notifier: Notifier, status: Callable[[], str], known: str, stopping: trio.Event
@@ -55,9 +57,8 @@ class QueueFile:
         """
         if self._path is not None:
             changed = partial(self._on_changed, self._path, notifier, status)
-            self._watcher = await nursery.start(
-                partial(watch_config, self._path, known, changed, stop=stopping), name="config watcher"
-            )
+            self.watcher = ConfigWatcher(self._path, known, changed)
+            await nursery.start(self.watcher.run, stopping, name="config watcher")
 
     async def _on_changed(self, path: Path, notifier: Notifier, status: Callable[[], str], text: str) -> None:
         """A valid file is applied between two cycles; another changes nothing, is logged and is reported as an event (CF-52)."""
@@ -77,19 +78,12 @@ class QueueFile:
         if self._checksum() != before:
             await self._audit.changed_file(Act.CONFIGURE, path, before, self._checksum())
 
-    def reload(self) -> None:
-        """Read the file again now (SIGHUP)."""
-        if self._watcher is None:
-            log_event(log, logging.WARNING, "reload_ignored", reason=_NO_FILE)
-        else:
-            self._watcher.reload()
-
     async def read_again(self) -> str:
         """As ``Gateway.reload_file``."""
-        if self._watcher is None:
+        if self.watcher is None:
             raise ProtocolError("REFUSED", _NO_FILE)
         try:
-            text = (await self._watcher.read_complete()).decode()
+            text = (await self.watcher.read_complete()).decode()
         except (OSError, UnicodeDecodeError) as error:
             raise ProtocolError("UNAVAILABLE", f"the queue file cannot be read: {error}") from None
         if not text:  # for the daemon it would be the built-in configuration

@@ -19,6 +19,7 @@ from ykactor.actors.receipts import Accepted
 from ykactor.core.messages.kinds import Act
 from ykactor.core.messages.submissions import Reset, SetPredicateService, Submission
 from ykactor.core.values.ids import PartitionName
+from ykactor.surfaces.server import claims
 from ykactor.surfaces.server.audit import REGISTERED, Audit
 from ykactor.surfaces.server.caller import Caller
 from ykactor.surfaces.server.config_updates import ConfigUpdates
@@ -41,7 +42,7 @@ class RequestHandler:
         decode: makes requests of messages.
         configs: reads the configurations that are sent.
         memory: of all input.
-        caller: who sends them.
+        caller: who sends the requests.
 
     Attributes:
         finished: set when all requests are answered, or will not be.
@@ -89,17 +90,23 @@ class RequestHandler:
 
     async def on_message(self, message: str | bytes) -> None:
         """Carry out a request, or begin to; wait while too much is pending."""
-        request_id, accepted, pending = "", None, None
+        if self._caller.revoked:  # the session is being closed: errors would only push out what a later one needs
+            return
+        request, request_id, accepted, pending = None, "", None, None
         try:
             request = self._decode(message)
             request_id = request.id
+            self._caller.check(request)
             async with _held(self._gateway.outboxes.turn):
                 if not self._reader.attached:
                     return
+                self._caller.check(request)  # it may have waited for long
                 if request_id and not isinstance(request, si.UpdateConfigurationRequest):
                     accepted = self._open.accept(request_id, self)
                 pending = await self._carry_out(request, accepted)
         except ProtocolError as error:
+            if request is not None and error.code == "NOT_PERMITTED":
+                self._audit.refused_message(self._caller, request, str(error))
             self._outbox.post(error_response(error, request_id))
             if accepted is not None:
                 self._open.answered(accepted)
@@ -153,6 +160,10 @@ class RequestHandler:
 
     async def _submit(self, request: requests.PartitionRequest, accepted: Accepted | None) -> Pending:
         work = requests.addressed(requests.submissions(request), self._gateway.partitions)
+        for name in work:
+            work[name] = await self._with_groups(name, work[name])
+        self._caller.check(request)  # to look up groups may take long
+        work = {name: claims.permitted(self._caller.identity, submissions) for name, submissions in work.items()}
         pending = self._begin(request.id, work, work, accepted)
         with _giving(pending, left := list(work)):
             for name, submissions in work.items():
@@ -160,11 +171,13 @@ class RequestHandler:
                 left.remove(name)
         return pending
 
+    async def _with_groups(self, name: PartitionName, submissions: list[Submission]) -> list[Submission]:
+        return await self._gateway.with_groups(name, submissions) if name in self._gateway.partitions else submissions
+
     async def _submit_to(self, name: PartitionName, submissions: list[Submission], pending: Pending) -> None:
         inbox = self._gateway.partitions.get(name)
         if inbox is not None:
-            known = await self._gateway.with_groups(name, submissions)
-            intake = Intake(known, pending.on_done, accepted=pending.accepted, failed=pending.on_failed)
+            intake = Intake(submissions, pending.on_done, accepted=pending.accepted, failed=pending.on_failed)
             if await put(self._gateway, name, inbox, intake):
                 return
         at_ns = self._gateway.now_ns()
@@ -180,7 +193,9 @@ class RequestHandler:
         name = requests.running(named, self._gateway.partitions)
         inbox = self._gateway.partitions[name]
         if wanted.who is not None:
-            wanted = structs.replace(wanted, who=await self._gateway.with_own_groups(name, wanted.who))
+            who = claims.of_administrator(self._caller.identity, await self._gateway.with_own_groups(name, wanted.who))
+            wanted = structs.replace(wanted, who=who)
+            self._caller.check(request)  # to look up groups may take long
         pending = self._begin(request.id, [name], [name], accepted)
         with _giving(pending, left := [name]), unavailable_when_closed(f"partition {name} does"):
             await inbox.put(Administer(wanted, pending.on_administered, accepted=accepted, failed=pending.on_failed))

@@ -66,6 +66,7 @@ class ResourceManagerSession:
         #: What carries out the requests, once the peer is registered.
         self._handler: RequestHandler | None = None
         self._memory = memory
+        self._caller = caller
 
     def stop(self) -> None:
         """Take no more requests; ``run`` sends the messages in the outbox and ends."""
@@ -153,7 +154,11 @@ class ResourceManagerSession:
             return await self._enter(request, config)
 
     def _check_registration(self, request: si.RegisterResourceManagerRequest) -> int | None:
-        """The number of the message after which the session resumes; None for a fresh registration."""
+        """The number of the message after which the session resumes; None for a fresh registration.
+
+        What it refuses tells who is registered, so the first question is whether the caller may register as this one (SE-64).
+        """
+        self._caller.check(request)
         current = self._gateway.outboxes.current
         if current is not None and current.rm_id != request.rm_id:  # SC-142
             message = f"found {request.rm_id}: {_holder(current)}"

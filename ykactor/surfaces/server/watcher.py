@@ -1,9 +1,7 @@
-"""The config watcher: calls ``changed`` with the new text when the queue file changes on disk, or on ``reload`` (SIGHUP).
+"""Watches files on disk: delivers their content when it changes, or on ``reload`` (SIGHUP). The content may be wrong.
 
-The text may be an invalid configuration: the watcher does not check it.
-
-The *directory* of the file is watched. A watch on the file itself follows its inode: it misses a file that is renamed into
-place, and Kubernetes' switch of the ``..data`` link. An event only causes the file to be read; the text is delivered if it
+The *directory* of a file is watched. A watch on the file itself follows its inode: it misses a file that is renamed into
+place, and Kubernetes' switch of the ``..data`` link. An event only causes the file to be read; the content is delivered if it
 differs from the last one. There are no events for changes behind a link into another directory, on network file systems (set
 ``WATCHFILES_FORCE_POLLING``), and after the directory itself was replaced. ``reload`` works in all of these cases.
 """
@@ -44,18 +42,49 @@ class TryAgainError(Exception):
     """The text could not be applied, for a reason that may pass by itself and is logged."""
 
 
-class ConfigWatcher:
-    """A running watcher; started by ``watch_config``."""
+class FileWatcher:
+    """Watches a file, and perhaps others that it names.
 
-    def __init__(self, path: Path, known: str, changed: Callable[[str], Awaitable[None]]) -> None:
-        self._path = path
-        self._changed = changed
-        self._digest = _digest(known.encode())
+    Args:
+        name: how log events about it begin.
+        known: the content that the caller has already read and applied.
+    """
+
+    def __init__(self, name: str, path: Path, known: bytes) -> None:
+        self.path = path
+        self._name = name
+        self._known = _digest(known)
         self._is_forced = False
         #: Why the file could not be read the last time, so that this is logged once, and again on ``reload``.
         self._trouble = ""
         # One slot: several triggers become one, and a trigger during a delivery is not lost.
         self._triggers_in, self._triggers = trio.open_memory_channel[None](1)
+        #: What is watched, and what ends this watch: the daemon stops, or the files are in other directories now.
+        self._watched: set[Path] = set()
+        self._ended = trio.Event()
+
+    # ---- what each kind of file has of its own
+
+    def directories(self) -> set[Path]:
+        """The directories to watch."""
+        return {self.path.parent}
+
+    def read(self) -> bytes:
+        """The content. Blocks. Raises OSError."""
+        raise NotImplementedError
+
+    def check(self, content: bytes) -> None:
+        """Raise UnicodeDecodeError or EmptyFileError for a content that is not delivered."""
+
+    async def deliver(self, content: bytes) -> bytes:
+        """Apply a content that differs from the last one; returns what was applied, which may be newer.
+
+        Raises:
+            TryAgainError: see there; any other exception ends the watcher.
+        """
+        raise NotImplementedError
+
+    # ---- watching
 
     def reload(self) -> None:
         """Deliver the file even if it did not change. Never waits; does nothing after ``stop``."""
@@ -63,29 +92,62 @@ class ConfigWatcher:
         self._trouble = ""  # whoever asks for a reload is told that the file still cannot be read
         self._trigger()
 
+    async def run(self, stop: trio.Event, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Watch until ``stop`` is set; it is also set when the watcher is cancelled.
+
+        Calls of ``deliver`` do not overlap: all changes during a call cause one further call, with the newest content. If the
+        file is missing or cannot be read, this is logged once, and again on ``reload``, and watching continues. After a
+        shortage, such as of file descriptors, it is read again in a while, as after a ``TryAgainError``. Ends within about
+        0.2 s of ``stop``, after a call under way.
+        """
+        async with trio.open_nursery() as nursery:
+            await nursery.start(self._watch_directories, stop)
+            task_status.started()
+            await self._deliver()
+
     def _trigger(self) -> None:
         with suppress(trio.WouldBlock, trio.ClosedResourceError):
             self._triggers_in.send_nowait(None)
 
-    async def _watch_directory(self, stop: trio.Event, task_status: trio.TaskStatus[None]) -> None:
+    async def _watch_directories(self, stop: trio.Event, task_status: trio.TaskStatus[None]) -> None:
         """Trigger a read for each file system event, until ``stop``; then close the channel."""
         with self._triggers_in:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(_set_when_cancelled, stop)
+                nursery.start_soon(self._end_watch, stop)
                 # awatch starts watching before its first checkpoint, so before the task that waits for started() continues.
                 task_status.started()
-                # No filter, because the default one ignores some directories by name. No timeout, because ``stop`` ends it.
-                events = awatch(
-                    self._path.parent, watch_filter=None, step=STEP_MS, rust_timeout=0, stop_event=stop, recursive=False
-                )
-                async for _ in events:
-                    self._trigger()
+                while not stop.is_set():
+                    await self._watch()
                 nursery.cancel_scope.cancel()
+
+    async def _watch(self) -> None:
+        self._ended = trio.Event()
+        self._watched = self.directories()
+        self._trigger()  # a file may have changed in a directory that was not watched yet
+        # No filter, because the default one ignores some directories by name. No timeout, because an event ends it.
+        events = awatch(
+            *filter(Path.is_dir, self._watched),
+            watch_filter=None,
+            step=STEP_MS,
+            rust_timeout=0,
+            stop_event=self._ended,
+            recursive=False,
+        )
+        async for _ in events:
+            self._trigger()
+
+    async def _end_watch(self, stop: trio.Event) -> None:
+        # Only an event ends the thread of watchfiles: without it a cancelled awatch would wait some seconds for the thread.
+        try:
+            await stop.wait()
+        finally:
+            stop.set()
+            self._ended.set()
+
+    # ---- delivering
 
     async def _deliver(self) -> None:
         """For each trigger, and after a shortage: read the file, and deliver it if it differs from the last delivery."""
-        # The file may have changed after the caller read it and before the watch started.
-        self._trigger()
         retry_s = RETRY_S
         wait_s = math.inf
         with suppress(trio.EndOfChannel):
@@ -103,22 +165,21 @@ class ConfigWatcher:
         """Returns False if something lacked that may be there later."""
         try:
             content = await self.read_complete()
-            text = content.decode()
-            if not text:  # the writer truncated it first, or the disk is full
-                raise EmptyFileError("the file is empty")
+            self.check(content)
         except (OSError, UnicodeDecodeError, EmptyFileError) as error:
             self._log_trouble(error)
             return not (isinstance(error, OSError) and error.errno in SHORTAGES)
         self._trouble = ""
         digest = _digest(content)
-        if not is_forced and digest == self._digest:
+        if not is_forced and digest == self._known:
             return True
-        log_event(log, logging.INFO, "config_read", path=self._path, sha256=digest, reload=is_forced)
+        log_event(log, logging.INFO, f"{self._name}_read", path=self.path, sha256=digest, reload=is_forced)
         try:
-            await self._changed(text)
+            self._known = _digest(await self.deliver(content))
         except TryAgainError:
             return False
-        self._digest = digest
+        if self.directories() != self._watched:
+            self._ended.set()
         return True
 
     async def read_complete(self) -> bytes:
@@ -132,50 +193,39 @@ class ConfigWatcher:
 
     async def _read(self) -> bytes:
         # A network file system that does not answer holds up the thread, but not the end of the daemon.
-        return await trio.to_thread.run_sync(read_regular, self._path, abandon_on_cancel=True)
+        return await trio.to_thread.run_sync(self.read, abandon_on_cancel=True)
 
     def _log_trouble(self, error: Exception) -> None:
         if str(error) != self._trouble:
             self._trouble = str(error)
-            event = "config_vanished" if isinstance(error, FileNotFoundError) else "config_unreadable"
+            event = "vanished" if isinstance(error, FileNotFoundError) else "unreadable"
             outcome = "the running configuration stays in force"
-            log_event(log, logging.WARNING, event, path=self._path, error=self._trouble, outcome=outcome)
+            log_event(log, logging.WARNING, f"{self._name}_{event}", path=self.path, error=self._trouble, outcome=outcome)
 
 
-async def watch_config(
-    path: Path,
-    known: str,
-    changed: Callable[[str], Awaitable[None]],
-    *,
-    stop: trio.Event,
-    task_status: trio.TaskStatus[ConfigWatcher] = trio.TASK_STATUS_IGNORED,
-) -> None:
-    """Call ``changed`` with the text of the file whenever it differs from the last one, until ``stop`` is set.
-
-    Calls of ``changed`` do not overlap: all changes during a call cause one further call, with the newest text. If the file is
-    missing or cannot be read, this is logged once, and again on ``reload``, and watching continues. After a shortage, such as
-    of file descriptors, it is read again in a while, as after a ``TryAgainError`` of ``changed``. ``nursery.start`` returns the
-    ``ConfigWatcher``.
+class ConfigWatcher(FileWatcher):
+    """Watches the queue file.
 
     Args:
-        path: the queue file; its directory must exist.
+        path: its directory must exist.
         known: the text that the caller has already read and applied.
-        changed: applies a text; an exception other than ``TryAgainError`` ends the watcher.
-        stop: ends the watcher within about 0.2 s, after a call under way; also set when the watcher is cancelled.
+        changed: applies a text; raises as ``deliver``.
     """
-    watcher = ConfigWatcher(path, known, changed)
-    async with trio.open_nursery() as nursery:
-        await nursery.start(watcher._watch_directory, stop)
-        task_status.started(watcher)
-        await watcher._deliver()
 
+    def __init__(self, path: Path, known: str, changed: Callable[[str], Awaitable[None]]) -> None:
+        super().__init__("config", path, known.encode())
+        self._changed = changed
 
-async def _set_when_cancelled(stop: trio.Event) -> None:
-    # Only ``stop`` ends the thread of watchfiles: without it a cancelled awatch would wait some seconds for the thread.
-    try:
-        await trio.sleep_forever()
-    finally:
-        stop.set()
+    def read(self) -> bytes:
+        return read_regular(self.path)
+
+    def check(self, content: bytes) -> None:
+        if not content.decode():  # the writer truncated it first, or the disk is full
+            raise EmptyFileError("the file is empty")
+
+    async def deliver(self, content: bytes) -> bytes:
+        await self._changed(content.decode())
+        return content
 
 
 def _digest(content: bytes) -> str:

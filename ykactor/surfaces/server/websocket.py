@@ -7,7 +7,7 @@ peer.
 
 import logging
 import socket
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 
@@ -18,13 +18,16 @@ from wsproto import ConnectionType
 from wsproto.events import Request
 from wsproto.utilities import LocalProtocolError
 
+from ykactor.access.credentials import Credentials, NotAuthenticatedError
 from ykactor.access.model import Role
 from ykactor.actors.gateway import Gateway
-from ykactor.surfaces.server.audit import Audit
+from ykactor.core.messages.kinds import Act
+from ykactor.surfaces.server.audit import UNKNOWN, Audit
 from ykactor.surfaces.server.bounded_connection import BoundedConnection
-from ykactor.surfaces.server.caller import Caller
+from ykactor.surfaces.server.caller import Admit, Caller, admit_anybody
 from ykactor.surfaces.server.config_updates import ConfigUpdates
 from ykactor.surfaces.server.descriptors import RESERVE, is_reserved
+from ykactor.surfaces.server.doors import Door, Origin
 from ykactor.surfaces.server.feed_session import FeedSession, event_formats
 from ykactor.surfaces.server.handshake import (
     FEED_PATH,
@@ -54,6 +57,13 @@ _STOPPING = 1001, "the daemon stops"
 #: When the code of a session fails (1011 is "internal error" in RFC 6455).
 _FAILED = 1011, "an error of the daemon ended the session, its log has the details"
 
+#: The close code of a session whose caller is let in no longer (RFC 6455 leaves 4000 and above to applications).
+REVOKED = 4005
+
+#: What a connection is for, by its path.
+DOORS = {RM_PATH: Role.RM, FEED_PATH: Role.READER, OPERATOR_PATH: Role.OPERATOR}
+#: The same for every reason.
+_UNAUTHORIZED = "expected a valid proof of an identity, such as a token: Authorization: Bearer ..."
 _NO_ROOM = f"only {RESERVE} file descriptors are left, which the daemon needs for itself: raise its limit (ulimit -n)"
 #: Lines about refused requests in the log, in a second.
 REFUSED_LINES = 3
@@ -84,14 +94,15 @@ class Limits(Struct, frozen=True):
 
 
 async def serve_websockets(
-    listeners: list[trio.SocketListener],
+    doors: Sequence[Door],
     gateway: Gateway,
     audit: Audit,
     *,
     stopping: trio.Event,
     limits: Limits | None = None,
     host_names: Collection[str] = (),
-    task_status: trio.TaskStatus[list[trio.SocketListener]] = trio.TASK_STATUS_IGNORED,
+    admit: Admit = admit_anybody,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until ``stopping`` is set, and return when the last session has ended.
 
@@ -101,18 +112,21 @@ async def serve_websockets(
 
     Args:
         host_names: names of this machine for web pages (``handshake.page_refusal``), beside ``localhost`` and its own name.
+        admit: says who is at the other end of a connection.
 
-    Resource handling: takes over ``listeners`` and closes them.
+    Resource handling: takes over the listeners of ``doors`` and closes them.
     Error handling: an error in a session ends that session only, and is logged.
     """
     async with trio.open_nursery() as outliving:
         async with trio.open_nursery() as sessions:
             configs = ConfigUpdates(gateway, audit)
             outliving.start_soon(configs.run)
-            server = _Server(gateway, audit, limits or Limits(), outliving, configs, host_names)
+            server = _Server(gateway, audit, limits or Limits(), outliving, configs, host_names, admit)
             async with trio.open_nursery() as accepting:
-                serve = partial(trio.serve_listeners, server.on_connection, listeners, handler_nursery=sessions)
-                task_status.started(await accepting.start(serve))
+                for door in doors:
+                    connected = partial(server.on_connection, door)
+                    await accepting.start(partial(trio.serve_listeners, connected, [door.listener], handler_nursery=sessions))
+                task_status.started()
                 await stopping.wait()
                 accepting.cancel_scope.cancel()
             sessions.cancel_scope.deadline = trio.current_time() + STOP_S
@@ -131,6 +145,7 @@ class _Server:
         nursery: trio.Nursery,
         configs: ConfigUpdates,
         host_names: Collection[str],
+        admit: Admit,
     ) -> None:
         self._gateway = gateway
         self._audit = audit
@@ -138,6 +153,7 @@ class _Server:
         self._nursery = nursery
         self._configs = configs
         self._host_names = frozenset(("localhost", socket.gethostname().lower(), *map(str.lower, host_names)))
+        self._admit = admit
         self._refused_log = LimitedLog(logger, logging.INFO, "handshake_failed", lines=REFUSED_LINES, within_s=1.0)
         self._no_room_log = LimitedLog(logger, logging.WARNING, "connection_refused", lines=1, within_s=60.0)
         self._memory = InputMemory(limits.input_bytes_max)
@@ -179,23 +195,28 @@ class _Server:
         finally:
             self._sessions[path] -= 1
 
-    async def on_connection(self, stream: trio.SocketStream) -> None:
+    async def on_connection(self, door: Door, stream: trio.SocketStream) -> None:
         """Serve one connection; trio closes the stream afterwards."""
+        origin = door.origin(stream)
         if is_reserved(stream.socket.fileno()):
-            self._no_room_log.log(peer=_origin(stream), reason=_NO_ROOM)
+            self._no_room_log.log(peer=origin.text, reason=_NO_ROOM)
             return
         with ExitStack() as held:
-            head = await self._admitted(stream, held)
-            if head is not None:
-                await self._serve(head, stream, held)
+            admitted = await self._admitted(door, origin, stream, held)
+            if admitted is not None:
+                await self._serve(*admitted, stream, held)
         # Closing a socket with unread bytes resets the connection, and the peer may lose the last message: read to the end.
         with trio.move_on_after(self._limits.close_s), suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             await stream.send_eof()
             while await stream.receive_some(2**16):
                 pass
 
-    async def _admitted(self, stream: trio.SocketStream, held: ExitStack) -> RequestHead | None:
-        """The request of a new connection; ``held`` then holds its session's place. None if it was refused or none came."""
+    async def _admitted(
+        self, door: Door, origin: Origin, stream: trio.SocketStream, held: ExitStack
+    ) -> tuple[RequestHead, Caller] | None:
+        """The request of a new connection and who sent it; ``held`` then holds its session's place. None if it was refused or
+        none came.
+        """
         with (
             trio.move_on_after(self._limits.handshake_s) as deadline,
             self._ended_by_stop(deadline.cancel),
@@ -205,21 +226,23 @@ class _Server:
                 head = await read_head(stream)
                 if head is None:
                     return None
-                if refusal := self._refusal(head):
+                caller = self._caller(head, door, origin)
+                if refusal := self._refusal(head, caller):
                     raise refusal
                 held.enter_context(self._place(head.path))  # before anything waits: others must not take it meanwhile
-                return head
+                return head, caller
             except RefusedError as refused:
-                self._refused_log.log(peer=_origin(stream), status=refused.status.value, reason=refused.reason)
+                self._refused_log.log(peer=origin.text, status=refused.status.value, reason=refused.logged)
                 await stream.send_all(refused.response())
         return None
 
-    async def _serve(self, head: RequestHead, stream: trio.SocketStream, held: ExitStack) -> None:
+    async def _serve(self, head: RequestHead, caller: Caller, stream: trio.SocketStream, held: ExitStack) -> None:
         try:
             async with trio.open_nursery() as nursery:
-                session = await self._accept(nursery, head, stream, held)
+                session = await self._accept(nursery, head, caller, stream, held)
                 if session is not None:
                     nursery.start_soon(session.peer.keep_alive, self._limits.ping_s)
+                    nursery.start_soon(_drop_when_revoked, session.peer, caller)
                     await session.peer.close(*await self._run(session))
                 nursery.cancel_scope.cancel()
         except* (ConnectionClosed, LocalProtocolError):
@@ -243,7 +266,7 @@ class _Server:
         return _STOPPING if self._is_stopping else _DONE
 
     async def _accept(
-        self, nursery: trio.Nursery, head: RequestHead, stream: trio.SocketStream, held: ExitStack
+        self, nursery: trio.Nursery, head: RequestHead, caller: Caller, stream: trio.SocketStream, held: ExitStack
     ) -> Session | None:
         """Answer the request; None if the peer does not take the answer in time."""
         with trio.move_on_after(self._limits.handshake_s) as deadline, self._ended_by_stop(deadline.cancel):
@@ -270,18 +293,17 @@ class _Server:
             await connection._accept(request, encoding.name if encoding is not None else None, [])
             protocol.receive_data(head.rest)
             nursery.start_soon(connection._reader_task)
-            compresses = deflate.enabled()
-            return self._session(head, frames, noticed, connection, encoding or JSON, _origin(stream), compresses=compresses)
+            return self._session(caller, head, frames, noticed, connection, encoding or JSON, compresses=deflate.enabled())
         return None
 
     def _session(
         self,
+        caller: Caller,
         head: RequestHead,
         frames: FrameStream,
         noticed: EndNoticedStream,
         connection: BoundedConnection,
         encoding: Encoding,
-        origin: str,
         *,
         compresses: bool,
     ) -> Session:
@@ -297,19 +319,32 @@ class _Server:
             close_s=limits.close_s,
         )
         if head.path == RM_PATH:
-            caller = Caller(Role.RM, origin)
             return ResourceManagerSession(peer, self._gateway, self._nursery, self._configs, self._memory, caller, self._audit)
         if head.path == OPERATOR_PATH:
-            caller = Caller(Role.OPERATOR, origin)
             return OperatorSession(peer, self._gateway, self._configs, caller, self._audit)
         frames.limit_buffer()
         form = self._formats[encoding.name, compresses]
-        return FeedSession(peer, self._gateway, self._gateway.instance, form, Caller(Role.READER, "anywhere"))
+        return FeedSession(peer, self._gateway, self._gateway.instance, form, caller)
 
-    def _refusal(self, head: RequestHead) -> RefusedError | None:
+    def _caller(self, head: RequestHead, door: Door, origin: Origin) -> Caller:
+        """Who is at the other end. Asked first, and without waiting: who is nobody learns nothing else (SE-60)."""
+        if self._admit is admit_anybody and not door.admits(origin):
+            raise RefusedError(403, "only root and the user of the daemon may connect to this socket")
+        try:
+            credentials = Credentials(bearer=head.bearer, uid=origin.uid)
+            return self._admit(DOORS.get(head.path, Role.READER), credentials, origin.text)
+        except NotAuthenticatedError as error:
+            unknown = Caller(DOORS.get(head.path, Role.READER), origin.text, UNKNOWN)
+            self._audit.refused(unknown, Act.CONNECT, head.path, str(error))
+            raise RefusedError(401, _UNAUTHORIZED, logged=str(error)) from None
+
+    def _refusal(self, head: RequestHead, caller: Caller) -> RefusedError | None:
         """Why this request is refused; None if it is accepted."""
-        if head.path not in self._sessions:
+        if head.path not in DOORS:
             return RefusedError(404, f"found an unknown path, expected {RM_PATH}, {FEED_PATH} or {OPERATOR_PATH}")
+        if caller.role not in caller.identity.roles:
+            self._audit.refused(caller, Act.CONNECT, head.path, f"without the role {caller.role}")
+            return RefusedError(403, f"{caller.identity.name} does not have the role {caller.role}, which {head.path} needs")
         if refusal := page_refusal(head, self._host_names):
             return refusal
         if head.subprotocols and ENCODINGS.keys().isdisjoint(head.subprotocols):
@@ -320,10 +355,6 @@ class _Server:
         return None
 
 
-def _origin(stream: trio.SocketStream) -> str:
-    """Where the peer of a connection is, for the log."""
-    try:
-        name = stream.socket.getpeername()
-    except OSError:  # it has gone
-        return "unknown"
-    return f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "unix"
+async def _drop_when_revoked(peer: Peer, caller: Caller) -> None:
+    await caller.ended.wait()
+    await peer.drop(REVOKED, caller.revoked)

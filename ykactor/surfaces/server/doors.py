@@ -1,0 +1,200 @@
+"""Doors: where the daemon listens, and who is let in by each when no access file says so."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import struct
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
+from enum import StrEnum
+from typing import NamedTuple
+
+import trio
+from msgspec import Struct
+
+from ykactor.access.model import OVERFLOW_UID
+from ykactor.surfaces.server import unix_socket
+from ykactor.surfaces.server.logs import get_logger, log_event
+from ykactor.surfaces.server.systemd import listen_fds
+from ykactor.wire.addresses import UNIX, is_loopback
+
+log = get_logger(__name__)
+
+#: The name of systemd's sockets that are served.
+SOCKET_NAME = "ws"
+#: ``struct ucred``: process, user and group at the other end of a Unix socket.
+_UCRED = struct.Struct("iII")
+
+
+class DoorError(Exception):
+    """The daemon cannot listen where it should; later it may be able to."""
+
+
+class RefusedDoorError(DoorError):
+    """The daemon must not listen where it should; the next start would be refused too."""
+
+
+class TcpAddress(NamedTuple):
+    """A name or address of this machine; port 0 is any free port."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class UnixAddress(NamedTuple):
+    """The path of a Unix socket."""
+
+    path: str
+
+    def __str__(self) -> str:
+        return UNIX + self.path
+
+
+Address = TcpAddress | UnixAddress
+
+
+class DoorSettings(Struct, frozen=True):
+    """Where to listen.
+
+    Attributes:
+        addresses: not used if systemd passes sockets that are named ``ws``.
+        mode: of the file of a Unix socket.
+        group: the number of the group of that file; None: that of the daemon.
+        has_access: whether there is an access file.
+        is_insecure: whether the daemon may listen on a network without TLS and an access file.
+    """
+
+    addresses: tuple[Address, ...]
+    mode: int = 0o660
+    group: int | None = None
+    has_access: bool = False
+    is_insecure: bool = False
+
+
+class DoorKind(StrEnum):
+    """Who can reach a listener: all users of this machine, those who may open a file, or other machines."""
+
+    LOOPBACK = "loopback"
+    UNIX = "unix"
+    NETWORK = "network"
+
+
+class Origin(NamedTuple):
+    """Where a connection comes from.
+
+    Attributes:
+        text: the address, or the user of a Unix socket: ``127.0.0.1:50312``, ``unix uid 1000``.
+        uid: of the process at the other end of a Unix socket, when it connected; None for other sockets.
+    """
+
+    text: str
+    uid: int | None = None
+
+
+class Door(Struct, frozen=True, eq=False):
+    """A listener.
+
+    Attributes:
+        url: what clients connect to.
+        is_encrypted: whether its connections have TLS.
+    """
+
+    listener: trio.SocketListener
+    kind: DoorKind
+    url: str
+    is_encrypted: bool = False
+
+    @classmethod
+    def of(cls, listener: trio.SocketListener, url: str = "") -> Door:
+        """The door of a listener, by the address that it is bound to.
+
+        Args:
+            url: of a Unix socket that was renamed; it still has the name that it was bound to.
+        """
+        name = listener.socket.getsockname()
+        if listener.socket.family == socket.AF_UNIX:
+            return cls(listener, DoorKind.UNIX, url or f"{UNIX}{os.fsdecode(name).replace(chr(0), '@', 1)}")
+        kind = DoorKind.LOOPBACK if is_loopback(name[0]) else DoorKind.NETWORK
+        return cls(listener, kind, f"ws://{TcpAddress(*name[:2])}")
+
+    def origin(self, stream: trio.SocketStream) -> Origin:
+        """Where a new connection comes from."""
+        if self.kind is DoorKind.UNIX:
+            _, uid, _ = _UCRED.unpack(stream.socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
+            return Origin(f"unix uid {uid}", uid)
+        try:
+            return Origin(str(TcpAddress(*stream.socket.getpeername()[:2])))
+        except OSError:  # it has gone
+            return Origin("unknown")
+
+    def admits(self, origin: Origin) -> bool:
+        """Whether somebody without any proof is let in, where no access file is in force (SE-52, SE-53, SE-54)."""
+        return self.kind is not DoorKind.UNIX or (origin.uid in (0, os.geteuid()) and origin.uid != OVERFLOW_UID)
+
+
+@asynccontextmanager
+async def open_doors(settings: DoorSettings) -> AsyncIterator[list[Door]]:
+    """Listen on the sockets of systemd that are named ``ws``, else on the addresses; everything is closed at the end (SE-50).
+
+    Raises:
+        DoorError
+    """
+    with ExitStack() as held:
+        doors = _passed(held)
+        if not doors:
+            for address in settings.addresses:
+                doors += await _opened(address, settings, held)
+        _check(doors, settings)
+        yield doors
+
+
+def _passed(held: ExitStack) -> list[Door]:
+    """The sockets of systemd. It has made their files and keeps them."""
+    doors = []
+    for sock in [sock for name, sock in listen_fds() if name == SOCKET_NAME]:
+        held.callback(sock.close)
+        is_listening = sock.type == socket.SOCK_STREAM and sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+        if sock.family not in (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6) or not is_listening:
+            raise RefusedDoorError(f"systemd passes another kind of socket {SOCKET_NAME}, expected ListenStream= of TCP or Unix")
+        doors.append(Door.of(trio.SocketListener(trio.socket.from_stdlib_socket(sock))))
+    return doors
+
+
+async def _opened(address: Address, settings: DoorSettings, held: ExitStack) -> list[Door]:
+    """New listeners; several for a name that has several addresses."""
+    try:
+        if isinstance(address, UnixAddress):
+            sock = held.enter_context(unix_socket.listening(address.path, settings.mode, settings.group))
+            return [Door.of(trio.SocketListener(trio.socket.from_stdlib_socket(sock)), str(address))]
+        listeners = await trio.open_tcp_listeners(address.port, host=address.host)
+    except unix_socket.SocketFileError as error:
+        raise RefusedDoorError(f"{address}: {error}") from None
+    except unix_socket.SocketInUseError:
+        raise DoorError(f"{address}: a daemon listens there already: choose another path with --ws unix:PATH") from None
+    except OSError as error:
+        if isinstance(address, UnixAddress):
+            raise RefusedDoorError(f"{address}: the socket cannot be made: {error.strerror}") from None
+        reason = error.strerror or error
+        raise DoorError(f"{address}: {reason}: choose another address with --ws HOST:PORT") from None
+    for listener in listeners:
+        held.callback(listener.socket.close)
+    return [Door.of(listener) for listener in listeners]
+
+
+def _check(doors: list[Door], settings: DoorSettings) -> None:
+    """Refuse a door that other machines reach and that lacks TLS or an access file, unless it is wanted so (SE-54)."""
+    for door in doors:
+        lacking = [] if door.is_encrypted else ["TLS"]
+        if not settings.has_access:
+            lacking.append("access file")
+        if door.kind is not DoorKind.NETWORK or not lacking:
+            continue
+        what = f"other machines can reach it, and it has no {' and no '.join(lacking)}"
+        if not settings.is_insecure:
+            raise RefusedDoorError(f"{door.url}: {what}: listen on 127.0.0.1 or unix:PATH, or allow it with serve --insecure")
+        log_event(log, logging.WARNING, "listens_insecurely", address=door.url, reason=what)

@@ -1,0 +1,33 @@
+"""Addresses of a daemon, as it and its clients write them."""
+
+from __future__ import annotations
+
+from ipaddress import IPv6Address, ip_address
+
+#: What the address of a Unix socket begins with; its path follows.
+UNIX = "unix:"
+#: The longest path of a Unix socket, in bytes: the kernel has room for 108 with the end.
+UNIX_PATH_MAX = 107
+
+
+def unix_path(address: str) -> str:
+    """The path of ``unix:PATH``.
+
+    Raises:
+        ValueError: there is none, or it cannot be one of a socket.
+    """
+    path = address.removeprefix(UNIX)
+    if not path or path.startswith("@"):  # an abstract socket has no owner and no mode
+        raise ValueError(f"found {address!r}, expected unix:PATH with the path of a file such as unix:/run/ykactor/ws.sock")
+    size = len(path.encode(errors="surrogateescape"))
+    if size > UNIX_PATH_MAX:
+        raise ValueError(f"found a path of {size} bytes, expected at most {UNIX_PATH_MAX} for a Unix socket: {path}")
+    return path
+
+
+def is_loopback(address: str) -> bool:
+    """Whether an IP address is of this machine alone, also an IPv4 address that is written as IPv6."""
+    found = ip_address(address)
+    if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
+        found = found.ipv4_mapped
+    return found.is_loopback
