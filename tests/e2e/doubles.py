@@ -202,6 +202,7 @@ async def running_daemon(
     daemon.url = f"ws://127.0.0.1:{listener.socket.getsockname()[1]}"
     async with trio.open_nursery() as nursery:
         nursery.start_soon(daemon.feed.run)
+        nursery.start_soon(daemon.audit.run)
         for double in daemon.doubles.values():
             nursery.start_soon(double.run)
         await nursery.start(daemon.serve, listener, limits or Limits(), host_names, admit)

@@ -1,13 +1,15 @@
 """The requests of an operator in a daemon of this process: limited identities, a disk that does not answer, a part that fails."""
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 
 import pytest
 import trio
+from callers import SECRETS, control_of
 from daemon import application, node
-from doubles import open_listener
+from doubles import open_listener, running_daemon
 from memorystore import MemoryStore
 from msgspec import structs
 from partitiontexts import several
@@ -16,7 +18,7 @@ from world import queue
 from ykactor.access.model import ANYBODY, Identity, Role
 from ykactor.actors.clock import Clock
 from ykactor.actors.journal import Journal
-from ykactor.client import Disconnected, connect, operate
+from ykactor.client import Disconnected, RequestRefused, connect, operate
 from ykactor.surfaces.server.caller import Caller
 from ykactor.surfaces.server.config_updates import ConfigUpdates
 from ykactor.surfaces.server.daemon import Daemon, Settings
@@ -133,3 +135,24 @@ async def test_the_end_of_the_daemon() -> None:
         daemon.stop()
         with pytest.raises(Disconnected, match="1001 the daemon stops"):
             await operator._stream.receive()
+
+
+async def test_who_is_refused_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """SE-74: a connection without a proof or without the role, and a message that is not permitted; never what was shown."""
+    with caplog.at_level(logging.WARNING):
+        async with running_daemon(admit=control_of().admit) as daemon:
+            for token in "yk_" + "u" * 43, SECRETS["reader"]:
+                with pytest.raises(RequestRefused):
+                    async with operate(daemon.url, token=token):
+                        pass
+            async with connect(daemon.url, rm_id="rm-1", token=SECRETS["rm"]) as rm:
+                with pytest.raises(RequestRefused, match="NOT_PERMITTED"):
+                    await rm.request(si.UpdateConfigurationRequest())
+            await trio.sleep(0.05)
+    told = [vars(record)["keys"] for record in caplog.records if record.message == "audited"]
+    assert [(keys["who"], keys["act"], keys["target"]) for keys in told] == [
+        ("", "CONNECT", "/v1/operator"),
+        ("reader", "CONNECT", "/v1/operator"),
+        ("rm", "CONFIGURE", "UpdateConfigurationRequest"),
+    ]
+    assert "uuu" not in str(told)
