@@ -169,3 +169,13 @@ async def test_the_audit_survives(tmp_path: Path) -> None:
 async def ignoring_the_end(operator: Operator, request: si.OperatorRequest) -> None:
     with suppress(Disconnected):
         await operator.request(request)
+
+
+async def test_a_changed_access_file_is_told(tmp_path: Path) -> None:
+    """SE-72: the names of the identities that are others from now on."""
+    file = tmp_path / "access.yaml"
+    await trio.Path(file).write_text("identities: [{name: ops, roles: [operator], proofs: [{user: root}]}]\n")
+    async with real_daemon("--access", file) as daemon:
+        await trio.Path(file).write_text("identities: [{name: dash, roles: [reader], proofs: [{user: root}]}]\n")
+        line = await daemon.wait_logged("audited")
+        assert (line["act"], line["target"], line["after"]) == ("ACCESS", "access.yaml", "added: dash; removed: ops")

@@ -268,6 +268,7 @@ class Daemon:
                 serve = partial(serve_websockets, doors, self, self.audit, stopping=stopping, host_names=names, admit=admit)
                 await edge.start(serve, name="websockets")
                 if self._access is not None:
+                    self._access.audit = self.audit
                     await inner.start(self._access.run, stopping, name="access watcher")
                 if self._file_config is not None:
                     await self._queue_file.follow(inner, notifier, self._status, self._file_config.text, stopping)
