@@ -151,14 +151,14 @@ class Life:
         self.daemon = daemon
         self.dies = False
         self._nursery = nursery
-        self._configs = ConfigUpdates(daemon)
+        self._configs = ConfigUpdates(daemon, daemon.audit)
         self._formats = event_formats()
         nursery.start_soon(self._configs.run)
 
     def serve_manager(self, line: Line) -> None:
         """The client at the other end is a resource manager."""
-        caller = Caller(Role.RM, "bench")
-        session = ResourceManagerSession(line.peer(), self.daemon, self._nursery, self._configs, InputMemory(), caller)
+        daemon, caller = self.daemon, Caller(Role.RM, "memory")
+        session = ResourceManagerSession(line.peer(), daemon, self._nursery, self._configs, InputMemory(), caller, daemon.audit)
         self._nursery.start_soon(_serve, session)
 
     def serve_follower(self, line: Line) -> None:

@@ -2,7 +2,7 @@
 
 from ykactor.core.messages import facts
 from ykactor.core.messages.asks import AllocationSpec, Ask
-from ykactor.core.messages.kinds import Change, QueueLimit, TerminationType
+from ykactor.core.messages.kinds import Act, Change, QueueLimit, TerminationType
 from ykactor.core.messages.states import QueueState
 from ykactor.wire.si.events import events
 
@@ -24,6 +24,7 @@ ONLY_EVENTS = [
     facts.QueueRemoved(S, "root.a"),
     facts.QueueStateChanged(S, "root.a", QueueState.DRAINING),
     facts.QueueLimitChanged(S, "root.a", QueueLimit.MAX, None),
+    facts.Audited(S, "ops", "127.0.0.1:5000", "operator", Act.DRAIN, "n1"),
 ]
 
 #: Type, object, change, detail, reference, message and resource of a record.

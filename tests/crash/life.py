@@ -168,7 +168,8 @@ class World:
         kept = Kept.read(self._directory)
         if kept is None:
             return
-        assert set(verify(self._directory)) <= {self._loss}
+        problems = set(verify(self._directory)) - {self._loss}
+        assert not problems, problems
         kept.check(self._manager.ledger)
         self._configurations.check(kept.recovered, self._manager.ledger)
         for trail in self._trails:

@@ -14,14 +14,18 @@ from ykactor.actors.feed import FeedActor
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.outbox import OutboxRegistry
 from ykactor.core.config.access import UserGroups
+from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.messages import facts as decisions
 from ykactor.core.messages import submissions as messages
 from ykactor.core.messages.asks import Ask
+from ykactor.surfaces.server.audit import Audit
 from ykactor.surfaces.server.caller import Admit, admit_anybody
+from ykactor.surfaces.server.daemon_rows import DaemonRows
 from ykactor.surfaces.server.doors import Door
 from ykactor.surfaces.server.websocket import Limits, serve_websockets
 from ykactor.wire.si.codec import ProtocolError
 from ykactor.wire.si.events import events
+from ykactor.wire.si.messages import EventRecord
 from ykactor.wire.si.responses import responses
 
 Script = Callable[[messages.Submission], list[decisions.Fact]]
@@ -102,10 +106,12 @@ class FakeDaemon:
     def __init__(self, names: tuple[str, ...], script: Script, ring_max: int, manual: bool) -> None:
         self.outboxes: OutboxRegistry = OutboxRegistry()
         self.partitions: dict[str, Mailbox] = {}
-        self.feed = FeedActor(events, self.partitions, self._deliver, ring_max)
+        self.feed = FeedActor(_scripted_events, self.partitions, self._deliver, ring_max)
+        self.audit = Audit(self.feed, self.partitions, self.now_ns, DaemonRows(None))
         self.doubles = {name: FakePartition(name, self.feed, script) for name in names}
         self.partitions.update({name: double.inbox for name, double in self.doubles.items()})
         self.manual = manual
+        self.config = SchedulerConfig(partitions=(), checksum="sum", text="")
         self.instance = secrets.token_hex(8)
         self.configs: list[str] = []
         #: Held while a configuration is read: who holds it delays all of them.
@@ -164,8 +170,13 @@ class FakeDaemon:
     ) -> None:
         """Serve websockets; ``stopped`` tells that the server has come to its end."""
         serve = partial(serve_websockets, stopping=self.stopping, limits=limits, host_names=host_names, admit=admit)
-        await serve([Door.of(listener)], self, task_status=task_status)
+        await serve([Door.of(listener)], self, self.audit, task_status=task_status)
         self.stopped.set()
+
+
+def _scripted_events(fact: decisions.Fact, partition: str, first: int) -> list[EventRecord]:
+    """Only what a script says is an event; what sessions tell of themselves is none."""
+    return [] if isinstance(fact, decisions.Audited) else events(fact, partition, first)
 
 
 async def open_listener(port: int = 0) -> trio.SocketListener:
@@ -191,6 +202,7 @@ async def running_daemon(
     daemon.url = f"ws://127.0.0.1:{listener.socket.getsockname()[1]}"
     async with trio.open_nursery() as nursery:
         nursery.start_soon(daemon.feed.run)
+        nursery.start_soon(daemon.audit.run)
         for double in daemon.doubles.values():
             nursery.start_soon(double.run)
         await nursery.start(daemon.serve, listener, limits or Limits(), host_names, admit)

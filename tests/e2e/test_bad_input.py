@@ -265,7 +265,7 @@ async def test_repeated_keys_are_refused():
 @pytest.mark.parametrize("path", ["/v1/rm", "/v1/feed"])
 async def test_a_message_of_30_mib(path):
     """It is not taken in: the session ends with 1009, everybody else goes on, and the sender may come back."""
-    async with busy_daemon() as daemon, follow(daemon.url) as events:
+    async with busy_daemon() as daemon, follow(daemon.url, kinds=["NODE"]) as events:
         before = await daemon.state()
         async with raw_peer(daemon, path) as peer, trio.open_nursery() as nursery:
             nursery.start_soon(send_as_far_as_it_goes, peer, json.dumps(nodes(nodeID="n" * 30 * 2**20)))

@@ -449,4 +449,4 @@ async def test_wrong_subscription_is_one_clear_line():
         _, errors = await run_command("follow", daemon.url, "--queue", "web", expect=1)
         assert "queues[0]: found 'web', expected root or a queue below it" in last_line(errors)
         _, errors = await run_command("follow", daemon.url, "--kind", "APP_ALOC", expect=1)
-        assert "kinds[0]: found 'APP_ALOC', expected a type (APP, NODE," in last_line(errors)
+        assert "kinds[0]: found 'APP_ALOC', expected a type (AUDIT, APP, NODE," in last_line(errors)

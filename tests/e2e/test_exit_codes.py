@@ -44,6 +44,7 @@ MISSING_STATE = {
     "journal": ["info", "{missing}"],
     "replay": ["{missing}"],
     "story": ["app-1", "--state-dir", "{missing}"],
+    "audit": ["--state-dir", "{missing}"],
 }
 WITHOUT_FILES = {"demo", "deregister", "rule", "follow"}
 

@@ -550,7 +550,7 @@ async def test_an_unknown_filter_is_refused_with_what_exists():
     async with running_daemon() as daemon, client(daemon, "/v1/feed") as follower:
         refused = await follower.ask({"type": "Subscribe", "kinds": ["APP_RUNING"]})
         assert refused["message"].startswith(
-            "found 'APP_RUNING', expected a type (APP, NODE, QUEUE, REQUEST, USERGROUP) or a detail ("
+            "found 'APP_RUNING', expected a type (AUDIT, APP, NODE, QUEUE, REQUEST, USERGROUP) or a detail ("
         )
         assert ", APP_RUNNING, " in refused["message"]
         refused = await follower.ask({"type": "Subscribe", "queues": ["default"]})

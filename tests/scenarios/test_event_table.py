@@ -31,14 +31,22 @@ from world import (
 )
 
 import ykactor
-from ykactor.core.messages.facts import PartitionFailed
-from ykactor.core.messages.kinds import Consequence
+from ykactor.core.messages.facts import Audited, PartitionFailed
+from ykactor.core.messages.kinds import Act, Consequence
 from ykactor.core.messages.submissions import RefuseConfig, RemovePartition, Submission
 from ykactor.wire.si.kinds import EVENT_KINDS
 
 PAGE = Path(ykactor.__file__).parent / "rules" / "events.md"
 #: The rules that are tables of events, and what their rows are about.
-TABLES = {"EV-69": "APP", "EV-70": "cause", "EV-71": "REQUEST", "EV-72": "NODE", "EV-73": "QUEUE", "EV-74": "USERGROUP"}
+TABLES = {
+    "EV-69": "APP",
+    "EV-70": "cause",
+    "EV-71": "REQUEST",
+    "EV-72": "NODE",
+    "EV-73": "QUEUE",
+    "EV-74": "USERGROUP",
+    "EV-75": "AUDIT",
+}
 
 Scenario = Callable[[], World]
 Case = tuple[Scenario, list[Row]]
@@ -221,6 +229,25 @@ def failed(consequence: Consequence) -> Scenario:
         return world
 
     return scenario
+
+
+def audited(act: Act, **result: str) -> Scenario:
+    """Somebody administers the daemon; ``surfaces.server.audit`` tells it."""
+
+    def scenario() -> World:
+        world = on_plain()()
+        world.facts.append(Audited(0, "ops", "10.0.0.7:5000", "operator", act, "n1", **result))
+        return world
+
+    return scenario
+
+
+def of_audit(change: str, act: Act, message: str) -> Row:
+    return "AUDIT", "n1", change, f"AUDIT_{act}", "ops", f"from 10.0.0.7:5000 as operator: {message}", None
+
+
+#: What can only be refused.
+REFUSED = (Act.CONNECT, Act.SEND)
 
 
 def held_by(**limits: object) -> Scenario:
@@ -453,6 +480,10 @@ ROWS: dict[tuple[str, str], list[Case]] = {
     ("QUEUE", "the partition failed too often"): [
         (failed(Consequence.STOPPED), [of_queue("root", "SET", "PARTITION_STOPPED", message="ValueError: a bug")])
     ],
+    ("AUDIT", "somebody has administered the daemon"): [
+        (audited(act, before="a", after="b"), [of_audit("SET", act, "a -> b")]) for act in Act if act not in REFUSED
+    ],
+    ("AUDIT", "somebody was refused"): [(audited(act, refusal="no"), [of_audit("NONE", act, "refused: no")]) for act in Act],
     ("USERGROUP", "a user uses more"): [
         (runs, [of_name("alice", "ADD", "UG_USER_RESOURCE", "root.a", ONE)]),
         (recovers, [of_name("alice", "ADD", "UG_USER_RESOURCE", "root.a", ONE)]),

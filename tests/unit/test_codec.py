@@ -46,6 +46,36 @@ MESSAGES = [
 ]
 
 
+OPERATOR_MESSAGES = [
+    si.ReloadConfiguration(id="1"),
+    si.ReleaseResourceManager(id="2", rm_id="rm-1"),
+    si.NodeRequest(nodes=[si.NodeInfo(node_id="n1", action="DRAIN_NODE")]),
+]
+
+
+@pytest.mark.parametrize("message", OPERATOR_MESSAGES, ids=lambda message: type(message).__name__)
+def test_requests_of_operators_survive_both_encodings(message):
+    """They are other ones than those of resource managers."""
+    for encoding in ENCODINGS.values():
+        assert encoding.decode_operator_request(encoding.encode(message)) == message
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (b'{"type": "RegisterResourceManagerRequest", "rmID": "rm-1"}', "UNKNOWN_TYPE"),
+        (b'{"type": "ReleaseResourceManager"}', "MISSING_FIELD"),
+        (b'{"type": "ReleaseResourceManager", "rmID": "a", "rmID": "b"}', "DUPLICATE_KEY"),
+        (b'{"type": "ReleaseResourceManager", "rmID": "%b"}' % (b"a" * 5000), "OUT_OF_RANGE"),
+    ],
+)
+def test_wrong_requests_of_operators(body, code):
+    """As strict as those of resource managers."""
+    with pytest.raises(ProtocolError) as caught:
+        JSON.decode_operator_request(body)
+    assert caught.value.code == code
+
+
 def mistake(body: object, encoding: Encoding = JSON) -> ProtocolError:
     """The error of ``decode_request`` for ``body``: bytes as they are, anything else as JSON."""
     with pytest.raises(ProtocolError) as caught:

@@ -42,6 +42,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     },
     "AskCondition": {"resource": None},
     "AskRemoved": {"timed_out": False},
+    "Audited": {"before": "", "after": "", "refusal": "", "times": 1},
     "ChargedTo": {"group": ""},
     "ConfigurationChanged": {"changes": ()},
     "QueueAdded": {"managed": True},

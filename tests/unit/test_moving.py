@@ -1,10 +1,12 @@
 """Applications that an administrator ends or moves to another leaf."""
 
 import pytest
+from msgspec import structs
 from world import app, ask, configure, limit, make_world, move, node, queue, release, remove, terminate, tree
 
 from ykactor.core.config.access import UserGroups
 from ykactor.core.messages import facts as fact
+from ykactor.core.messages.submissions import Operator
 from ykactor.wire.si.events import events
 
 OPS, EVE = UserGroups("bob", ("ops",)), UserGroups("eve", ("dev",))
@@ -280,3 +282,29 @@ def test_limits_count_in_the_new_leaf_only():
     world.given(app("app-2"), ask("t2", "app-2", vcore=10), app("app-3", "root.b"), ask("t3", "app-3", vcore=1))
     assert world.state_of("app-2") == "Starting"
     assert world.state_of("app-3") == "Accepted"
+
+
+# ---- operators
+
+
+def operated(request, *queues):
+    return structs.replace(request, operator=Operator("ops", queues))
+
+
+def test_operators_need_no_access_list():
+    """SE-71: who may operate is not said by the queues."""
+    world = two(adminacl=" ops")
+    world.given(app("app-1"), ask("t1", "app-1", vcore=10))
+    assert world.administer(operated(move("app-1", "root.b"))) == ""
+    assert world.administer(operated(terminate("app-1"), "root")) == ""
+
+
+@pytest.mark.parametrize("request_of", [terminate, lambda name: move(name, "root.b")], ids=["terminate", "move"])
+def test_an_operator_knows_its_queues_only(request_of):
+    """SE-26: an application elsewhere is answered as one that does not exist, also if the names of queues begin alike."""
+    world = make_world(tree(queue("a"), queue("aa"), queue("b")), [NODE])
+    world.given(app("app-1", "root.aa"), app("app-2", "root.a"))
+    for name in "app-1", "app-9":
+        assert world.administer(operated(request_of(name), "root.a")) == f"failed to find application {name}"
+    assert world.administer(operated(request_of("app-2"), "root.x", "root.a")) == ""
+    assert world.administer(operated(request_of("app-1"), "root")) == ""

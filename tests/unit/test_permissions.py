@@ -14,7 +14,7 @@ from ykactor.core.config.access import UserGroups
 from ykactor.wire.si import messages as si
 
 #: Whatever a client can send.
-MESSAGES = {*get_args(si.Request), si.Subscribe}
+MESSAGES = {*get_args(si.Request), *get_args(si.OperatorRequest), si.Subscribe}
 RM, OPERATOR, READER = Role.RM, Role.OPERATOR, Role.READER
 
 
@@ -205,6 +205,21 @@ def test_draining() -> None:
         "nodes": check(identity(OPERATOR, queues=frozenset({"root"})), OPERATOR, drain()),
     }
     assert {path: refusal.path for path, refusal in refusals.items()} == {path: path for path in refusals}
+
+
+def test_ending_a_registration() -> None:
+    """SE-71: it is for all queues and partitions, so who is limited to some may not."""
+    release = si.ReleaseResourceManager(rm_id="rm-1")
+    assert check(identity(OPERATOR), OPERATOR, release) is None
+    for limited in identity(OPERATOR, queues=frozenset({"root"})), identity(OPERATOR, partitions=Names.of(["default"])):
+        refusal = check(limited, OPERATOR, release)
+        assert refusal is not None
+        assert (refusal.path, "and this affects others too" in refusal.message) == ("rmID", True)
+
+
+def test_reloading() -> None:
+    """SE-71: any operator may, also one that may not send a configuration: the daemon follows the file anyway."""
+    assert check(identity(OPERATOR, queues=frozenset({"root.a"})), OPERATOR, si.ReloadConfiguration()) is None
 
 
 def test_subscribing() -> None:

@@ -9,7 +9,7 @@ from ykactor.access.model import ANYBODY, Identity, Names, Role
 from ykactor.access.view import View, view_of
 from ykactor.core.config.access import Principal, PrincipalKind
 from ykactor.core.messages import facts, reasons
-from ykactor.core.messages.kinds import Change, Consequence, Gate, QueueLimit
+from ykactor.core.messages.kinds import Act, Change, Consequence, Gate, QueueLimit
 from ykactor.core.messages.states import ApplicationEvent, ApplicationState
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.events import events
@@ -137,6 +137,14 @@ def test_what_is_in_no_queue_is_hidden(fact: facts.Fact) -> None:
     assert not of(fact, ALL_QUEUES)
     assert of(fact, ONE_PARTITION)
     assert not of(fact, ONE_PARTITION, "gpu")
+
+
+@pytest.mark.parametrize("act", Act)
+def test_the_audit_is_hidden(act: Act) -> None:
+    """SE-75: it tells of other identities, whatever it is about."""
+    fact = facts.Audited(S, "ops", "10.0.0.7:5000", "operator", act, "app-1")
+    for by in A, ALL_QUEUES, ONE_PARTITION:
+        assert not of(fact, by)
 
 
 @pytest.mark.parametrize("by", [A, ALL_QUEUES, ONE_PARTITION])

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from msgspec import structs
 
+from ykactor.wire.si.kinds import EVENT_KINDS
 from ykactor.wire.si.messages import EventRecord, Preemption
 
 
@@ -100,6 +101,9 @@ def _rules(kind: str, rule: Rule, details: str) -> dict[tuple[str, str], Rule]:
 #: What is shown of a partition as a whole: without texts, which may be about anything.
 OUT_OF_QUEUES: Rules = _rules("QUEUE", _without_text, "PARTITION_QUARANTINED PARTITION_RESTARTED PARTITION_STOPPED")
 
+#: The audit tells of all queues and partitions, and of other identities.
+AUDIT: Rules = _rules("AUDIT", _hidden, " ".join(EVENT_KINDS["AUDIT"]))
+
 #: What is shown of the queues in view. The queue of an event about a node is that of the ask.
 IN_QUEUE: Rules = {
     **OUT_OF_QUEUES,
@@ -117,6 +121,7 @@ IN_QUEUE: Rules = {
     **_rules("QUEUE", _of_application_in_queue, "QUEUE_APP"),
     **_rules("QUEUE", _hidden, "QUEUE_CONFIG"),
     **_rules("REQUEST", _of_ask, "DETAILS_NONE"),
+    **AUDIT,
     **_rules("USERGROUP", _whole, "UG_APP_LINK UG_GROUP_LIMIT UG_GROUP_RESOURCE UG_USER_LIMIT UG_USER_RESOURCE"),
 }
 
@@ -125,4 +130,5 @@ IN_PARTITION: Rules = {
     **dict.fromkeys(IN_QUEUE, _whole),
     **OUT_OF_QUEUES,
     **_rules("QUEUE", _without_text, "QUEUE_CONFIG"),
+    **AUDIT,
 }

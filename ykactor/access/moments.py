@@ -18,6 +18,7 @@ Moment = Annotated[datetime, Meta(tz=True)]
 #: What ``parse`` takes, for messages.
 FORM = "a date such as 2027-01-31 or a time with its zone such as 2027-01-31T12:00:00Z"
 
+_DAYS = re.compile(r"([1-9][0-9]{0,4})d")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
@@ -28,6 +29,12 @@ def parse(text: str) -> Moment | None:
         return moment.astimezone(UTC)
     except (msgspec.ValidationError, OverflowError):
         return None
+
+
+def days_ns(text: str) -> int | None:
+    """The nanoseconds of a number of days such as 90d; None if it is something else."""
+    found = _DAYS.fullmatch(text)
+    return int(found[1]) * 24 * 3600 * S_NS if found else None
 
 
 def at(unix_ns: int) -> Moment:

@@ -162,6 +162,13 @@ def _operates(identity: Identity, queue: str) -> Refusal | None:
     return Refusal("", f"{identity.name} may not operate queue {shown(queue)}")
 
 
+def _acts_everywhere(identity: Identity, rm_id: str) -> Refusal | None:
+    """A registration is for all partitions."""
+    if identity.partitions.is_any:
+        return None
+    return Refusal("", f"{identity.name} is limited to partitions, and this affects others too")
+
+
 def _drains(identity: Identity, action: str) -> Refusal | None:
     if action in DRAINS:
         return None
@@ -242,6 +249,10 @@ TABLE: dict[type[Struct], dict[Role, Asked]] = {
         Role.OPERATOR: _asked(
             si.MoveApplication, "id application_id", queue_name=_operates, partition_name=_acts_in, ugi=_is_absent
         ),
+    },
+    si.ReloadConfiguration: {Role.OPERATOR: _asked(si.ReloadConfiguration, "id")},
+    si.ReleaseResourceManager: {
+        Role.OPERATOR: _asked(si.ReleaseResourceManager, "id", rm_id=Unlimited(_acts_everywhere)),
     },
     si.PredicatesResponse: {Role.RM: _asked(si.PredicatesResponse, "id forget answers", partition_name=_acts_in)},
     si.ScheduleRequest: {Role.RM: _asked(si.ScheduleRequest, "id steps")},

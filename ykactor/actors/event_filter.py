@@ -80,4 +80,4 @@ def _application_of(event: EventRecordLike) -> str:
     """The application ID of an event, or ""; its field depends on the type (EV-1)."""
     if event.type == "APP":
         return event.object_id
-    return "" if event.type == "NODE" else event.reference_id
+    return "" if event.type in ("NODE", "AUDIT") else event.reference_id

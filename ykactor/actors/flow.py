@@ -23,7 +23,9 @@ class Role(StrEnum):
     """The actors that send and receive."""
 
     RM_SESSION = "resource manager session"
+    OPERATOR_SESSION = "operator session"
     FEED_SESSION = "feed session"
+    AUDIT = "audit"
     WATCHER = "config watcher"
     PARTITION = "partition"
     SCHEDULER = "scheduler"
@@ -100,6 +102,8 @@ _TO_NODE = (
     commands.Decommission,
 )
 _RM_SESSION, _RM_REQUESTS = "surfaces/server/rm_session.py", "surfaces/server/rm_requests.py"
+_OPERATOR_SESSION, _OPERATOR_REQUESTS = "surfaces/server/operator_session.py", "surfaces/server/operator_requests.py"
+_AUDIT = "surfaces/server/audit.py"
 _DAEMON, _WATCHER = "surfaces/server/daemon.py", "surfaces/server/watcher.py"
 _PARTITIONS, _SUPERVISION = "actors/partitions.py", "actors/supervision.py"
 _PARTITION, _SCHEDULER, _OWNERS, _FEED = "actors/partition.py", "actors/scheduler.py", "actors/owners.py", "actors/feed.py"
@@ -113,6 +117,14 @@ FLOW = (
         _K.COMMAND,
         _FROM_SESSION,
         (_RM_SESSION, _RM_REQUESTS, _DAEMON, _PARTITIONS),
+        is_answered=True,
+    ),
+    Edge(
+        _R.OPERATOR_SESSION,
+        _R.PARTITION,
+        _K.COMMAND,
+        (Intake, SwitchConfig, Administer),
+        (_OPERATOR_REQUESTS, _RM_REQUESTS, _DAEMON, _PARTITIONS),
         is_answered=True,
     ),
     Edge(_R.WATCHER, _R.PARTITION, _K.COMMAND, (Intake, SwitchConfig), (_DAEMON, _PARTITIONS), is_answered=True),
@@ -131,14 +143,19 @@ FLOW = (
     Edge(_R.SCHEDULER, _R.PARTITION, _K.RESERVED, (list, Plan, set), (_SCHEDULER,)),
     # results, outwards: a slow feed delays partitions, but no reader ever delays the feed
     Edge(_R.PARTITION, _R.FEED, _K.COMMAND, (Publication, PartitionSnapshot), (_PARTITION, _SUPERVISION), is_answered=True),
-    Edge(_R.RM_SESSION, _R.FEED, _K.COMMAND, (Publication,), (_RM_REQUESTS, _FEED), is_answered=True),
-    Edge(_R.WATCHER, _R.FEED, _K.COMMAND, (Publication,), (_FEED,), is_answered=True),
+    Edge(_R.RM_SESSION, _R.FEED, _K.COMMAND, (Publication,), (_RM_REQUESTS, _AUDIT, _FEED), is_answered=True),
+    Edge(_R.OPERATOR_SESSION, _R.FEED, _K.COMMAND, (Publication,), (_AUDIT, _FEED), is_answered=True),
+    Edge(_R.AUDIT, _R.FEED, _K.COMMAND, (Publication,), (_AUDIT,)),
+    Edge(_R.WATCHER, _R.FEED, _K.COMMAND, (Publication,), (_AUDIT, _FEED), is_answered=True),
     Edge(_R.FEED, _R.OUTBOX, _K.FEED, (Publication,), (_FEED,)),
     Edge(_R.FEED, _R.FEED_SESSION, _K.FEED, (Batch, Missed, Reached, Unread), (_FEED,)),
     # the journal: what is recorded, and what may leave because it is durable
     Edge(_R.PARTITION, _R.JOURNAL, _K.ROOM, (), (_PARTITION,)),
     Edge(_R.PARTITION, _R.JOURNAL, _K.SIGNAL, (), (_SUPERVISION,), is_answered=True),  # its state, to be made anew
     Edge(_R.RM_SESSION, _R.JOURNAL, _K.ROOM, (), (_RM_SESSION, _OUTBOX)),
+    Edge(_R.OPERATOR_SESSION, _R.JOURNAL, _K.ROOM, (), (_OPERATOR_SESSION, _OUTBOX)),
+    Edge(_R.OPERATOR_SESSION, _R.JOURNAL, _K.SIGNAL, (), (_AUDIT,), is_answered=True),  # until an act is durable
+    Edge(_R.AUDIT, _R.JOURNAL, _K.ROOM, (), (_AUDIT,)),
     Edge(_R.FEED, _R.JOURNAL, _K.RECORD, (Publication,), (_FEED,)),
     Edge(_R.OUTBOX, _R.JOURNAL, _K.RECORD, (bytes,), (_OUTBOX,)),
     Edge(_R.JOURNAL, _R.FEED, _K.SIGNAL, (), (_JOURNAL,)),
@@ -146,4 +163,5 @@ FLOW = (
     Edge(_R.FEED_SESSION, _R.JOURNAL, _K.SIGNAL, (), (_FEED,), is_answered=True),  # until a snapshot is durable
     Edge(_R.JOURNAL, _R.FEED_SESSION, _K.SIGNAL, (Stalled, Resumed), (_JOURNAL,)),
     Edge(_R.JOURNAL, _R.RM_SESSION, _K.SIGNAL, (Stalled, Resumed), (_JOURNAL,)),
+    Edge(_R.JOURNAL, _R.OPERATOR_SESSION, _K.SIGNAL, (Stalled, Resumed), (_JOURNAL,)),
 )

@@ -9,7 +9,9 @@ from ykactor.actors.feed import FeedActor
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.outbox import OutboxRegistry
 from ykactor.core.config.access import UserGroups
+from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.messages.submissions import Submission
+from ykactor.core.objects.registry import Registry
 from ykactor.core.values.ids import PartitionName
 
 
@@ -50,6 +52,13 @@ class Gateway(Protocol):
     def manual(self) -> bool:
         """Whether cycles run only on request (``run_steps``)."""
 
+    def registry(self, partition: PartitionName) -> Registry:
+        """The owners in a partition, to be read only."""
+
+    @property
+    def config(self) -> SchedulerConfig:
+        """The configuration in force."""
+
     def queue_paths(self, partition: PartitionName) -> Iterable[str]:
         """The paths of all queues of a partition."""
 
@@ -67,6 +76,13 @@ class Gateway(Protocol):
 
         Raises:
             wire.si.codec.ProtocolError: the text is invalid or the checksum differs.
+        """
+
+    async def reload_file(self) -> str:
+        """Read the queue file again and put it into force, or change nothing; returns the checksum in force.
+
+        Raises:
+            wire.si.codec.ProtocolError: there is none, it cannot be read, or it is invalid.
         """
 
     async def with_groups(self, partition: PartitionName, submissions: list[Submission]) -> list[Submission]:

@@ -42,6 +42,10 @@ class SessionReplacedError(Exception):
     """A newer session of the same resource manager has taken over."""
 
 
+class RegistrationEndedError(Exception):
+    """Somebody else has ended the registration."""
+
+
 class Outbox(Generic[E]):
     """The messages to one registered resource manager, each encoded once: bytes need a tenth of the memory of the message.
 
@@ -80,6 +84,8 @@ class Outbox(Generic[E]):
         self._bytes_max = bytes_max
         self.journal = journal
         self._kept: deque[bytes] = deque()
+        #: Why no session may read any more; None if one may.
+        self.ended: RegistrationEndedError | None = None
         self._bytes = 0
 
     def post(self, message: Struct) -> None:
@@ -136,6 +142,11 @@ class Outbox(Generic[E]):
         self.grown.unpark_all()
         return self.reader
 
+    def expel(self, reason: str) -> None:
+        """Detach the session that reads, if any; it is told that the registration has ended."""
+        self.ended = RegistrationEndedError(reason)
+        self.detach()
+
     def detach(self) -> None:
         """Detach the session that reads, if any."""
         self.reader = None
@@ -167,6 +178,7 @@ class OutboxReader(Generic[E]):
 
         Raises:
             SessionReplacedError: a newer session is attached.
+            RegistrationEndedError: the session was expelled.
             MessagesLostError: the session was too slow, and the next message is no longer kept.
         """
         while self.attached:
@@ -178,6 +190,8 @@ class OutboxReader(Generic[E]):
                 self._cursor += len(messages)
                 return messages
             await self.outbox.grown.park()
+        if self.outbox.ended is not None:
+            raise self.outbox.ended
         raise SessionReplacedError(f"a newer session of {self.outbox.rm_id} has registered")
 
 

@@ -1,4 +1,4 @@
-"""A trio client for the daemon: a resource manager, or a follower of the event feed.
+"""A trio client for the daemon: a resource manager, an operator, or a follower of the event feed.
 
 Messages are the structs of `ykactor.wire.si.messages`.
 
@@ -49,6 +49,7 @@ allows it, because whoever is on the way could read it. ``tls=tls_context(ca="ca
 from ykactor.client.errors import Disconnected, RequestRefused
 from ykactor.client.follower import FollowedMessage, Follower, follow
 from ykactor.client.login import tls_context
+from ykactor.client.operator import Operator, operate
 from ykactor.client.quantities import cores, gib
 from ykactor.client.resource_manager import ResourceManager, connect
 
@@ -58,6 +59,8 @@ __all__ = [
     "follow",
     "Follower",
     "FollowedMessage",
+    "operate",
+    "Operator",
     "Disconnected",
     "RequestRefused",
     "tls_context",

@@ -47,7 +47,7 @@ async def open_connection(
     url : str
         ``ws://HOST:PORT``, ``wss://HOST:PORT`` or ``unix:PATH``.
     path : str
-        ``/v1/rm`` or ``/v1/feed``.
+        ``/v1/rm``, ``/v1/feed`` or ``/v1/operator``.
     login
         Who this is.
     subprotocols, headers

@@ -23,8 +23,8 @@ class RecordedTurn(Struct, frozen=True):
     """A turn in a journal.
 
     Attributes:
-        number: counts the turns of the partition; None if these facts are of no turn: a session has refused something itself, or
-            the partition has failed.
+        number: counts the turns of the partition; None if these facts are of no turn: a session has refused something itself,
+            the partition has failed, or they are of the audit.
         now_ns: the Unix time of the turn.
         cause: for ``causes.decode_cause``; null without a number.
         facts: for ``decode_facts``.

@@ -1,8 +1,9 @@
 """The output of a partition: facts, in the order in which they became true.
 
 The cores make facts; ``wire.si.requests`` makes those that refuse entries for an unknown partition, ``actors.supervision``
-those about failures. ``wire.decision_log`` renders facts as lines of the decision log, ``wire.si.responses`` as messages to the
-resource manager, and ``wire.si.events`` as event records of the feed. Facts are frozen and hold no reference cycles.
+those about failures, ``surfaces.server.audit`` those about who has administered the daemon. ``wire.decision_log`` renders facts
+as lines of the decision log, ``wire.si.responses`` as messages to the resource manager, and ``wire.si.events`` as event records
+of the feed. Facts are frozen and hold no reference cycles.
 
 In the journal a field with its default value is left out, so a default must never change.
 """
@@ -11,7 +12,7 @@ from msgspec import Struct
 
 from ykactor.core.config.access import Principal
 from ykactor.core.messages.asks import Ask
-from ykactor.core.messages.kinds import Change, Consequence, Gate, QueueLimit, TerminationType
+from ykactor.core.messages.kinds import Act, Change, Consequence, Gate, QueueLimit, TerminationType
 from ykactor.core.messages.states import ApplicationEvent, ApplicationState, QueueState
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
 from ykactor.core.values.resources import Resource
@@ -449,6 +450,30 @@ class PartitionFailed(BaseFact, frozen=True, gc=False):
     reason: str
 
 
+class Audited(BaseFact, frozen=True, gc=False):
+    """Somebody has administered the daemon, or was refused to (SE-72). It is of no turn.
+
+    Attributes:
+        who: the name of an identity; empty if it is not known.
+        origin: the address or the user of who asked, or the file that was changed.
+        role: of the door; empty for a file.
+        target: what it is about, by its name.
+        before, after: what the act has changed; empty if there was or is nothing.
+        refusal: why nothing was done; empty if it was.
+        times: how many refusals this one stands for.
+    """
+
+    who: str
+    origin: str
+    role: str
+    act: Act
+    target: str
+    before: str = ""
+    after: str = ""
+    refusal: str = ""
+    times: int = 1
+
+
 Fact = (
     NodeAdded
     | NodeRejected
@@ -496,4 +521,5 @@ Fact = (
     | QueueLimitChanged
     | ConfigurationChanged
     | PartitionFailed
+    | Audited
 )

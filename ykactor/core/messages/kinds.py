@@ -52,3 +52,23 @@ class Consequence(StrEnum):
     RESTARTED = "RESTARTED"
     QUARANTINED = "QUARANTINED"
     STOPPED = "STOPPED"
+
+
+class Act(StrEnum):
+    """What somebody does to the daemon that is told in the audit (SE-72).
+
+    ``CONNECT`` and ``SEND`` are only refused: a connection, and a message that is no other act.
+    """
+
+    REGISTER = "REGISTER"
+    RESUME = "RESUME"
+    DEREGISTER = "DEREGISTER"
+    RELEASE = "RELEASE"
+    CONFIGURE = "CONFIGURE"
+    DRAIN = "DRAIN"
+    UNDRAIN = "UNDRAIN"
+    TERMINATE = "TERMINATE"
+    MOVE = "MOVE"
+    ACCESS = "ACCESS"
+    CONNECT = "CONNECT"
+    SEND = "SEND"

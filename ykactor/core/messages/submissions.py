@@ -140,19 +140,38 @@ Submission = (
 )
 
 
+class Operator(Struct, frozen=True, gc=False):
+    """Who operates the daemon.
+
+    Attributes:
+        name: of the identity.
+        queues: it knows only applications in these and below, in lower case; empty: all (SE-26).
+    """
+
+    name: str
+    queues: tuple[str, ...] = ()
+
+
 class TerminateApplication(Struct, frozen=True, gc=False):
-    """End an application. Without ``who`` the request comes from the resource manager, which may do so."""
+    """End an application.
+
+    Attributes:
+        who: the administrator who requests it. None: the resource manager or an operator, who may do so.
+        operator: None: it is none.
+    """
 
     application_id: ApplicationID
     who: UserGroups | None = None
+    operator: Operator | None = None
 
 
 class MoveApplication(Struct, frozen=True, gc=False):
-    """Move an application to another leaf with its asks and allocations; ``who`` as above."""
+    """Move an application to another leaf with its asks and allocations; ``who`` and ``operator`` as above."""
 
     application_id: ApplicationID
     queue_name: str
     who: UserGroups | None = None
+    operator: Operator | None = None
 
 
 #: Carried out as a whole or refused with a reason; never part of a batch of submissions.

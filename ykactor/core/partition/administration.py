@@ -11,7 +11,7 @@ from collections.abc import Callable
 from ykactor.core.config.access import UserGroups, may_administer
 from ykactor.core.messages.facts import ApplicationMoved, Fact
 from ykactor.core.messages.states import ApplicationState
-from ykactor.core.messages.submissions import Administration, MoveApplication
+from ykactor.core.messages.submissions import Administration, MoveApplication, Operator
 from ykactor.core.objects.application import Application
 from ykactor.core.objects.commands import GiveAway, TakeOver
 from ykactor.core.objects.exchange import Exchange, send
@@ -29,8 +29,8 @@ _BEFORE_GANG = frozenset({ApplicationState.NEW, ApplicationState.ACCEPTED})
 
 
 def refusal_of(registry: Registry, objections: Objections, request: Administration, who: UserGroups | None) -> str:
-    """Why the request cannot be carried out, or "". ``who`` is None for the resource manager, which may do all."""
-    if request.application_id not in registry.applications:
+    """Why the request cannot be carried out, or "". ``who`` is None for who may do all."""
+    if not _is_known(registry.applications.get(request.application_id), request.operator):
         return f"failed to find application {brief(request.application_id)}"
     leaf = registry.leaf_of(request.application_id)
     why = _forbidden(registry, leaf.path, who)
@@ -42,8 +42,15 @@ def refusal_of(registry: Registry, objections: Objections, request: Administrati
     return f"application {request.application_id} is failing already" if is_failing else ""
 
 
+def _is_known(path: QueuePath | None, operator: Operator | None) -> bool:
+    """Whether the application exists, for who asks (SE-26)."""
+    if path is None or operator is None or not operator.queues:
+        return path is not None
+    return any(f"{path}.".startswith(f"{queue}.") for queue in operator.queues)
+
+
 def _forbidden(registry: Registry, path: QueuePath, who: UserGroups | None) -> str:
-    """Only the resource manager administers the recovery queue (QU-13)."""
+    """No administrator administers the recovery queue (QU-13)."""
     if who is None or (path != RECOVERY_QUEUE and may_administer([queue.config for queue in registry.lineage(path)], who)):
         return ""
     return f"user {brief(who.user)} may not administer {brief(path)}"

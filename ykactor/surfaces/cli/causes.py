@@ -53,6 +53,8 @@ def _names(submission: Submission) -> set[str]:
 
 def _request(wanted: Administration) -> str:
     who = "the resource manager" if wanted.who is None else f"the administrator {wanted.who.user}"
+    if wanted.operator is not None:
+        who = f"the operator {wanted.operator.name}"
     if isinstance(wanted, MoveApplication):
         return f"{who}, to move application {wanted.application_id} to {wanted.queue_name}"
     return f"{who}, to end application {wanted.application_id}"

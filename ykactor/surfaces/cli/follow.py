@@ -15,7 +15,7 @@ from ykactor.surfaces.cli.check_config import plural
 from ykactor.surfaces.cli.urls import DaemonUrl, Destination, daemon_options
 from ykactor.wire.si import messages as si
 
-COLOURS = {"APP": "cyan", "NODE": "magenta", "QUEUE": "yellow", "REQUEST": "blue", "USERGROUP": "green"}
+COLOURS = {"AUDIT": "red", "APP": "cyan", "NODE": "magenta", "QUEUE": "yellow", "REQUEST": "blue", "USERGROUP": "green"}
 
 
 @click.command()

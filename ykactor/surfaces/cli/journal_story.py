@@ -17,7 +17,7 @@ from ykactor.surfaces.history import events_of, readable
 from ykactor.surfaces.server.recovery import recover_partitions
 from ykactor.wire.causes import decode_cause
 from ykactor.wire.history import RecordedTurn
-from ykactor.wire.si.mentions import mentioned
+from ykactor.wire.si.mentions import AUDIT, mentioned
 from ykactor.wire.si.messages import EventRecord
 
 
@@ -55,5 +55,7 @@ def _lines(key: str, row: LogRow, since_ns: int) -> Iterator[str]:
 def _cause(event: EventRecord, turn: RecordedTurn) -> str:
     if turn.number is not None:
         return cause_of(event, decode_cause(turn.cause))
+    if event.type == AUDIT:
+        return event.reference_id or "somebody who is not known"
     is_failure = event.event_change_detail.startswith("PARTITION_")
     return "an error in the partition" if is_failure else "a request for a partition that does not exist"

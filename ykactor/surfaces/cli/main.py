@@ -22,6 +22,7 @@ COMMANDS = {
     "convert": "convert",
     "journal": "journal",
     "replay": "replay",
+    "audit": "audit",
     "access": "access",
     "token": "token",
     "samples": "samples",

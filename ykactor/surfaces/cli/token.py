@@ -1,6 +1,5 @@
 """``ykactor token``: makes, lists and revokes the tokens of an access file."""
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,11 +9,7 @@ from ykactor.access import moments, tokens, tokens_file
 from ykactor.access.moments import Moment
 from ykactor.access.tokens import Tokens, TokensError
 from ykactor.actors.clock import system_ns
-from ykactor.core.values.times import S_NS
 from ykactor.surfaces.cli import access
-
-_DAYS = re.compile(r"([1-9][0-9]{0,4})d")
-_DAY_NS = 24 * 3600 * S_NS
 
 _access = click.option(
     "--access",
@@ -31,8 +26,9 @@ def _expiry(ctx: click.Context, param: click.Parameter, text: str | None) -> Mom
     now_ns = system_ns()
     if text is None:
         return None
-    if days := _DAYS.fullmatch(text):
-        return moments.at(now_ns + int(days[1]) * _DAY_NS)
+    days_ns = moments.days_ns(text)
+    if days_ns is not None:
+        return moments.at(now_ns + days_ns)
     moment = moments.parse(text)
     if moment is None:
         raise click.BadParameter(f"found {text!r}, expected a number of days such as 90d, or {moments.FORM}")

@@ -10,6 +10,7 @@ import trio
 from ykactor.actors.clock import Clock
 from ykactor.surfaces.access_file import AccessFile
 from ykactor.surfaces.server.access_control import AccessControl
+from ykactor.surfaces.server.audit import Audit
 from ykactor.surfaces.server.logs import get_logger, log_event
 from ykactor.surfaces.server.watcher import SHORTAGES, FileWatcher, TryAgainError
 from ykactor.wire.queuefile.text import ConfigError
@@ -25,7 +26,10 @@ class AccessWatcher(FileWatcher):
 
     Attributes:
         control: whom the file lets in.
+        audit: where changes are told; set by the daemon.
     """
+
+    audit: Audit | None = None
 
     def __init__(self, file: AccessFile, clock: Clock) -> None:
         super().__init__("access", file.path, file.content)
@@ -41,6 +45,7 @@ class AccessWatcher(FileWatcher):
 
     async def deliver(self, content: bytes) -> bytes:
         """A wrong file changes nothing, and is logged."""
+        before = self.control.access
         try:
             # In a thread, because a name service that says who a user is may take seconds.
             self.control.replace(await trio.to_thread.run_sync(self._file.load, abandon_on_cancel=True))
@@ -50,6 +55,8 @@ class AccessWatcher(FileWatcher):
             _log_refused(self._file, str(error).splitlines())
         else:
             log_applied(self._file)
+            if self.audit is not None:
+                await self.audit.access_changed(self.path, before, self.control.access)
         return self._file.content
 
 

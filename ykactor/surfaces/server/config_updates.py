@@ -10,6 +10,8 @@ import trio
 
 from ykactor.actors.gateway import Gateway, ReadConfig
 from ykactor.actors.outbox import Outbox
+from ykactor.core.messages.kinds import Act
+from ykactor.surfaces.server.audit import CONFIGURATION, Audit
 from ykactor.surfaces.server.caller import Caller
 from ykactor.surfaces.server.peer import error_response
 from ykactor.surfaces.server.pending import unavailable_when_closed
@@ -38,8 +40,9 @@ class ConfigUpdates:
     session that resumes, which gets their acknowledgements.
     """
 
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(self, gateway: Gateway, audit: Audit) -> None:
         self._gateway = gateway
+        self._audit = audit
         self._waiting: deque[_Update] = deque()
         self._grown = trio.lowlevel.ParkingLot()
         #: Around the one that is being read.
@@ -81,14 +84,25 @@ class ConfigUpdates:
                     update.outbox.post(error_response(_FAILED, update.request.id))
 
     async def _carry_out(self, update: _Update) -> None:
-        request, failure = update.request, "update of configuration failed"
-        async with reading_config(self._gateway, request.config, failure, request.if_checksum) as config:
-            update.caller.check(request)
-            checksum = await config.apply()
+        request = update.request
+        checksum = await apply_update(self._gateway, self._audit, request, update.caller)
         for name in list(self._gateway.partitions):
             await self._gateway.feed.published(name)
         if request.id:
             update.outbox.post(si.Ack(id=request.id, checksum=checksum))
+
+
+async def apply_update(gateway: Gateway, audit: Audit, request: si.UpdateConfigurationRequest, caller: Caller) -> str:
+    """Put the configuration of a request into force, and tell it in the audit; returns the checksum in force.
+
+    Raises:
+        ProtocolError: it is wrong or cannot replace the one in force.
+    """
+    async with reading_config(gateway, request.config, "update of configuration failed", request.if_checksum) as config:
+        caller.check(request)  # reading takes a while
+        async with audit.acting(caller, Act.CONFIGURE, CONFIGURATION, gateway.config.checksum) as doing:
+            doing.after = await config.apply()
+            return doing.after
 
 
 @asynccontextmanager

@@ -35,6 +35,7 @@ from ykactor.core.messages.facts import ConfigurationChanged, Fact
 from ykactor.core.messages.submissions import AddApplication, RefuseConfig, Reset, Submission
 from ykactor.core.objects.registry import Registry
 from ykactor.core.values.ids import AllocationKey, PartitionName, QueuePath
+from ykactor.surfaces.server.audit import Audit
 from ykactor.surfaces.server.caller import admit_anybody
 from ykactor.surfaces.server.cycle_log import log_cycle
 from ykactor.surfaces.server.daemon_rows import DaemonRows
@@ -44,15 +45,16 @@ from ykactor.surfaces.server.incidents import Incidents, log_no_base
 from ykactor.surfaces.server.journal_log import JournalLog
 from ykactor.surfaces.server.logs import get_logger, log_event
 from ykactor.surfaces.server.pending import late_answer
+from ykactor.surfaces.server.queue_file import QueueFile
 from ykactor.surfaces.server.recovery import Recovered, restored_outbox
 from ykactor.surfaces.server.reloading import ReadConfig, Reloading, log_changes
 from ykactor.surfaces.server.reports import log_stopped, status_of
 from ykactor.surfaces.server.systemd import Notifier, feed_watchdog
-from ykactor.surfaces.server.watcher import ConfigWatcher, FileWatcher, TryAgainError
+from ykactor.surfaces.server.watcher import FileWatcher
 from ykactor.surfaces.server.websocket import serve_websockets
 from ykactor.wire import queuefile
 from ykactor.wire.causes import encode_cause
-from ykactor.wire.si.codec import Encoding, ProtocolError
+from ykactor.wire.si.codec import Encoding
 from ykactor.wire.si.events import events
 from ykactor.wire.si.mentions import mentioned
 from ykactor.wire.si.responses import responses
@@ -134,8 +136,11 @@ class Daemon:
         self._stop = trio.Event()
         #: Set when ``run`` has ended without an error.
         self.stopped = trio.Event()
+        self.audit = Audit(self.feed, self.partitions, self.now_ns, self._rows)
+        self._queue_file = QueueFile(
+            settings.config_path, self.apply_config, lambda: self.config.checksum, self._rows, self.audit
+        )
         self._access = access
-        self._watchers: list[FileWatcher] = [] if access is None else [access]
 
     # ---- Gateway
 
@@ -174,6 +179,20 @@ class Daemon:
     def registry(self, partition: PartitionName) -> Registry:
         """The owners in a partition, to be read only."""
         return self._partitions.actors[partition].core.registry
+
+    async def reload_file(self) -> str:
+        """Read the queue file again and put it into force (``Gateway.reload_file``)."""
+        return await self._queue_file.read_again()
+
+    def reload(self) -> None:
+        """Read the queue file and the access file again now (SIGHUP)."""
+        for watcher in self._watchers():
+            watcher.reload()
+        if not self._watchers():
+            log_event(log, logging.WARNING, "reload_ignored", reason="the daemon has no file to read again")
+
+    def _watchers(self) -> list[FileWatcher]:
+        return [watcher for watcher in (self._access, self._queue_file.watcher) if watcher is not None]
 
     def queue_paths(self, partition: PartitionName) -> list[str]:
         """The paths of all queues of a partition (``Gateway.queue_paths``)."""
@@ -236,6 +255,7 @@ class Daemon:
                 inner.start_soon(self._journal.run, name="journal")
                 inner.start_soon(JournalLog(self._journal, self.feed.ring).run, name="journal log")
             inner.start_soon(self.feed.run, name="feed")
+            inner.start_soon(self.audit.run, name="audit")
             await self._start_partitions(inner)
             inner.start_soon(feed_watchdog, notifier, self._progress, self._has_no_work, name="watchdog")
             inner.start_soon(collect_old, self._is_idle, name="collector")
@@ -245,9 +265,13 @@ class Daemon:
                     inner.start_soon(self._access.control.run, name="access control")
                     admit = self._access.control.admit
                 names = self._settings.host_names
-                serve = partial(serve_websockets, doors, self, stopping=stopping, host_names=names, admit=admit)
+                serve = partial(serve_websockets, doors, self, self.audit, stopping=stopping, host_names=names, admit=admit)
                 await edge.start(serve, name="websockets")
-                await self._start_watching(inner, notifier, stopping)
+                if self._access is not None:
+                    self._access.audit = self.audit
+                    await inner.start(self._access.run, stopping, name="access watcher")
+                if self._file_config is not None:
+                    await self._queue_file.follow(inner, notifier, self._status, self._file_config.text, stopping)
                 settle_memory()
                 notifier.ready(self._status())
                 log_event(log, logging.INFO, "daemon_started", addresses=addresses, manual=self.manual)
@@ -285,6 +309,7 @@ class Daemon:
             await self._submit({name: [Reset()] for name in self.partitions})
             self.outboxes.end_change()
         await self._resume_configurations(recovered)
+        await self.audit.tell_interrupted(recovered.acts)
 
     async def _resume_configurations(self, recovered: Recovered) -> None:
         """Put into force what was under way, then a queue file that was changed, then what is in force and a partition lacks."""
@@ -349,38 +374,6 @@ class Daemon:
 
     def _status(self) -> str:
         return status_of(self._partitions.actors.values(), self.config.checksum)
-
-    # ---- files that are followed
-
-    async def _start_watching(self, nursery: trio.Nursery, notifier: Notifier, stopping: trio.Event) -> None:
-        path = self._settings.config_path
-        if path is not None and self._file_config is not None:
-            changed = partial(self._on_file_changed, notifier)
-            self._watchers.append(ConfigWatcher(path, self._file_config.text, changed))
-        for watcher in self._watchers:
-            await nursery.start(watcher.run, stopping, name=f"watcher of {watcher.path}")
-
-    async def _on_file_changed(self, notifier: Notifier, text: str) -> None:
-        """A valid file is applied between two cycles; another changes nothing, is logged and is reported as an event (CF-52)."""
-        notifier.reloading()
-        try:
-            self._rows.note_file(await self.apply_config(text, "", str(self._settings.config_path)))
-        except ProtocolError as error:  # logged
-            if error.code == "UNAVAILABLE":
-                raise TryAgainError from None
-            if error.code == "INTERRUPTED":
-                self._rows.note_file(self.config.checksum)
-        except trio.ClosedResourceError:
-            pass  # the daemon stops
-        finally:
-            notifier.ready(self._status())
-
-    def reload(self) -> None:
-        """Read the queue file and the access file again now (SIGHUP)."""
-        for watcher in self._watchers:
-            watcher.reload()
-        if not self._watchers:
-            log_event(log, logging.WARNING, "reload_ignored", reason="the daemon has no file to read again")
 
 
 def _setter(done: trio.Event) -> Callable[[PartitionName], None]:

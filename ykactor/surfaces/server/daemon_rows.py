@@ -1,4 +1,4 @@
-"""What the daemon itself keeps in its journal beside the rows of the partitions: configuration, queue file and registration.
+"""What the daemon itself keeps in its journal beside the rows of the partitions: configuration, registration, acts under way.
 
 Some changes concern several partitions, whose turns become durable one after the other. So the daemon first writes what it is
 about to do; if it ends in the middle, the next start finds this row and does it again (``recovery``).
@@ -6,17 +6,22 @@ about to do; if it ends in the middle, the next start finds this row and does it
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 from msgspec import Struct
 
 from ykactor.actors.journal import Journal
 from ykactor.actors.outbox import Outbox
 from ykactor.core.config.model import SchedulerConfig
+from ykactor.core.messages.facts import Audited
 from ykactor.core.values.ids import PartitionName
 from ykactor.wire.si.codec import Encoding
 
 #: Keys begin with the name of the partition; there is none with an empty name.
 CONFIG, SWITCH, FILE, REGISTRATION = b'["","config"]', b'["","switch"]', b'["","file"]', b'["","registration"]'
+#: How the keys of acts begin.
+_ACT = b'["","act",'
 
 
 class FileRow(Struct, frozen=True):
@@ -83,3 +88,26 @@ class DaemonRows:
             self._note(REGISTRATION, None)
         else:
             self._note(REGISTRATION, RegistrationRow(outbox.rm_id, outbox.encoding.name, outbox.first - 1))
+
+    # ---- the audit
+
+    def begin_act(self, number: int, interrupted: Audited) -> None:
+        """An act is about to begin; ``interrupted`` is what the next daemon tells of it if this one does not."""
+        self._note(_act_key(number), interrupted)
+
+    def end_act(self, number: int) -> None:
+        """The act was told, or had no effect."""
+        self.forget_act(_act_key(number))
+
+    def forget_act(self, key: bytes) -> None:
+        """An act of the daemon before this one was told."""
+        self._note(key, None)
+
+
+def begun_acts(records: Mapping[bytes, bytes]) -> dict[bytes, Audited]:
+    """The acts among some records that were begun and not told, by their keys."""
+    return {key: msgspec.json.decode(data, type=Audited) for key, data in records.items() if key.startswith(_ACT)}
+
+
+def _act_key(number: int) -> bytes:
+    return b"%b%d]" % (_ACT, number)

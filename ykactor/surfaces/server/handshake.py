@@ -17,6 +17,8 @@ import trio
 
 RM_PATH = "/v1/rm"
 FEED_PATH = "/v1/feed"
+OPERATOR_PATH = "/v1/operator"
+_DOORS = f"resource managers connect to {RM_PATH}, followers to {FEED_PATH}, operators to {OPERATOR_PATH}"
 
 #: The request with all headers. What follows it is not read before the response has been sent, but for what came with it.
 HEAD_BYTES_MAX = 8 * 2**10
@@ -162,7 +164,7 @@ def _check_upgrade(method: bytes, headers: Mapping[str, str]) -> None:
     if method != b"GET":
         raise RefusedError(405, "found another method than GET")
     if headers.get("upgrade", "").lower() != "websocket":
-        raise RefusedError(426, f"this is a websocket server: resource managers connect to {RM_PATH}, followers to {FEED_PATH}")
+        raise RefusedError(426, f"this is a websocket server: {_DOORS}")
     if "upgrade" not in [token.strip() for token in headers.get("connection", "").lower().split(",")]:
         raise RefusedError(400, "found no header Connection: Upgrade")
     if headers.get("sec-websocket-version") != _VERSION:

@@ -20,6 +20,7 @@ from ykactor.actors.journal import Journal
 from ykactor.actors.outbox import KEPT_BYTES_MAX, KEPT_MAX, Outbox
 from ykactor.actors.receipts import Unanswered, unanswered
 from ykactor.core.config.model import SchedulerConfig
+from ykactor.core.messages.facts import Audited
 from ykactor.core.records.base import Restored, made_from
 from ykactor.core.records.encoding import partition_of
 from ykactor.core.records.restore import DamagedStateError
@@ -28,7 +29,7 @@ from ykactor.core.values.parts import Pausing
 from ykactor.journal.reading import Reader
 from ykactor.journal.rows import LogRow
 from ykactor.surfaces.history import events_of
-from ykactor.surfaces.server.daemon_rows import CONFIG, FILE, REGISTRATION, SWITCH, FileRow, RegistrationRow
+from ykactor.surfaces.server.daemon_rows import CONFIG, FILE, REGISTRATION, SWITCH, FileRow, RegistrationRow, begun_acts
 from ykactor.wire.history import HistoryError
 from ykactor.wire.si.codec import ENCODINGS, Encoding
 
@@ -56,6 +57,7 @@ class Recovered(Struct):
         file_checksum: that of the queue file that was read last; "" if none was.
         registration: None if no resource manager was registered.
         unanswered: requests that had an effect and were not answered.
+        acts: those that were begun and not told (``daemon_rows.begun_acts``).
         messages: the newest messages to the resource manager; the last one has the number ``last_message``.
         events: the newest events; the last one has the number ``last_event``.
         at_ns: the Unix time of the last transaction.
@@ -67,6 +69,7 @@ class Recovered(Struct):
     file_checksum: str
     registration: RegistrationRow | None
     unanswered: list[Unanswered]
+    acts: dict[bytes, Audited]
     messages: list[bytes]
     last_message: int
     events: list[EventRecordLike]
@@ -101,6 +104,7 @@ def recover(reader: Reader, on_progress: Callable[[], None] = _silent, *, reserv
         file_checksum=msgspec.json.decode(own[FILE], type=FileRow).checksum if FILE in own else "",
         registration=registration,
         unanswered=unanswered(own),
+        acts=begun_acts(own),
         messages=_messages(reader, registration, on_progress),
         last_message=0 if newest is None else newest.first_message + newest.messages_count - 1,
         events=_events(reader, on_progress),

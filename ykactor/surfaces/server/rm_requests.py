@@ -16,9 +16,11 @@ from ykactor.actors.gateway import Gateway
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.outbox import OutboxReader
 from ykactor.actors.receipts import Accepted
+from ykactor.core.messages.kinds import Act
 from ykactor.core.messages.submissions import Reset, SetPredicateService, Submission
 from ykactor.core.values.ids import PartitionName
 from ykactor.surfaces.server import claims
+from ykactor.surfaces.server.audit import REGISTERED, Audit
 from ykactor.surfaces.server.caller import Caller
 from ykactor.surfaces.server.config_updates import ConfigUpdates
 from ykactor.surfaces.server.input_memory import InputMemory
@@ -54,6 +56,7 @@ class RequestHandler:
         configs: ConfigUpdates,
         memory: InputMemory,
         caller: Caller,
+        audit: Audit,
     ) -> None:
         self.finished = trio.Event()
         self._gateway = gateway
@@ -62,6 +65,7 @@ class RequestHandler:
         self._decode = decode
         self._configs = configs
         self._caller = caller
+        self._audit = audit
         self._open = gateway.outboxes.requests
         self._backlog = Backlog(memory)
         #: To the task that answers; ``Backlog`` bounds what is in there.
@@ -88,7 +92,7 @@ class RequestHandler:
         """Carry out a request, or begin to; wait while too much is pending."""
         if self._caller.revoked:  # the session is being closed: errors would only push out what a later one needs
             return
-        request_id, accepted, pending = "", None, None
+        request, request_id, accepted, pending = None, "", None, None
         try:
             request = self._decode(message)
             request_id = request.id
@@ -101,6 +105,8 @@ class RequestHandler:
                     accepted = self._open.accept(request_id, self)
                 pending = await self._carry_out(request, accepted)
         except ProtocolError as error:
+            if request is not None and error.code == "NOT_PERMITTED":
+                self._audit.refused_message(self._caller, request, str(error))
             self._outbox.post(error_response(error, request_id))
             if accepted is not None:
                 self._open.answered(accepted)
@@ -117,10 +123,8 @@ class RequestHandler:
             case si.RegisterResourceManagerRequest():
                 raise ProtocolError("ALREADY_REGISTERED", "this session is already registered: open another one to register anew")
             case si.DeregisterResourceManagerRequest():
-                self._configs.drop()  # SC-142
-                self._gateway.outboxes.begin_change()
-                await reset_partitions(self._gateway, answers_predicates=False)
-                self._gateway.outboxes.release()
+                async with self._audit.acting(self._caller, Act.DEREGISTER, self._outbox.rm_id, REGISTERED):
+                    await end_registration(self._gateway, self._configs)
             case si.TerminateApplication() | si.MoveApplication():
                 return await self._administer(request, accepted)
             case si.ScheduleRequest():
@@ -240,6 +244,14 @@ def _giving(pending: Pending, left: list[PartitionName]) -> Iterator[None]:
         pending.refuse(error)
     finally:
         pending.withhold(left)
+
+
+async def end_registration(gateway: Gateway, configs: ConfigUpdates) -> None:
+    """Drop all that the resource manager has; any other may register. To be called by who holds ``OutboxRegistry.turn``."""
+    configs.drop()  # SC-142
+    gateway.outboxes.begin_change()
+    await reset_partitions(gateway, answers_predicates=False)
+    gateway.outboxes.release()
 
 
 async def reset_partitions(gateway: Gateway, *, answers_predicates: bool) -> None:

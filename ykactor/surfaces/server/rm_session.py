@@ -13,8 +13,10 @@ from trio_websocket import ConnectionClosed
 from ykactor.actors.commands import Intake
 from ykactor.actors.gateway import Gateway, ReadConfig
 from ykactor.actors.journal import Resumed, Stalled
-from ykactor.actors.outbox import MessagesLostError, Outbox, OutboxReader, SessionReplacedError
+from ykactor.actors.outbox import MessagesLostError, Outbox, OutboxReader, RegistrationEndedError, SessionReplacedError
+from ykactor.core.messages.kinds import Act
 from ykactor.core.messages.submissions import SetPredicateService
+from ykactor.surfaces.server.audit import REGISTERED, Audit
 from ykactor.surfaces.server.caller import Caller
 from ykactor.surfaces.server.config_updates import ConfigUpdates, reading_config
 from ykactor.surfaces.server.input_memory import InputMemory
@@ -28,6 +30,8 @@ logger = logging.getLogger(__name__)
 #: Close codes (RFC 6455 reserves 4000 to 4999 for applications).
 CLOSED_REPLACED = 4001
 CLOSED_FELL_BEHIND = 4002
+CLOSED_RELEASED = 4006
+_CONNECTED = f"{REGISTERED}, connected"
 
 
 class ResourceManagerSession:
@@ -44,8 +48,11 @@ class ResourceManagerSession:
         configs: ConfigUpdates,
         memory: InputMemory,
         caller: Caller,
+        audit: Audit,
     ) -> None:
         self.peer = peer
+        self._caller = caller
+        self._audit = audit
         self._gateway = gateway
         self._nursery = nursery
         self._configs = configs
@@ -97,7 +104,7 @@ class ResourceManagerSession:
         reader = self._reader = await self._register()
         sending.start_soon(self._send_messages, reader)
         handler = self._handler = RequestHandler(
-            self._gateway, reader, self.peer.encoding.decode_request, self._configs, self._memory, self._caller
+            self._gateway, reader, self.peer.encoding.decode_request, self._configs, self._memory, self._caller, self._audit
         )
         self._nursery.start_soon(handler.answer)
         try:
@@ -159,8 +166,20 @@ class ResourceManagerSession:
         return None if request.resume_from is UNSET else _resume_after(current, request.resume_from)
 
     async def _enter(self, request: si.RegisterResourceManagerRequest, config: ReadConfig | None) -> OutboxReader[Encoding]:
-        outboxes = self._gateway.outboxes
         after = self._check_registration(request)
+        act = Act.REGISTER if after is None else Act.RESUME
+        before = _connection(self._gateway.outboxes.current)
+        async with self._audit.acting(self._caller, act, request.rm_id, before, _CONNECTED) as doing:
+            reader = await self._change(request, config, after)
+            if config is not None:
+                doing.after = f"{_CONNECTED}, configuration {self._gateway.config.checksum}"
+            return reader
+
+    async def _change(
+        self, request: si.RegisterResourceManagerRequest, config: ReadConfig | None, after: int | None
+    ) -> OutboxReader[Encoding]:
+        """Register anew, or resume after a message."""
+        outboxes = self._gateway.outboxes
         current = outboxes.current
         if after is None:
             outboxes.begin_change()
@@ -206,8 +225,17 @@ class ResourceManagerSession:
             pass  # the task that receives gets the same exception
         except SessionReplacedError as reason:
             await self.peer.close(CLOSED_REPLACED, str(reason))
+        except RegistrationEndedError as reason:
+            await self.peer.close(CLOSED_RELEASED, str(reason))
         except MessagesLostError as reason:
             await self.peer.drop(CLOSED_FELL_BEHIND, str(reason))
+
+
+def _connection(current: Outbox[Encoding] | None) -> str:
+    """The registration before another one, for the audit."""
+    if current is None:
+        return ""
+    return _CONNECTED if current.reader is not None else f"{REGISTERED}, not connected"
 
 
 def _holder(current: Outbox[Encoding]) -> str:

@@ -164,7 +164,7 @@ class FileWatcher:
     async def _deliver_once(self, is_forced: bool) -> bool:
         """Returns False if something lacked that may be there later."""
         try:
-            content = await self._read_complete()
+            content = await self.read_complete()
             self.check(content)
         except (OSError, UnicodeDecodeError, EmptyFileError) as error:
             self._log_trouble(error)
@@ -182,7 +182,7 @@ class FileWatcher:
             self._ended.set()
         return True
 
-    async def _read_complete(self) -> bytes:
+    async def read_complete(self) -> bytes:
         """The content when the writer seems to have finished; a writer that pauses longer should rename its file into place."""
         content = await self._read()
         while True:

@@ -1,4 +1,4 @@
-"""The websocket server: resource managers on ``/v1/rm``, followers of the event feed on ``/v1/feed``.
+"""The websocket server: resource managers on ``/v1/rm``, operators on ``/v1/operator``, followers of the feed on ``/v1/feed``.
 
 After its handshake a connection becomes a ``Peer``, and a session serves it until either side ends. A session may wait for the
 inbox of a partition, which becomes TCP back pressure. A peer can affect only its own session. Only one task at a time sends to a
@@ -21,15 +21,26 @@ from wsproto.utilities import LocalProtocolError
 from ykactor.access.credentials import Credentials, NotAuthenticatedError
 from ykactor.access.model import Role
 from ykactor.actors.gateway import Gateway
+from ykactor.core.messages.kinds import Act
+from ykactor.surfaces.server.audit import UNKNOWN, Audit
 from ykactor.surfaces.server.bounded_connection import BoundedConnection
 from ykactor.surfaces.server.caller import Admit, Caller, admit_anybody
 from ykactor.surfaces.server.config_updates import ConfigUpdates
 from ykactor.surfaces.server.descriptors import RESERVE, is_reserved
 from ykactor.surfaces.server.doors import Door, Origin
 from ykactor.surfaces.server.feed_session import FeedSession, event_formats
-from ykactor.surfaces.server.handshake import FEED_PATH, RM_PATH, RefusedError, RequestHead, page_refusal, read_head
+from ykactor.surfaces.server.handshake import (
+    FEED_PATH,
+    OPERATOR_PATH,
+    RM_PATH,
+    RefusedError,
+    RequestHead,
+    page_refusal,
+    read_head,
+)
 from ykactor.surfaces.server.input_memory import INPUT_BYTES_MAX, InputMemory
 from ykactor.surfaces.server.limited_log import LimitedLog
+from ykactor.surfaces.server.operator_session import OperatorSession
 from ykactor.surfaces.server.peer import Peer
 from ykactor.surfaces.server.rm_session import ResourceManagerSession
 from ykactor.surfaces.server.streams import EndNoticedStream, FrameStream
@@ -50,22 +61,23 @@ _FAILED = 1011, "an error of the daemon ended the session, its log has the detai
 REVOKED = 4005
 
 #: What a connection is for, by its path.
-DOORS = {RM_PATH: Role.RM, FEED_PATH: Role.READER}
+DOORS = {RM_PATH: Role.RM, FEED_PATH: Role.READER, OPERATOR_PATH: Role.OPERATOR}
 #: The same for every reason.
 _UNAUTHORIZED = "expected a valid proof of an identity, such as a token: Authorization: Bearer ..."
 _NO_ROOM = f"only {RESERVE} file descriptors are left, which the daemon needs for itself: raise its limit (ulimit -n)"
 #: Lines about refused requests in the log, in a second.
 REFUSED_LINES = 3
 
-Session = ResourceManagerSession | FeedSession
+Session = ResourceManagerSession | FeedSession | OperatorSession
 
 
 class Limits(Struct, frozen=True):
     """Limits of the server."""
 
-    #: Followers at once, and sessions of resource managers: neither can take the other's places.
+    #: Followers at once, and sessions of resource managers and of operators: none can take another's places.
     feed_sessions_max: int = 1000
     rm_sessions_max: int = 16
+    operator_sessions_max: int = 16
     #: Room for the largest configuration (``lengths.CONFIG_MAX``) and its escapes.
     message_bytes_max: int = 24 * 2**20
     #: The largest message of a follower: the lists of a subscription have up to 256 KiB each (AP-138).
@@ -84,6 +96,7 @@ class Limits(Struct, frozen=True):
 async def serve_websockets(
     doors: Sequence[Door],
     gateway: Gateway,
+    audit: Audit,
     *,
     stopping: trio.Event,
     limits: Limits | None = None,
@@ -106,9 +119,9 @@ async def serve_websockets(
     """
     async with trio.open_nursery() as outliving:
         async with trio.open_nursery() as sessions:
-            configs = ConfigUpdates(gateway)
+            configs = ConfigUpdates(gateway, audit)
             outliving.start_soon(configs.run)
-            server = _Server(gateway, limits or Limits(), outliving, configs, host_names, admit)
+            server = _Server(gateway, audit, limits or Limits(), outliving, configs, host_names, admit)
             async with trio.open_nursery() as accepting:
                 for door in doors:
                     connected = partial(server.on_connection, door)
@@ -127,6 +140,7 @@ class _Server:
     def __init__(
         self,
         gateway: Gateway,
+        audit: Audit,
         limits: Limits,
         nursery: trio.Nursery,
         configs: ConfigUpdates,
@@ -134,6 +148,7 @@ class _Server:
         admit: Admit,
     ) -> None:
         self._gateway = gateway
+        self._audit = audit
         self._limits = limits
         self._nursery = nursery
         self._configs = configs
@@ -143,7 +158,12 @@ class _Server:
         self._no_room_log = LimitedLog(logger, logging.WARNING, "connection_refused", lines=1, within_s=60.0)
         self._memory = InputMemory(limits.input_bytes_max)
         #: Sessions by path.
-        self._sessions = {RM_PATH: 0, FEED_PATH: 0}
+        self._sessions = {RM_PATH: 0, FEED_PATH: 0, OPERATOR_PATH: 0}
+        self._sessions_max = {
+            RM_PATH: limits.rm_sessions_max,
+            FEED_PATH: limits.feed_sessions_max,
+            OPERATOR_PATH: limits.operator_sessions_max,
+        }
         self._is_stopping = False
         self._formats = event_formats()
         #: The functions that end the handshakes and sessions under way.
@@ -299,7 +319,9 @@ class _Server:
             close_s=limits.close_s,
         )
         if head.path == RM_PATH:
-            return ResourceManagerSession(peer, self._gateway, self._nursery, self._configs, self._memory, caller)
+            return ResourceManagerSession(peer, self._gateway, self._nursery, self._configs, self._memory, caller, self._audit)
+        if head.path == OPERATOR_PATH:
+            return OperatorSession(peer, self._gateway, self._configs, caller, self._audit)
         frames.limit_buffer()
         form = self._formats[encoding.name, compresses]
         return FeedSession(peer, self._gateway, self._gateway.instance, form, caller)
@@ -312,19 +334,22 @@ class _Server:
             credentials = Credentials(bearer=head.bearer, uid=origin.uid)
             return self._admit(DOORS.get(head.path, Role.READER), credentials, origin.text)
         except NotAuthenticatedError as error:
+            unknown = Caller(DOORS.get(head.path, Role.READER), origin.text, UNKNOWN)
+            self._audit.refused(unknown, Act.CONNECT, head.path, str(error))
             raise RefusedError(401, _UNAUTHORIZED, logged=str(error)) from None
 
     def _refusal(self, head: RequestHead, caller: Caller) -> RefusedError | None:
         """Why this request is refused; None if it is accepted."""
         if head.path not in DOORS:
-            return RefusedError(404, f"found an unknown path, expected {RM_PATH} or {FEED_PATH}")
+            return RefusedError(404, f"found an unknown path, expected {RM_PATH}, {FEED_PATH} or {OPERATOR_PATH}")
         if caller.role not in caller.identity.roles:
+            self._audit.refused(caller, Act.CONNECT, head.path, f"without the role {caller.role}")
             return RefusedError(403, f"{caller.identity.name} does not have the role {caller.role}, which {head.path} needs")
         if refusal := page_refusal(head, self._host_names):
             return refusal
         if head.subprotocols and ENCODINGS.keys().isdisjoint(head.subprotocols):
             return RefusedError(400, f"found no known subprotocol, expected {' or '.join(ENCODINGS)}")
-        sessions_max = self._limits.rm_sessions_max if head.path == RM_PATH else self._limits.feed_sessions_max
+        sessions_max = self._sessions_max[head.path]
         if self._sessions[head.path] >= sessions_max:
             return RefusedError(503, f"{sessions_max} sessions are open on {head.path}, no more are allowed")
         return None

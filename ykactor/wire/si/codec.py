@@ -70,6 +70,7 @@ class Encoding:
         self.encode: Callable[[msgspec.Struct], bytes] = library.Encoder().encode
         self._requests = library.Decoder(si.Request)
         self._responses = library.Decoder(si.Response)
+        self._operator_requests = library.Decoder(si.OperatorRequest)
         self._subscribes = library.Decoder(si.Subscribe)
         self._feed = library.Decoder(si.FeedMessage)
         self._ids = library.Decoder(_Identified)
@@ -83,7 +84,15 @@ class Encoding:
 
         Cost: 0.4 us for each ask of a large request; 2 us if the exact search for repeated keys is needed.
         """
-        request: si.Request = self._decode(self._requests, data, si.Request)
+        request: si.Request = self._checked(self._decode(self._requests, data, si.Request), data)
+        return request
+
+    def decode_operator_request(self, data: bytes | str) -> si.OperatorRequest:
+        """An operator's request; the same holds for its entries."""
+        request: si.OperatorRequest = self._checked(self._decode(self._operator_requests, data, si.OperatorRequest), data)
+        return request
+
+    def _checked(self, request: Any, data: bytes | str) -> Any:
         if _BYTES_EACH * len(data) > lengths.TEXT_MAX:  # nothing in a shorter message is too long
             _refuse_long(request, request.id)
         self._refuse_repeated_keys(data, request)

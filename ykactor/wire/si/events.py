@@ -302,6 +302,20 @@ def _partition_failed(fact: facts.PartitionFailed) -> list[_Event]:
     return [_Event("QUEUE", "root", "SET", f"PARTITION_{fact.consequence}", message=fact.reason, queue="root")]
 
 
+def _audited(fact: facts.Audited) -> list[_Event]:
+    """Who has done what, or was refused (EV-75)."""
+    detail, change = f"AUDIT_{fact.act}", "NONE" if fact.refusal else "SET"
+    return [_Event("AUDIT", fact.target, change, detail, fact.who, audit_text(fact))]
+
+
+def audit_text(fact: facts.Audited) -> str:
+    """An audited act for people, without what and who."""
+    told = f"refused: {fact.refusal}" if fact.refusal else f"{fact.before or 'nothing'} -> {fact.after or 'nothing'}"
+    times = f" ({fact.times} times)" if fact.times > 1 else ""
+    role = f" as {fact.role}" if fact.role else ""
+    return f"from {fact.origin}{role}: {told}{times}"
+
+
 _EVENTS: dict[type, Callable[[Any], list[_Event]]] = {
     facts.NodeAdded: _node_added,
     facts.NodeRemoved: _node_removed,
@@ -328,4 +342,5 @@ _EVENTS: dict[type, Callable[[Any], list[_Event]]] = {
     facts.QuotaPreempted: _quota_preempted,
     facts.ConfigurationChanged: _configuration_changed,
     facts.PartitionFailed: _partition_failed,
+    facts.Audited: _audited,
 }

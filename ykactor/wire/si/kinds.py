@@ -1,7 +1,10 @@
 """The kinds of events by which a follower can filter (EV-2)."""
 
+from ykactor.core.messages.kinds import Act
+
 #: The details of each type.
 EVENT_KINDS = {
+    "AUDIT": tuple(f"AUDIT_{act}" for act in Act),
     "APP": (
         "DETAILS_NONE",
         "APP_NEW",

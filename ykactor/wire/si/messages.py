@@ -313,6 +313,30 @@ WorkRequest = (
 Request = RegisterResourceManagerRequest | WorkRequest | DeregisterResourceManagerRequest
 
 
+# ---- operator to scheduler
+
+
+class ReloadConfiguration(_Request, frozen=True, kw_only=True):
+    """Read the queue file that the daemon watches again now, and put it into force."""
+
+
+class ReleaseResourceManager(_Request, frozen=True, kw_only=True):
+    """End the registration of the resource manager ``rm_id``, as its own ``DeregisterResourceManagerRequest`` does."""
+
+    rm_id: str
+
+
+#: An operator acts for itself: ``ugi`` is absent. Of a ``NodeRequest`` it has DRAIN_NODE and DRAIN_TO_SCHEDULABLE.
+OperatorRequest = (
+    TerminateApplication
+    | MoveApplication
+    | NodeRequest
+    | UpdateConfigurationRequest
+    | ReloadConfiguration
+    | ReleaseResourceManager
+)
+
+
 # ---- scheduler to resource manager
 
 
@@ -350,7 +374,10 @@ class PredicatesRequest(_Response, frozen=True, kw_only=True):
 
 
 class Ack(_Response, frozen=True, kw_only=True):
-    """The request ``id`` is carried out. ``checksum``: of the configuration now in force, if the request changed it."""
+    """The request ``id`` is carried out. ``checksum``: of the configuration now in force, if the request changed it.
+
+    An operator gets it too, without a number.
+    """
 
     id: str
     checksum: str = ""

@@ -1,0 +1,78 @@
+"""The client of an operator."""
+
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Unpack
+
+import trio
+from msgspec import structs
+from trio_websocket import WebSocketConnection
+
+from ykactor.client.connection import MessageStream, open_connection
+from ykactor.client.errors import RequestRefused
+from ykactor.client.login import Login, LoginOptions
+from ykactor.wire.si import messages as si
+from ykactor.wire.si.codec import JSON
+
+
+class Operator:
+    """A session of an operator, opened by `operate`. Several tasks may use it; their requests are carried out one by one."""
+
+    def __init__(self, connection: WebSocketConnection) -> None:
+        self._stream = MessageStream(connection, JSON)
+        #: Held from a request to its answer.
+        self._turn = trio.Lock()
+
+    async def request(self, request: si.OperatorRequest) -> si.Ack:
+        """Send a request and wait for its `si.Ack`: then its effect survives a restart of the daemon.
+
+        Parameters
+        ----------
+        request : si.OperatorRequest
+            Its ``id`` is replaced.
+
+        Raises
+        ------
+        RequestRefused
+            The daemon refused the request, which had no effect; with the code ``INTERRUPTED`` a part of it had.
+        Disconnected
+            It is not known whether the request took effect; the audit of the daemon tells.
+        """
+        request_id = secrets.token_hex(8)
+        async with self._turn:
+            await self._stream.send(structs.replace(request, id=request_id))
+            answer = JSON.decode_response(await self._stream.receive())
+            # An answer that is left is of a task that was cancelled, and did not wait for it.
+            while not isinstance(answer, si.Ack | si.ErrorResponse) or answer.id != request_id:
+                answer = JSON.decode_response(await self._stream.receive())
+        if isinstance(answer, si.ErrorResponse):
+            raise RequestRefused(answer.code, answer.message, answer.path)
+        return answer
+
+
+@asynccontextmanager
+async def operate(url: str, **login: Unpack[LoginOptions]) -> AsyncIterator[Operator]:
+    """Connect as an operator, beside the registered resource manager or without any.
+
+    Parameters
+    ----------
+    url : str
+        ``ws://HOST:9081``, ``wss://HOST:9081`` or ``unix:PATH``.
+    **login
+        Who this is (`LoginOptions`).
+
+    Raises
+    ------
+    Disconnected
+        Raised here, or later by `Operator.request`.
+
+    Examples
+    --------
+    ::
+
+        async with operate("ws://127.0.0.1:9081") as operator:
+            await operator.request(si.NodeRequest(nodes=[si.NodeInfo(node_id="n1", action="DRAIN_NODE")]))
+    """
+    async with open_connection(url, "/v1/operator", login=Login(**login), subprotocols=[JSON.name]) as connection:
+        yield Operator(connection)

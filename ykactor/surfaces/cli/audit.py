@@ -1,0 +1,80 @@
+"""``ykactor audit``: prints who has administered a daemon, and who was refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import msgspec
+from msgspec import structs
+
+from ykactor.access import moments
+from ykactor.actors.clock import system_ns
+from ykactor.core.messages.facts import Audited
+from ykactor.core.messages.kinds import Act
+from ykactor.journal.errors import JournalError
+from ykactor.journal.reading import Reader
+from ykactor.surfaces.cli.follow import time_text
+from ykactor.surfaces.history import readable
+from ykactor.wire.history import decode_facts, decode_turn
+from ykactor.wire.si.events import audit_text
+from ykactor.wire.si.mentions import AUDIT
+
+
+def _since_ns(_ctx: click.Context, _param: click.Parameter, text: str | None) -> int:
+    if text is None:
+        return 0
+    days_ns = moments.days_ns(text)
+    if days_ns is not None:
+        return system_ns() - days_ns
+    moment = moments.parse(text)
+    if moment is None:
+        raise click.BadParameter(f"found {text!r}, expected a number of days such as 7d, or {moments.FORM}")
+    return moments.unix_ns(moment)
+
+
+@click.command()
+@click.option(
+    "--state-dir",
+    "directory",
+    required=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="The state directory of the daemon, which may run meanwhile.",
+)
+@click.option("--since", "since_ns", metavar="7d|DATE", callback=_since_ns, help="Only from this time on; default: all.")
+@click.option("--who", metavar="NAME", help="Only what the identity NAME has done, or was refused.")
+@click.option("--act", type=click.Choice([*Act], case_sensitive=False), help="Only this act.")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="json: JSON Lines.")
+def command(directory: Path, since_ns: int, who: str | None, act: str | None, output: str) -> None:
+    """Print who has administered a daemon, and who was refused, the oldest first.
+
+    Columns: time, act, object, identity, then from where, as which role, and what was before and after, or why it was refused.
+    """
+    try:
+        for fact in _audited(directory, since_ns):
+            if who in (None, fact.who) and act in (None, fact.act):
+                click.echo(_json(fact) if output == "json" else _line(fact))
+    except JournalError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _audited(directory: Path, since_ns: int) -> Iterator[Audited]:
+    with Reader.open(directory) as reader:
+        for number in reader.mentions(AUDIT, reader.number_at(since_ns)):
+            row = reader.row(number)
+            if row is None:  # it has become too old meanwhile
+                continue
+            with readable(reader, number):
+                facts = [fact for text in row.turns() for fact in decode_facts(decode_turn(text).facts)]
+            yield from (fact for fact in facts if isinstance(fact, Audited) and fact.at_ns >= since_ns)
+
+
+def _json(fact: Audited) -> str:
+    return msgspec.json.encode(structs.asdict(fact)).decode()
+
+
+def _line(fact: Audited) -> str:
+    """On one line, whatever the texts of a client hold."""
+    line = f"{time_text(fact.at_ns)} {fact.act:10} {fact.target or '-':24} {fact.who or '-':16} {audit_text(fact)}"
+    return line if line.isprintable() else line.encode("unicode_escape").decode()

@@ -1,0 +1,148 @@
+"""The requests of an operator: carried out, and told in the audit with what was before and after."""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from ykactor.actors.commands import Administer, Intake
+from ykactor.actors.gateway import Gateway
+from ykactor.core.messages.kinds import Act, NodeAction
+from ykactor.core.messages.submissions import Operator, RefuseEntry, Submission, UpdateNode
+from ykactor.core.values.ids import ApplicationID, NodeID, PartitionName
+from ykactor.surfaces.server.audit import CONFIGURATION, REGISTERED, Audit
+from ykactor.surfaces.server.caller import Caller
+from ykactor.surfaces.server.config_updates import ConfigUpdates, apply_update
+from ykactor.surfaces.server.pending import INTERRUPTED, Pending, unavailable_when_closed
+from ykactor.surfaces.server.rm_requests import end_registration, put
+from ykactor.wire.si import messages as si
+from ykactor.wire.si import requests
+from ykactor.wire.si.codec import ProtocolError
+
+#: Sent to a resource manager whose registration an operator has ended.
+_RELEASED = "an operator has ended the registration"
+
+
+class OperatorRequests:
+    """Carries out the requests of one operator."""
+
+    def __init__(self, gateway: Gateway, configs: ConfigUpdates, caller: Caller, audit: Audit) -> None:
+        self._gateway = gateway
+        self._configs = configs
+        self._caller = caller
+        self._audit = audit
+
+    async def carry_out(self, request: si.OperatorRequest) -> str:
+        """Carry out a request that the caller may send. Returns the checksum of the configuration that it has changed, or "".
+
+        Raises:
+            ProtocolError: it is refused, and had no effect; with the code ``INTERRUPTED`` a part of it had.
+        """
+        match request:
+            case si.TerminateApplication() | si.MoveApplication():
+                await self._administer(request)
+            case si.NodeRequest():
+                await self._drain(request)
+            case si.UpdateConfigurationRequest():
+                return await apply_update(self._gateway, self._audit, request, self._caller)
+            case si.ReloadConfiguration():
+                return await self._reload()
+            case si.ReleaseResourceManager():
+                await self._release(request)
+        return ""
+
+    # ---- applications
+
+    async def _administer(self, request: si.TerminateApplication | si.MoveApplication) -> None:
+        named, wanted = requests.administration(request)
+        name = requests.running(named, self._gateway.partitions)
+        who = self._caller.identity
+        wanted = structs.replace(wanted, operator=Operator(who.name, tuple(sorted(who.queues or ()))))
+        act = Act.MOVE if isinstance(request, si.MoveApplication) else Act.TERMINATE
+        before = self._application(name, wanted.application_id)
+        async with self._audit.acting(self._caller, act, wanted.application_id, before) as doing:
+            pending = Pending("", [name], [name])
+            with unavailable_when_closed(f"partition {name} does"):
+                await self._gateway.partitions[name].put(Administer(wanted, pending.on_administered, failed=pending.on_failed))
+            await _finished(pending)
+            doing.after = self._application(name, wanted.application_id)
+
+    def _application(self, name: PartitionName, application_id: ApplicationID) -> str:
+        """Its state and queue; empty if it is not there."""
+        registry = self._gateway.registry(name)
+        if application_id not in registry.applications:
+            return ""
+        leaf = registry.leaf_of(application_id)
+        return f"{leaf.applications[application_id].state} in {leaf.path}"
+
+    # ---- nodes
+
+    async def _drain(self, request: si.NodeRequest) -> None:
+        """One node after the other, when all of them are there."""
+        work = requests.addressed(requests.submissions(request), self._gateway.partitions)
+        drains = [(name, self._drain_of(name, entry)) for name, entries in work.items() for entry in entries]
+        for index, (name, drain) in enumerate(drains):
+            try:
+                await self._drain_one(name, drain)
+            except ProtocolError:
+                if index:
+                    raise INTERRUPTED from None
+                raise
+
+    def _drain_of(self, name: PartitionName, entry: Submission) -> UpdateNode:
+        if isinstance(entry, RefuseEntry):
+            raise ProtocolError("REFUSED", entry.rejected.reason, "nodes")
+        assert isinstance(entry, UpdateNode), "the submissions of a NodeRequest"
+        if not self._node(name, entry.node_id):
+            raise ProtocolError("REFUSED", f"failed to find node {entry.node_id} in partition {name}", "nodes")
+        return entry
+
+    async def _drain_one(self, name: PartitionName, drain: UpdateNode) -> None:
+        act = Act.DRAIN if drain.action is NodeAction.DRAIN_NODE else Act.UNDRAIN
+        before = self._node(name, drain.node_id)
+        async with self._audit.acting(self._caller, act, drain.node_id, before) as doing:
+            pending = Pending("", [name], [name])
+            inbox = self._gateway.partitions.get(name)
+            intake = Intake([drain], pending.on_done, failed=pending.on_failed)
+            if inbox is None or not await put(self._gateway, name, inbox, intake):
+                raise ProtocolError("REFUSED", f"partition {name} was removed")
+            await _finished(pending)
+            doing.after = self._node(name, drain.node_id)
+
+    def _node(self, name: PartitionName, node_id: NodeID) -> str:
+        """Its state; empty if it is not there."""
+        node = self._gateway.registry(name).nodes.get(node_id) if name in self._gateway.partitions else None
+        return "" if node is None else "schedulable" if node.schedulable else "draining"
+
+    # ---- the configuration
+
+    async def _reload(self) -> str:
+        before = self._gateway.config.checksum
+        with unavailable_when_closed("the partitions do"):
+            async with self._audit.acting(self._caller, Act.CONFIGURE, CONFIGURATION, before) as doing:
+                doing.after = await self._gateway.reload_file()
+                return doing.after
+
+    # ---- the registration
+
+    async def _release(self, request: si.ReleaseResourceManager) -> None:
+        outboxes = self._gateway.outboxes
+        async with outboxes.turn:
+            self._caller.check(request)  # a while later
+            current = outboxes.current
+            if current is None or current.rm_id != request.rm_id:
+                found = "no resource manager" if current is None else current.rm_id
+                raise ProtocolError("REFUSED", f"{request.rm_id} is not registered, found {found}", "rmID")
+            async with self._audit.acting(self._caller, Act.RELEASE, request.rm_id, REGISTERED):
+                await end_registration(self._gateway, self._configs)
+                current.expel(_RELEASED)
+
+
+async def _finished(pending: Pending) -> None:
+    """Wait until the partition has carried it out.
+
+    Raises:
+        ProtocolError: it has refused it.
+    """
+    await pending.done.wait()
+    if isinstance(pending.answer, si.ErrorResponse):
+        raise ProtocolError(pending.answer.code, pending.answer.message, pending.answer.path)

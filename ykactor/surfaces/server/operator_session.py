@@ -1,0 +1,85 @@
+"""The session of an operator: it drains nodes, ends and moves applications, changes the configuration, ends registrations.
+
+Requests are carried out one after the other, beside the registered resource manager or without any. Each is answered when its
+effect and the audit of it are durable; then the next one is read, so that nothing piles up here.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+
+import trio
+from msgspec import Struct
+from trio_websocket import ConnectionClosed
+
+from ykactor.actors.gateway import Gateway
+from ykactor.surfaces.server.audit import Audit
+from ykactor.surfaces.server.caller import Caller
+from ykactor.surfaces.server.config_updates import ConfigUpdates
+from ykactor.surfaces.server.operator_requests import OperatorRequests
+from ykactor.surfaces.server.peer import Peer, error_response, journal_status
+from ykactor.wire.si import messages as si
+from ykactor.wire.si.codec import ProtocolError
+
+logger = logging.getLogger(__name__)
+
+
+class OperatorSession:
+    """Takes the requests of an operator and answers them."""
+
+    def __init__(self, peer: Peer, gateway: Gateway, configs: ConfigUpdates, caller: Caller, audit: Audit) -> None:
+        self.peer = peer
+        self._gateway = gateway
+        self._caller = caller
+        self._audit = audit
+        self._requests = OperatorRequests(gateway, configs, caller, audit)
+        self._notices = gateway.outboxes.notices()
+        self._is_stopping = False
+        #: Around waiting for a request; cancelled by ``stop``.
+        self._listening = trio.CancelScope()
+
+    def stop(self) -> None:
+        """Take no more requests; ``run`` answers the one under way and ends."""
+        self._is_stopping = True
+        self._listening.cancel()
+
+    async def run(self) -> None:
+        """Serve the peer until the connection ends or ``stop`` is called."""
+        with suppress(ConnectionClosed):
+            while not self._is_stopping:
+                with trio.CancelScope() as self._listening:
+                    message = await self.peer.receive()
+                if self._listening.cancelled_caught:
+                    break
+                await self._tell_of_journal()
+                await self._gateway.outboxes.room()
+                for answer in await self._answers(message):
+                    await self.peer.send(answer)
+
+    async def _tell_of_journal(self) -> None:
+        """A request is not answered before it is durable: the peer must know why that takes long."""
+        notice = self._notices.next()
+        if notice is not None:
+            await self.peer.send(journal_status(notice))
+
+    async def _answers(self, message: str | bytes) -> list[Struct]:
+        """Carry out a request; none of one that is carried out and wants no answer."""
+        request_id = ""
+        try:
+            request = self.peer.encoding.decode_operator_request(message)
+            request_id = request.id
+            ack = await self._carry_out(request)
+        except ProtocolError as error:
+            return [error_response(error, request_id)]
+        return [ack] if request_id else []
+
+    async def _carry_out(self, request: si.OperatorRequest) -> si.Ack:
+        try:
+            self._caller.check(request)
+            checksum = await self._requests.carry_out(request)
+        except ProtocolError as error:
+            self._audit.refused_message(self._caller, request, str(error))
+            raise
+        await self._audit.durable()
+        return si.Ack(id=request.id, checksum=checksum)
