@@ -59,7 +59,7 @@ class Follower:
 
     @property
     def instance(self) -> str:
-        """The run of the daemon to which the sequence numbers belong."""
+        """The sequence to which the numbers belong; another one means that they have begun anew."""
         return self._subscribe.instance
 
     def __aiter__(self) -> "Follower":
@@ -90,7 +90,7 @@ class Follower:
                     else:
                         self._on_waiting(lost)
                 except RequestRefused as refused:
-                    # The daemon has restarted and numbers its events anew: start again with its state.
+                    # The daemon numbers its events anew: start again with its state.
                     if not (self.begun.is_set() and refused.code == "RESYNC_REQUIRED"):
                         raise
                     self._resume_from("snapshot")
@@ -157,7 +157,7 @@ class Follower:
                 self._resume_from(to)
 
     def _resume_from(self, place: int | str, instance: str | None = None) -> None:
-        """Set where the next connection starts; ``instance`` is the run of the daemon, None if it is the same as before."""
+        """Set where the next connection starts; ``instance`` as in ``Subscribe``, None if it is the same as before."""
         same = self._subscribe.instance
         self._subscribe = structs.replace(self._subscribe, from_=place, instance=same if instance is None else instance)
 
@@ -207,8 +207,8 @@ async def follow(
     from_ : int or {"now", "snapshot"}
         Start with the next event, with the present state, or with the event after this sequence number.
     instance : str
-        The run of the daemon to which the number ``from_`` belongs (`Follower.instance`); another run refuses it. Empty: not
-        checked.
+        The sequence to which the number ``from_`` belongs (`Follower.instance`); a daemon with another one refuses it. Empty:
+        not checked.
     partitions, queues, applications, kinds : sequence of str
         Which events to receive; empty means all. A queue includes all queues below it, and has to exist or to be below one
         that exists; a kind is a type (``APP``) or a detail (``APP_RUNNING``).
@@ -228,8 +228,8 @@ async def follow(
     Follower
         Iterates over `si.EventRecord`, `si.Snapshot` (the state at its sequence), `si.Lagged` (these events are lost) and
         `si.JournalStatus` (events wait until the daemon can write its journal, or come again).
-        Sequence numbers belong to one run of the daemon: after its restart a follower starts again with a `si.Snapshot`, and
-        events may be missing.
+        If the numbers have begun anew, because the daemon has no journal or has lost something, a follower starts again with a
+        `si.Snapshot`, and events may be missing.
         Iteration raises `Disconnected` if the first connection fails, and `RequestRefused` if the subscription is wrong or the
         daemon does not let this one in, or any more.
 

@@ -62,7 +62,7 @@ class FeedSession:
     """Sends what a subscription yields; another ``Subscribe`` replaces the one before.
 
     Args:
-        instance: identifies the run of the daemon: every run numbers its events anew.
+        instance: identifies the sequence of event numbers (EV-55).
         form: the same for all sessions with this encoding (``event_formats``).
     """
 
@@ -199,7 +199,7 @@ class FeedSession:
             case "snapshot":
                 return await self._snapshot()
             case int() if instance not in ("", self._instance):
-                message = f"found {instance}, expected {self._instance}: the daemon restarted, subscribe to a snapshot instead"
+                message = f"found {instance}, expected {self._instance}: the numbers began anew, subscribe to a snapshot instead"
                 raise ProtocolError("RESYNC_REQUIRED", message, "instance")
             case int() if 0 <= from_ <= self._feed.ring.durable:
                 return self._bookmark(from_)

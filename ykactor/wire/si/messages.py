@@ -426,8 +426,8 @@ class Subscribe(_Message, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     Attributes:
         from_: "now" (default), "snapshot" or a sequence number, which means to start with the event after it.
-        instance: the run of the daemon to which this sequence number belongs (``Bookmark.instance``). Every run numbers its
-            events anew: a number of another run is refused with ``RESYNC_REQUIRED``. Empty: not known.
+        instance: the sequence to which this number belongs (``Bookmark.instance``). Numbers begin anew without a journal, and
+            after a loss: a number of another sequence is refused with ``RESYNC_REQUIRED``. Empty: not known.
         partitions, queues, applications, kinds: which events; empty means all. A queue includes all queues below it, and has to
             exist or to be below one that exists. A kind is a type or a detail.
     """
@@ -454,7 +454,7 @@ class Events(_Message, frozen=True, kw_only=True):
 
 
 class Bookmark(_Message, frozen=True, kw_only=True):
-    """All wanted events up to ``sequence`` were sent; ``instance`` is the run of the daemon to which this number belongs.
+    """All wanted events up to ``sequence`` were sent; ``instance`` is the sequence to which this number belongs.
 
     ``missing_queues``, in the confirmation of a subscription, are those of its queues that do not exist yet.
     """
