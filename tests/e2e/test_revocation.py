@@ -340,7 +340,8 @@ async def test_what_comes_after_the_end_is_ignored() -> None:
     """SE-69: nor is it answered: the answers would push out of the outbox what a later session asks for."""
     daemon = FakeDaemon(("default",), accept_all, ring_max=10, manual=False)
     outbox, caller = daemon.outboxes.renew("rm-1", JSON), Caller(Role.RM, "here")
-    handler = RequestHandler(daemon, outbox.attach(0), JSON.decode_request, ConfigUpdates(daemon), InputMemory(), caller)
+    configs = ConfigUpdates(daemon, daemon.audit)
+    handler = RequestHandler(daemon, outbox.attach(0), JSON.decode_request, configs, InputMemory(), caller, daemon.audit)
     await handler.on_message('{"type": "ScheduleRequest", "id": "1"}')
     assert outbox.sequence == 1
     caller.revoke(PROOF_GONE)
