@@ -12,7 +12,7 @@ from ykactor.core.values.ids import ApplicationID, NodeID, PartitionName
 from ykactor.surfaces.server.audit import CONFIGURATION, REGISTERED, Audit
 from ykactor.surfaces.server.caller import Caller
 from ykactor.surfaces.server.config_updates import ConfigUpdates, apply_update
-from ykactor.surfaces.server.pending import INTERRUPTED, Pending, unavailable_when_closed
+from ykactor.surfaces.server.pending import Pending, interrupted, unavailable_when_closed
 from ykactor.surfaces.server.rm_requests import end_registration, put
 from ykactor.wire.si import messages as si
 from ykactor.wire.si import requests
@@ -85,7 +85,7 @@ class OperatorRequests:
                 await self._drain_one(name, drain)
             except ProtocolError:
                 if index:
-                    raise INTERRUPTED from None
+                    raise interrupted() from None
                 raise
 
     def _drain_of(self, name: PartitionName, entry: Submission) -> UpdateNode:

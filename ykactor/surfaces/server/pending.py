@@ -17,8 +17,6 @@ from ykactor.wire.si.codec import ProtocolError
 #: The bytes and the number of the requests that the partitions have not finished; then the session reads no further request.
 BACKLOG_BYTES_MAX = 2**26
 BACKLOG_MAX = 1024
-#: The answer to a request of which only a part was carried out.
-INTERRUPTED = ProtocolError("INTERRUPTED", "only a part of the request was carried out: send it again, without what it has done")
 
 
 class Pending:
@@ -81,7 +79,7 @@ class Pending:
         if left and left == self._parts:
             self.answer = None
         elif left:
-            self.refuse(INTERRUPTED)
+            self.refuse(interrupted())
         self._working -= left
         self._check()
 
@@ -135,7 +133,13 @@ def late_answer(request: Unanswered) -> si.Ack | si.ErrorResponse:
         return error_response(ProtocolError("REFUSED", request.refusal), request.request_id)
     if request.is_done:
         return si.Ack(id=request.request_id)
-    return error_response(INTERRUPTED, request.request_id)
+    return error_response(interrupted(), request.request_id)
+
+
+def interrupted() -> ProtocolError:
+    """The answer to a request of which only a part was carried out."""
+    message = "only a part of the request was carried out: send it again, without what it has done"
+    return ProtocolError("INTERRUPTED", message)
 
 
 @contextmanager
