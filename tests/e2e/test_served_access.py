@@ -39,7 +39,8 @@ async def test_a_token_from_its_making_to_its_end(file: Path) -> None:
             token_id = (await run_command("token", "list", "--access", file))[0].split()[0]
             await run_command("token", "revoke", token_id, "--access", file)
             with pytest.raises(ConnectionClosed) as ended, trio.fail_after(60):
-                await connection.get_message()
+                while True:  # it may still hear what the audit says of the change
+                    await connection.get_message()
             assert (ended.value.reason.code, ended.value.reason.reason) == (4005, PROOF_GONE)
         assert await daemon.stop() == 0
     assert secret not in repr(daemon.lines)
