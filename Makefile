@@ -26,7 +26,7 @@ lint: $(VENV)/.ready
 	$(BIN)/mypy
 
 test:
-	@echo "Style, types and all tests: about five minutes on two cores."
+	@echo "Style, types and all tests: about six minutes on two cores."
 	$(MAKE) --no-print-directory lint
 	$(PYTEST)
 
