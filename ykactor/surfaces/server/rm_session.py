@@ -66,7 +66,6 @@ class ResourceManagerSession:
         #: What carries out the requests, once the peer is registered.
         self._handler: RequestHandler | None = None
         self._memory = memory
-        self._caller = caller
 
     def stop(self) -> None:
         """Take no more requests; ``run`` sends the messages in the outbox and ends."""
