@@ -90,8 +90,6 @@ async def _collect(daemon: Destination, wanted: si.Subscribe) -> tuple[list[si.E
         await stream.send(si.Subscribe(from_="now"))
         now = await _receive(stream)
         assert isinstance(now, si.Bookmark), "it confirms a subscription"
-        if not now.sequence:
-            return [], None
         await stream.send(structs.replace(wanted, from_=0, instance=now.instance))
         while not isinstance(message := await _receive(stream), si.Bookmark) or message.sequence:
             pass  # what the first subscription still had

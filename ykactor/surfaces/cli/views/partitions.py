@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 from ykactor.surfaces.cli import cells
 from ykactor.surfaces.cli.views.apps import pending_count
@@ -35,8 +34,7 @@ def _nodes(nodes: dict[str, int]) -> str:
     return str(total) if schedulable == total else f"{schedulable}/{total}"
 
 
-def total(counts: dict[str, Any]) -> str:
-    """Of all states."""
+def _total(counts: dict[str, int]) -> str:
     return str(sum(counts.values()))
 
 
@@ -46,7 +44,7 @@ VIEW = View(
     columns=(
         Column("QUEUES", field("queues"), is_number=True),
         Column("NODES", field("nodes", _nodes), is_number=True),
-        Column("APPLICATIONS", field("applications", total), is_number=True),
+        Column("APPLICATIONS", field("applications", _total), is_number=True),
         Column("RUNNING", field("allocations"), is_number=True),
         Column("PENDING", field("pendingAsks"), is_number=True),
         Column("USED", field("allocated", cells.resource)),

@@ -15,6 +15,7 @@ from rich.cells import cell_len
 
 from ykactor.client import Disconnected, RequestRefused, follow
 from ykactor.client.login import LoginOptions
+from ykactor.surfaces.cli.check_config import plural
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.surfaces.cli.views.listing import FORMATS, Printout, formatted
 from ykactor.wire.si import messages as si
@@ -99,7 +100,7 @@ def on_screen(lines: Iterable[str], width: int, height: int) -> Iterator[str]:
     for number, line in enumerate(every):
         room -= max(1, -(-cell_len(click.unstyle(line)) // width))
         if room < 0:
-            yield f"... {len(every) - number} more lines"
+            yield f"... {plural(len(every) - number, 'more line')}"
             return
         yield line
 

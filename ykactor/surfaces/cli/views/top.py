@@ -20,6 +20,7 @@ from rich.text import Text
 
 from ykactor.client import Disconnected, RequestRefused
 from ykactor.surfaces.cli import cells
+from ykactor.surfaces.cli.check_config import plural
 from ykactor.surfaces.cli.exit_codes import Refused
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.surfaces.cli.views import partitions, queues, stats
@@ -121,11 +122,13 @@ def _of_partition(state: State, height: int) -> Iterator[str]:
     rows = _queue_rows(state)
     reasons = stats.reasons(state)
     shown = rows[: max(room - len(reasons), room * _QUEUES_OF_THREE // 3)]
-    yield click.style(
-        f"{state['name']}: {partitions.total(counts['applications'])} applications, {counts['allocations']} tasks run, "
-        f"{counts['pendingAsks']} asks wait, {partitions.total(counts['nodes'])} nodes",
-        bold=True,
+    numbers = (
+        plural(sum(counts["applications"].values()), "application"),
+        f"{plural(counts['allocations'], 'task')} running",
+        f"{plural(counts['pendingAsks'], 'ask')} pending",
+        plural(sum(counts["nodes"].values()), "node"),
     )
+    yield click.style(f"{state['name']}: {', '.join(numbers)}", bold=True)
     yield from table(_QUEUES, sorted(shown, key=lambda row: row["queueName"].split(".")))
     yield ""
     if reasons:
