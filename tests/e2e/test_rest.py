@@ -31,6 +31,9 @@ partitions:
 """
 
 
+VCORE = {"vcore": 1000}
+
+
 class Answer:
     """A response with its body."""
 
@@ -80,12 +83,15 @@ async def populated(tmp_path: Path) -> AsyncIterator[tuple[RunningDaemon, Resour
             )
             await rm.request(si.ApplicationRequest(new=[application]))
             asks = [
-                si.Allocation(allocation_key=f"t{number}", application_id="app", resource_per_alloc={"vcore": 1000}, priority=number)
+                si.Allocation(allocation_key=f"t{number}", application_id="app", resource_per_alloc=VCORE, priority=number)
                 for number in range(5)
             ]
             await rm.request(si.AllocationRequest(allocations=asks))
-            while len((await daemon.state())["nodes"]["n1"]["allocations"]) < 3:
-                await trio.sleep(0.01)
+            running = 0
+            async for response in rm:
+                running += len(response.new) if isinstance(response, si.AllocationResponse) else 0
+                if running == 3:
+                    break
             yield daemon, rm
 
 
@@ -162,7 +168,8 @@ async def test_transport() -> None:
 async def test_large_answers_are_compressed(tmp_path: Path) -> None:
     """From 1400 bytes on, for clients that say so."""
     queues = "".join(f"\n          - name: q{number}" for number in range(50))
-    (tmp_path / "queues.yaml").write_text(f"partitions:\n  - name: default\n    queues:\n      - name: root\n        queues:{queues}\n")
+    text = f"partitions:\n  - name: default\n    queues:\n      - name: root\n        queues:{queues}\n"
+    (tmp_path / "queues.yaml").write_text(text)
     async with real_daemon("--config", tmp_path / "queues.yaml", http="127.0.0.1:0") as daemon:
         plain = await ask(daemon, "/ws/v1/partition/default/queues")
         packed = await ask(daemon, "/ws/v1/partition/default/queues", Accept_Encoding="br, gzip")

@@ -176,7 +176,7 @@ async def _max_of_a(daemon: RunningDaemon) -> dict[str, int]:
 async def test_one_daemon_for_a_directory(tmp_path: Path) -> None:
     """The second one is refused, and names the first; when that has been killed, its lock is gone (DU-13)."""
     async with real_daemon("--state-dir", tmp_path) as first:
-        _, errors = await run_command("serve", "--http", "none", "--ws", "127.0.0.1:0", "--state-dir", tmp_path, expect=exit_codes.USAGE)
+        _, errors = await run_command("serve", "--ws", "127.0.0.1:0", "--state-dir", tmp_path, expect=exit_codes.USAGE)
         assert f"in use by process {first.process.pid}" in errors
         await kill(first)
     async with real_daemon("--state-dir", tmp_path) as second:
@@ -192,7 +192,7 @@ async def test_nothing_is_acknowledged_into_a_file_that_is_gone(tmp_path: Path) 
             with pytest.raises(Disconnected):
                 await rm.request(NODES)
         assert await first.process.wait() == exit_codes.SOFTWARE
-    _, errors = await run_command("serve", "--http", "none", "--ws", "127.0.0.1:0", "--state-dir", tmp_path, expect=exit_codes.USAGE)
+    _, errors = await run_command("serve", "--ws", "127.0.0.1:0", "--state-dir", tmp_path, expect=exit_codes.USAGE)
     assert f"Error: {tmp_path}/journal.db: found no journal, although {tmp_path}/witness says " in errors
 
 
