@@ -38,8 +38,7 @@ def lines_of(fields: Sequence[Column], row: Row, parts: Sequence[Part]) -> Calla
         for part in parts:
             if part.rows:
                 yield f"{part.title}:"
-                columns = [column for column in part.columns if is_wide or not column.is_wide]
-                yield from (_INDENT + line for line in table(columns, part.rows))
+                yield from (_INDENT + line for line in table(part.columns, part.rows, is_wide=is_wide))
 
     return lines
 

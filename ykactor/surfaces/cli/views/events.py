@@ -78,8 +78,8 @@ def command(
 def listing(events: list[si.EventRecord]) -> Printout:
     """The events as rows."""
     rows = [msgspec.to_builtins(event) for event in events]
-    columns = {is_wide: [column for column in _COLUMNS if is_wide or not column.is_wide] for is_wide in (False, True)}
-    return Printout(rows, [str(event.sequence) for event in events], lambda is_wide: table(columns[is_wide], rows))
+    names = [str(event.sequence) for event in events]
+    return Printout(rows, names, lambda is_wide: table(_COLUMNS, rows, is_wide=is_wide))
 
 
 async def _collect(daemon: Destination, wanted: si.Subscribe) -> tuple[list[si.EventRecord], si.Lagged | None]:

@@ -86,8 +86,9 @@ def _yaml(document: Any) -> str:
     return text.rstrip("\n")
 
 
-def table(columns: Sequence[Column], rows: Sequence[Row]) -> Iterator[str]:
+def table(every: Sequence[Column], rows: Sequence[Row], *, is_wide: bool = False) -> Iterator[str]:
     """A line of headers and one for each row, never cut; the last column is as long as its texts."""
+    columns = [column for column in every if is_wide or not column.is_wide]
     cells = [[printable(column.text(row)) or NONE for column in columns] for row in rows]
     headers = [column.header for column in columns]
     widths = [max(map(cell_len, of_column)) for of_column in zip(headers, *cells, strict=True)]

@@ -47,8 +47,7 @@ class View(Struct, frozen=True):
         is_named = len(snapshot.partitions) > 1 or self.name == "partition"
 
         def lines(is_wide: bool) -> Iterable[str]:
-            columns = [column for column in self.columns if is_wide or not column.is_wide]
-            return table([_PARTITION, *columns] if is_wide or is_named else columns, rows)
+            return table([_PARTITION, *self.columns] if is_wide or is_named else self.columns, rows, is_wide=is_wide)
 
         return Printout(rows, [str(row[self.name]) for row in rows], lines)
 
