@@ -179,7 +179,7 @@ async def test_watching(autojump_clock: MockClock, capsys: pytest.CaptureFixture
     """Every 2 s one below the other in a pipe, until Ctrl-C; it goes on after the daemon was away, and says that it was."""
     daemon = Daemon()
     with pytest.raises(KeyboardInterrupt):
-        await watch(daemon.take, number, output)
+        await watch(daemon.take, number, output, is_terminal=False)
     assert capsys.readouterr() == (printed, "trying again every 2 s: nothing listens there\n")
     assert [at - daemon.taken_at[0] for at in daemon.taken_at] == [0, 2, 4, 6, 8]
 
@@ -191,7 +191,28 @@ async def test_watching_nobody() -> None:
         raise Disconnected("nothing listens there")
 
     with pytest.raises(Disconnected):
-        await watch(take, number, "table")
+        await watch(take, number, "table", is_terminal=False)
+
+
+async def test_watching_on_a_terminal(autojump_clock: MockClock, capsys: pytest.CaptureFixture[str]) -> None:
+    """One in place of the other: no line between them."""
+    with pytest.raises(KeyboardInterrupt):
+        await watch(Daemon().take, number, "table", is_terminal=True)
+    assert capsys.readouterr().out == "event 1\nevent 2\nevent 4\n"
+
+
+async def test_watching_a_large_state(autojump_clock: MockClock) -> None:
+    """A snapshot that takes long is taken less often: nobody who watches costs the daemon more than a tenth of its time."""
+    daemon = Daemon()
+
+    async def take() -> si.Snapshot:
+        await trio.sleep(3)
+        return await daemon.take()
+
+    with pytest.raises(KeyboardInterrupt):
+        await watch(take, number, "table", is_terminal=False)
+    first, second, third, *_ = daemon.taken_at
+    assert (second - first, third - second) == (27 + 3, 27 + 3)
 
 
 def test_on_a_terminal_the_top_is_shown() -> None:

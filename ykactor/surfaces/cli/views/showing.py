@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
+from contextlib import aclosing
 from functools import partial, wraps
 from itertools import chain
 
@@ -22,8 +23,10 @@ from ykactor.wire.si import messages as si
 
 #: How long a daemon may take for a snapshot: a large one takes a second or two, also under load.
 SNAPSHOT_S = 60.0
-#: The pause of ``--watch``.
+#: The shortest pause between two snapshots ...
 PAUSE_S = 2.0
+#: ... and how many times as long as the last one took: the daemon schedules nothing while it makes one of a large state.
+_PAUSE_FACTOR = 9
 
 Show = Callable[[si.Snapshot], Printout]
 Take = Callable[[], Awaitable[si.Snapshot]]
@@ -50,7 +53,7 @@ class Showing(Struct, frozen=True):
     async def _run(self, show: Show) -> None:
         take = partial(take_snapshot, self.daemon.url, self.daemon.login())  # read once: the token may come from a pipe
         if self.is_watching:
-            await watch(take, show, self.output)
+            await watch(take, show, self.output, is_terminal=sys.stdout.isatty())
         else:
             write(formatted(show(await take()), self.output))
 
@@ -69,28 +72,40 @@ async def take_snapshot(url: str, login: LoginOptions) -> si.Snapshot:
     raise Disconnected(f"{url}: no snapshot within {SNAPSHOT_S:g} s, the daemon has too much to do")
 
 
-async def watch(take: Take, show: Show, output: str) -> None:
-    """Print the state every ``PAUSE_S``: on a terminal in place of the last one, else below it, after a line between them.
+async def snapshots(take: Take, on_lost: Callable[[str], object]) -> AsyncGenerator[si.Snapshot, None]:
+    """Yields the state again and again, every ``PAUSE_S`` or less often if it is large.
 
-    Goes on when the daemon is away for a while; raises as ``take`` if it is at the beginning.
+    Goes on when the daemon is away for a while, with a sentence to ``on_lost``; raises as ``take`` if it is at the beginning.
     """
-    is_first, is_terminal = True, sys.stdout.isatty()
+    is_first = True
     while True:
+        began_at = trio.current_time()
         try:
             snapshot = await take()
         except Disconnected as lost:
             if is_first:
                 raise
-            click.echo(f"trying again every {PAUSE_S:g} s: {lost}", err=True)
+            on_lost(f"trying again every {PAUSE_S:g} s: {lost}")
+            await trio.sleep(PAUSE_S)
         else:
+            is_first = False
+            took_s = trio.current_time() - began_at
+            yield snapshot
+            await trio.sleep(max(PAUSE_S, _PAUSE_FACTOR * took_s))
+
+
+async def watch(take: Take, show: Show, output: str, *, is_terminal: bool) -> None:
+    """Print the state again and again: on a terminal in place of the last one, else below it, after a line between them."""
+    between: list[str] = []
+    async with aclosing(snapshots(take, partial(click.echo, err=True))) as states:
+        async for snapshot in states:
             lines = formatted(show(snapshot), output)
             if is_terminal:
                 click.clear()
                 write(on_screen(lines, *shutil.get_terminal_size()))
             else:
-                write(lines if is_first else chain(["---" if output == "yaml" else ""], lines))
-            is_first = False
-        await trio.sleep(PAUSE_S)
+                write(chain(between, lines))
+                between = ["---" if output == "yaml" else ""]
 
 
 def on_screen(lines: Iterable[str], width: int, height: int) -> Iterator[str]:
@@ -127,7 +142,9 @@ def showing_options(command: Callable[..., object]) -> Callable[..., object]:
 
     @daemon_options
     @output_option
-    @click.option("--watch", "-w", "is_watching", is_flag=True, help=f"Print again every {PAUSE_S:g} s until Ctrl-C.")
+    @click.option(
+        "--watch", "-w", "is_watching", is_flag=True, help=f"Print again every {PAUSE_S:g} s, a large state less often."
+    )
     @wraps(command)
     def gathered(*arguments: object, daemon: Destination, output: str, is_watching: bool, **others: object) -> object:
         return command(*arguments, showing=Showing(daemon, output, is_watching), **others)

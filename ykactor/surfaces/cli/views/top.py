@@ -8,7 +8,7 @@ import termios
 import tty
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from functools import partial
 from typing import Any
 
@@ -25,7 +25,7 @@ from ykactor.surfaces.cli.exit_codes import Refused
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.surfaces.cli.views import partitions, queues, stats
 from ykactor.surfaces.cli.views.listing import Column, Row, field, table
-from ykactor.surfaces.cli.views.showing import PAUSE_S, Take, take_snapshot
+from ykactor.surfaces.cli.views.showing import Take, snapshots, take_snapshot
 from ykactor.surfaces.cli.views.view import State
 from ykactor.wire.si import messages as si
 
@@ -50,7 +50,7 @@ _QUEUES = (
 @click.command()
 @daemon_options
 def command(daemon: Destination) -> None:
-    """Show queues with their usage and what waits for what on the whole terminal, every 2 seconds, until q or Ctrl-C.
+    """Show queues with their usage and what waits for what on the whole terminal, until q or Ctrl-C.
 
     The bar of a queue shows how much it uses of its quota, or of the cluster if it has none, and where its guarantee is; of the
     resource of which it uses the largest part. If there are more queues than lines, the busiest are shown.
@@ -70,10 +70,10 @@ def has_terminal() -> bool:
 
 async def _show(daemon: Destination) -> None:
     take = partial(take_snapshot, daemon.url, daemon.login())
-    first = await take()  # before the terminal is taken over: why it fails is then an ordinary line
+    await take()  # before the terminal is taken over: why it fails is then an ordinary line
     with _single_keys(sys.stdin.fileno()) as keyboard, Live(screen=True, auto_refresh=False) as live:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(_refresh, live, daemon.url, take, first)
+            nursery.start_soon(_refresh, live, daemon.url, take)
             await _wait_for_q(keyboard)
             nursery.cancel_scope.cancel()
 
@@ -96,18 +96,17 @@ async def _wait_for_q(keyboard: int) -> None:
         keys = os.read(keyboard, 100)
 
 
-async def _refresh(live: Live, url: str, take: Take, snapshot: si.Snapshot) -> None:
-    notice = ""
-    while True:
-        lines = [click.style(notice or f"{url}, event {snapshot.sequence}, q ends", reverse=True)]
-        lines += frame(snapshot, live.console.height - 1)
-        texts = (Text.from_ansi(line, no_wrap=True, overflow="ellipsis") for line in lines)
-        live.update(Group(*texts), refresh=True)
-        await trio.sleep(PAUSE_S)
-        try:
-            snapshot, notice = await take(), ""
-        except Disconnected as lost:
-            notice = f"trying again every {PAUSE_S:g} s: {lost}"
+async def _refresh(live: Live, url: str, take: Take) -> None:
+    body: list[str] = []
+
+    def draw(notice: str) -> None:
+        title = click.style(notice, reverse=True)
+        live.update(Group(*(Text.from_ansi(line, no_wrap=True, overflow="ellipsis") for line in (title, *body))), refresh=True)
+
+    async with aclosing(snapshots(take, draw)) as states:
+        async for snapshot in states:
+            body = frame(snapshot, live.console.height - 1)
+            draw(f"{url}, event {snapshot.sequence}, q ends")
 
 
 def frame(snapshot: si.Snapshot, height: int) -> list[str]:
