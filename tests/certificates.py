@@ -7,6 +7,10 @@ from datetime import datetime
 from pathlib import Path
 
 import trustme
+from cryptography import x509
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from ykactor.client import tls_context
 from ykactor.surfaces.server.tls_files import TlsFiles
@@ -26,6 +30,26 @@ class Authority:
         self.ca = directory / f"{name}.pem"
         self._authority.cert_pem.write_to_path(self.ca)
         self.cert, self.key = directory / "cert.pem", directory / "key.pem"
+
+    def below(self, name: str) -> Authority:
+        """An authority that this one has made; its file has its certificate alone."""
+        made = Authority(self._directory, name)
+        made._authority = self._authority.create_child_ca()
+        made._authority.cert_pem.write_to_path(made.ca)
+        return made
+
+    def for_servers(self, name: str) -> ssl.SSLContext:
+        """A client with a certificate that is not for clients."""
+        key = load_pem_private_key(self._authority.private_key_pem.bytes(), None)
+        issued = self.issue(name)
+        found = x509.load_pem_x509_certificate(issued.cert_chain_pems[0].bytes())
+        builder = x509.CertificateBuilder(found.issuer, found.subject, found.public_key(), found.serial_number)
+        builder = builder.not_valid_before(found.not_valid_before_utc).not_valid_after(found.not_valid_after_utc)
+        builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=True)
+        signed = builder.sign(key, SHA256()).public_bytes(Encoding.PEM)
+        path = self._directory / "client.pem"
+        path.write_bytes(signed + issued.private_key_pem.bytes())
+        return tls_context(self.ca, path)
 
     def issue(self, *names: str, not_after: datetime | None = None, common_name: str | None = None) -> trustme.LeafCert:
         """A certificate with these names."""

@@ -281,6 +281,37 @@ async def test_the_names_of_a_client(authority: Authority, context: ssl.SSLConte
         assert here.credentials.certificate == ()
 
 
+async def test_an_authority_below_another_one(authority: Authority) -> None:
+    """SE-33: only what the file has counts: neither its sisters nor the authority above it."""
+    named, sister = authority.below("named"), authority.below("sister")
+    context = authority.files(named.ca).context
+    client = named.client("ci.example")
+    client.load_verify_locations(authority.ca)
+    async with connected(context, client) as (here, _):
+        assert here.credentials.certificate == ("DNS:ci.example",)
+    for other in (sister.client("ci.example"), authority.client("ci.example")):
+        other.load_verify_locations(authority.ca)
+        assert (await client_refusal(context, other)).startswith("the certificate of the client is refused: ")
+
+
+async def test_a_certificate_that_is_not_for_clients(authority: Authority, context: ssl.SSLContext) -> None:
+    """SE-33: that of a web server of the same company is none."""
+    expected = "the certificate of the client is refused: unsuitable certificate purpose"
+    assert await client_refusal(context, authority.for_servers("ci.example")) == expected
+
+
+async def client_refusal(context: ssl.SSLContext, client: ssl.SSLContext) -> str:
+    """Why a client is refused."""
+    with transport(context) as (here, there), trio.fail_after(LIMIT_S):
+        stream = trio.SSLStream(trio.SocketStream(trio.socket.from_stdlib_socket(there)), client, server_hostname="localhost")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(stream.do_handshake)
+            with pytest.raises(TlsError) as refused:
+                await here.open()
+        await here.aclose()
+    return str(refused.value)
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_no_connection_goes_on_in_another(authority: Authority, context: ssl.SSLContext, version: ssl.TLSVersion) -> None:
     """SE-30: a certificate is shown anew for each connection: there are no tickets."""
