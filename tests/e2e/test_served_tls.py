@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from certificates import Authority
 from click.testing import CliRunner
-from daemon import node, real_daemon, run_command
+from daemon import node, real_daemon
 
 from ykactor.client import Disconnected, RequestRefused, connect, follow
 from ykactor.surfaces.cli.main import main
@@ -50,11 +50,13 @@ async def test_from_a_network(authority: Authority, access: Path) -> None:
         assert await daemon.stop() == 0
 
 
-async def test_without_an_access_file(authority: Authority) -> None:
+@pytest.mark.usefixtures("logging_restored")
+def test_without_an_access_file(authority: Authority) -> None:
     """SE-54: TLS alone keeps nobody out."""
-    _, errors = await run_command("serve", "--ws", "0.0.0.0:0", *pair(authority), expect=2)
-    assert errors.splitlines()[-1].startswith("Error: wss://0.0.0.0:")
-    assert "and it has no access file: " in errors.splitlines()[-1]
+    done = CliRunner().invoke(main, ["serve", "--ws", "0.0.0.0:0", *map(str, pair(authority))], prog_name="ykactor")
+    assert done.exit_code == 2
+    assert done.output.splitlines()[-1].startswith("Error: wss://0.0.0.0:")
+    assert "and it has no access file: " in done.output.splitlines()[-1]
 
 
 async def test_a_unix_socket_is_not_encrypted(authority: Authority, tmp_path: Path) -> None:

@@ -4,12 +4,14 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from datetime import UTC, datetime
 
 import openssl
 import pytest
 import trio
 from certificates import Authority
 
+from ykactor.access.credentials import Credentials
 from ykactor.surfaces.server.frames import Frames, FrameStore
 from ykactor.surfaces.server.streams import FrameStream
 from ykactor.surfaces.server.tls_transport import CHUNK_BYTES, TlsError, TlsTransport
@@ -313,9 +315,39 @@ async def client_refusal(context: ssl.SSLContext, client: ssl.SSLContext) -> str
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_no_connection_goes_on_in_another(authority: Authority, context: ssl.SSLContext, version: ssl.TLSVersion) -> None:
-    """SE-30: a certificate is shown anew for each connection: there are no tickets."""
+async def test_there_are_no_tickets(authority: Authority, context: ssl.SSLContext, version: ssl.TLSVersion) -> None:
+    """SE-30: what a certificate has proved is not handed out."""
     async with connected(context, client_of(authority, version)) as (here, there):
         await here.send_all(b"hello")
         assert await there.receive_some() == b"hello"
         assert not there._ssl_object.session.has_ticket
+
+
+async def test_a_connection_that_is_taken_up(authority: Authority, context: ssl.SSLContext) -> None:
+    """SE-30, SE-33: by its number in TLS 1.2, the client is the same, and its certificate expires as before."""
+    client = authority.client("ci.example", not_after=datetime(2200, 1, 1, tzinfo=UTC))
+    client.maximum_version = ssl.TLSVersion.TLSv1_2
+    first, session = await shown_in_session(context, client, None)
+    second, again = await shown_in_session(context, client, session)
+    assert session.id == again.id
+    assert first == second
+    assert first.certificate == ("DNS:ci.example",)
+    assert first.certificate_expires_ns == 7258118400 * 10**9
+
+
+async def shown_in_session(
+    context: ssl.SSLContext, client: ssl.SSLContext, session: ssl.SSLSession | None
+) -> tuple[Credentials, ssl.SSLSession]:
+    """What the client of a new connection shows, and what it may take up later."""
+    with transport(context) as (here, there), trio.fail_after(LIMIT_S):
+
+        def shake_hands() -> ssl.SSLSession:
+            with client.wrap_socket(there, server_hostname="localhost", session=session) as encrypted:
+                assert encrypted.session_reused is (session is not None)
+                return encrypted.session
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(here.open)
+            kept = await trio.to_thread.run_sync(shake_hands)
+        await here.aclose()
+        return here.credentials, kept

@@ -56,8 +56,7 @@ class TlsFiles:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.options |= _OPTIONS
-        # What was proved by a certificate must not go on in a ticket for another connection.
-        context.num_tickets = 0
+        context.num_tickets = 0  # of TLS 1.3; what was proved by a certificate is not handed out
         self._load_pair(context, certificate)
         if self.client_ca is not None:
             authorities = _certificates(self.client_ca, self._content(self.client_ca))
