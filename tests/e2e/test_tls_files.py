@@ -174,6 +174,26 @@ async def test_a_pair_that_is_replaced_file_by_file(authority: Authority, log: p
         assert files.context is not before
 
 
+async def test_kubernetes_link_swap(authority: Authority, tmp_path: Path, log: pytest.LogCaptureFixture) -> None:
+    """SE-32: of a Secret all files change at once, by a link beside them, each time."""
+    mount = tmp_path / "mount"
+    for version in ("..v1", "..v2", "..v3"):
+        (mount / version).mkdir(parents=True)
+        authority.write()
+        for file in (authority.cert, authority.key):
+            (mount / version / file.name).write_bytes(file.read_bytes())
+    (mount / "..data").symlink_to("..v1")
+    for file in (authority.cert, authority.key):
+        (mount / file.name).symlink_to(f"..data/{file.name}")
+    authority.cert, authority.key = mount / authority.cert.name, mount / authority.key.name
+    async with following(authority):
+        for count, version in ((2, "..v2"), (3, "..v3")):
+            (mount / "..data_tmp").symlink_to(version)
+            (mount / "..data_tmp").rename(mount / "..data")
+            await logged(log, "tls_applied", count)
+    assert "tls_refused" not in log.messages
+
+
 async def test_a_wrong_file_changes_nothing(authority: Authority, log: pytest.LogCaptureFixture) -> None:
     """SE-32: nor does a missing one; a good one holds then, although it has what was there before."""
     async with following(authority) as files:
