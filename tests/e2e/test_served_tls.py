@@ -1,9 +1,12 @@
 """``serve --tls-cert`` as it is shipped: a process, signals, exit codes."""
 
 import signal
+from contextlib import closing
+from http.client import HTTPResponse, HTTPSConnection
 from pathlib import Path
 
 import pytest
+import trio
 from certificates import Authority
 from click.testing import CliRunner
 from daemon import node, real_daemon
@@ -11,7 +14,7 @@ from daemon import node, real_daemon
 from ykactor.client import Disconnected, RequestRefused, connect, follow
 from ykactor.surfaces.cli.main import main
 
-ACCESS = 'identities: [{name: rm, roles: [rm], rmIDs: [rm-1], proofs: [{certificate: "DNS:rm.example"}]}]\n'
+ACCESS = 'identities: [{name: rm, roles: [rm, reader], rmIDs: [rm-1], proofs: [{certificate: "DNS:rm.example"}]}]\n'
 
 
 @pytest.fixture
@@ -105,3 +108,29 @@ def test_a_wrong_start(authority: Authority, access: Path, arguments: list[str],
     done = CliRunner().invoke(main, ["serve", "--ws", "127.0.0.1:0", *given], prog_name="ykactor")
     assert done.exit_code == 2
     assert expected.format(**files) in done.output.splitlines()[-1]
+
+
+async def test_the_rest_api(authority: Authority, access: Path) -> None:
+    """SE-30, SE-33: it is encrypted as well, knows a certificate, and leads to encrypted addresses; what is no TLS ends."""
+    arguments = ["--access", access, *pair(authority), "--tls-client-ca", authority.ca]
+    async with real_daemon(*arguments, http="127.0.0.1:0") as daemon:
+        assert daemon.http.startswith("https://127.0.0.1:")
+        port = int(daemon.http.rpartition(":")[2])
+
+        def ask(path: str, *names: str) -> HTTPResponse:
+            connection = HTTPSConnection("localhost", port, context=authority.client(*names), timeout=60)
+            connection.request("GET", path)
+            with closing(connection), connection.getresponse() as response:
+                response.read()
+                return response
+
+        assert (await trio.to_thread.run_sync(ask, "/ws/v1/partitions", "rm.example")).status == 200
+        assert (await trio.to_thread.run_sync(ask, "/ws/v1/partitions")).status == 401
+        moved = await trio.to_thread.run_sync(ask, "/WS/v1/partitions", "rm.example")
+        assert (moved.status, moved.headers["Location"]) == (301, f"https://localhost:{port}/ws/v1/partitions")
+        async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+            await stream.send_all(b"GET / HTTP/1.1\r\n\r\n")
+            while await stream.receive_some():
+                pass
+        assert (await daemon.wait_logged("handshake_failed"))["reason"] == "found no valid TLS: http request"
+        assert daemon.noise == ""

@@ -6,7 +6,7 @@ import grp
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from ykactor.surfaces.server.tls_files import TlsFiles
 
 DEFAULT_ADDRESS = "127.0.0.1:9081"
+DEFAULT_HTTP = "127.0.0.1:9080"
+#: As an address: it is not served anywhere.
+NOWHERE = "none"
 
 
 class AddressParam(click.ParamType[Address]):
@@ -37,6 +40,13 @@ class AddressParam(click.ParamType[Address]):
         if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
             self.fail(f"found {value!r}, expected HOST:PORT such as {DEFAULT_ADDRESS}, or unix:PATH", param, ctx)
         return TcpAddress(host.strip("[]"), int(port))
+
+
+class OptionalAddressParam(AddressParam):
+    """The same, or ``none``."""
+
+    def convert(self, value: str | Address, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return None if value == NOWHERE else super().convert(value, param, ctx)
 
 
 class SocketMode(click.ParamType[int]):

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+import trio
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
@@ -32,6 +33,7 @@ class TlsFiles:
         key: the file with its key; may be the same.
         client_ca: a file with the authorities of clients; None: clients show no certificates.
         context: for new connections.
+        turn: held by one handshake at a time while it computes.
 
     Raises: as ``load``.
     """
@@ -44,6 +46,7 @@ class TlsFiles:
         self._certificate: x509.Certificate
         self._is_key_public = False
         self.context: ssl.SSLContext
+        self.turn = trio.Lock()
         self.load()
 
     def load(self) -> None:

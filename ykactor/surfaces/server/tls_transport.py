@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 import trio
 
 from ykactor.access.certificates import shown_by
+from ykactor.surfaces.server.doors import Door
 from ykactor.surfaces.server.frames import Frames
 from ykactor.surfaces.server.transports import Transport
 
@@ -45,6 +46,11 @@ class TlsError(Exception):
             case _:
                 reason = "the certificate of the client is refused: its names are no valid text"
         super().__init__(reason)
+
+
+def transport_of(door: Door, stream: trio.SocketStream) -> Transport:
+    """What a new connection goes over."""
+    return Transport(stream) if door.tls is None else TlsTransport(stream, door.tls.context, door.tls.turn)
 
 
 class TlsTransport(Transport):
@@ -165,11 +171,11 @@ class TlsTransport(Transport):
 
     # ---- the end
 
-    async def finish(self) -> None:
+    async def send_eof(self) -> None:
         """As of the base."""
         self._say_end()
         await self._drained()
-        await super().finish()
+        await super().send_eof()
 
     async def aclose(self) -> None:
         """As of the base. The peer learns that nothing was cut off if that needs no waiting."""

@@ -8,7 +8,7 @@ from ykactor.access.credentials import Credentials
 from ykactor.surfaces.server.frames import Frames
 
 
-class Transport(trio.abc.Stream):
+class Transport(trio.abc.HalfCloseableStream):
     """A socket to which whole frames can be sent without waiting, too.
 
     Attributes:
@@ -48,12 +48,16 @@ class Transport(trio.abc.Stream):
         """As of trio."""
         return await self._stream.receive_some(max_bytes)
 
+    async def send_eof(self) -> None:
+        """As of trio."""
+        await self._stream.send_eof()
+
     async def finish(self) -> None:
         """Tell the peer that nothing follows, and read to the end.
 
         Closing a socket with unread bytes resets the connection, and the peer may lose the last message.
         """
-        await self._stream.send_eof()
+        await self.send_eof()
         while await self._stream.receive_some(2**16):
             pass
 

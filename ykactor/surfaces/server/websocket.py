@@ -44,7 +44,7 @@ from ykactor.surfaces.server.operator_session import OperatorSession
 from ykactor.surfaces.server.peer import Peer
 from ykactor.surfaces.server.rm_session import ResourceManagerSession
 from ykactor.surfaces.server.streams import EndNoticedStream, FrameStream
-from ykactor.surfaces.server.tls_transport import TlsError, TlsTransport
+from ykactor.surfaces.server.tls_transport import TlsError, transport_of
 from ykactor.surfaces.server.transports import Transport
 from ykactor.wire.compression import Deflate, ExtensibleConnection
 from ykactor.wire.si.codec import ENCODINGS, JSON, Encoding
@@ -167,7 +167,6 @@ class _Server:
             OPERATOR_PATH: limits.operator_sessions_max,
         }
         self._is_stopping = False
-        self._tls_turn = trio.Lock()
         self._formats = event_formats()
         #: The functions that end the handshakes and sessions under way.
         self._endings: set[Callable[[], None]] = set()
@@ -204,7 +203,7 @@ class _Server:
         if is_reserved(stream.socket.fileno()):
             self._no_room_log.log(peer=origin.text, reason=_NO_ROOM)
             return
-        transport = Transport(stream) if door.tls is None else TlsTransport(stream, door.tls.context, self._tls_turn)
+        transport = transport_of(door, stream)
         with ExitStack() as held:
             admitted = await self._admitted(door, origin, transport, held)
             if admitted is not None:
