@@ -58,8 +58,8 @@ class TlsTransport(Transport):
 
     Args:
         context: of the daemon.
-        turn: held by one handshake at a time while it computes, for about a millisecond. Other tasks run in between; who waits
-            for its client holds it not.
+        turn: held by one handshake at a time while it computes, for about a millisecond. Other tasks run in between; a
+            handshake that waits for its client does not hold it.
     """
 
     def __init__(self, stream: trio.SocketStream, context: ssl.SSLContext, turn: trio.Lock) -> None:
