@@ -49,8 +49,8 @@ _COLUMNS = (
 @click.option("--queue", "queues", multiple=True, metavar="NAME", help="Only what is in this queue or below it. Repeatable.")
 @click.option("--app", "applications", multiple=True, metavar="ID", help="Only events of this application. Repeatable.")
 @click.option("--kind", "kinds", multiple=True, help="Only events of this type (APP) or detail (APP_RUNNING). Repeatable.")
-@daemon_options
 @output_option
+@daemon_options
 def command(
     since: int,
     partitions: tuple[str, ...],

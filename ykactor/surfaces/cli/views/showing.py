@@ -140,11 +140,11 @@ output_option = click.option(
 def showing_options(command: Callable[..., object]) -> Callable[..., object]:
     """The options of all commands that print the state; they get a ``Showing``, ``showing``."""
 
-    @daemon_options
     @output_option
     @click.option(
         "--watch", "-w", "is_watching", is_flag=True, help=f"Print again every {PAUSE_S:g} s, a large state less often."
     )
+    @daemon_options
     @wraps(command)
     def gathered(*arguments: object, daemon: Destination, output: str, is_watching: bool, **others: object) -> object:
         return command(*arguments, showing=Showing(daemon, output, is_watching), **others)

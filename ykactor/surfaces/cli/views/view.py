@@ -87,7 +87,7 @@ def command_of(view: View, explanation: str) -> click.Command:
     chooses = [
         click.option(f"--{name}", multiple=True, metavar="NAME", help=FILTERS[name][1]) for name in ("partition", *view.filters)
     ]
-    decorated: Callable[..., object] = show
+    decorated = showing_options(show)
     for option in (sort, *reversed(chooses)):
         decorated = option(decorated)
-    return click.command(help=explanation)(showing_options(decorated))
+    return click.command(help=explanation)(decorated)
