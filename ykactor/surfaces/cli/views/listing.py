@@ -18,6 +18,8 @@ Row = dict[str, Any]
 
 FORMATS = ("table", "wide", "json", "yaml", "name")
 _GAP = "  "
+#: The one in C takes a third of the time.
+_DUMPER = yaml.CSafeDumper if yaml.__with_libyaml__ else yaml.SafeDumper
 
 
 class Column(Struct, frozen=True):
@@ -82,7 +84,7 @@ def _json_escape(char: str) -> str:
 
 
 def _yaml(document: Any) -> str:
-    text: str = yaml.dump(document, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper), sort_keys=False, width=2**16)
+    text: str = yaml.dump(document, Dumper=_DUMPER, sort_keys=False, width=2**16)
     return text.rstrip("\n")
 
 
