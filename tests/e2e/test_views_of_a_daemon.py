@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import pty
+import signal
 import struct
 import subprocess
 import termios
@@ -256,27 +257,36 @@ async def test_a_pipe_that_is_closed() -> None:
                 assert await process.wait() == exit_codes.FAILED
 
 
-@pytest.mark.parametrize(("keys", "code"), [(b"q", exit_codes.OK), (b"\x03", exit_codes.INTERRUPTED)])
-async def test_top(keys: bytes, code: int) -> None:
+@pytest.mark.parametrize(("is_interrupted", "code"), [(False, exit_codes.OK), (True, exit_codes.INTERRUPTED)])
+async def test_top(is_interrupted: bool, code: int) -> None:
     """It takes over the terminal, shows queues and reasons, and gives the terminal back on q and Ctrl-C."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
+    settings = termios.tcgetattr(theirs)
     async with busy_daemon() as url:
-        pid, terminal = pty.fork()
-        if not pid:
-            os.execve(COMMAND[0], [*COMMAND, "top", "--url", url], clean_environment() | {"TERM": "xterm", "COLUMNS": "120"})
-        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
-        shown = await trio.to_thread.run_sync(until, terminal, b"REASON")
-        assert b"root.team-a.x" in shown
-        os.write(terminal, keys)
-        shown = await trio.to_thread.run_sync(until, terminal, b"\x1b[?1049l")  # the screen that was there before
-        _, status = await trio.to_thread.run_sync(os.waitpid, pid, 0)
-        os.close(terminal)
-        assert os.waitstatus_to_exitcode(status) == code
-        assert b"Traceback" not in shown
+        environment = clean_environment() | {"TERM": "xterm"}
+        command = [*COMMAND, "top", "--url", url]
+        process = await trio.lowlevel.open_process(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
+        try:
+            assert b"root.team-a.x" in await shown_until(ours, b"REASON")
+            if is_interrupted:
+                process.send_signal(signal.SIGINT)
+            else:
+                os.write(ours, b"q")
+            assert b"Traceback" not in await shown_until(ours, b"\x1b[?1049l")  # the screen that was there before
+            assert await process.wait() == code
+            assert termios.tcgetattr(theirs) == settings
+        finally:
+            process.kill()
+            os.close(ours)
+            os.close(theirs)
 
 
-def until(terminal: int, wanted: bytes) -> bytes:
-    """What a terminal shows up to some bytes; fails when the program ends before."""
+async def shown_until(terminal: int, wanted: bytes) -> bytes:
+    """What a terminal shows up to some bytes."""
     shown = b""
-    while wanted not in shown:
-        shown += os.read(terminal, 2**16)
+    with trio.fail_after(LIMIT_S):
+        while wanted not in shown:
+            await trio.lowlevel.wait_readable(terminal)
+            shown += os.read(terminal, 2**16)
     return shown

@@ -133,6 +133,24 @@ def test_every_format_has_every_row(small: si.Snapshot, name: str) -> None:
     assert set(narrow[0].split()) <= set(wide[0].split())
 
 
+@pytest.mark.parametrize(
+    ("name", "row", "expected"),
+    [
+        ("queues", "root.prod", {"OFFSET": "100", "FENCE": "yes", "SHARE": "0.00", "SORT": "fifo", "DYNAMIC": "no"}),
+        ("apps", "batch", {"GROUPS": "dev"}),
+        ("asks", "b2", {"USER": "bob", "ASKS": "b2,b3,b4", "MAY-PREEMPT": "-"}),
+        ("nodes", "n1", {"FOREIGN": "vcore=500m", "RESERVED-FOR": "-"}),
+        ("priorities", "s1", {"USER": "alice"}),
+        ("partitions", "1/2", {"RESERVED": "0", "WANTED": "vcore=12,memory=3Gi"}),
+    ],
+)
+def test_wide_tables_have_more(small: si.Snapshot, name: str, row: str, expected: dict[str, str]) -> None:
+    """Columns that few want to see."""
+    header, *lines = [click.unstyle(line).split() for line in printed(rows_of(VIEWS[name], small), "wide")]
+    (line,) = [line for line in lines if row in line]
+    assert {column: line[header.index(column)] for column in expected} == expected
+
+
 @pytest.mark.parametrize("name", VIEWS)
 def test_keys_are_those_of_the_readme(small: si.Snapshot, name: str) -> None:
     """What programs rely on: the keys of JSON are documented, and no other is printed."""
