@@ -30,8 +30,8 @@ from ykactor.surfaces.cli.views.view import State
 from ykactor.wire.si import messages as si
 
 _BAR_WIDTH = 24
-#: Lines of a partition beside its queues and reasons: two of titles, two of headers, and two empty ones.
-_FIXED_LINES = 6
+#: Lines of a partition beside its queues and reasons: a title, two headers, and two empty ones.
+_FIXED_LINES = 5
 #: Of the lines that are left, queues get at most so many of three.
 _QUEUES_OF_THREE = 2
 
