@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import trio
 from msgspec import Struct
 
+from ykactor.access.limits import Limits
 from ykactor.actors.clock import Clock
 from ykactor.actors.commands import Intake, RunCycles
 from ykactor.actors.durable_facts import DurableFacts
@@ -261,11 +262,13 @@ class Daemon:
             inner.start_soon(collect_old, self._is_idle, name="collector")
             async with trio.open_nursery() as edge:
                 admit = admit_anybody
+                in_force: Callable[[], Limits] = Limits
                 if self._access is not None:
                     inner.start_soon(self._access.control.run, name="access control")
-                    admit = self._access.control.admit
+                    admit, in_force = self._access.control.admit, self._access.control.limits
                 names = self._settings.host_names
-                serve = partial(serve_websockets, doors, self, self.audit, stopping=stopping, host_names=names, admit=admit)
+                serve = partial(serve_websockets, doors, self, self.audit, stopping=stopping, host_names=names)
+                serve = partial(serve, admit=admit, in_force=in_force)
                 await edge.start(serve, name="websockets")
                 if self._access is not None:
                     self._access.audit = self.audit
