@@ -227,6 +227,7 @@ class PartitionCore:
             facts += yield from self._decommission(now_ns, node_id)
         closing = list(self.registry.queues.values())[::-1]
         self.registry.queues = {}
+        self.registry.count_queues()
         for queue in closing:
             self.registry.changed.queue(queue.path)
         yield from send([(queue, Close()) for queue in closing])
