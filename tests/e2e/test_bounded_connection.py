@@ -169,7 +169,7 @@ async def test_unfinished_messages_of_all_peers_are_bounded():
                 await large.send(large.frame(bytes(400_000 if large is first else 350_000), Opcode.BINARY))
             await third.send(third.frame(b"", Opcode.PING, fin=True))
             await second.send(second.frame(b"x" * 300_000, Opcode.TEXT))
-            assert (await first.closed())[0] == 1013
+            assert await first.closed() == (1013, "limit waitingBytes = 1000000: all peers have sent more, this one most")
             await second.send(second.frame(b"", fin=True))
             assert (await second.receive())["code"] == "MALFORMED"
             for _ in range(10):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from ykactor.core.messages.asks import is_foreign
+from ykactor.core.messages.asks import AllocationSpec, is_foreign
 from ykactor.core.messages.facts import AllocationRejected, ApplicationRejected, NodeRejected
 from ykactor.core.messages.held_limits import HeldLimits, exceeded
 from ykactor.core.messages.kinds import NodeAction
@@ -73,18 +73,25 @@ class Holdings:
         return _rejected(submission, reason) if reason else None
 
     def _is_new(self, submission: Submission) -> bool:
+        """Whether it would add something, as far as only the partition knows (AP-13, AP-103, AP-104)."""
         registry = self._registry
         match submission:
             case AddApplication(application_id):
                 return application_id not in registry.applications
             case UpdateNode(node_id):
                 return node_id not in registry.nodes
-            case SubmitAllocation(spec) if is_foreign(spec):
-                return spec.allocation_key not in self._foreign
-            case SubmitAllocation(spec) if spec.application_id in registry.applications:
-                application = registry.leaf_of(spec.application_id).applications.get(spec.application_id)
-                return application is not None and not application.has_task(spec.allocation_key)
+            case SubmitAllocation(spec):
+                is_possible = spec.node_id in registry.nodes or (spec.node_id is None and not is_foreign(spec))
+                return is_possible and not self._has_task(spec)
         return False
+
+    def _has_task(self, spec: AllocationSpec) -> bool:
+        """Whether there is this ask or allocation; also said of an application that is not there, which gets none."""
+        if is_foreign(spec):
+            return spec.allocation_key in self._foreign
+        path = self._registry.applications.get(spec.application_id)
+        application = None if path is None else self._registry.leaf(path).applications.get(spec.application_id)
+        return application is None or application.has_task(spec.allocation_key)
 
 
 def kind_of(submission: Submission) -> Kind | None:
