@@ -164,36 +164,36 @@ class RequestHandler:
         for name in work:
             work[name] = await self._with_groups(name, work[name])
         self._caller.check(request)  # to look up groups may take long
-        work = {name: self._permitted(submissions, type(request).__name__) for name, submissions in work.items()}
+        work = {name: self._permitted(name, submissions) for name, submissions in work.items()}
         pending = self._begin(request.id, work, work, accepted)
         with _giving(pending, left := list(work)):
             for name, submissions in work.items():
-                await self._submit_to(name, submissions, pending, type(request).__name__)
+                await self._submit_to(name, submissions, pending)
                 left.remove(name)
         return pending
 
-    def _permitted(self, submissions: list[Submission], kind: str) -> list[Submission]:
+    def _permitted(self, name: PartitionName, submissions: list[Submission]) -> list[Submission]:
         """The submissions, those that the caller may not send as refusals."""
         identity = self._caller.identity
         permitted, reason = tags.limited(identity, claims.permitted(identity, submissions))
         if reason:
-            self._audit.refused(self._caller, Act.SEND, kind, reason)
+            self._audit.refused(self._caller, Act.SEND, name, reason)
         return permitted
 
     async def _with_groups(self, name: PartitionName, submissions: list[Submission]) -> list[Submission]:
         return await self._gateway.with_groups(name, submissions) if name in self._gateway.partitions else submissions
 
-    async def _submit_to(self, name: PartitionName, submissions: list[Submission], pending: Pending, kind: str) -> None:
+    async def _submit_to(self, name: PartitionName, submissions: list[Submission], pending: Pending) -> None:
         inbox = self._gateway.partitions.get(name)
         if inbox is not None:
-            identity, exceeded = self._caller.identity, partial(self._audit.refused, self._caller, Act.SEND, kind)
+            identity = self._caller.identity
             intake = Intake(
                 submissions,
                 pending.on_done,
                 accepted=pending.accepted,
                 failed=pending.on_failed,
                 limits=identity.limits.held(identity.name),
-                exceeded=exceeded,
+                exceeded=partial(self._audit.refused, self._caller, Act.SEND, name),
             )
             if await put(self._gateway, name, inbox, intake):
                 return
