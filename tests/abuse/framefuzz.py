@@ -15,7 +15,7 @@ from rawframes import BINARY, CLOSE, FEED_PATH, PING, PONG, RM_PATH, TEXT, frame
 from rawpeers import RawPeer, raw_peer
 from target import HELD_MAX_S, Target, round_trips
 
-from ykactor.surfaces.server.websocket import Limits
+from ykactor.access.limits import IdentityLimits
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import ENCODINGS, JSON, Encoding, ProtocolError
 
@@ -38,7 +38,7 @@ def decode_mutants(count: int, seed: int) -> str:
     for path, encoding, mutator in mutators(random.Random(seed)):
         decode = encoding.decode_request if path == RM_PATH else encoding.decode_subscribe
         for _ in range(count // 4):
-            data = mutator.draw()[: Limits().message_bytes_max]
+            data = mutator.draw()[: IdentityLimits().message_bytes]
             began_s = thread_time()
             try:
                 decode(data)

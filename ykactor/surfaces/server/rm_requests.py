@@ -7,6 +7,7 @@ import logging
 import math
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 
 import trio
 from msgspec import structs
@@ -19,7 +20,7 @@ from ykactor.actors.receipts import Accepted
 from ykactor.core.messages.kinds import Act
 from ykactor.core.messages.submissions import Reset, SetPredicateService, Submission
 from ykactor.core.values.ids import PartitionName
-from ykactor.surfaces.server import claims
+from ykactor.surfaces.server import claims, tags
 from ykactor.surfaces.server.audit import REGISTERED, Audit
 from ykactor.surfaces.server.caller import Caller
 from ykactor.surfaces.server.config_updates import ConfigUpdates
@@ -67,7 +68,7 @@ class RequestHandler:
         self._caller = caller
         self._audit = audit
         self._open = gateway.outboxes.requests
-        self._backlog = Backlog(memory)
+        self._backlog = Backlog(memory, lambda: caller.identity.limits.outstanding)
         #: To the task that answers; ``Backlog`` bounds what is in there.
         self._begun, self._pending = trio.open_memory_channel[Pending](math.inf)
         self._is_stopping = False
@@ -163,7 +164,7 @@ class RequestHandler:
         for name in work:
             work[name] = await self._with_groups(name, work[name])
         self._caller.check(request)  # to look up groups may take long
-        work = {name: claims.permitted(self._caller.identity, submissions) for name, submissions in work.items()}
+        work = {name: self._permitted(name, submissions) for name, submissions in work.items()}
         pending = self._begin(request.id, work, work, accepted)
         with _giving(pending, left := list(work)):
             for name, submissions in work.items():
@@ -171,13 +172,29 @@ class RequestHandler:
                 left.remove(name)
         return pending
 
+    def _permitted(self, name: PartitionName, submissions: list[Submission]) -> list[Submission]:
+        """The submissions, those that the caller may not send as refusals."""
+        identity = self._caller.identity
+        permitted, reason = tags.limited(identity, claims.permitted(identity, submissions))
+        if reason:
+            self._audit.refused(self._caller, Act.SEND, name, reason)
+        return permitted
+
     async def _with_groups(self, name: PartitionName, submissions: list[Submission]) -> list[Submission]:
         return await self._gateway.with_groups(name, submissions) if name in self._gateway.partitions else submissions
 
     async def _submit_to(self, name: PartitionName, submissions: list[Submission], pending: Pending) -> None:
         inbox = self._gateway.partitions.get(name)
         if inbox is not None:
-            intake = Intake(submissions, pending.on_done, accepted=pending.accepted, failed=pending.on_failed)
+            identity = self._caller.identity
+            intake = Intake(
+                submissions,
+                pending.on_done,
+                accepted=pending.accepted,
+                failed=pending.on_failed,
+                limits=identity.limits.held(identity.name),
+                exceeded=partial(self._audit.refused, self._caller, Act.SEND, name),
+            )
             if await put(self._gateway, name, inbox, intake):
                 return
         at_ns = self._gateway.now_ns()
