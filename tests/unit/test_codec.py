@@ -6,6 +6,7 @@ import tracemalloc
 import msgspec
 import pytest
 
+from ykactor.core.values.parts import finished
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import ENCODINGS, JSON, MSGPACK, Encoding, ProtocolError
 
@@ -57,7 +58,7 @@ OPERATOR_MESSAGES = [
 def test_requests_of_operators_survive_both_encodings(message):
     """They are other ones than those of resource managers."""
     for encoding in ENCODINGS.values():
-        assert encoding.decode_operator_request(encoding.encode(message)) == message
+        assert finished(encoding.decoding_operator_request(encoding.encode(message))) == message
 
 
 @pytest.mark.parametrize(
@@ -72,7 +73,7 @@ def test_requests_of_operators_survive_both_encodings(message):
 def test_wrong_requests_of_operators(body, code):
     """As strict as those of resource managers."""
     with pytest.raises(ProtocolError) as caught:
-        JSON.decode_operator_request(body)
+        finished(JSON.decoding_operator_request(body))
     assert caught.value.code == code
 
 

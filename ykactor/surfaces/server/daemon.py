@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from ykactor.actors.clock import Clock
 from ykactor.actors.commands import Intake, RunCycles
+from ykactor.actors.driving import pause
 from ykactor.actors.durable_facts import DurableFacts
 from ykactor.actors.feed import FeedActor
 from ykactor.actors.journal import Journal
@@ -35,6 +36,7 @@ from ykactor.core.messages.facts import ConfigurationChanged, Fact
 from ykactor.core.messages.submissions import AddApplication, RefuseConfig, Reset, Submission
 from ykactor.core.objects.registry import Registry
 from ykactor.core.values.ids import AllocationKey, PartitionName, QueuePath
+from ykactor.core.values.parts import in_parts
 from ykactor.surfaces.server.audit import Audit
 from ykactor.surfaces.server.caller import admit_anybody
 from ykactor.surfaces.server.cycle_log import log_cycle
@@ -206,7 +208,12 @@ class Daemon:
         """Look up the groups of users that are submitted without groups (``Gateway.with_groups``)."""
         if not self._resolves(partition):
             return submissions
-        return [await self._groups.completed(new) if type(new) is AddApplication else new for new in submissions]
+        found: list[Submission] = []
+        for part in in_parts(submissions):
+            if found:
+                await pause()
+            found += [await self._groups.completed(new) if type(new) is AddApplication else new for new in part]
+        return found
 
     async def with_own_groups(self, partition: PartitionName, who: UserGroups) -> UserGroups:
         """Look up the groups of an administrator without groups (``Gateway.with_own_groups``)."""

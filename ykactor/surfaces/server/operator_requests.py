@@ -127,7 +127,7 @@ class OperatorRequests:
     async def _release(self, request: si.ReleaseResourceManager) -> None:
         outboxes = self._gateway.outboxes
         async with outboxes.turn:
-            self._caller.check(request)  # a while later
+            self._caller.confirm()  # a while later
             current = outboxes.current
             if current is None or current.rm_id != request.rm_id:
                 found = "no resource manager" if current is None else current.rm_id

@@ -13,6 +13,7 @@ import trio
 from msgspec import Struct
 from trio_websocket import ConnectionClosed
 
+from ykactor.actors.driving import drive, pause
 from ykactor.actors.gateway import Gateway
 from ykactor.surfaces.server.audit import Audit
 from ykactor.surfaces.server.caller import Caller
@@ -67,7 +68,7 @@ class OperatorSession:
         """Carry out a request; none of one that is carried out and wants no answer."""
         request_id = ""
         try:
-            request = self.peer.encoding.decode_operator_request(message)
+            request = await drive(self.peer.encoding.decoding_operator_request(message), pause)
             request_id = request.id
             ack = await self._carry_out(request)
         except ProtocolError as error:

@@ -12,6 +12,7 @@ import trio
 from msgspec import structs
 
 from ykactor.actors.commands import Administer, Intake, PartitionCommand, Publication
+from ykactor.actors.driving import drive, pause
 from ykactor.actors.gateway import Gateway
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.outbox import OutboxReader
@@ -19,6 +20,7 @@ from ykactor.actors.receipts import Accepted
 from ykactor.core.messages.kinds import Act
 from ykactor.core.messages.submissions import Reset, SetPredicateService, Submission
 from ykactor.core.values.ids import PartitionName
+from ykactor.core.values.parts import Pausing
 from ykactor.surfaces.server import claims
 from ykactor.surfaces.server.audit import REGISTERED, Audit
 from ykactor.surfaces.server.caller import Caller
@@ -33,13 +35,16 @@ from ykactor.wire.si.lengths import size_of
 
 logger = logging.getLogger(__name__)
 
+#: Submissions by partition.
+_Work = dict[PartitionName, list[Submission]]
+
 
 class RequestHandler:
     """Carries out the requests of one session.
 
     Args:
         reader: of the outbox in which the answers are posted.
-        decode: makes requests of messages.
+        decode: makes requests of messages, of large ones with pauses.
         configs: reads the configurations that are sent.
         memory: of all input.
         caller: who sends the requests.
@@ -52,7 +57,7 @@ class RequestHandler:
         self,
         gateway: Gateway,
         reader: OutboxReader[Encoding],
-        decode: Callable[[str | bytes], si.Request],
+        decode: Callable[[str | bytes], Pausing[si.Request]],
         configs: ConfigUpdates,
         memory: InputMemory,
         caller: Caller,
@@ -94,27 +99,39 @@ class RequestHandler:
             return
         request, request_id, accepted, pending = None, "", None, None
         try:
-            request = self._decode(message)
+            request = await drive(self._decode(message), pause)
             request_id = request.id
             self._caller.check(request)
+            work = await self._converted(request)
             async with _held(self._gateway.outboxes.turn):
                 if not self._reader.attached:
                     return
-                self._caller.check(request)  # it may have waited for long
+                self._caller.confirm()  # it may have waited for long
                 if request_id and not isinstance(request, si.UpdateConfigurationRequest):
                     accepted = self._open.accept(request_id, self)
-                pending = await self._carry_out(request, accepted)
+                pending = await self._carry_out(request, work, accepted)
         except ProtocolError as error:
             if request is not None and error.code == "NOT_PERMITTED":
                 self._audit.refused_message(self._caller, request, str(error))
             self._outbox.post(error_response(error, request_id))
             if accepted is not None:
                 self._open.answered(accepted)
+        if isinstance(request, requests.PartitionRequest):
+            await drive(requests.freeing(request), pause)
         if pending is not None:
             await self._backlog.add(pending, size_of(message))
 
-    async def _carry_out(self, request: si.Request, accepted: Accepted | None) -> Pending | None:
+    async def _converted(self, request: si.Request) -> _Work:
+        """What partitions are to do. Nobody waits for it, as no turn is held."""
+        if not isinstance(request, requests.PartitionRequest):
+            return {}
+        return await drive(requests.submitting(request), pause)
+
+    async def _carry_out(self, request: si.Request, work: _Work, accepted: Accepted | None) -> Pending | None:
         """Carry out a request, or begin to; None if its ``Ack`` comes from elsewhere.
+
+        Args:
+            work: what partitions are to do.
 
         Raises:
             ProtocolError: the request is refused, and had no effect.
@@ -133,7 +150,7 @@ class RequestHandler:
                 self._configs.put(request, self._outbox, self._caller)
                 return None
             case _:
-                return await self._submit(request, accepted)
+                return await self._submit(request.id, work, accepted)
         return self._begin(request.id, self._gateway.partitions, (), accepted)
 
     async def _run_steps(self, steps: int) -> None:
@@ -158,13 +175,13 @@ class RequestHandler:
             self._begun.send_nowait(pending)
         return pending
 
-    async def _submit(self, request: requests.PartitionRequest, accepted: Accepted | None) -> Pending:
-        work = requests.addressed(requests.submissions(request), self._gateway.partitions)
+    async def _submit(self, request_id: str, work: _Work, accepted: Accepted | None) -> Pending:
+        work = requests.addressed(work, self._gateway.partitions)
         for name in work:
-            work[name] = await self._with_groups(name, work[name])
-        self._caller.check(request)  # to look up groups may take long
-        work = {name: claims.permitted(self._caller.identity, submissions) for name, submissions in work.items()}
-        pending = self._begin(request.id, work, work, accepted)
+            completed = await self._with_groups(name, work[name])
+            work[name] = await drive(claims.permitted(self._caller.identity, completed), pause)
+        self._caller.confirm()  # to look up groups may take long
+        pending = self._begin(request_id, work, work, accepted)
         with _giving(pending, left := list(work)):
             for name, submissions in work.items():
                 await self._submit_to(name, submissions, pending)
@@ -195,7 +212,7 @@ class RequestHandler:
         if wanted.who is not None:
             who = claims.of_administrator(self._caller.identity, await self._gateway.with_own_groups(name, wanted.who))
             wanted = structs.replace(wanted, who=who)
-            self._caller.check(request)  # to look up groups may take long
+            self._caller.confirm()  # to look up groups may take long
         pending = self._begin(request.id, [name], [name], accepted)
         with _giving(pending, left := [name]), unavailable_when_closed(f"partition {name} does"):
             await inbox.put(Administer(wanted, pending.on_administered, accepted=accepted, failed=pending.on_failed))
