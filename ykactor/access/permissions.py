@@ -74,13 +74,13 @@ class Each(Struct, frozen=True):
 
 
 class EachPartition(Struct, frozen=True):
-    """As ``Each``, for long lists of items of which only the partition is asked: these are few, so each is asked once."""
+    """As ``Each``, for long lists of items of which only the partition is asked. These are few, so each is asked once."""
 
     asked: Asked
     partition: Callable[[Any], str] = attrgetter("partition_name")
 
     def __call__(self, identity: Identity, items: Sequence[Any]) -> Refusal | None:
-        if all(map(identity.may_act_in, set(map(self.partition, items)))):
+        if identity.partitions.is_any or all(map(identity.may_act_in, set(map(self.partition, items)))):
             return None
         return Each(self.asked)(identity, items)
 
@@ -99,7 +99,7 @@ class Unlimited(Struct, frozen=True):
 def check(identity: Identity, role: Role, message: Struct) -> Refusal | None:
     """Why the identity may not send the message as ``role``, the one of the door through which it came; None if it may.
 
-    Cost: 2 us for a small message, 4 ms for 100,000 asks, 10 ms for 100,000 nodes.
+    Cost: 2 us for a small message; if the identity is limited to partitions, 4 ms for 100,000 asks and 10 ms for 100,000 nodes.
     """
     if role not in identity.roles:
         return Refusal("", f"{identity.name} does not have the role {role}")

@@ -20,7 +20,7 @@ from ykactor.actors.receipts import Accepted
 from ykactor.core.messages.kinds import Act
 from ykactor.core.messages.submissions import Reset, SetPredicateService, Submission
 from ykactor.core.values.ids import PartitionName
-from ykactor.core.values.parts import Pausing
+from ykactor.core.values.parts import Pausing, emptied
 from ykactor.surfaces.server import claims
 from ykactor.surfaces.server.audit import REGISTERED, Audit
 from ykactor.surfaces.server.caller import Caller
@@ -31,6 +31,7 @@ from ykactor.surfaces.server.pending import Backlog, Pending, unavailable_when_c
 from ykactor.wire.si import messages as si
 from ykactor.wire.si import requests
 from ykactor.wire.si.codec import Encoding, ProtocolError
+from ykactor.wire.si.cutting import SLICE_BYTES
 from ykactor.wire.si.lengths import size_of
 
 logger = logging.getLogger(__name__)
@@ -102,6 +103,8 @@ class RequestHandler:
             request = await drive(self._decode(message), pause)
             request_id = request.id
             self._caller.check(request)
+            if size_of(message) > SLICE_BYTES:  # to check all of its entries takes some ms too
+                await pause()
             work = await self._converted(request)
             async with _held(self._gateway.outboxes.turn):
                 if not self._reader.attached:
@@ -198,10 +201,11 @@ class RequestHandler:
             if await put(self._gateway, name, inbox, intake):
                 return
         at_ns = self._gateway.now_ns()
-        refusals = [requests.unknown_partition(submission, name, at_ns) for submission in submissions]
-        facts = [fact for fact in refusals if fact is not None]
-        # No partition refuses these, but the feed keeps them in order with everything else.
-        await self._gateway.feed.inbox.put(Publication(name, facts))
+        for part in emptied(submissions):
+            refusals = [requests.unknown_partition(submission, name, at_ns) for submission in part]
+            # No partition refuses these, but the feed keeps them in order with everything else.
+            await self._gateway.feed.inbox.put(Publication(name, [fact for fact in refusals if fact is not None]))
+            await pause()
         pending.on_done(name)
 
     async def _administer(self, request: si.TerminateApplication | si.MoveApplication, accepted: Accepted | None) -> Pending:

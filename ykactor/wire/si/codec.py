@@ -124,8 +124,10 @@ class Encoding:
             _refuse_long(request, request.id)
             yield ()
         except TooLongError as error:
+            yield from cutter.free()
             raise ProtocolError("OUT_OF_RANGE", error.too_long.message, error.too_long.path, self._id_of(raw)) from None
         except ProtocolError as error:
+            yield from cutter.free()
             raise ProtocolError(error.code, cutter.message(error.message), cutter.path(error.path), error.request_id) from None
         return request
 

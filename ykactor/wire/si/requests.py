@@ -43,8 +43,8 @@ from ykactor.wire.si.codec import ProtocolError
 #: The attribute of a node that names its partition.
 PARTITION_ATTRIBUTE = "si/node-partition"
 
-#: Bytes of entries, as MessagePack, that are converted without a pause: 2,500 usual asks.
-_STEP_BYTES = 2**18
+#: The work that is done without a pause, about 2 ms: an entry is as much as its bytes as MessagePack, and some more.
+_STEP_WORK, _ENTRY_WORK = 2**17, 64
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -79,23 +79,23 @@ def submissions(request: PartitionRequest) -> dict[PartitionName, list[Submissio
 def submitting(request: PartitionRequest) -> Pausing[dict[PartitionName, list[Submission]]]:
     """As ``submissions``, with a pause every few ms."""
     routed: dict[PartitionName, list[Submission]] = {}
-    size = 0
+    work = 0
     for field, entries, convert in _parts(request):
         for index, entry in enumerate(entries):
             try:
                 partition, submission = convert(entry)
             except ProtocolError as mistake:
                 raise mistake.below(f"{field}[{index}]", request.id) from None
-            entry_size = lengths.encoded_size(entry)
-            if too_long := lengths.of_entry(entry, entry_size):
+            size = lengths.encoded_size(entry)
+            if too_long := lengths.of_entry(entry, size):
                 if not isinstance(submission, _Refusable):
                     continue  # what has such a name does not exist (AP-132)
                 partition = PartitionName(lengths.shortened(partition))
                 submission = _refused(submission, f"{field}[{index}].{too_long.path}: {too_long.message}")
             routed.setdefault(partition, []).append(submission)
-            size += entry_size
-            if size > _STEP_BYTES:
-                size = 0
+            work += _ENTRY_WORK + size
+            if work > _STEP_WORK:
+                work = 0
                 yield ()
     return routed
 
@@ -111,11 +111,15 @@ def freeing(request: PartitionRequest) -> Pausing[None]:
 def addressed(
     work: dict[PartitionName, list[Submission]], known: Iterable[PartitionName]
 ) -> dict[PartitionName, list[Submission]]:
-    """The same work by the names of running partitions, which are compared without case (CF-64)."""
+    """The same work by the names of running partitions, which are compared without case (CF-64); it takes over the lists."""
     names = {name.lower(): name for name in known}
     routed: dict[PartitionName, list[Submission]] = {}
     for name, entries in work.items():
-        routed.setdefault(names.get(name.lower(), name), []).extend(entries)
+        known_name = names.get(name.lower(), name)
+        if known_name in routed:
+            routed[known_name] += entries
+        else:
+            routed[known_name] = entries
     return routed
 
 
