@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # Two processes; a file stays in one of them, because its tests share what they compute.
-PYTEST := $(BIN)/pytest --numprocesses 2 --dist loadfile
+PYTEST := $(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: run test test-compiled test-nightly crash abuse soak lint bench bench-check bench-ranges bench-plots clean
 
@@ -31,7 +31,7 @@ test:
 	$(PYTEST)
 
 test-nightly: $(VENV)/.ready
-	@echo "All tests with four times as many random histories: about thirteen minutes on two cores."
+	@echo "All tests with eight times as many random histories: about twenty minutes on two cores."
 	YKACTOR_SEEDS=4 $(PYTEST)
 
 crash: $(VENV)/.ready

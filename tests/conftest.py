@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
-from seeds import FACTOR
+from seeds import IS_NIGHT
 
-settings.load_profile("day" if FACTOR == 1 else "night")
+settings.load_profile("night" if IS_NIGHT else "day")
 
 
 @pytest.fixture

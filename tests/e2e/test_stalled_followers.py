@@ -6,7 +6,7 @@ import msgspec
 import pytest
 import trio
 from doubles import running_daemon
-from seeds import FACTOR
+from seeds import IS_NIGHT
 from wsproto import ConnectionType, WSConnection
 from wsproto.events import Message, Request, TextMessage
 
@@ -27,7 +27,7 @@ async def messages(stream, protocol):
         protocol.receive_data(await stream.receive_some())
 
 
-@pytest.mark.skipif(FACTOR == 1, reason="takes half a minute: part of make test-nightly")
+@pytest.mark.skipif(not IS_NIGHT, reason="takes half a minute: part of make test-nightly")
 async def test_who_reads_again_in_time_is_told_what_it_missed():
     """What was written to it comes whole, then ``Lagged`` with exactly the events that it lacks, then what is kept (SE-90)."""
     async with running_daemon(ring_max=50) as daemon:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from journals import copied, numbered, opened, records_of, states, turns_of
-from seeds import FACTOR
+from seeds import scaled
 
 from ykactor.journal import maintenance, witness
 from ykactor.journal.errors import JournalError
@@ -71,7 +71,7 @@ def flipped(path: Path, flip: tuple[float, int]) -> None:
 
 @given(PLACES)
 @example(0)
-@settings(max_examples=60 * FACTOR)
+@settings(max_examples=scaled(60))
 def test_a_torn_write_ahead_log(unclean: Path, tmp_path_factory: pytest.TempPathFactory, place: float) -> None:
     """Recovered up to the last whole transaction; what was cut off is named. What the database has is never lost."""
     directory = copied(unclean, tmp_path_factory.mktemp("torn") / "state")
@@ -82,7 +82,7 @@ def test_a_torn_write_ahead_log(unclean: Path, tmp_path_factory: pytest.TempPath
 
 
 @given(FLIPS)
-@settings(max_examples=100 * FACTOR)
+@settings(max_examples=scaled(100))
 def test_a_changed_write_ahead_log(unclean: Path, tmp_path_factory: pytest.TempPathFactory, flip: tuple[float, int]) -> None:
     """As a torn one; a bit that nobody reads may also change nothing."""
     directory = copied(unclean, tmp_path_factory.mktemp("changed") / "state")
@@ -91,7 +91,7 @@ def test_a_changed_write_ahead_log(unclean: Path, tmp_path_factory: pytest.TempP
 
 
 @given(FLIPS)
-@settings(max_examples=200 * FACTOR)
+@settings(max_examples=scaled(200))
 def test_a_changed_database(clean: Path, tmp_path_factory: pytest.TempPathFactory, flip: tuple[float, int]) -> None:
     """All that was committed, or a refusal."""
     directory = copied(clean, tmp_path_factory.mktemp("changed") / "state")
@@ -101,7 +101,7 @@ def test_a_changed_database(clean: Path, tmp_path_factory: pytest.TempPathFactor
 
 @given(PLACES)
 @example(0)
-@settings(max_examples=30 * FACTOR)
+@settings(max_examples=scaled(30))
 def test_a_torn_database(clean: Path, tmp_path_factory: pytest.TempPathFactory, place: float) -> None:
     """All that was committed, if only free pages are cut off, or a refusal."""
     directory = copied(clean, tmp_path_factory.mktemp("torn") / "state")

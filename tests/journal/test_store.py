@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from journals import S_NS, apply, batch, compact_json, copied, key_of, numbered, opened, records_of, states, turns_of
-from seeds import FACTOR
+from seeds import scaled
 
 from ykactor.journal.reading import Reader
 from ykactor.journal.store import CHECKPOINT_BYTES, PUT_ROWS, Store, _puts
@@ -22,7 +22,7 @@ CHANGES = st.dictionaries(IDENTITIES, st.none() | st.dictionaries(st.text(max_si
 
 
 @given(st.lists(CHANGES, max_size=8))
-@settings(max_examples=40 * FACTOR)
+@settings(max_examples=scaled(40))
 def test_records_are_those_of_a_dictionary(tmp_path_factory: pytest.TempPathFactory, history: list[dict[object, object]]) -> None:
     """Puts, deletes and puts again of the same keys give, byte for byte, what they give in a dictionary; also after a restart."""
     directory = tmp_path_factory.mktemp("journal")

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from accessfiles import NOW_NS, access_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from seeds import FACTOR
+from seeds import scaled
 from signing import public_jwk
 
 from ykactor.access import jwks, moments, tokens
@@ -115,7 +115,7 @@ def outcome(call: Callable[[], T], expected: type[E]) -> T | E:
         return error
 
 
-@settings(max_examples=500 * FACTOR)
+@settings(max_examples=scaled(500))
 @given(FILES | RIGHT_FILES, st.lists(CREDENTIALS, max_size=5))
 def test_any_file(document: dict[str, Any], shown: list[Credentials]) -> None:
     """SE-40: mistakes have a place and a code, one line each. What is accepted has identities that nobody can confuse.
@@ -144,7 +144,7 @@ def test_any_file(document: dict[str, Any], shown: list[Credentials]) -> None:
             assert credentials.bearer not in str(found)
 
 
-@settings(max_examples=300 * FACTOR)
+@settings(max_examples=scaled(300))
 @given(st.text() | st.binary().map(lambda data: data.decode("latin-1")))
 def test_any_text(text: str) -> None:
     """SE-40: text that is no access file has mistakes."""
@@ -152,7 +152,7 @@ def test_any_text(text: str) -> None:
     assert access.mistakes if isinstance(access, ConfigError) else access.identities == ()
 
 
-@settings(max_examples=200 * FACTOR)
+@settings(max_examples=scaled(200))
 @given(st.lists(st.tuples(SECRETS, st.sampled_from(["ci", "ops"]), EXPIRIES), unique_by=lambda made: made[0]))
 def test_tokens_are_kept(made: list[tuple[str, str, int | None]]) -> None:
     """SE-4, SE-5: what was made is found after the file was written and read, and revoking one leaves all others."""
@@ -171,7 +171,7 @@ def test_tokens_are_kept(made: list[tuple[str, str, int | None]]) -> None:
         assert len(left.all) == len(made) - 1
 
 
-@settings(max_examples=300 * FACTOR)
+@settings(max_examples=scaled(300))
 @given(st.binary() | JSON.map(str.encode))
 def test_any_tokens_file(content: bytes) -> None:
     """SE-5: content that is no tokens file is refused, in one line; a list without a token is one."""
@@ -182,7 +182,7 @@ def test_any_tokens_file(content: bytes) -> None:
         assert (found.all, json.loads(content)) == ((), {"tokens": []})
 
 
-@settings(max_examples=500 * FACTOR)
+@settings(max_examples=scaled(500))
 @given(st.lists(KEYS | JUNK, max_size=3))
 def test_any_keys(keys: list[Any]) -> None:
     """SE-8: keys are public ones with algorithms of their kind, or each mistake has the index of its key and shows no number."""

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from seeds import seeds
+from seeds import scaled, seeds
 
 from ykactor.sim.generated_queues import draw_config, grow_tree
 from ykactor.wire.queuefile import text as yamltext
@@ -57,7 +57,7 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=len(seeds(400)))
+@settings(max_examples=scaled(400))
 @given(st.lists(PIECES, min_size=1, max_size=20).map("".join), st.sampled_from(LOADERS))
 def test_a_block_keeps_every_text(text: str, loader: type) -> None:
     """Whatever the queue file looks like, its ConfigMap holds it; line ends become line feeds, a byte order mark is dropped."""

@@ -12,7 +12,7 @@ import random
 import pytest
 from checked import LARGE, World
 from histories import Batch, Drawer, History
-from seeds import FACTOR
+from seeds import IS_NIGHT
 from test_administered_histories import draw_request
 from test_recovery import cluster_of, rank
 
@@ -33,7 +33,7 @@ from ykactor.core.values.ids import AllocationKey, ApplicationID
 HUGE = 2**63 - 1
 SIZES = (1, 1, 2, HUGE // 2, HUGE - 1, HUGE)
 #: 200 in ``make test``; 5,000 in ``make test-nightly``.
-HISTORIES = 200 if FACTOR == 1 else 5000
+HISTORIES = 5000 if IS_NIGHT else 200
 TIMEOUTS_MS = (0, 0, 1000, 3000, 13_000, 2**63 - 1)
 
 

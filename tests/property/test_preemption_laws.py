@@ -13,7 +13,7 @@ import pytest
 from msgspec import structs
 from preemptionlaws import PREEMPTED, S_NS, State, Watch, check, requires
 from replicasets import ReplicaSets
-from seeds import seeds
+from seeds import scaled, seeds
 from world import PLENTY, World, app, ask, configure, load, move, node, queue, release, remove, terminate, tree
 
 from ykactor.core.messages.asks import Ask, ask_id
@@ -233,10 +233,10 @@ def test_the_histories_hold_what_they_should() -> None:
     """Of the above: many preemptions, with one victim and several, for the guarantee of a leaf or of a parent, and for a node."""
     clusters = [play(seed)[0] for seed in SEEDS]
     facts = [contest.fact for cluster in clusters for contest in cluster.watch.all_contests]
-    assert len(facts) > 80
-    assert sum(len(fact.victims) > 1 for fact in facts) > 10
-    assert sum(fact.why.startswith("queue ") for fact in facts) > 3
-    assert sum(bool(requires(fact.ask)) for fact in facts) > 3
+    assert len(facts) > scaled(80)
+    assert sum(len(fact.victims) > 1 for fact in facts) > scaled(10)
+    assert sum(fact.why.startswith("queue ") for fact in facts) > scaled(3)
+    assert sum(bool(requires(fact.ask)) for fact in facts) > scaled(3)
     assert sum(contest.outcome == "placed" for cluster in clusters for contest in cluster.watch.all_contests) > 0.9 * len(facts)
 
 
@@ -364,6 +364,6 @@ def test_whatever_happens(seed: int) -> None:
 def test_rough_histories_hold_what_they_should() -> None:
     """Of the above: many preemptions, and every way in which one can end."""
     contests = [contest for seed in SEEDS for contest in play_rough(seed).watch.all_contests]
-    assert len(contests) > 100
+    assert len(contests) > scaled(100)
     outcomes = Counter(contest.outcome for contest in contests)
     assert outcomes.keys() >= {"placed", "reservation lost", "ask gone", "ask resized", "no room"}, outcomes

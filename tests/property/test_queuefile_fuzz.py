@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from queuetexts import by_path
-from seeds import seeds
+from seeds import scaled, seeds
 
 from ykactor.core.config.model import PartitionConfig, PlacementRule
 from ykactor.wire.queuefile import text as yamltext
@@ -79,14 +79,14 @@ def loader(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
-@settings(max_examples=len(seeds(200)))
+@settings(max_examples=scaled(200))
 @given(st.text(max_size=60) | st.lists(PIECES, max_size=12).map("".join))
 def test_any_text(text: str) -> None:
     """No text makes ``load`` raise anything but ``ConfigError``."""
     check(text)
 
 
-@settings(max_examples=len(seeds(150)))
+@settings(max_examples=scaled(150))
 @given(
     st.sampled_from(SAMPLES),
     st.lists(st.tuples(st.floats(0, 1), st.integers(0, 12), PIECES | st.text(max_size=3)), min_size=1, max_size=3),
@@ -150,7 +150,7 @@ class Grower:
         return "{" + ", ".join(grown) + "}"
 
 
-@settings(max_examples=len(seeds(250)))
+@settings(max_examples=scaled(250))
 @given(st.integers(0, 2**32))
 def test_trees_of_keys(seed: int) -> None:
     """Nor does any file of known keys with values that are right, nearly right or of the wrong kind."""

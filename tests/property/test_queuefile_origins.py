@@ -3,7 +3,7 @@
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from seeds import seeds
+from seeds import scaled
 
 from ykactor.wire.queuefile.origins import Origin
 
@@ -15,7 +15,7 @@ TEXTS = st.lists(PIECES, max_size=25).map("".join)
 STYLES = st.sampled_from(["|", ">", "'", '"'])
 
 
-@settings(max_examples=len(seeds(400)))
+@settings(max_examples=scaled(400))
 @given(TEXTS, STYLES, st.booleans(), st.integers(10, 100))
 def test_every_visible_character_is_found(text: str, style: str, is_ascii: bool, width: int) -> None:
     """CF-88: the position of a visible character in the value leads to this character, or to its escape, in the file."""
@@ -31,7 +31,7 @@ def test_every_visible_character_is_found(text: str, style: str, is_ascii: bool,
                 assert found.startswith((character, "\\"))
 
 
-@settings(max_examples=len(seeds(200)))
+@settings(max_examples=scaled(200))
 @given(TEXTS, STYLES, st.integers(1, 30), st.integers(1, 30))
 def test_any_position(text: str, style: str, line: int, column: int) -> None:
     """CF-88: also white space and the end of the text have a position in the file."""

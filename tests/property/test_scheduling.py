@@ -9,7 +9,7 @@ from checked import LARGE, ONE_BY_ONE, SMALL, World, check_history
 from histories import S_NS, Batch, History, draw_history
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from seeds import seeds
+from seeds import scaled, seeds
 
 from ykactor.core.config.model import AccessList, Limit, PartitionConfig, QueueConfig, QueueProperties, SchedulerConfig
 from ykactor.core.inspection.invariants import violations
@@ -71,7 +71,7 @@ def submissions(step: Work | SchedulerConfig) -> list[Submission]:
 # ---- generated histories
 
 
-@settings(max_examples=len(seeds(150)))
+@settings(max_examples=scaled(150))
 @given(
     seed=st.integers(0, 10**6),
     queues=st.integers(1, 20),

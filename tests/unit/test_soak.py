@@ -26,14 +26,14 @@ def test_hours_of_churn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Daemons that end or are killed, a resource manager that is away: invariants hold, history is trimmed, rows do not grow."""
     monkeypatch.setattr(timers, "TERMINAL_TIMEOUT_NS", 1800 * S_NS)
     trio._core._run._r.seed(1)  # type: ignore[attr-defined]
-    result = soak.run(Plan(hours=9, busy=4, life=2, absence=4, registration=7, keep_bytes=2**16))
+    result = soak.run(Plan(hours=6, busy=3, life=2, absence=4, registration=5, keep_bytes=2**15))
     assert result.violations == []
     assert result.placed > 30
     assert result.trimmed > 80
     rows = {quantity: values for quantity, values in result.history.items() if quantity.unit == "rows"}
     kinds = ("ended", "user", "node", "queue", "foreign", "answer")
     assert {f"rows {kind}" for kind in kinds} <= {quantity.name for quantity in rows}
-    assert all(len(values) == 9 for values in rows.values())
+    assert all(len(values) == 6 for values in rows.values())
     assert list(growing(rows)) == []
 
 
