@@ -138,12 +138,53 @@ def test_a_request_has_no_more_entries_than_allowed(encoding: Encoding) -> None:
         (many_nodes(3, attributes={"a": "b" * VALUE_MAX}), "nodes[3]"),
         ({"type": "UpdateConfigurationRequest", "id": "r-9", "extraConfig": {"a": "b" * VALUE_MAX}}, "extraConfig"),
         ({"type": "UpdateConfigurationRequest", "id": "r-9", "ifChecksum": "b" * VALUE_MAX}, "ifChecksum"),
+        (
+            {
+                "type": "RegisterResourceManagerRequest",
+                "id": "r-9",
+                "buildInfo": {"a": "b" * (VALUE_MAX // 2)},
+                "extraConfig": {"a": "b" * (VALUE_MAX // 2)},
+            },
+            "extraConfig",
+        ),
     ],
 )
 def test_no_part_of_a_request_is_larger_than_allowed(encoding: Encoding, message: dict[str, Any], path: str) -> None:
     """AP-138: what is decoded at once is bounded, but for a configuration."""
     found = outcome(encoding, encoding._library.encode(message), sliced=True)
     assert found == ("OUT_OF_RANGE", f"found more than {VALUE_MAX} bytes, expected at most that", path, "r-9")
+
+
+@pytest.mark.parametrize(
+    ("before", "path"),
+    [(b"{", ""), (b'"id"', ""), (b":", ""), (b',"n', "type"), (b"[", "nodes"), (b"}", "nodes[0]"), (b"]", "nodes[0]")],
+)
+def test_blanks_have_a_limit_too(before: bytes, path: str) -> None:
+    """Wherever they are: so many are never looked at at once."""
+    data = b'{"type":"NodeRequest","nodes":[{"nodeID":"n","action":"CREATE"}],"id":"r-9"}'
+    blank = data.replace(before, b" " * (VALUE_MAX + 1) + before, 1)
+    found = outcome(JSON, blank, sliced=True)
+    assert found == ("OUT_OF_RANGE", f"found more than {VALUE_MAX} bytes, expected at most that", path, "r-9")
+
+
+@both
+def test_a_large_message_has_few_fields(encoding: Encoding) -> None:
+    """Else to go through them would take long."""
+    many = {f"field-{number}": "x" * 3000 for number in range(101)}
+    message = "found more than 100 fields, expected at most that"
+    for path, fields in ("", many), ("releases", {"releases": many}):
+        data = encoding._library.encode({"type": "AllocationRequest", "id": "r-9"} | fields)
+        assert outcome(encoding, data, sliced=True) == ("OUT_OF_RANGE", message, path, "r-9")
+
+
+def test_the_last_value_of_a_repeated_key_counts(tiny_slices: None) -> None:
+    """As for msgspec, which allows this in MessagePack only."""
+    encode = MSGPACK._library.encode
+    node = encode({"nodeID": "n", "action": "CREATE"})
+    first, second = b"\x93" + node * 3, b"\x92" + node * 2
+    for values in [(first, second), (first, b"\x90"), (b"\x90", second)]:
+        data = b"\x83" + encode("type") + encode("NodeRequest") + b"".join(encode("nodes") + value for value in values)
+        assert outcome(MSGPACK, data, sliced=True) == outcome(MSGPACK, data, sliced=False)
 
 
 @both

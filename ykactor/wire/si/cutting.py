@@ -50,6 +50,8 @@ LISTS = {
 _HOLDERS = {path.rpartition(".")[0] for path in LISTS} - {""}
 #: The field that may be larger than any other value.
 _CONFIG = "config"
+#: Fields of a request; no right one has nearly as many.
+_MEMBERS_MAX = 100
 _BETWEEN_ENTRIES = (b"", b",", b"]")
 _POSITION = re.compile(r"\(byte (\d+)\)")
 #: What msgspec raises for wrong bytes.
@@ -114,6 +116,10 @@ class Cutter:
         self._config: str | None = None
         #: The last entries of which a key is repeated.
         self._repeating: _Repeating | None = None
+        #: Where the way through the message is.
+        self._path = ""
+        #: Bytes of values that are not cut.
+        self._uncut = 0
         #: The first entry that is left: the path of its list, and its index.
         self._first_left = ("", 0)
 
@@ -124,13 +130,19 @@ class Cutter:
             TooLongError: the message can be no request.
         """
         with suppress(_MistakeError, NotFoundError):
-            opened = self._syntax.mapping(self._data, 0)
-            if opened is not None:
-                yield from self._members(opened, "")
+            try:
+                opened = self._syntax.mapping(self._data, 0)
+                if opened is not None:
+                    yield from self._members(opened, "")
+            except TooLargeError:
+                raise self._too_long(f"found more than {VALUE_MAX} bytes, expected at most that") from None
             repeating = self._repeating
             if repeating is not None:
                 self._pieces[repeating.head] = _Piece(self._pieces[repeating.head].at, repeating.data)
                 self._first_left = repeating.path, repeating.first
+
+    def _too_long(self, message: str) -> TooLongError:
+        return TooLongError(TooLong(self._path, message))
 
     def left(self) -> bytes:
         """A message without what was cut out."""
@@ -140,11 +152,10 @@ class Cutter:
         """The whole request, of the one that was decoded from what is left."""
         changes: dict[str, Any] = {} if self._config is None else {_CONFIG: self._config}
         for path, entries in self._entries.items():
-            field, *below = LISTS[path].way
-            whole: Any = getattr(request, field)
-            changes[field] = (
-                structs.replace(whole, **{below[0]: entries + getattr(whole, below[0])}) if below else entries + whole
-            )
+            *above, field = LISTS[path].way
+            holder: Any = getattr(request, above[0]) if above else request
+            entries += getattr(holder, field)
+            changes |= {above[0]: structs.replace(holder, **{field: entries})} if above else {field: entries}
         return structs.replace(request, **changes)
 
     def free(self) -> Pausing[None]:
@@ -174,14 +185,18 @@ class Cutter:
     def _members(self, opened: Opened, path: str) -> Pausing[Span]:
         """Go through a mapping at ``path``; returns its last value."""
         at, count = opened
-        while True:
-            key = self._span(path, at)
+        for _ in range(_MEMBERS_MAX):
+            self._path = path
+            key = self._syntax.span(self._data, at)
             name = self._text(at, key.end)
-            value = yield from self._value(f"{path}.{name}" if path else name, key.next)
+            self._path = f"{path}.{name}" if path else name
+            value = yield from self._value(self._path, key.next)
             count -= 1
             if value.is_last or not count:
                 return value
             at = value.next
+        self._path = path
+        raise self._too_long(f"found more than {_MEMBERS_MAX} fields, expected at most that")
 
     def _value(self, path: str, at: int) -> Pausing[Span]:
         """Go through the value at ``path``; returns it."""
@@ -193,14 +208,11 @@ class Cutter:
             return self._syntax.closed(self._data, (yield from self._members(opened, path)))
         if path == _CONFIG and self._syntax.is_text(self._data, at):
             return (yield from self._cut_config(at))
-        return self._span(path, at)
-
-    def _span(self, path: str, at: int) -> Span:
-        """The value at ``path``."""
-        try:
-            return self._syntax.span(self._data, at)
-        except TooLargeError:
-            raise TooLongError(TooLong(path, f"found more than {VALUE_MAX} bytes, expected at most that")) from None
+        found = self._syntax.span(self._data, at)
+        self._uncut += found.end - at
+        if self._uncut > VALUE_MAX:
+            raise TooLargeError
+        return found
 
     def _text(self, at: int, end: int) -> str:
         try:
@@ -210,15 +222,12 @@ class Cutter:
         return text
 
     def _cut_config(self, at: int) -> Pausing[Span]:
-        found = self._syntax.span(self._data, at, len(self._data))
-        texts = []
+        parts: list[str] = []
         try:
-            for text in self._syntax.texts(self._data, at, found.end):
-                texts.append(text)
-                yield ()
+            found = yield from self._syntax.text(self._data, at, parts)
         except _WRONG:
             raise _MistakeError from None
-        self._config = "".join(texts)
+        self._config = "".join(parts)
         yield ()
         self._cut_out(at, found.end, self._library.encode(""))
         return found
@@ -264,12 +273,16 @@ class Cutter:
         """The last entry of the slice that begins here, and the number of its entries; ``count`` are left in the list."""
         at, number = start, 0
         while True:
-            entry = self._span(f"{path}[{index + number}]", at)
+            try:
+                entry = self._syntax.span(self._data, at)
+            except TooLargeError:
+                self._path = f"{path}[{index + number}]"
+                raise
             if entry.sign not in _BETWEEN_ENTRIES:
                 raise NotFoundError
             number += 1
             if index + number > ENTRIES_MAX:
-                raise TooLongError(TooLong(path, f"found more than {ENTRIES_MAX} items, expected at most that"))
+                raise self._too_long(f"found more than {ENTRIES_MAX} items, expected at most that")
             if entry.is_last or number in (count, PART_MAX) or entry.end - start >= SLICE_BYTES:
                 return entry, number
             at = entry.next

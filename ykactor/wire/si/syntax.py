@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 import msgspec
+
+from ykactor.core.values.parts import Pausing
 
 #: Bytes of a value that is looked at as a whole.
 VALUE_MAX = 2**20
@@ -32,7 +33,7 @@ class TooLargeError(Exception):
 
 
 class Opened(NamedTuple):
-    """A list or mapping with something in it: where the first item or key begins, and how many follow; -1: not known."""
+    """A list or mapping with something in it, or a text: where that begins, and how much there is; -1: not known."""
 
     first: int
     number: int
@@ -60,7 +61,8 @@ class Span(NamedTuple):
 class Syntax(Protocol):
     """How one encoding writes values. ``at`` is a position in ``data``.
 
-    ``span`` and ``closed`` raise ``NotFoundError``.
+    ``span``, ``text`` and ``closed`` raise ``NotFoundError``. All raise ``TooLargeError`` for a value, or blanks, of more than
+    ``VALUE_MAX`` bytes; the value of ``text`` may have more.
     """
 
     def mapping(self, data: bytes, at: int) -> Opened | None:
@@ -72,11 +74,11 @@ class Syntax(Protocol):
     def is_text(self, data: bytes, at: int) -> bool:
         """Whether a text begins here."""
 
-    def span(self, data: bytes, at: int, size_max: int = VALUE_MAX) -> Span:
-        """The value that begins here; raises ``TooLargeError`` if it has more bytes."""
+    def span(self, data: bytes, at: int) -> Span:
+        """The value that begins here."""
 
-    def texts(self, data: bytes, at: int, end: int) -> Iterator[str]:
-        """The text that begins here, in parts; ``UnicodeError`` or ``msgspec.DecodeError`` if it is wrong."""
+    def text(self, data: bytes, at: int, parts: list[str]) -> Pausing[Span]:
+        """Add the text that begins here to ``parts``; raises ``UnicodeError`` or ``msgspec.DecodeError`` if it is wrong."""
 
     def closed(self, data: bytes, last: Span) -> Span:
         """A list or mapping, by the last value in it."""
@@ -88,18 +90,18 @@ class Syntax(Protocol):
         """A list of items that follow each other."""
 
 
-def _end(decoder: _Raw, data: bytes, at: int, size_max: int, counted: int) -> int:
+def _end(decoder: _Raw, data: bytes, at: int, counted: int) -> int:
     """Where a value ends; ``counted`` is what msgspec counts of what is behind it."""
     try:
-        decoder.decode(memoryview(data)[at : at + size_max])
+        decoder.decode(memoryview(data)[at : at + VALUE_MAX])
     except msgspec.DecodeError as error:
         if match := _TRAILING.search(str(error)):
             return at + int(match[1]) - counted
-        if "truncated" not in str(error) or at + size_max >= len(data):
+        if "truncated" not in str(error) or at + VALUE_MAX >= len(data):
             raise NotFoundError from None
     except RecursionError:
         raise NotFoundError from None
-    if at + size_max < len(data):
+    if at + VALUE_MAX < len(data):
         raise TooLargeError
     return len(data)
 
@@ -107,10 +109,8 @@ def _end(decoder: _Raw, data: bytes, at: int, size_max: int, counted: int) -> in
 class JsonSyntax:
     """JSON, in UTF-8."""
 
-    _MAPPING = re.compile(rb"[ \t\n\r]*\{(?![ \t\n\r]*\})")
-    _ARRAY = re.compile(rb"[ \t\n\r]*\[(?![ \t\n\r]*\])")
-    _TEXT = re.compile(rb'[ \t\n\r]*"')
     _BLANKS = re.compile(rb"[ \t\n\r]*")
+    _EMPTY = re.compile(rb"[\[{][ \t\n\r]*[\]}]")
     #: A part of a text, which cuts no character: neither its bytes, nor an escape, nor the two of a surrogate pair.
     _PART = re.compile(
         rb'(?:[^"\\\x80-\xff]{1,64}+|[\xc0-\xff][\x80-\xbf]++|\\u[dD][89abAB]..\\u....|\\u....|\\[^u]){1,4000}+', re.DOTALL
@@ -121,36 +121,48 @@ class JsonSyntax:
 
     def mapping(self, data: bytes, at: int) -> Opened | None:
         """See ``Syntax``."""
-        found = self._MAPPING.match(data, at, at + VALUE_MAX)
-        return None if found is None else Opened(found.end(), -1)
+        return self._opened(data, at, b"{")
 
     def array(self, data: bytes, at: int) -> Opened | None:
         """See ``Syntax``."""
-        found = self._ARRAY.match(data, at, at + VALUE_MAX)
-        return None if found is None else Opened(found.end(), -1)
+        return self._opened(data, at, b"[")
+
+    def _opened(self, data: bytes, at: int, sign: bytes) -> Opened | None:
+        at = self._behind_blanks(data, at)
+        if data[at : at + 1] != sign or self._EMPTY.match(data, at, at + VALUE_MAX):
+            return None
+        return Opened(at + 1, -1)
+
+    def _behind_blanks(self, data: bytes, at: int) -> int:
+        blanks = self._BLANKS.match(data, at, at + VALUE_MAX)
+        assert blanks is not None, "the pattern matches anything"
+        if blanks.end() == at + VALUE_MAX:
+            raise TooLargeError
+        return blanks.end()
 
     def is_text(self, data: bytes, at: int) -> bool:
         """See ``Syntax``."""
-        return self._TEXT.match(data, at, at + VALUE_MAX) is not None
+        at = self._behind_blanks(data, at)
+        return data[at : at + 1] == b'"'
 
-    def texts(self, data: bytes, at: int, end: int) -> Iterator[str]:
+    def text(self, data: bytes, at: int, parts: list[str]) -> Pausing[Span]:
         """See ``Syntax``."""
-        at = data.index(b'"', at) + 1
-        while part := self._PART.match(data, at, end):
-            yield msgspec.json.decode(b'"%b"' % part[0], type=str)
+        at = self._behind_blanks(data, at) + 1
+        while part := self._PART.match(data, at):
+            parts.append(msgspec.json.decode(b'"%b"' % part[0], type=str))
             at = part.end()
+            yield ()
         if data[at : at + 1] != b'"':
-            raise msgspec.DecodeError(f"no character at byte {at}")
+            raise NotFoundError
+        return self._before(data, self._behind_blanks(data, at + 1))
 
-    def span(self, data: bytes, at: int, size_max: int = VALUE_MAX) -> Span:
+    def span(self, data: bytes, at: int) -> Span:
         """See ``Syntax``."""
-        return self._before(data, _end(self._raw, data, at, size_max, counted=1))
+        return self._before(data, _end(self._raw, data, at, counted=1))
 
     def closed(self, data: bytes, last: Span) -> Span:
         """See ``Syntax``."""
-        blanks = self._BLANKS.match(data, last.next, last.next + VALUE_MAX)
-        assert blanks is not None, "the pattern matches anything"
-        return self._before(data, blanks.end())
+        return self._before(data, self._behind_blanks(data, last.next))
 
     def _before(self, data: bytes, end: int) -> Span:
         sign = data[end : end + 1]
@@ -167,45 +179,60 @@ class JsonSyntax:
         return b"[%b]" % items
 
 
+class _Signs(NamedTuple):
+    """How a kind of value begins: with one of ``room`` signs that hold its length, or with one before so many bytes of it."""
+
+    short: int
+    room: int
+    long: dict[int, int]
+
+
 class MsgpackSyntax:
     """MessagePack."""
+
+    _MAPPING = _Signs(0x80, 16, {0xDE: 2, 0xDF: 4})
+    _ARRAY = _Signs(0x90, 16, {0xDC: 2, 0xDD: 4})
+    _TEXT = _Signs(0xA0, 32, {0xD9: 1, 0xDA: 2, 0xDB: 4})
 
     def __init__(self) -> None:
         self._raw = msgspec.msgpack.Decoder(msgspec.Raw)
 
     def mapping(self, data: bytes, at: int) -> Opened | None:
         """See ``Syntax``."""
-        return self._opened(data, at, 0x80, 0xDE)
+        return self._opened(data, at, self._MAPPING)
 
     def array(self, data: bytes, at: int) -> Opened | None:
         """See ``Syntax``."""
-        return self._opened(data, at, 0x90, 0xDC)
+        return self._opened(data, at, self._ARRAY)
 
-    def _opened(self, data: bytes, at: int, short: int, long: int) -> Opened | None:
-        """``short`` is the first of 16 signs that hold the number, ``long`` that with 2 bytes for it; the next one has 4."""
+    def _opened(self, data: bytes, at: int, signs: _Signs) -> Opened | None:
         sign = int.from_bytes(data[at : at + 1], "big")
-        size = {long: 2, long + 1: 4}.get(sign, 0)
-        if not size and not short <= sign < short + 16:
+        size = signs.long.get(sign, 0)
+        if not size and not signs.short <= sign < signs.short + signs.room:
             return None
         first = at + 1 + size
-        count = int.from_bytes(data[at + 1 : first], "big") if size else sign - short
-        return Opened(first, count) if count else None
+        number = int.from_bytes(data[at + 1 : first], "big") if size else sign - signs.short
+        return Opened(first, number) if number else None
 
     def is_text(self, data: bytes, at: int) -> bool:
         """See ``Syntax``."""
-        sign = int.from_bytes(data[at : at + 1], "big")
-        return 0xA0 <= sign < 0xC0 or 0xD9 <= sign <= 0xDB
+        return self._opened(data, at, self._TEXT) is not None
 
-    def texts(self, data: bytes, at: int, end: int) -> Iterator[str]:
+    def text(self, data: bytes, at: int, parts: list[str]) -> Pausing[Span]:
         """See ``Syntax``."""
-        decode = codecs.getincrementaldecoder("utf-8")().decode
-        for start in range(at + 1 + {0xD9: 1, 0xDA: 2, 0xDB: 4}.get(data[at], 0), end, _PART_BYTES):
+        opened = self._opened(data, at, self._TEXT)
+        if opened is None or sum(opened) > len(data):
+            raise NotFoundError
+        decode, end = codecs.getincrementaldecoder("utf-8")().decode, sum(opened)
+        for start in range(opened.first, end, _PART_BYTES):
             stop = min(start + _PART_BYTES, end)
-            yield decode(data[start:stop], final=stop == end)
+            parts.append(decode(data[start:stop], final=stop == end))
+            yield ()
+        return Span(end, end)
 
-    def span(self, data: bytes, at: int, size_max: int = VALUE_MAX) -> Span:
+    def span(self, data: bytes, at: int) -> Span:
         """See ``Syntax``."""
-        end = _end(self._raw, data, at, size_max, counted=0)
+        end = _end(self._raw, data, at, counted=0)
         return Span(end, end)
 
     def closed(self, data: bytes, last: Span) -> Span:
