@@ -147,3 +147,17 @@ async def test_a_large_request_for_a_partition_that_does_not_exist() -> None:
             assert isinstance(response, si.NodeResponse)
             refused += [each.node_id for each in response.rejected]
         assert refused == [each.node_id for each in nodes]
+
+
+async def test_a_large_request_of_an_operator() -> None:
+    """It is checked a few nodes at a time, and refused with the path in the whole."""
+    nodes = [si.NodeInfo(node_id=f"n{number}", action="DRAIN_NODE") for number in range(6000)]
+    async with daemon_here(CONFIG) as (_, url), operate(url) as operator:
+        with pytest.raises(RequestRefused, match="failed to find node n0 in partition default"):
+            await operator.request(si.NodeRequest(nodes=nodes))
+        for index in 0, 500, 5999:
+            wrong = [*nodes]
+            wrong[index] = si.NodeInfo(node_id="n", action="CREATE")
+            with pytest.raises(RequestRefused) as refused:
+                await operator.request(si.NodeRequest(nodes=wrong))
+            assert (refused.value.code, refused.value.path) == ("NOT_PERMITTED", f"nodes[{index}].action")
