@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from ykactor.core.values.parts import Pausing
+from ykactor.core.values.parts import Pausing, finished
 from ykactor.wire.si import lengths
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.cutting import SLICE_BYTES, Cutter, TooLongError
@@ -84,17 +84,13 @@ class Encoding:
         return list(map(self.encode, messages))
 
     def decode_request(self, data: bytes | str) -> si.Request:
-        """A resource manager's request. Its entries may be too long (``requests.submissions``).
-
-        Cost: 0.4 us for each ask of a large request; 2 us if the exact search for repeated keys is needed.
-        """
-        request: si.Request = self._checked(self._requests, data, si.Request)
-        return request
+        """A resource manager's request, without a pause. Its entries may be too long (``requests.submissions``)."""
+        return finished(self.decoding_request(data))
 
     def decoding_request(self, data: bytes | str) -> Pausing[si.Request]:
-        """As ``decode_request``, but a large one is decoded in slices of a few ms.
+        """As ``decode_request``; a large one is decoded in slices of a few ms.
 
-        Cost: 3 us for each ask of a large request.
+        Cost: 0.4 us for each ask, 3 us if there are many; 2 us more if the exact search for repeated keys is needed.
         """
         request: si.Request = yield from self._decoding(self._requests, data, si.Request)
         return request
