@@ -39,7 +39,8 @@ async def running_daemon(config: str, *arguments: str) -> AsyncIterator[tuple[st
 
 @asynccontextmanager
 async def _serving(*arguments: str) -> AsyncIterator[tuple[str, int]]:
-    async with python_process("ykactor", "serve", "--ws", "127.0.0.1:0", *arguments, stderr=subprocess.PIPE) as process:
+    doors = ("--http", "none", "--ws", "127.0.0.1:0")
+    async with python_process("ykactor", "serve", *doors, *arguments, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
         log = b""
         while b'"daemon_started"' not in log:

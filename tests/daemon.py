@@ -25,6 +25,8 @@ class RunningDaemon:
     def __init__(self, process: trio.Process) -> None:
         self.process = process
         self.url = ""
+        #: Of the REST API, if it is served.
+        self.http = ""
         self.lines: list[dict[str, Any]] = []
         #: What it wrote that is no line of the log, for example a traceback.
         self.noise = ""
@@ -93,19 +95,20 @@ async def real_daemon(
     wrapper: Sequence[str] = (),
     pass_fds: Sequence[int] = (),
     ws: Sequence[str] = ("--ws", "127.0.0.1:0"),
+    http: str = "none",
     limit_s: float = LIMIT_S,
 ) -> AsyncIterator[RunningDaemon]:
     """Run ``ykactor serve`` until the block ends; it is killed then if it still lives.
 
     Args:
-        arguments: of ``serve``, beside ``ws``.
+        arguments: of ``serve``, beside ``ws`` and ``http``.
         environment: on top of ours.
         wrapper: a command that gets ours as its last arguments and should become it.
         pass_fds: descriptors that it inherits.
         limit_s: the block fails if it takes longer.
     """
     process = await trio.lowlevel.open_process(
-        [*wrapper, *COMMAND, "serve", *ws, *map(str, arguments)],
+        [*wrapper, *COMMAND, "serve", *ws, "--http", http, *map(str, arguments)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -117,7 +120,9 @@ async def real_daemon(
         with trio.fail_after(limit_s):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(daemon.read_log)
-                daemon.url = (await daemon.wait_logged("daemon_started"))["addresses"]
+                addresses = (await daemon.wait_logged("daemon_started"))["addresses"].split(", ")
+                daemon.http = next((url for url in addresses if url.startswith("http")), "")
+                daemon.url = ", ".join(url for url in addresses if url != daemon.http)
                 yield daemon
                 nursery.cancel_scope.cancel()
     finally:

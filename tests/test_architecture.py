@@ -50,7 +50,7 @@ CLOCKS = {"time"}
 CHANCE = {"random", "secrets", "uuid"}
 #: A catalogue of messages may be longer.
 LINES_MAX = 400
-CATALOGUES = {"core/messages/facts.py", "wire/si/messages.py"}
+CATALOGUES = {"core/messages/facts.py", "wire/si/messages.py", "wire/rest/types.py"}
 
 
 def layer(source: str) -> str:

@@ -91,7 +91,7 @@ class World:
     async def _life(self, play: Callable[[DaemonProcess], Awaitable[None]], fault: Fault | None = None) -> int:
         """Returns the exit code."""
         arguments: list[str | Path] = ["--config", self._file, "--state-dir", self._directory, "--durability", self._durability]
-        daemon = await DaemonProcess.start(*arguments, "--ws", "127.0.0.1:0", fault=fault)
+        daemon = await DaemonProcess.start(*arguments, "--http", "none", "--ws", "127.0.0.1:0", fault=fault)
         try:
             with trio.fail_after(LIFE_S):
                 async with trio.open_nursery() as nursery:

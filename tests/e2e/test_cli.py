@@ -272,7 +272,7 @@ def piece(path, folder, lines=40):
 
 async def test_demo_says_where_to_look_and_ends_on_ctrl_c():
     """The address comes first, then what there is to see, then events; SIGINT ends it with the summary of ``simulate``."""
-    command = [*COMMAND, "demo", "--ws", "127.0.0.1:0"]
+    command = [*COMMAND, "demo", "--http", "none", "--ws", "127.0.0.1:0"]
     process = await trio.lowlevel.open_process(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=clean_environment())
     async with process.stdout, process.stderr:
         with trio.fail_after(LIMIT_S):
@@ -311,7 +311,7 @@ def test_demo_shows_commands_that_can_be_typed(monkeypatch, called, on_path, exp
 
 async def test_demo_ends_quietly_when_nobody_reads():
     """``demo | head -1`` leaves no traceback and no summary."""
-    command = [*COMMAND, "demo", "--ws", "127.0.0.1:0"]
+    command = [*COMMAND, "demo", "--http", "none", "--ws", "127.0.0.1:0"]
     process = await trio.lowlevel.open_process(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=clean_environment())
     with trio.fail_after(LIMIT_S):
         async with process.stderr:
@@ -394,7 +394,7 @@ def last_line(errors):
         (["serve", "--ws", "nonsense"], 2, "found 'nonsense', expected HOST:PORT such as 127.0.0.1:9081"),
         (["serve", "--ws", "127.0.0.1:65536"], 2, "expected HOST:PORT"),
         (["serve", "--ws", "192.0.2.1:9081"], 1, "192.0.2.1:9081: Cannot assign requested address: " + CHOOSE),
-        (["serve", "--ws", "127.0.0.1:{taken}"], 1, "127.0.0.1:{taken}: Address already in use: " + CHOOSE),
+        (["serve", "--http", "none", "--ws", "127.0.0.1:{taken}"], 1, "127.0.0.1:{taken}: Address already in use: " + CHOOSE),
         (["serve", "--ws", "127.0.0.1:0", "--state-dir", "{tmp}/broken.yaml/state"], 2, "broken.yaml/state: Not a directory"),
         (["serve", "--log-level", "loud"], 2, "'loud' is not one of"),
         (["demo", "--ws", "127.0.0.1:{taken}"], 1, "127.0.0.1:{taken}: Address already in use: " + CHOOSE),

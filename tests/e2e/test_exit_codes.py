@@ -33,7 +33,7 @@ MISSING = {
 }
 #: For each command that writes files, its arguments with a file or directory that cannot be created.
 UNWRITABLE = {
-    "serve": ["--ws", "127.0.0.1:0", "--state-dir", "{unwritable}"],
+    "serve": ["--http", "none", "--ws", "127.0.0.1:0", "--state-dir", "{unwritable}"],
     "simulate": [str(DEMO), "--final", "{unwritable}"],
     "convert": ["openb", "{nodes}", "{tasks}", "-o", "{unwritable}"],
     "journal": ["compact", "{unwritable}"],
@@ -219,7 +219,7 @@ async def test_ctrl_c_while_simulating(tmp_path, flags):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 async def test_ends_of_a_demonstration(number):
     """Ctrl-C ends the demonstration, which runs a daemon, with 130 as well; SIGTERM is the orderly end. Both are quiet."""
-    async with running("demo", "--ws", "127.0.0.1:0") as process:
+    async with running("demo", "--http", "none", "--ws", "127.0.0.1:0") as process:
         await process.stdout.receive_some()
         process.send_signal(number)
         assert await process.wait() == (exit_codes.INTERRUPTED if number == signal.SIGINT else exit_codes.OK)
@@ -228,7 +228,7 @@ async def test_ends_of_a_demonstration(number):
 
 async def test_demo_ends_quietly_when_nobody_reads():
     """``ykactor demo | head -1`` leaves no traceback and no process."""
-    async with running("demo", "--ws", "127.0.0.1:0") as process:
+    async with running("demo", "--http", "none", "--ws", "127.0.0.1:0") as process:
         await process.stdout.receive_some()
         await process.stdout.aclose()
         assert await process.wait() == exit_codes.FAILED

@@ -35,6 +35,8 @@ from ykactor.wire.si import messages as si
 
 # ---- defaults, and a whole conversation
 
+ANY_PORT = ("--http", "none", "--ws", "127.0.0.1:0")
+
 
 def test_without_flags_it_listens_on_loopback_only():
     """``serve`` needs no flag: loopback, the built-in queues, scheduling by itself."""
@@ -406,7 +408,7 @@ def broken(*_):
 def test_a_crash_leaves_a_post_mortem_and_exit_code_70(tmp_path, monkeypatch, capfd):
     """An error outside of the partitions: exit code 70, the exception in the log and in the state directory."""
     monkeypatch.setattr(FeedActor, "run", broken)
-    done = CliRunner().invoke(serve_module.command, ["--ws", "127.0.0.1:0", "--state-dir", str(tmp_path / "state")])
+    done = CliRunner().invoke(serve_module.command, [*ANY_PORT, "--state-dir", str(tmp_path / "state")])
     assert done.exit_code == 70
     assert {file.name for file in (tmp_path / "state").iterdir()} >= {"journal.db", "post-mortem.json"}
     assert {path.stat().st_mode & 0o77 for path in (tmp_path / "state", *(tmp_path / "state").iterdir())} == {0}
@@ -438,7 +440,7 @@ def test_a_state_directory_that_cannot_be_written_is_refused(tmp_path, monkeypat
         raise error
 
     monkeypatch.setattr(serve_module.tempfile, "TemporaryFile", refuse)  # root may write everywhere
-    done = CliRunner().invoke(serve_module.command, ["--ws", "127.0.0.1:0", "--state-dir", str(tmp_path)])
+    done = CliRunner().invoke(serve_module.command, [*ANY_PORT, "--state-dir", str(tmp_path)])
     assert done.exit_code == 2
     assert done.output == f"Error: {tmp_path}: {reason}\n"
 
@@ -446,6 +448,6 @@ def test_a_state_directory_that_cannot_be_written_is_refused(tmp_path, monkeypat
 @pytest.mark.parametrize("name", ["serve", "demo"])
 def test_a_state_directory_without_a_name_is_refused(name):
     """``--state-dir "$UNSET"`` must not fill the current directory."""
-    done = CliRunner().invoke(main, [name, "--ws", "127.0.0.1:0", "--state-dir", ""])
+    done = CliRunner().invoke(main, [name, "--http", "none", "--ws", "127.0.0.1:0", "--state-dir", ""])
     assert done.exit_code == 2
     assert "Invalid value for '--state-dir': found an empty name, expected a directory" in done.output

@@ -59,6 +59,6 @@ def wrong_file(file: Path) -> Path:
 
 async def test_a_wrong_file(wrong_file: Path) -> None:
     """SE-66: the daemon does not start; all mistakes are told, in one go."""
-    _, errors = await run_command("serve", "--ws", "127.0.0.1:0", "--access", wrong_file, expect=2)
+    _, errors = await run_command("serve", "--http", "none", "--ws", "127.0.0.1:0", "--access", wrong_file, expect=2)
     assert "'king'" in errors
     assert "unknown" in errors

@@ -14,7 +14,10 @@ from ykactor.actors.two_phase import TwoPhaseSwitch
 from ykactor.core.config.model import PartitionConfig
 from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.submissions import Administration, Submission
+from ykactor.core.partition.partition import PartitionCore
+from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import PartitionName
+from ykactor.core.values.parts import Pausing
 
 
 class Failure(Struct, frozen=True):
@@ -90,6 +93,18 @@ class TakeSnapshot(Struct, frozen=True):
     snapshot_id: int
 
 
+class Read(Struct, frozen=True):
+    """Read the partition between two turns.
+
+    Attributes:
+        read: gets the owners, the scheduler's state and the Unix time; changes nothing, and pauses where it takes long.
+        done: called once with what it returns, or with the exception that it raises; must not block or raise.
+    """
+
+    read: Callable[[PartitionCore, SchedulerState, int], Pausing[Any]]
+    done: Callable[[Any], None]
+
+
 class Quiesce(Struct, frozen=True):
     """Call ``done`` when all due timers have fired and nothing more can be decided.
 
@@ -100,7 +115,7 @@ class Quiesce(Struct, frozen=True):
     more_follows: bool = False
 
 
-PartitionCommand = Intake | SwitchConfig | Administer | RunCycles | TakeSnapshot | Quiesce
+PartitionCommand = Intake | SwitchConfig | Administer | RunCycles | TakeSnapshot | Read | Quiesce
 
 
 class TurnRecord(Struct, frozen=True):

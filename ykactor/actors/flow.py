@@ -10,7 +10,16 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from ykactor.actors.commands import Administer, Intake, PartitionSnapshot, Publication, RunCycles, SwitchConfig, TakeSnapshot
+from ykactor.actors.commands import (
+    Administer,
+    Intake,
+    PartitionSnapshot,
+    Publication,
+    Read,
+    RunCycles,
+    SwitchConfig,
+    TakeSnapshot,
+)
 from ykactor.actors.journal import Resumed, Stalled
 from ykactor.actors.selection import Batch
 from ykactor.actors.subscription import Missed, Reached, Unread
@@ -25,6 +34,7 @@ class Role(StrEnum):
     RM_SESSION = "resource manager session"
     OPERATOR_SESSION = "operator session"
     FEED_SESSION = "feed session"
+    HTTP = "http server"
     AUDIT = "audit"
     WATCHER = "config watcher"
     PARTITION = "partition"
@@ -130,6 +140,7 @@ FLOW = (
     Edge(_R.WATCHER, _R.PARTITION, _K.COMMAND, (Intake, SwitchConfig), (_DAEMON, _PARTITIONS), is_answered=True),
     Edge(_R.WATCHER, _R.WATCHER, _K.SIGNAL, (), (_WATCHER,)),  # SIGHUP and file system events
     Edge(_R.FEED_SESSION, _R.PARTITION, _K.COMMAND, (TakeSnapshot,), (_FEED,), is_answered=True),
+    Edge(_R.HTTP, _R.PARTITION, _K.COMMAND, (Read,), ("surfaces/http/api.py",), is_answered=True),
     # a turn: every command is replied to before the next one
     Edge(_R.PARTITION, _R.SCHEDULER, _K.RESERVED, (Observe, MakePlan, Commit, Settle), (_SCHEDULER,), is_answered=True),
     Edge(_R.PARTITION, _R.QUEUE, _K.RESERVED, _TO_QUEUE, (_OWNERS,), is_answered=True),

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from ykactor.actors.commands import Administer, Intake, PartitionCommand, Quiesce, RunCycles, SwitchConfig, TakeSnapshot
+from ykactor.actors.commands import Administer, Intake, PartitionCommand, Quiesce, Read, RunCycles, SwitchConfig, TakeSnapshot
 from ykactor.actors.receipts import Accepted
 from ykactor.core.messages.submissions import Submission
 
@@ -21,8 +21,8 @@ from ykactor.core.messages.submissions import Submission
 CHUNK_MAX = 500
 
 #: Commands that are handled alone.
-Alone = SwitchConfig | Administer | RunCycles | TakeSnapshot | Quiesce
-_ALONE = (SwitchConfig, Administer, RunCycles, TakeSnapshot, Quiesce)
+Alone = SwitchConfig | Administer | RunCycles | TakeSnapshot | Read | Quiesce
+_ALONE = (SwitchConfig, Administer, RunCycles, TakeSnapshot, Read, Quiesce)
 Message = Submission | Alone
 
 

@@ -25,6 +25,7 @@ from ykactor.actors.commands import (
     PartitionSnapshot,
     Publication,
     Quiesce,
+    Read,
     RunCycles,
     SwitchConfig,
     TakeSnapshot,
@@ -345,6 +346,8 @@ class PartitionActor:
             case TakeSnapshot(snapshot_id):
                 shown = await drive(partition_state(self.core, self.scheduler_core.state), pause)
                 await self._publish(PartitionSnapshot(self.core.name, snapshot_id, shown))
+            case Read():
+                command.done(await self.read(command))
             case RunCycles(count, done):
                 for _ in range(count):
                     await self._cycle(STEP_BUDGET)
@@ -358,6 +361,13 @@ class PartitionActor:
                 while not self._at_rest and not self._manual:
                     await self._schedule()
                 done(self.core.name)
+
+    async def read(self, command: Read) -> Any:
+        """What the command reads, between two turns. It changes nothing, so its failure harms only who asked, and is returned."""
+        try:
+            return await drive(command.read(self.core, self.scheduler_core.state, self._clock.now_ns()), pause)
+        except Exception as failure:
+            return failure
 
     async def _schedule(self) -> None:
         """Run cycles until one uses its budget of placements, nothing more can be decided, or after ``SEARCH_MAX`` cycles."""

@@ -26,6 +26,7 @@ from ykactor.actors.commands import (
     PartitionSnapshot,
     Publication,
     Quiesce,
+    Read,
     RunCycles,
     SwitchConfig,
     TakeSnapshot,
@@ -183,6 +184,8 @@ class Supervisor:
                     if isinstance(command, TakeSnapshot):
                         with suppress(Exception):  # who asked is told that the partition does not answer
                             await self._show(actor, command.snapshot_id)
+                    elif isinstance(command, Read):
+                        command.done(await actor.read(command))
                     else:
                         await _refuse(actor.core.name, command, failure)
                 commands = await actor.inbox.take_batch(BATCH_MAX)

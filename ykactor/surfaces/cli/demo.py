@@ -20,7 +20,7 @@ from ykactor.journal.errors import JournalError
 from ykactor.sim.summary import Summary, SummaryReport
 from ykactor.sim.summary_tables import print_report, wide_console
 from ykactor.surfaces.cli import door_options, exit_codes
-from ykactor.surfaces.cli.door_options import DEFAULT_ADDRESS, AddressParam
+from ykactor.surfaces.cli.door_options import DEFAULT_ADDRESS, DEFAULT_HTTP, AddressParam, OptionalAddressParam
 from ykactor.surfaces.cli.follow import as_text, print_messages
 from ykactor.surfaces.cli.serve import StateDirectory, kept_state, make_daemon, serve
 from ykactor.surfaces.cli.urls import Destination
@@ -48,11 +48,19 @@ E = TypeVar("E", bound=BaseException)
     help="Where the daemon listens.",
 )
 @click.option(
+    "--http",
+    type=OptionalAddressParam(),
+    metavar="HOST:PORT|unix:PATH|none",
+    default=DEFAULT_HTTP,
+    show_default=True,
+    help="Where the REST API is served.",
+)
+@click.option(
     "--state-dir",
     type=StateDirectory(),
     help="The directory in which all state is kept. Default: nothing is kept.",
 )
-def command(address: Address, state_dir: Path | None) -> None:
+def command(address: Address, http: Address | None, state_dir: Path | None) -> None:
     """Run a daemon with a small workload and print its events, and at the end (Ctrl-C) the summary that ``simulate`` prints."""
     configure("warning", sys.stderr)
     with resources.as_file(resources.files("ykactor.sim") / "demo.yaml") as path:
@@ -60,7 +68,8 @@ def command(address: Address, state_dir: Path | None) -> None:
     settings = Settings(reserves=reserves_nodes(os.environ))
     try:
         with kept_state(state_dir, settings) as state:
-            report, was_interrupted = trio.run(_demonstrate, scenario, story, address, settings, state)
+            where = DoorSettings((address,), http=() if http is None else (http,))
+            report, was_interrupted = trio.run(_demonstrate, scenario, story, where, settings, state)
     except* JournalError as errors:
         raise exit_codes.FileProblem(str(_first_of(errors))) from None
     except* DoorError as errors:
@@ -88,7 +97,7 @@ def _leading_comment(text: str) -> str:
 
 
 async def _demonstrate(
-    scenario: Scenario, story: str, address: Address, settings: Settings, state: StateDir | None
+    scenario: Scenario, story: str, where: DoorSettings, settings: Settings, state: StateDir | None
 ) -> tuple[SummaryReport, bool]:
     """Runs until a signal ends the daemon; returns also whether that was Ctrl-C."""
     summary = Summary(system_ns())
@@ -98,7 +107,7 @@ async def _demonstrate(
     async def run_daemon(*, task_status: trio.TaskStatus[str]) -> None:
         """The daemon handles the signals; when it has ended, the whole demonstration ends."""
         nonlocal was_interrupted
-        was_interrupted = await serve(daemon, DoorSettings((address,)), task_status=task_status)
+        was_interrupted = await serve(daemon, where, task_status=task_status)
         nursery.cancel_scope.cancel()
 
     async with trio.open_nursery() as nursery:

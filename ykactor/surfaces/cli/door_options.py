@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import grp
+from typing import Any
 
 import click
 
@@ -11,6 +12,9 @@ from ykactor.surfaces.server.doors import Address, DoorError, RefusedDoorError, 
 from ykactor.wire.addresses import UNIX, unix_path
 
 DEFAULT_ADDRESS = "127.0.0.1:9081"
+DEFAULT_HTTP = "127.0.0.1:9080"
+#: As an address: it is not served anywhere.
+NOWHERE = "none"
 
 
 class AddressParam(click.ParamType[Address]):
@@ -30,6 +34,13 @@ class AddressParam(click.ParamType[Address]):
         if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
             self.fail(f"found {value!r}, expected HOST:PORT such as {DEFAULT_ADDRESS}, or unix:PATH", param, ctx)
         return TcpAddress(host.strip("[]"), int(port))
+
+
+class OptionalAddressParam(AddressParam):
+    """The same, or ``none``."""
+
+    def convert(self, value: str | Address, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return None if value == NOWHERE else super().convert(value, param, ctx)
 
 
 class SocketMode(click.ParamType[int]):

@@ -24,7 +24,14 @@ from ykactor.core.values.times import S_NS
 from ykactor.journal.errors import JournalError, is_no_room
 from ykactor.journal.witness import Durability
 from ykactor.surfaces.cli import door_options, exit_codes
-from ykactor.surfaces.cli.door_options import DEFAULT_ADDRESS, AddressParam, SocketGroup, SocketMode
+from ykactor.surfaces.cli.door_options import (
+    DEFAULT_ADDRESS,
+    DEFAULT_HTTP,
+    AddressParam,
+    OptionalAddressParam,
+    SocketGroup,
+    SocketMode,
+)
 from ykactor.surfaces.cli.queue_files import DASH, STANDARD_INPUT, NoTextError, name_of, read_watched
 from ykactor.surfaces.environment import reserves_nodes
 from ykactor.surfaces.server.daemon import Daemon, Settings
@@ -110,6 +117,17 @@ def _one_file(_ctx: click.Context, _param: click.Parameter, files: tuple[str, ..
     help="Where resource managers and followers connect; repeatable. Ignored if systemd passes a socket named ws.",
 )
 @click.option(
+    "--http",
+    "http_addresses",
+    type=OptionalAddressParam(),
+    metavar="HOST:PORT|unix:PATH|none",
+    multiple=True,
+    default=[DEFAULT_HTTP],
+    show_default=True,
+    callback=lambda _ctx, _param, addresses: tuple(address for address in addresses if address is not None),
+    help="Where the REST API is served; repeatable; none is nowhere. Ignored if systemd passes a socket named http.",
+)
+@click.option(
     "--ws-mode",
     "socket_mode",
     type=SocketMode(),
@@ -154,6 +172,7 @@ def command(
     keep_mib: int,
     keep_days: int,
     addresses: tuple[Address, ...],
+    http_addresses: tuple[Address, ...],
     socket_mode: int,
     socket_group: int | None,
     access_file: Path | None,
@@ -174,7 +193,7 @@ def command(
     if state_dir is None:
         log_event(log, logging.INFO, "state_not_kept", reason="without --state-dir a restart forgets everything")
     settings = Settings(watched, manual, reserves_nodes(os.environ), state_dir, host_names, access_file)
-    where = DoorSettings(addresses, socket_mode, socket_group, access_file is not None, is_insecure)
+    where = DoorSettings(addresses, socket_mode, socket_group, access_file is not None, is_insecure, http_addresses)
     access = read_access(access_file)
     try:
         with kept_state(state_dir, settings, durability, keep_mib, keep_days) as state:

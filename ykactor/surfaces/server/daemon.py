@@ -38,10 +38,10 @@ from ykactor.core.objects.registry import Registry
 from ykactor.core.values.ids import AllocationKey, PartitionName, QueuePath
 from ykactor.core.values.parts import in_parts
 from ykactor.surfaces.server.audit import Audit
-from ykactor.surfaces.server.caller import admit_anybody
+from ykactor.surfaces.server.caller import Admit, admit_anybody
 from ykactor.surfaces.server.cycle_log import log_cycle
 from ykactor.surfaces.server.daemon_rows import DaemonRows
-from ykactor.surfaces.server.doors import Door
+from ykactor.surfaces.server.doors import HTTP, WS, Door
 from ykactor.surfaces.server.groups import GroupResolver
 from ykactor.surfaces.server.incidents import Incidents, log_no_base
 from ykactor.surfaces.server.journal_log import JournalLog
@@ -272,8 +272,11 @@ class Daemon:
                     inner.start_soon(self._access.control.run, name="access control")
                     admit = self._access.control.admit
                 names = self._settings.host_names
-                serve = partial(serve_websockets, doors, self, self.audit, stopping=stopping, host_names=names, admit=admit)
+                sockets = _for(WS, doors)
+                serve = partial(serve_websockets, sockets, self, self.audit, stopping=stopping, host_names=names, admit=admit)
                 await edge.start(serve, name="websockets")
+                if http := _for(HTTP, doors):
+                    await self._serve_http(edge, http, stopping, admit)
                 if self._access is not None:
                     self._access.audit = self.audit
                     await inner.start(self._access.run, stopping, name="access watcher")
@@ -291,6 +294,14 @@ class Daemon:
             inner.cancel_scope.cancel()
         log_stopped(self.feed.ring, self.outboxes.current)
         self.stopped.set()
+
+    async def _serve_http(self, nursery: trio.Nursery, doors: Sequence[Door], stopping: trio.Event, admit: Admit) -> None:
+        from ykactor.surfaces.http.api import Api  # needs libraries that take 0.2 s to load
+        from ykactor.surfaces.http.app import application
+        from ykactor.surfaces.http.server import serve_http
+
+        app = application(Api(self, self.now_ns()))
+        await nursery.start(partial(serve_http, doors, app, stopping=stopping, admit=admit), name="http")
 
     async def _start_partitions(self, nursery: trio.Nursery) -> None:
         """Start the partitions, with their last state if there is one, and finish what was under way when it was kept."""
@@ -385,3 +396,7 @@ class Daemon:
 
 def _setter(done: trio.Event) -> Callable[[PartitionName], None]:
     return lambda _: done.set()
+
+
+def _for(service: str, doors: Sequence[Door]) -> list[Door]:
+    return [door for door in doors if door.service == service]

@@ -22,8 +22,8 @@ from ykactor.wire.addresses import UNIX, is_loopback
 
 log = get_logger(__name__)
 
-#: The name of systemd's sockets that are served.
-SOCKET_NAME = "ws"
+#: What is served: websockets, and the REST API. Also the names of systemd's sockets, of options and of schemes.
+WS, HTTP = "ws", "http"
 #: ``struct ucred``: process, user and group at the other end of a Unix socket.
 _UCRED = struct.Struct("iII")
 
@@ -62,7 +62,7 @@ class DoorSettings(Struct, frozen=True):
     """Where to listen.
 
     Attributes:
-        addresses: not used if systemd passes sockets that are named ``ws``.
+        addresses, http: for each service; not used if systemd passes sockets with its name.
         mode: of the file of a Unix socket.
         group: the number of the group of that file; None: that of the daemon.
         has_access: whether there is an access file.
@@ -74,6 +74,7 @@ class DoorSettings(Struct, frozen=True):
     group: int | None = None
     has_access: bool = False
     is_insecure: bool = False
+    http: tuple[Address, ...] = ()
 
 
 class DoorKind(StrEnum):
@@ -101,16 +102,18 @@ class Door(Struct, frozen=True, eq=False):
 
     Attributes:
         url: what clients connect to.
+        service: what is served.
         is_encrypted: whether its connections have TLS.
     """
 
     listener: trio.SocketListener
     kind: DoorKind
     url: str
+    service: str = WS
     is_encrypted: bool = False
 
     @classmethod
-    def of(cls, listener: trio.SocketListener, url: str = "") -> Door:
+    def of(cls, listener: trio.SocketListener, service: str = WS, url: str = "") -> Door:
         """The door of a listener, by the address that it is bound to.
 
         Args:
@@ -118,9 +121,9 @@ class Door(Struct, frozen=True, eq=False):
         """
         name = listener.socket.getsockname()
         if listener.socket.family == socket.AF_UNIX:
-            return cls(listener, DoorKind.UNIX, url or f"{UNIX}{os.fsdecode(name).replace(chr(0), '@', 1)}")
+            return cls(listener, DoorKind.UNIX, url or f"{UNIX}{os.fsdecode(name).replace(chr(0), '@', 1)}", service)
         kind = DoorKind.LOOPBACK if is_loopback(name[0]) else DoorKind.NETWORK
-        return cls(listener, kind, f"ws://{TcpAddress(*name[:2])}")
+        return cls(listener, kind, f"{service}://{TcpAddress(*name[:2])}", service)
 
     def origin(self, stream: trio.SocketStream) -> Origin:
         """Where a new connection comes from."""
@@ -139,16 +142,18 @@ class Door(Struct, frozen=True, eq=False):
 
 @asynccontextmanager
 async def open_doors(settings: DoorSettings) -> AsyncIterator[list[Door]]:
-    """Listen on the sockets of systemd that are named ``ws``, else on the addresses; everything is closed at the end (SE-50).
+    """Listen for each service on the sockets of systemd with its name, else on its addresses; all are closed at the end (SE-50).
 
     Raises:
         DoorError
     """
     with ExitStack() as held:
         doors = _passed(held)
-        if not doors:
-            for address in settings.addresses:
-                doors += await _opened(address, settings, held)
+        passed = {door.service for door in doors}
+        for service, addresses in ((WS, settings.addresses), (HTTP, settings.http)):
+            for address in () if service in passed else addresses:
+                doors += await _opened(address, service, settings, held)
+        doors.sort(key=lambda door: door.service == HTTP)
         _check(doors, settings)
         yield doors
 
@@ -156,34 +161,34 @@ async def open_doors(settings: DoorSettings) -> AsyncIterator[list[Door]]:
 def _passed(held: ExitStack) -> list[Door]:
     """The sockets of systemd. It has made their files and keeps them."""
     doors = []
-    for sock in [sock for name, sock in listen_fds() if name == SOCKET_NAME]:
+    for service, sock in [(name, sock) for name, sock in listen_fds() if name in (WS, HTTP)]:
         held.callback(sock.close)
         is_listening = sock.type == socket.SOCK_STREAM and sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
         if sock.family not in (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6) or not is_listening:
-            raise RefusedDoorError(f"systemd passes another kind of socket {SOCKET_NAME}, expected ListenStream= of TCP or Unix")
-        doors.append(Door.of(trio.SocketListener(trio.socket.from_stdlib_socket(sock))))
+            raise RefusedDoorError(f"systemd passes another kind of socket {service}, expected ListenStream= of TCP or Unix")
+        doors.append(Door.of(trio.SocketListener(trio.socket.from_stdlib_socket(sock)), service))
     return doors
 
 
-async def _opened(address: Address, settings: DoorSettings, held: ExitStack) -> list[Door]:
+async def _opened(address: Address, service: str, settings: DoorSettings, held: ExitStack) -> list[Door]:
     """New listeners; several for a name that has several addresses."""
     try:
         if isinstance(address, UnixAddress):
             sock = held.enter_context(unix_socket.listening(address.path, settings.mode, settings.group))
-            return [Door.of(trio.SocketListener(trio.socket.from_stdlib_socket(sock)), str(address))]
+            return [Door.of(trio.SocketListener(trio.socket.from_stdlib_socket(sock)), service, str(address))]
         listeners = await trio.open_tcp_listeners(address.port, host=address.host)
     except unix_socket.SocketFileError as error:
         raise RefusedDoorError(f"{address}: {error}") from None
     except unix_socket.SocketInUseError:
-        raise DoorError(f"{address}: a daemon listens there already: choose another path with --ws unix:PATH") from None
+        raise DoorError(f"{address}: a daemon listens there already: choose another path with --{service} unix:PATH") from None
     except OSError as error:
         if isinstance(address, UnixAddress):
             raise RefusedDoorError(f"{address}: the socket cannot be made: {error.strerror}") from None
         reason = error.strerror or error
-        raise DoorError(f"{address}: {reason}: choose another address with --ws HOST:PORT") from None
+        raise DoorError(f"{address}: {reason}: choose another address with --{service} HOST:PORT") from None
     for listener in listeners:
         held.callback(listener.socket.close)
-    return [Door.of(listener) for listener in listeners]
+    return [Door.of(listener, service) for listener in listeners]
 
 
 def _check(doors: list[Door], settings: DoorSettings) -> None:

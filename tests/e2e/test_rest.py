@@ -1,0 +1,177 @@
+"""The REST API of a real daemon, as clients of Apache YuniKorn read it."""
+
+import gzip
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from http.client import HTTPConnection, HTTPResponse
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+import trio
+from daemon import RunningDaemon, real_daemon
+
+from ykactor.client import ResourceManager, connect
+from ykactor.wire.si import messages as si
+
+CONFIG = """
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: "*"
+        queues:
+          - name: a
+            resources: {guaranteed: {vcore: 1}, max: {vcore: 3, memory: 8Gi}}
+          - name: b
+            parent: true
+"""
+
+
+VCORE = {"vcore": 1000}
+
+
+class Answer:
+    """A response with its body."""
+
+    def __init__(self, response: HTTPResponse) -> None:
+        self.status = response.status
+        self.headers = {name.lower(): value for name, value in response.getheaders()}
+        self.body = response.read()
+
+    @property
+    def content(self) -> Any:
+        """Of a JSON body."""
+        return json.loads(self.body)
+
+
+def _request(url: str, method: str, path: str, headers: dict[str, str]) -> Answer:
+    connection = HTTPConnection(urlsplit(url).netloc, timeout=10)
+    try:
+        connection.request(method, path, headers=headers)
+        return Answer(connection.getresponse())
+    finally:
+        connection.close()
+
+
+async def ask(daemon: RunningDaemon, path: str, method: str = "GET", **headers: str) -> Answer:
+    shown = {name.replace("_", "-"): value for name, value in headers.items()}
+    return await trio.to_thread.run_sync(partial(_request, daemon.http, method, path, shown))
+
+
+async def read(daemon: RunningDaemon, path: str) -> Any:
+    answer = await ask(daemon, f"/ws/v1/{path}")
+    assert answer.status == 200, answer.body
+    assert answer.headers["content-type"] == "application/json; charset=UTF-8"
+    assert answer.headers["access-control-allow-origin"] == "*"
+    return answer.content
+
+
+@asynccontextmanager
+async def populated(tmp_path: Path) -> AsyncIterator[tuple[RunningDaemon, ResourceManager]]:
+    """A node with 4 vcores, an application with three tasks of 1 vcore that run and two that do not fit into its queue."""
+    (tmp_path / "queues.yaml").write_text(CONFIG)
+    async with real_daemon("--config", tmp_path / "queues.yaml", http="127.0.0.1:0") as daemon:
+        async with connect(daemon.url, rm_id="rm") as rm:
+            node = si.NodeInfo(node_id="n1", action="CREATE", schedulable_resource={"vcore": 4000, "memory": 2**34})
+            await rm.request(si.NodeRequest(nodes=[node]))
+            application = si.AddApplicationRequest(
+                application_id="app", queue_name="root.a", ugi=si.UserGroupInformation(user="alice", groups=["dev"])
+            )
+            await rm.request(si.ApplicationRequest(new=[application]))
+            asks = [
+                si.Allocation(allocation_key=f"t{number}", application_id="app", resource_per_alloc=VCORE, priority=number)
+                for number in range(5)
+            ]
+            await rm.request(si.AllocationRequest(allocations=asks))
+            running = 0
+            async for response in rm:
+                running += len(response.new) if isinstance(response, si.AllocationResponse) else 0
+                if running == 3:
+                    break
+            yield daemon, rm
+
+
+async def test_what_runs_and_what_waits(tmp_path: Path) -> None:
+    """Queues, applications and nodes with the types and names of Apache YuniKorn; the values are those of the feed's snapshot."""
+    async with populated(tmp_path) as (daemon, _):
+        root = await read(daemon, "partition/default/queues")
+        assert (root["queuename"], root["partition"], root["childNames"]) == ("root", "default", ["root.a", "root.b"])
+        leaf = root["children"][0]
+        assert leaf == (await read(daemon, "partition/default/queue/ROOT.A")) | {"parent": "root"}
+        assert (leaf["allocatedResource"], leaf["pendingResource"]) == ({"vcore": 3000}, {"vcore": 2000})
+        assert (leaf["absUsedCapacity"], leaf["headroom"]) == ({"vcore": 100}, {"memory": 2**33, "vcore": 0})
+        assert (leaf["isLeaf"], leaf["runningApps"], leaf["currentPriority"]) == (True, 1, 1)
+
+        (application,) = await read(daemon, "partition/default/queue/root.a/applications")
+        alone = await read(daemon, "partition/default/application/app")
+        for shown in (*application["requests"], *alone["requests"]):
+            assert shown["allocationLog"][0].pop("lastOccurrence") > 0  # when somebody looked
+        assert application == alone
+        assert (application["applicationID"], application["applicationState"], application["user"]) == ("app", "Running", "alice")
+        assert [task["allocationKey"] for task in application["allocations"]] == ["t2", "t3", "t4"]
+        assert [(ask["allocationKey"], ask["priority"]) for ask in application["requests"]] == [("t0", "0"), ("t1", "1")]
+        (entry,) = application["requests"][0]["allocationLog"]
+        assert "has 0 of 3 vcore in queue root.a" in entry["message"]
+
+        (node,) = await read(daemon, "partition/default/nodes")
+        assert node == await read(daemon, "partition/default/node/n1")
+        assert (node["allocated"], node["utilized"]) == ({"vcore": 3000}, {"vcore": 75})
+        assert node["available"] == {"memory": 2**34, "vcore": 1000}
+        (partition,) = await read(daemon, "partitions")
+        assert (partition["totalNodes"], partition["totalContainers"]) == (1, 3)
+        assert partition["applications"] == {"Running": 1, "total": 1}
+        (user,) = await read(daemon, "partition/default/usage/users")
+        assert user["queues"]["children"][0]["resourceUsage"] == {"vcore": 3000}
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "message"),
+    [
+        ("partition/none/queues", 404, "Partition not found"),
+        ("partition/default/queue/root.none", 404, "Queue not found"),
+        ("partition/default/queue/root.none/applications", 404, "Queue not found"),
+        ("partition/default/application/none", 404, "Application not found"),
+        ("partition/default/node/none", 404, "Node not found"),
+        ("partition/default/usage/user/none", 404, "User not found"),
+        ("partition/default/usage/group/none", 404, "Group not found"),
+        ("partition/default/usage/user/a%2Bb", 400, "Invalid user name"),
+        ("partition/default/usage/group/a%2540b", 400, "Invalid group name"),
+    ],
+)
+async def test_refusals(tmp_path: Path, path: str, status: int, message: str) -> None:
+    """The status and the body say the same, in Apache YuniKorn's words."""
+    async with real_daemon(http="127.0.0.1:0") as daemon:
+        answer = await ask(daemon, f"/ws/v1/{path}")
+        assert (answer.status, answer.content) == (status, {"status_code": status, "message": message, "description": message})
+
+
+async def test_transport() -> None:
+    """Unknown paths, repaired paths, methods, and compression."""
+    async with real_daemon(http="127.0.0.1:0") as daemon:
+        unknown = await ask(daemon, "/ws/v1/none")
+        assert (unknown.status, unknown.body) == (404, b"404 page not found\n")
+        for path in ("/ws/v1/Partition/default/queues", "/ws/v1/partition/default/queues/", "//ws/v1/partition//default/queues"):
+            repaired = await ask(daemon, path)
+            assert (repaired.status, urlsplit(repaired.headers["location"]).path) == (301, "/ws/v1/partition/default/queues")
+        wrong = await ask(daemon, "/ws/v1/partitions", "DELETE")
+        assert (wrong.status, wrong.body) == (405, b"Method Not Allowed\n")
+        options = await ask(daemon, "/ws/v1/partitions", "OPTIONS")
+        assert (options.status, options.body, options.headers["allow"]) == (200, b"", "GET, OPTIONS")
+        plain = await ask(daemon, "/ws/v1/partition/default/queues?subtree", Accept_Encoding="gzip;q=0")
+        assert "content-encoding" not in plain.headers
+
+
+async def test_large_answers_are_compressed(tmp_path: Path) -> None:
+    """From 1400 bytes on, for clients that say so."""
+    queues = "".join(f"\n          - name: q{number}" for number in range(50))
+    text = f"partitions:\n  - name: default\n    queues:\n      - name: root\n        queues:{queues}\n"
+    (tmp_path / "queues.yaml").write_text(text)
+    async with real_daemon("--config", tmp_path / "queues.yaml", http="127.0.0.1:0") as daemon:
+        plain = await ask(daemon, "/ws/v1/partition/default/queues")
+        packed = await ask(daemon, "/ws/v1/partition/default/queues", Accept_Encoding="br, gzip")
+        assert packed.headers["content-encoding"] == "gzip"
+        assert gzip.decompress(packed.body) == plain.body

@@ -1,0 +1,1 @@
+"""The HTTP server: Apache YuniKorn's REST API, and what comes with it."""

@@ -1,0 +1,147 @@
+"""Applications: with their asks and allocations while they live, and as they are remembered when they have ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ykactor.core.inspection.pending import PendingTexts
+from ykactor.core.messages.states import ApplicationState
+from ykactor.core.objects.application import Application
+from ykactor.core.partition.timers import EndedApplication
+from ykactor.core.queueing.pending import PendingApplication
+from ykactor.core.values.ids import ApplicationID, QueuePath
+from ykactor.core.values.parts import Pace, Pausing
+from ykactor.surfaces.http.readings.look import Look, limit, used
+from ykactor.surfaces.http.readings.tasks import allocation, request
+from ykactor.surfaces.http.times import rfc3339
+from ykactor.wire.rest import types
+from ykactor.wire.rest.codec import encode_part
+
+#: The values of ``status``: the states of applications that live.
+LIVE_STATES = ("new", "accepted", "running", "completing", "failing", "resuming")
+#: What they show for states that Apache YuniKorn does not have (AP-40).
+_SHOWN = {ApplicationState.STARTING: "Running"}
+#: An entry of an application takes as long as so many other items: 20 us.
+_ENTRY_ITEMS = 10
+
+
+def live(look: Look, queue: QueuePath | None = None, status: str = "") -> Pausing[list[bytes]]:
+    """The live applications of a leaf, or of all with None, in a state, or in any with ""; encoded, by their submission."""
+    texts, pace = PendingTexts(look.state), Pace()
+    found = []
+    for application in sorted(_live(look, queue), key=lambda application: (application.submission_ns, application.arrival)):
+        if status in ("", _state(application.state).lower()):
+            found.append(encode_part(_live_application(look, application, texts)))
+        if pace.is_due(_ENTRY_ITEMS * (1 + len(application.asks) + len(application.allocations))):
+            yield ()
+    return found
+
+
+def _live(look: Look, queue: QueuePath | None) -> Iterator[Application]:
+    registry = look.core.registry
+    for path in dict.fromkeys(registry.applications.values()) if queue is None else [queue]:
+        yield from registry.leaf(path).applications.values()
+
+
+def completed(look: Look) -> Pausing[list[bytes]]:
+    """Applications that have ended, also those that failed, the oldest first; encoded."""
+    return _remembered(look, look.core.timers.ended.values())
+
+
+def rejected(look: Look) -> Pausing[list[bytes]]:
+    """Applications that were rejected, the oldest first; encoded."""
+    return _remembered(look, look.core.timers.rejected.values())
+
+
+def _remembered(look: Look, entries: Iterable[EndedApplication]) -> Pausing[list[bytes]]:
+    found, pace = [], Pace()
+    for entry in entries:
+        found.append(encode_part(_ended_application(look, entry)))
+        if pace.is_due(_ENTRY_ITEMS):
+            yield ()
+    return found
+
+
+def one(look: Look, application_id: ApplicationID, queue: QueuePath | None = None) -> types.Application | None:
+    """A live application, also only if it is in a queue; None if there is none."""
+    found = look.core.registry.applications.get(application_id)
+    if found is None or queue not in (None, found):
+        return None
+    application = look.core.registry.leaf_of(application_id).applications[application_id]
+    return _live_application(look, application, PendingTexts(look.state))
+
+
+def _state(state: ApplicationState) -> str:
+    return _SHOWN.get(state, state.value)
+
+
+def _live_application(look: Look, application: Application, texts: PendingTexts) -> types.Application:
+    pending = look.state.applications[application.application_id]
+    highest = pending.priorities.highest
+    return types.Application(
+        application_id=application.application_id,
+        used_resource=used(pending.allocated),
+        pending_resource=used(_pending_resource(application)),
+        partition=look.core.name,
+        queue_name=application.queue,
+        submission_time=application.submission_ns,
+        requests=_requests(look, pending, texts),
+        allocations=[
+            allocation(look, ask, node_id, application.began_ns[key])
+            for key, (ask, node_id) in sorted(application.allocations.items(), key=lambda item: item[1][0].arrival)
+        ],
+        application_state=_state(application.state),
+        user=pending.who.user,
+        groups=list(pending.who.groups),
+        placeholder_data=[
+            types.TaskGroup(
+                task_group_name=name,
+                count=group.count,
+                min_resource=limit(group.min_resource),
+                replaced=group.replaced,
+                timedout=group.timed_out,
+            )
+            for name, group in sorted(application.gang.groups.items())
+        ],
+        has_reserved=bool(pending.reserving),
+        reservations=sorted(pending.reserving),
+        max_request_priority=types.PRIORITY_MIN if highest is None else highest,
+        resource_history=types.ResourceHistory(),
+        backoff_deadline=rfc3339(pending.backoff_ns) if pending.backoff_ns else "",
+    )
+
+
+def _pending_resource(application: Application) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for ask in application.asks.values():
+        for name, quantity in ask.spec.resource.items():
+            total[name] = total.get(name, 0) + quantity
+    return total
+
+
+def _requests(look: Look, pending: PendingApplication, texts: PendingTexts) -> list[types.Request]:
+    reasons: dict[object, str] = {}
+    requests = []
+    for ask, queue in sorted(pending.asks.values(), key=lambda entry: entry[0].arrival):
+        if ask.spec.allocation_key in pending.reserving:
+            reason = texts.of_reserved(look.state.reservations.of(ask))
+        elif queue is None:
+            reason = texts.of_held(ask)
+        else:
+            known = reasons.get(queue)
+            reason = reasons[queue] = texts.of(pending, queue) if known is None else known
+        requests.append(request(look, ask, reason))
+    return requests
+
+
+def _ended_application(look: Look, entry: EndedApplication) -> types.Application:
+    is_rejected = entry.state is ApplicationState.REJECTED
+    return types.Application(
+        application_id=entry.application_id,
+        partition=look.core.name,
+        queue_name=entry.queue,
+        finished_time=entry.finished_ns,
+        application_state=entry.state.value,
+        rejected_message=entry.reason if is_rejected else "",
+        resource_history=types.ResourceHistory(),
+    )

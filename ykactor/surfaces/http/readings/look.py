@@ -1,0 +1,45 @@
+"""What a reading gets to see, and the amounts that all of them show."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from ykactor.core.partition.partition import PartitionCore
+from ykactor.core.state.state import SchedulerState
+from ykactor.core.values.resources import Resource, pruned, saturated
+from ykactor.wire.rest.types import Percent
+
+_PERCENT_MAX = 2**31 - 1
+
+
+class Look(Struct, frozen=True, gc=False):
+    """A partition between two turns, to be read only.
+
+    Attributes:
+        now_ns: the time of the look.
+    """
+
+    core: PartitionCore
+    state: SchedulerState
+    now_ns: int
+
+
+def used(resource: Resource) -> Resource:
+    """An amount that is used: types that are not used are left out."""
+    return saturated(pruned(resource))
+
+
+def limit(resource: Resource | None) -> Resource:
+    """A limit: a type with 0 may not be used, and is shown."""
+    return saturated(resource or {})
+
+
+def percent(amount: Resource, capacity: Resource) -> Percent:
+    """Whole percent, of the types that both have."""
+    return {name: _percent(amount[name], whole) for name, whole in capacity.items() if name in amount}
+
+
+def _percent(amount: int, whole: int) -> int:
+    if amount <= 0:
+        return 0
+    return min(100 * amount // whole, _PERCENT_MAX) if whole > 0 else 100

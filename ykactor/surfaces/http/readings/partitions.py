@@ -1,0 +1,89 @@
+"""Partitions and their placement rules."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from ykactor.core.config.model import NameFilter, PlacementFilter, PlacementRule
+from ykactor.core.messages.states import ApplicationState
+from ykactor.core.placement.rules import RECOVERY_QUEUE
+from ykactor.core.values.parts import Pace, Pausing
+from ykactor.surfaces.http.readings.look import Look, percent, used
+from ykactor.wire.rest import types
+
+#: Without rules an application names its queue, which must be there (PL-2).
+_DEFAULT_RULE = types.PlacementRule(name="provided", parameters={"create": "false"})
+_RECOVERY_RULE = types.PlacementRule(name="recovery", parameters={"queue": RECOVERY_QUEUE})
+
+
+def summary(look: Look, cluster_id: str) -> Pausing[types.Partition]:
+    """A partition with its totals."""
+    registry, config = look.core.registry, look.core.registry.config
+    tree = look.state.tree
+    states: Counter[str] = Counter()
+    containers, pace = 0, Pace()
+    for leaf_path in dict.fromkeys(registry.applications.values()):
+        for application in registry.leaf(leaf_path).applications.values():
+            states[_shown(application.state)] += 1
+            containers += len(application.allocations)
+            if pace.is_due():
+                yield ()
+    for entries in (look.core.timers.ended, look.core.timers.rejected):
+        states.update(entry.state.value for entry in entries.values())
+    allocated, total = tree.root.allocated, tree.root_max or {}
+    return types.Partition(
+        cluster_id=cluster_id,
+        name=look.core.name,
+        capacity=types.Capacity(capacity=used(total), used_capacity=used(allocated), utilization=percent(allocated, total)),
+        node_sorting_policy=types.NodeSorting(
+            type=config.node_sort_policy.type, resource_weights=config.node_sort_policy.resource_weights
+        ),
+        preemption_enabled=config.preemption.enabled,
+        quota_preemption_enabled=config.preemption.quota_enabled,
+        total_nodes=len(registry.nodes),
+        applications={**dict(sorted(states.items())), "total": states.total()},
+        total_containers=containers,
+        state="Active",
+    )
+
+
+def _shown(state: ApplicationState) -> str:
+    return ApplicationState.RUNNING.value if state is ApplicationState.STARTING else state.value
+
+
+def placement_rules(look: Look) -> list[types.PlacementRule]:
+    """The rules in the order in which they are tried."""
+    rules = [*map(_rule, look.core.registry.config.placement_rules)] or [_DEFAULT_RULE]
+    return [*rules, _RECOVERY_RULE]
+
+
+def _rule(rule: PlacementRule) -> types.PlacementRule:
+    parameters = {"create": "true" if rule.create else "false"}
+    if rule.name == "tag":
+        parameters["tagName"] = rule.value
+    if rule.name == "fixed":
+        parameters |= {"queue": rule.value, "qualified": "true" if rule.value.startswith("root") else "false"}
+    return types.PlacementRule(
+        name=rule.name,
+        parameters=parameters,
+        filter=_filter(rule.filter),
+        parent_rule=None if rule.parent is None else _rule(rule.parent),
+    )
+
+
+def _filter(found: PlacementFilter) -> types.RuleFilter | None:
+    if not (found.users.listed or found.groups.listed):
+        return None
+    return types.RuleFilter(
+        type="allow" if found.allow else "deny",
+        user_list=_names(found.users),
+        group_list=_names(found.groups),
+        user_exp=found.users.expression,
+        group_exp=found.groups.expression,
+    )
+
+
+def _names(found: NameFilter) -> list[str]:
+    names: Iterable[str] = found.names
+    return sorted(names)

@@ -1,0 +1,60 @@
+"""Asks that are pending, those that run, and foreign allocations."""
+
+from __future__ import annotations
+
+from ykactor.core.messages.asks import AllocationSpec, Ask, ask_id, shape_of
+from ykactor.core.values.ids import NodeID
+from ykactor.surfaces.http.readings.look import Look, limit
+from ykactor.wire.rest import types
+
+
+def request(look: Look, ask: Ask, reason: str) -> types.Request:
+    """A pending ask; ``reason`` is why."""
+    spec = ask.spec
+    preempts = ask_id(ask) in look.state.preemptions.by_ask
+    return types.Request(
+        allocation_key=spec.allocation_key,
+        allocation_tags=spec.tags,
+        request_time=ask.created_ns,
+        resource=limit(spec.resource),
+        priority=str(spec.priority),
+        required_node_id=shape_of(spec)[1] or "" if spec.tags else "",
+        application_id=spec.application_id,
+        placeholder=spec.placeholder,
+        task_group_name=spec.task_group_name,
+        allocation_log=[types.LogEntry(message=reason, last_occurrence=look.now_ns, count=1)] if reason else [],
+        triggered_preemption=preempts,
+        originator=spec.originator,
+        scheduling_attempted=bool(reason),
+    )
+
+
+def allocation(look: Look, ask: Ask, node_id: NodeID, began_ns: int) -> types.Allocation:
+    """An ask that runs on a node since ``began_ns``."""
+    spec = ask.spec
+    return types.Allocation(
+        allocation_key=spec.allocation_key,
+        allocation_tags=spec.tags,
+        request_time=ask.created_ns,
+        allocation_time=began_ns,
+        allocation_delay=max(0, began_ns - ask.created_ns),
+        resource=limit(spec.resource),
+        priority=str(spec.priority),
+        node_id=node_id,
+        application_id=spec.application_id,
+        placeholder=spec.placeholder,
+        task_group_name=spec.task_group_name,
+        preempted=ask_id(ask) in look.state.preemptions.victims,
+        originator=spec.originator,
+    )
+
+
+def foreign(spec: AllocationSpec, node_id: NodeID) -> types.ForeignAllocation:
+    """What is on a node and was not placed here."""
+    return types.ForeignAllocation(
+        allocation_key=spec.allocation_key,
+        allocation_tags=spec.tags,
+        resource=limit(spec.resource),
+        priority=str(spec.priority),
+        node_id=node_id,
+    )

@@ -1,0 +1,406 @@
+"""What the routes of the REST API answer: names, types, and which fields are left out, as Apache YuniKorn does.
+
+A field with a default is left out when it has that value; the others are always there. Amounts are base units in signed 64 bits,
+times Unix nanoseconds, where a field does not say otherwise. Lists have a fixed order: nodes and queues by name, applications by
+their submission, tasks by their creation.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct, field
+
+from ykactor.core.values.resources import Resource
+
+#: The priority of what has nothing pending.
+PRIORITY_MIN = -(2**31)
+#: Whole percent by type; at most 2147483647.
+Percent = dict[str, int]
+
+
+class Payload(Struct, frozen=True, omit_defaults=True, rename="camel", gc=False):
+    """An object of an answer."""
+
+
+class Error(Payload, frozen=True, kw_only=True, rename=None):
+    """Of every refused request; the status repeats ``status_code``."""
+
+    status_code: int
+    message: str
+    description: str
+
+
+# ---- cluster and partitions
+
+
+class Cluster(Payload, frozen=True, kw_only=True):
+    """One partition, and what is behind it.
+
+    Attributes:
+        start_time: of the daemon.
+        rm_build_information: what the registered resource manager has told of itself, ``rmId`` among it.
+    """
+
+    start_time: int = 0
+    rm_build_information: list[dict[str, str]] = []
+    partition: str
+    cluster_name: str
+
+
+class Capacity(Payload, frozen=True, kw_only=True):
+    """The nodes of a partition together, what is allocated there, and both compared."""
+
+    capacity: Resource = {}
+    used_capacity: Resource = {}
+    utilization: Percent = {}
+
+
+class NodeSorting(Payload, frozen=True, kw_only=True):
+    """How nodes are ordered: ``fair`` or ``binpacking``."""
+
+    type: str
+    resource_weights: dict[str, float]
+
+
+class Partition(Payload, frozen=True, kw_only=True):
+    """A partition.
+
+    Attributes:
+        cluster_id: the resource manager.
+        applications: by state, those that occur; and their ``total``. Ended and rejected ones count.
+        total_containers: allocations, also of placeholders.
+        state: ``Active``, ``Draining`` or ``Stopped``.
+    """
+
+    cluster_id: str
+    name: str
+    capacity: Capacity
+    node_sorting_policy: NodeSorting
+    preemption_enabled: bool
+    quota_preemption_enabled: bool
+    total_nodes: int
+    applications: dict[str, int]
+    total_containers: int
+    state: str
+    last_state_transition_time: int = 0
+
+
+# ---- queues
+
+
+class Template(Payload, frozen=True, kw_only=True):
+    """What a dynamic leaf below a queue gets."""
+
+    max_applications: int = 0
+    max_resource: Resource = {}
+    guaranteed_resource: Resource = {}
+    properties: dict[str, str] = {}
+
+
+class Queue(Payload, frozen=True, kw_only=True):
+    """A queue.
+
+    Attributes:
+        queuename: the path.
+        status: ``Active`` or ``Draining``.
+        partition: only of the root in the answer about all queues; else empty.
+        pending_resource, allocated_resource, preempting_resource: of everything below too.
+        headroom: by type, what the queue and those above it leave.
+        children: only where a tree is asked for; ``child_names`` are always there.
+        abs_used_capacity: ``allocated_resource`` in percent of ``max_resource``.
+        max_running_apps: 0 is no limit.
+        current_priority: what the parent sees.
+        allocating_accepted_apps: those that hold an allocation and do not count as running yet.
+        preemption_delay, quota_preemption_delay: such as ``1m30s``.
+    """
+
+    queuename: str
+    status: str
+    partition: str
+    pending_resource: Resource = {}
+    max_resource: Resource = {}
+    guaranteed_resource: Resource = {}
+    allocated_resource: Resource = {}
+    preempting_resource: Resource = {}
+    headroom: Resource = {}
+    is_leaf: bool
+    is_managed: bool
+    properties: dict[str, str] = {}
+    parent: str = ""
+    template: Template | None = None
+    children: list[Queue] = []
+    child_names: list[str] = []
+    abs_used_capacity: Percent = {}
+    max_running_apps: int = 0
+    running_apps: int = 0
+    current_priority: int
+    allocating_accepted_apps: list[str] = []
+    sorting_policy: str
+    priority_sorting: bool
+    preemption_enabled: bool
+    is_preemption_fence: bool
+    preemption_delay: str
+    quota_preemption_delay: str
+    is_quota_preemption_running: bool = False
+    quota_preemption_start_time: int = 0
+    is_priority_fence: bool
+    priority_offset: int = 0
+    unsched_ask_backoff: int = 0
+    ask_backoff_delay: str = ""
+
+
+# ---- applications
+
+
+class LogEntry(Payload, frozen=True, kw_only=True):
+    """Why an ask could not be placed: a message, how often, and when for the last time."""
+
+    message: str = ""
+    last_occurrence: int = 0
+    count: int = 0
+
+
+class Request(Payload, frozen=True, kw_only=True):
+    """An ask that is pending. ``priority`` is the text of a number."""
+
+    allocation_key: str
+    allocation_tags: dict[str, str] = {}
+    request_time: int = 0
+    resource: Resource = {}
+    priority: str
+    required_node_id: str = ""
+    application_id: str = ""
+    placeholder: bool = False
+    task_group_name: str = ""
+    allocation_log: list[LogEntry] = []
+    triggered_preemption: bool = False
+    originator: bool = False
+    scheduling_attempted: bool = False
+    triggered_scale_up: bool = False
+
+
+class Allocation(Payload, frozen=True, kw_only=True):
+    """An ask that runs.
+
+    Attributes:
+        request_time: when the ask, or the placeholder that it has replaced, was made.
+        allocation_delay: from then to ``allocation_time``.
+        placeholder_used: it has replaced a placeholder.
+        preempted: it is being preempted.
+    """
+
+    allocation_key: str
+    allocation_tags: dict[str, str] = {}
+    request_time: int = 0
+    allocation_time: int = 0
+    allocation_delay: int = 0
+    resource: Resource = {}
+    priority: str
+    node_id: str = ""
+    application_id: str = ""
+    placeholder: bool = False
+    placeholder_used: bool = False
+    task_group_name: str = ""
+    preempted: bool = False
+    originator: bool = False
+
+
+class StateChange(Payload, frozen=True, kw_only=True):
+    """When an application came into a state."""
+
+    time: int = 0
+    application_state: str = ""
+
+
+class TaskGroup(Payload, frozen=True, kw_only=True):
+    """The placeholders of a task group."""
+
+    task_group_name: str = ""
+    count: int = 0
+    min_resource: Resource = {}
+    replaced: int = 0
+    timedout: int = 0
+
+
+class ResourceHistory(Payload, frozen=True, kw_only=True):
+    """Amounts times whole seconds, by type of instance: of tasks that ended, that were preempted, and of placeholders."""
+
+    resource_usage: dict[str, Resource] = {}
+    preempted_resource: dict[str, Resource] = {}
+    placeholder_resource: dict[str, Resource] = {}
+
+
+class Application(Payload, frozen=True, kw_only=True):
+    """An application.
+
+    Attributes:
+        max_used_resource: the most that it has used at a time.
+        queue_name: empty if it was rejected before it had a queue.
+        finished_time: 0 while it lives.
+        state_log: the oldest first.
+        reservations: the keys of asks for which a node is reserved.
+        start_time: when it entered Running for the last time, Unix milliseconds.
+        backoff_deadline: such as ``2026-01-01T00:00:00.5Z``.
+    """
+
+    application_id: str = field(name="applicationID")
+    used_resource: Resource = {}
+    max_used_resource: Resource = {}
+    pending_resource: Resource = {}
+    partition: str
+    queue_name: str
+    submission_time: int = 0
+    finished_time: int = 0
+    requests: list[Request] = []
+    allocations: list[Allocation] = []
+    application_state: str = ""
+    user: str = ""
+    groups: list[str] = []
+    rejected_message: str = ""
+    state_log: list[StateChange] = []
+    placeholder_data: list[TaskGroup] = []
+    has_reserved: bool = False
+    reservations: list[str] = []
+    max_request_priority: int = 0
+    start_time: int = 0
+    resource_history: ResourceHistory
+    backoff_deadline: str = ""
+
+
+# ---- nodes
+
+
+class ForeignAllocation(Payload, frozen=True, kw_only=True):
+    """What another scheduler, or nobody, has placed on a node. ``preemptable`` is False if it stays."""
+
+    allocation_key: str
+    allocation_tags: dict[str, str] = {}
+    allocation_time: int = 0
+    resource: Resource = {}
+    priority: str
+    node_id: str
+    preemptable: bool = False
+
+
+class Node(Payload, frozen=True, kw_only=True):
+    """A node.
+
+    Attributes:
+        occupied: by foreign allocations.
+        utilized: what is allocated, in percent of the capacity.
+        schedulable: False while it is drained.
+    """
+
+    node_id: str = field(name="nodeID")
+    host_name: str = ""
+    rack_name: str = ""
+    attributes: dict[str, str]
+    capacity: Resource = {}
+    allocated: Resource = {}
+    occupied: Resource = {}
+    available: Resource = {}
+    utilized: Percent
+    allocations: list[Allocation] = []
+    foreign_allocations: list[ForeignAllocation] = []
+    schedulable: bool
+    is_reserved: bool
+    reservations: list[str] = []
+
+
+class UtilizationBand(Payload, frozen=True, kw_only=True):
+    """The nodes of which a type is used to a tenth, such as ``10-20%``."""
+
+    bucket_name: str
+    num_of_nodes: int = 0
+    node_names: list[str] = []
+
+
+class TypeUtilization(Payload, frozen=True, kw_only=True):
+    """The nodes by how much of a type is used; ten bands, the lowest first."""
+
+    type: str
+    utilization: list[UtilizationBand]
+
+
+class NodeUtilizations(Payload, frozen=True, kw_only=True):
+    """The nodes of a partition by use."""
+
+    cluster_id: str
+    partition: str
+    utilizations: list[TypeUtilization]
+
+
+# ---- placement rules, users and groups
+
+
+class RuleFilter(Payload, frozen=True, kw_only=True):
+    """The users and groups for which a rule is tried: ``allow`` or ``deny``."""
+
+    type: str
+    user_list: list[str] = []
+    group_list: list[str] = []
+    user_exp: str = ""
+    group_exp: str = ""
+
+
+class PlacementRule(Payload, frozen=True, kw_only=True):
+    """A placement rule; the values of ``parameters`` are texts, also ``true`` and ``false``."""
+
+    name: str
+    parameters: dict[str, str] = {}
+    filter: RuleFilter | None = None
+    parent_rule: PlacementRule | None = None
+
+
+class QueueUse(Payload, frozen=True, kw_only=True):
+    """What a user or group uses in a queue and below, and may use."""
+
+    queue_path: str
+    resource_usage: Resource = {}
+    running_applications: list[str] = []
+    max_resources: Resource = {}
+    max_applications: int = 0
+    children: list[QueueUse] = []
+
+
+class UserUse(Payload, frozen=True, kw_only=True):
+    """What a user uses. ``groups`` has by application the group that its use is charged to."""
+
+    user_name: str
+    groups: dict[str, str] = {}
+    queues: QueueUse | None = None
+
+
+class GroupUse(Payload, frozen=True, kw_only=True):
+    """What a group uses, by which applications."""
+
+    group_name: str
+    applications: list[str] = []
+    queues: QueueUse | None = None
+
+
+# ---- health
+
+
+class HealthCheck(Payload, frozen=True, kw_only=True, rename="pascal"):
+    """One check."""
+
+    name: str
+    succeeded: bool
+    description: str = ""
+    diagnosis_message: str = ""
+
+
+class Health(Payload, frozen=True, kw_only=True, rename="pascal"):
+    """All checks, and whether all have succeeded."""
+
+    healthy: bool
+    health_checks: list[HealthCheck] = []
+
+
+class Verdict(Payload, frozen=True, kw_only=True):
+    """Whether a queue configuration is valid, and why it is not."""
+
+    allowed: bool
+    reason: str = ""
+    checksum: str = ""
+    checksum_match: bool = False
