@@ -22,6 +22,7 @@ from ykactor.surfaces.server.audit import Audit
 from ykactor.surfaces.server.caller import Admit, admit_anybody
 from ykactor.surfaces.server.daemon_rows import DaemonRows
 from ykactor.surfaces.server.doors import Door
+from ykactor.surfaces.server.tls_files import TlsFiles
 from ykactor.surfaces.server.websocket import Limits, serve_websockets
 from ykactor.wire.si.codec import ProtocolError
 from ykactor.wire.si.events import events
@@ -161,7 +162,7 @@ class FakeDaemon:
 
     async def serve(
         self,
-        listener: trio.SocketListener,
+        door: Door,
         limits: Limits,
         host_names: Sequence[str],
         admit: Admit,
@@ -170,7 +171,7 @@ class FakeDaemon:
     ) -> None:
         """Serve websockets; ``stopped`` tells that the server has come to its end."""
         serve = partial(serve_websockets, stopping=self.stopping, limits=limits, host_names=host_names, admit=admit)
-        await serve([Door.of(listener)], self, self.audit, task_status=task_status)
+        await serve([door], self, self.audit, task_status=task_status)
         self.stopped.set()
 
 
@@ -195,17 +196,18 @@ async def running_daemon(
     port: int = 0,
     host_names: Sequence[str] = (),
     admit: Admit = admit_anybody,
+    tls: TlsFiles | None = None,
 ) -> AsyncIterator[FakeDaemon]:
     """A daemon that serves websockets on loopback until the block ends; three minutes end what hangs."""
     daemon = FakeDaemon(names or ("default",), script, ring_max, manual)
-    listener = await open_listener(port)
-    daemon.url = f"ws://127.0.0.1:{listener.socket.getsockname()[1]}"
+    door = Door.of(await open_listener(port), tls=tls)
+    daemon.url = door.url
     async with trio.open_nursery() as nursery:
         nursery.start_soon(daemon.feed.run)
         nursery.start_soon(daemon.audit.run)
         for double in daemon.doubles.values():
             nursery.start_soon(double.run)
-        await nursery.start(daemon.serve, listener, limits or Limits(), host_names, admit)
+        await nursery.start(daemon.serve, door, limits or Limits(), host_names, admit)
         with trio.fail_after(180):
             yield daemon
         nursery.cancel_scope.cancel()

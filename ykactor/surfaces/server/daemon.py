@@ -102,6 +102,7 @@ class Daemon:
         recovered: what the journal holds of the daemon before this one.
         instance: identifies the numbers of events to followers; "" is a new one.
         access: follows the access file of the settings.
+        tls: follows the files of TLS.
     """
 
     def __init__(
@@ -114,6 +115,7 @@ class Daemon:
         recovered: Recovered | None = None,
         instance: str = "",
         access: AccessWatcher | None = None,
+        tls: FileWatcher | None = None,
     ) -> None:
         self.instance = instance or secrets.token_hex(8)
         self.manual = settings.manual
@@ -143,6 +145,7 @@ class Daemon:
             settings.config_path, self.apply_config, lambda: self.config.checksum, self._rows, self.audit
         )
         self._access = access
+        self._tls = tls
 
     # ---- Gateway
 
@@ -187,14 +190,14 @@ class Daemon:
         return await self._queue_file.read_again()
 
     def reload(self) -> None:
-        """Read the queue file and the access file again now (SIGHUP)."""
+        """Read the queue file, the access file and the files of TLS again now (SIGHUP)."""
         for watcher in self._watchers():
             watcher.reload()
         if not self._watchers():
             log_event(log, logging.WARNING, "reload_ignored", reason="the daemon has no file to read again")
 
     def _watchers(self) -> list[FileWatcher]:
-        return [watcher for watcher in (self._access, self._queue_file.watcher) if watcher is not None]
+        return [watcher for watcher in (self._access, self._tls, self._queue_file.watcher) if watcher is not None]
 
     def queue_paths(self, partition: PartitionName) -> list[str]:
         """The paths of all queues of a partition (``Gateway.queue_paths``)."""
@@ -280,6 +283,8 @@ class Daemon:
                 if self._access is not None:
                     self._access.audit = self.audit
                     await inner.start(self._access.run, stopping, name="access watcher")
+                if self._tls is not None:
+                    await inner.start(self._tls.run, stopping, name="TLS watcher")
                 if self._file_config is not None:
                     await self._queue_file.follow(inner, notifier, self._status, self._file_config.text, stopping)
                 settle_memory()

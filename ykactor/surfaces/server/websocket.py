@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 
 import trio
-from msgspec import Struct
+from msgspec import Struct, structs
 from trio_websocket import ConnectionClosed
 from wsproto import ConnectionType
 from wsproto.events import Request
@@ -44,6 +44,8 @@ from ykactor.surfaces.server.operator_session import OperatorSession
 from ykactor.surfaces.server.peer import Peer
 from ykactor.surfaces.server.rm_session import ResourceManagerSession
 from ykactor.surfaces.server.streams import EndNoticedStream, FrameStream
+from ykactor.surfaces.server.tls_transport import TlsError, transport_of
+from ykactor.surfaces.server.transports import Transport
 from ykactor.wire.compression import Deflate, ExtensibleConnection
 from ykactor.wire.si.codec import ENCODINGS, JSON, Encoding
 
@@ -201,18 +203,16 @@ class _Server:
         if is_reserved(stream.socket.fileno()):
             self._no_room_log.log(peer=origin.text, reason=_NO_ROOM)
             return
+        transport = transport_of(door, stream)
         with ExitStack() as held:
-            admitted = await self._admitted(door, origin, stream, held)
+            admitted = await self._admitted(door, origin, transport, held)
             if admitted is not None:
-                await self._serve(*admitted, stream, held)
-        # Closing a socket with unread bytes resets the connection, and the peer may lose the last message: read to the end.
+                await self._serve(*admitted, transport, held)
         with trio.move_on_after(self._limits.close_s), suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-            await stream.send_eof()
-            while await stream.receive_some(2**16):
-                pass
+            await transport.finish()
 
     async def _admitted(
-        self, door: Door, origin: Origin, stream: trio.SocketStream, held: ExitStack
+        self, door: Door, origin: Origin, transport: Transport, held: ExitStack
     ) -> tuple[RequestHead, Caller] | None:
         """The request of a new connection and who sent it; ``held`` then holds its session's place. None if it was refused or
         none came.
@@ -223,23 +223,31 @@ class _Server:
             suppress(trio.BrokenResourceError, trio.ClosedResourceError),
         ):
             try:
-                head = await read_head(stream)
+                await transport.open()
+                head = await read_head(transport)
                 if head is None:
                     return None
-                caller = self._caller(head, door, origin)
+                caller = self._caller(head, door, origin, transport.credentials)
                 if refusal := self._refusal(head, caller):
                     raise refusal
                 held.enter_context(self._place(head.path))  # before anything waits: others must not take it meanwhile
                 return head, caller
             except RefusedError as refused:
                 self._refused_log.log(peer=origin.text, status=refused.status.value, reason=refused.logged)
-                await stream.send_all(refused.response())
+                await transport.send_all(refused.response())
+            except TlsError as error:
+                self._refused_log.log(peer=origin.text, reason=str(error))
+                if error.is_certificate:
+                    self._note_nobody(Role.READER, origin, "certificate", error)
         return None
 
-    async def _serve(self, head: RequestHead, caller: Caller, stream: trio.SocketStream, held: ExitStack) -> None:
+    def _note_nobody(self, role: Role, origin: Origin, target: str, reason: Exception) -> None:
+        self._audit.refused(Caller(role, origin.text, UNKNOWN), Act.CONNECT, target, str(reason))
+
+    async def _serve(self, head: RequestHead, caller: Caller, transport: Transport, held: ExitStack) -> None:
         try:
             async with trio.open_nursery() as nursery:
-                session = await self._accept(nursery, head, caller, stream, held)
+                session = await self._accept(nursery, head, caller, transport, held)
                 if session is not None:
                     nursery.start_soon(session.peer.keep_alive, self._limits.ping_s)
                     nursery.start_soon(_drop_when_revoked, session.peer, caller)
@@ -266,14 +274,14 @@ class _Server:
         return _STOPPING if self._is_stopping else _DONE
 
     async def _accept(
-        self, nursery: trio.Nursery, head: RequestHead, caller: Caller, stream: trio.SocketStream, held: ExitStack
+        self, nursery: trio.Nursery, head: RequestHead, caller: Caller, transport: Transport, held: ExitStack
     ) -> Session | None:
         """Answer the request; None if the peer does not take the answer in time."""
         with trio.move_on_after(self._limits.handshake_s) as deadline, self._ended_by_stop(deadline.cancel):
             limits, path = self._limits, head.path
             deflate = Deflate(limits.subscription_bytes_max)
             protocol = ExtensibleConnection(ConnectionType.SERVER, *([deflate] if path == FEED_PATH else []))
-            frames = FrameStream(stream)
+            frames = FrameStream(transport)
             noticed = EndNoticedStream(frames, deadline.cancel)
             connection = BoundedConnection(
                 noticed,
@@ -326,16 +334,15 @@ class _Server:
         form = self._formats[encoding.name, compresses]
         return FeedSession(peer, self._gateway, self._gateway.instance, form, caller)
 
-    def _caller(self, head: RequestHead, door: Door, origin: Origin) -> Caller:
+    def _caller(self, head: RequestHead, door: Door, origin: Origin, shown: Credentials) -> Caller:
         """Who is at the other end. Asked first, and without waiting: who is nobody learns nothing else (SE-60)."""
         if self._admit is admit_anybody and not door.admits(origin):
             raise RefusedError(403, "only root and the user of the daemon may connect to this socket")
+        role = DOORS.get(head.path, Role.READER)
         try:
-            credentials = Credentials(bearer=head.bearer, uid=origin.uid)
-            return self._admit(DOORS.get(head.path, Role.READER), credentials, origin.text)
+            return self._admit(role, structs.replace(shown, bearer=head.bearer, uid=origin.uid), origin.text)
         except NotAuthenticatedError as error:
-            unknown = Caller(DOORS.get(head.path, Role.READER), origin.text, UNKNOWN)
-            self._audit.refused(unknown, Act.CONNECT, head.path, str(error))
+            self._note_nobody(role, origin, head.path, error)
             raise RefusedError(401, _UNAUTHORIZED, logged=str(error)) from None
 
     def _refusal(self, head: RequestHead, caller: Caller) -> RefusedError | None:
