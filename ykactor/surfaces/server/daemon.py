@@ -20,7 +20,6 @@ from msgspec import Struct
 
 from ykactor.actors.clock import Clock
 from ykactor.actors.commands import Intake, RunCycles
-from ykactor.actors.driving import pause
 from ykactor.actors.durable_facts import DurableFacts
 from ykactor.actors.feed import FeedActor
 from ykactor.actors.journal import Journal
@@ -33,10 +32,9 @@ from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
 from ykactor.core.inspection.snapshot import waiting_asks
 from ykactor.core.messages.facts import ConfigurationChanged, Fact
-from ykactor.core.messages.submissions import AddApplication, RefuseConfig, Reset, Submission
+from ykactor.core.messages.submissions import RefuseConfig, Reset, Submission
 from ykactor.core.objects.registry import Registry
 from ykactor.core.values.ids import AllocationKey, PartitionName, QueuePath
-from ykactor.core.values.parts import in_parts
 from ykactor.surfaces.server.audit import Audit
 from ykactor.surfaces.server.caller import Admit, admit_anybody
 from ykactor.surfaces.server.cycle_log import log_cycle
@@ -209,14 +207,7 @@ class Daemon:
 
     async def with_groups(self, partition: PartitionName, submissions: list[Submission]) -> list[Submission]:
         """Look up the groups of users that are submitted without groups (``Gateway.with_groups``)."""
-        if not self._resolves(partition):
-            return submissions
-        found: list[Submission] = []
-        for part in in_parts(submissions):
-            if found:
-                await pause()
-            found += [await self._groups.completed(new) if type(new) is AddApplication else new for new in part]
-        return found
+        return await self._groups.all_completed(submissions) if self._resolves(partition) else submissions
 
     async def with_own_groups(self, partition: PartitionName, who: UserGroups) -> UserGroups:
         """Look up the groups of an administrator without groups (``Gateway.with_own_groups``)."""
