@@ -84,6 +84,13 @@ def test_neighbours_stay() -> None:
     assert [type(first), type(refused), removed, type(last)] == [AddApplication, RefuseEntry, removal, AddApplication]
 
 
+def test_many_applications_are_asked_about_with_pauses() -> None:
+    """Each gets its own answer, in their order."""
+    many: list[Submission] = [spec(user, "dev") for user in ("alice", "eve", "bob") * 500]
+    assert [type(each) for each in finished(permitted(CI, many))] == [AddApplication, RefuseEntry, AddApplication] * 500
+    assert len(list(permitted(CI, many))) == 2
+
+
 def test_long_reasons_are_cut() -> None:
     """A rejection has no more text than other refusals, however many groups there are."""
     assert len(refusal(CI, spec("alice", *(f"group-{number}" for number in range(1000))))) <= TEXT_MAX + len("...")
