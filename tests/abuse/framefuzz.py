@@ -15,8 +15,8 @@ from rawframes import BINARY, CLOSE, FEED_PATH, PING, PONG, RM_PATH, TEXT, frame
 from rawpeers import RawPeer, raw_peer
 from target import HELD_MAX_S, Target, round_trips
 
+from ykactor.access.limits import IdentityLimits
 from ykactor.core.values.parts import Pausing
-from ykactor.surfaces.server.websocket import Limits
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import ENCODINGS, JSON, Encoding, ProtocolError
 
@@ -38,7 +38,7 @@ def decode_mutants(count: int, seed: int) -> str:
     longest_s = 0.0
     for path, encoding, mutator in mutators(random.Random(seed)):
         for _ in range(count // 4):
-            data = mutator.draw()[: Limits().message_bytes_max]
+            data = mutator.draw()[: IdentityLimits().message_bytes]
             work = encoding.decoding_request(data) if path == RM_PATH else _decoding_subscribe(encoding, data)
             code = ""
             while not code:

@@ -6,6 +6,7 @@ from world import app, ask
 from ykactor.actors.commands import Intake, RunCycles, TakeSnapshot
 from ykactor.actors.hand import CHUNK_MAX, Culprit, Hand
 from ykactor.actors.receipts import Accepted
+from ykactor.core.messages.held_limits import HeldLimits
 
 A, B, C, D = (ask(key, "app-1", vcore=1) for key in "abcd")
 
@@ -25,12 +26,24 @@ def handled(hand):
 
 
 def test_submissions_are_handled_together_up_to_the_next_command():
-    """Whoever sent them; a command is finished with the last of its submissions."""
+    """And a command is finished with the last of its submissions."""
     first, second, third = intake(A, B), intake(C), intake(D)
     steps = RunCycles(1)
     hand = Hand()
     hand.take([first, second, steps, third])
     assert handled(hand) == [([A, B, C], [first, second]), (steps, []), ([D], [third])]
+
+
+def test_submissions_with_other_limits_are_handled_apart():
+    """Each with those of its sender; a command without submissions has no say."""
+    few, many = HeldLimits("few", 1, 1, 1, 1), HeldLimits("many", 9, 9, 9, 9)
+    hand = Hand()
+    hand.take([Intake([A], limits=few), Intake([], limits=many), Intake([B], limits=few), Intake([C], limits=many), Intake([D])])
+    story = []
+    while hand:
+        story.append((hand.next(), hand.sender().limits))
+        hand.finish()
+    assert story == [([A, B], few), ([C], many), ([D], None)]
 
 
 def test_a_command_without_submissions_is_finished_too():

@@ -35,11 +35,11 @@ if "BAD_CONFIG" in os.environ:
 
     ingest = PartitionCore.ingest
 
-    def refusing(self, now_ns, submissions):
+    def refusing(self, now_ns, submissions, limits=None):
         if self.name == os.environ["BAD_CONFIG"] and type(submissions[-1]) is ApplyConfig:
             if any(queue.path == "root.c" for queue in submissions[-1].config.root.children):
                 raise ZeroDivisionError("no queue")
-        return (yield from ingest(self, now_ns, submissions))
+        return (yield from ingest(self, now_ns, submissions, limits))
 
     PartitionCore.ingest = refusing
 

@@ -11,6 +11,7 @@ from wsproto.events import BytesMessage, CloseConnection, Ping, Pong, TextMessag
 
 from ykactor.surfaces.server.input_memory import InputMemory
 from ykactor.surfaces.server.logs import log_event
+from ykactor.surfaces.server.session_limits import SessionLimits
 from ykactor.wire.compression import ExtensibleConnection
 from ykactor.wire.si.lengths import size_of
 
@@ -35,7 +36,7 @@ class BoundedConnection(WebSocketConnection):
     Args:
         nursery: lives as long as the connection.
         path: what the peer connected to, for the log.
-        message_bytes_max: the largest message, after it is decompressed.
+        limits: how large a message may be, after it is decompressed; learns what was refused.
         close_s: the time limit for sending a close frame.
         memory: where the bytes count that no session has finished.
     """
@@ -47,11 +48,12 @@ class BoundedConnection(WebSocketConnection):
         nursery: trio.Nursery,
         *,
         path: str,
-        message_bytes_max: int,
+        limits: SessionLimits,
         close_s: float,
         memory: InputMemory,
     ) -> None:
-        super().__init__(stream, protocol, max_message_size=message_bytes_max, receive_buffer_size=2**16)
+        super().__init__(stream, protocol, receive_buffer_size=2**16)
+        self._limits = limits
         self._nursery = nursery
         self._log_path = path
         self._close_s = close_s
@@ -89,6 +91,7 @@ class BoundedConnection(WebSocketConnection):
             self._close_handshake.set()
             return
         log_event(logger, logging.INFO, "peer_dropped", path=self._log_path, code=code, reason=reason)
+        self._limits.refused(reason)
         self._close_reason = CloseReason(code, reason)
         self._nursery.start_soon(self._send_close, code, reason)
 
@@ -124,8 +127,8 @@ class BoundedConnection(WebSocketConnection):
         size = size_of(event.data)
         self._size += size
         self._frames += event.frame_finished
-        if self._size > self._max_message_size:
-            self.refuse(_TOO_BIG, f"a message has more than {self._max_message_size} bytes")
+        if too_large := self._limits.refusal(self._size):
+            self.refuse(_TOO_BIG, too_large)
         elif self._frames > FRAMES_MAX:
             self.refuse(_POLICY_VIOLATION, f"a message has more than {FRAMES_MAX} frames")
         elif not self._is_refused:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import trio
 from msgspec import Struct
 
+from ykactor.access.limits import Limits
 from ykactor.actors.clock import Clock
 from ykactor.actors.commands import Intake, RunCycles
 from ykactor.actors.durable_facts import DurableFacts
@@ -237,11 +238,7 @@ class Daemon:
     # ---- life
 
     async def run(
-        self,
-        doors: Sequence[Door],
-        notifier: Notifier,
-        *,
-        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+        self, doors: Sequence[Door], notifier: Notifier, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
         """Serve until ``stop``. ``task_status`` is started when the first configuration is in force and the sockets listen.
 
@@ -262,12 +259,12 @@ class Daemon:
             inner.start_soon(collect_old, self._is_idle, name="collector")
             async with trio.open_nursery() as edge:
                 admit = admit_anybody
+                in_force: Callable[[], Limits] = Limits
                 if self._access is not None:
                     inner.start_soon(self._access.control.run, name="access control")
-                    admit = self._access.control.admit
-                names = self._settings.host_names
-                sockets = _for(WS, doors)
-                serve = partial(serve_websockets, sockets, self, self.audit, stopping=stopping, host_names=names, admit=admit)
+                    admit, in_force = self._access.control.admit, self._access.control.limits
+                serve = partial(serve_websockets, _for(WS, doors), self, self.audit, stopping=stopping)
+                serve = partial(serve, host_names=self._settings.host_names, admit=admit, in_force=in_force)
                 await edge.start(serve, name="websockets")
                 if http := _for(HTTP, doors):
                     await self._serve_http(edge, http, stopping, admit)

@@ -7,6 +7,7 @@ import logging
 import math
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 
 import trio
 from msgspec import structs
@@ -21,7 +22,7 @@ from ykactor.core.messages.kinds import Act
 from ykactor.core.messages.submissions import Reset, SetPredicateService, Submission
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import Pausing, emptied
-from ykactor.surfaces.server import claims
+from ykactor.surfaces.server import claims, tags
 from ykactor.surfaces.server.audit import REGISTERED, Audit
 from ykactor.surfaces.server.caller import Caller
 from ykactor.surfaces.server.config_updates import ConfigUpdates
@@ -73,7 +74,7 @@ class RequestHandler:
         self._caller = caller
         self._audit = audit
         self._open = gateway.outboxes.requests
-        self._backlog = Backlog(memory)
+        self._backlog = Backlog(memory, lambda: caller.identity.limits.outstanding)
         #: To the task that answers; ``Backlog`` bounds what is in there.
         self._begun, self._pending = trio.open_memory_channel[Pending](math.inf)
         self._is_stopping = False
@@ -181,8 +182,7 @@ class RequestHandler:
     async def _submit(self, request_id: str, work: _Work, accepted: Accepted | None) -> Pending:
         work = requests.addressed(work, self._gateway.partitions)
         for name in work:
-            completed = await self._with_groups(name, work[name])
-            work[name] = await drive(claims.permitted(self._caller.identity, completed), pause)
+            work[name] = await self._permitted(name, await self._with_groups(name, work[name]))
         self._caller.confirm()  # to look up groups may take long
         pending = self._begin(request_id, work, work, accepted)
         with _giving(pending, left := list(work)):
@@ -191,13 +191,30 @@ class RequestHandler:
                 left.remove(name)
         return pending
 
+    async def _permitted(self, name: PartitionName, submissions: list[Submission]) -> list[Submission]:
+        """The submissions, those that the caller may not send as refusals."""
+        identity = self._caller.identity
+        permitted = await drive(claims.permitted(identity, submissions), pause)
+        permitted, reason = await drive(tags.limited(identity, permitted), pause)
+        if reason:
+            self._audit.refused(self._caller, Act.SEND, name, reason)
+        return permitted
+
     async def _with_groups(self, name: PartitionName, submissions: list[Submission]) -> list[Submission]:
         return await self._gateway.with_groups(name, submissions) if name in self._gateway.partitions else submissions
 
     async def _submit_to(self, name: PartitionName, submissions: list[Submission], pending: Pending) -> None:
         inbox = self._gateway.partitions.get(name)
         if inbox is not None:
-            intake = Intake(submissions, pending.on_done, accepted=pending.accepted, failed=pending.on_failed)
+            identity = self._caller.identity
+            intake = Intake(
+                submissions,
+                pending.on_done,
+                accepted=pending.accepted,
+                failed=pending.on_failed,
+                limits=identity.limits.held(identity.name),
+                exceeded=partial(self._audit.refused, self._caller, Act.SEND, name),
+            )
             if await put(self._gateway, name, inbox, intake):
                 return
         at_ns = self._gateway.now_ns()
