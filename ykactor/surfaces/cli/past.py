@@ -38,8 +38,8 @@ class Past:
         await self._stream.send(structs.replace(wanted, from_=0, instance=self.now.instance))
         while not isinstance(message := await _receive(self._stream), si.Bookmark) or message.sequence:
             pass  # what the first subscription still had
-        async for message in up_to(last, self._stream):
-            yield message
+        async for told in up_to(last, self._stream):
+            yield told
 
 
 async def up_to(last: int, stream: MessageStream) -> AsyncIterator[si.EventRecord | si.Lagged]:
