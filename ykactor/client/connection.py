@@ -171,7 +171,7 @@ def _failure(url: str, errors: BaseExceptionGroup[Exception]) -> Disconnected | 
 
 
 def _unexplained(status: int) -> str:
-    return f"the server replied {status}, which a daemon explains: is this the address of serve --ws?"
+    return f"the server replied {status} without a reason: is this the address of serve --ws?"
 
 
 class MessageStream:
