@@ -333,7 +333,8 @@ async def test_another_server():
     """A refusal without a reason is not by a daemon's listener of websockets."""
     async with replying(403) as (_, url):
         with pytest.raises(
-            RequestRefused, match=r"^NOT_PERMITTED: ws://.*: the server replied 403 without a reason: is this the address of serve --ws"
+            RequestRefused,
+            match=r"^NOT_PERMITTED: ws://.*: the server replied 403 without a reason: is this the address of serve --ws",
         ):
             await try_to_connect(url)
 
