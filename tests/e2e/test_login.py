@@ -358,7 +358,7 @@ async def test_a_client_certificate(authority, trusted, tmp_path):
     ("arguments", "code", "expected"),
     [
         (["--tls-ca", "{none}"], 2, "does not exist"),
-        (["--tls-ca", "{text}"], 1, "{text}: found no certificate or not its key, expected both in PEM"),
+        (["--tls-ca", "{text}"], 1, "{text}: found no certificate, expected those of authorities in PEM"),
         (["--tls-cert", "{text}"], 1, "{text}: found no certificate or not its key, expected both in PEM"),
         (["--tls-key", "{text}"], 2, "found --tls-key without --tls-cert, expected both"),
     ],

@@ -60,10 +60,16 @@ class Destination(Struct, frozen=True):
         if not self.url.startswith("wss:"):
             return None
         try:
-            return tls_context(self.tls_ca, self.tls_cert, self.tls_key)
+            context = tls_context(self.tls_ca)
         except ssl.SSLError:
-            files = ", ".join(str(file) for file in (self.tls_ca, self.tls_cert, self.tls_key) if file is not None)
-            raise click.ClickException(f"{files}: found no certificate or not its key, expected both in PEM") from None
+            raise click.ClickException(f"{self.tls_ca}: found no certificate, expected those of authorities in PEM") from None
+        if self.tls_cert is not None:
+            try:
+                context.load_cert_chain(self.tls_cert, self.tls_key)
+            except ssl.SSLError:
+                files = ", ".join(str(file) for file in (self.tls_cert, self.tls_key) if file is not None)
+                raise click.ClickException(f"{files}: found no certificate or not its key, expected both in PEM") from None
+        return context
 
 
 def _read_token(file: Path) -> str:
