@@ -113,9 +113,10 @@ def check_application(identity: Identity, who: UserGroups, tags: dict[str, str])
     """Why the identity may not submit an application; None if it may. Asked in the turn, with its groups (SE-23, SE-24)."""
     if is_forced(tags) and not identity.may_force:
         return f"{identity.name} may not force the creation of applications"
-    if not identity.may_claim(who.user, who.groups):
-        return f"{identity.name} may not submit for user {shown(who.user)} with groups {', '.join(map(shown, who.groups))}"
-    return None
+    if not identity.may_claim(who.user, ()):
+        return f"{identity.name} may not submit for user {shown(who.user)}"
+    refused = [shown(group) for group in who.groups if not identity.may_claim(who.user, (group,))]
+    return f"{identity.name} may not submit for user {shown(who.user)} with groups {', '.join(refused)}" if refused else None
 
 
 def messages_of(role: Role) -> list[str]:

@@ -235,7 +235,7 @@ def _changes(before: Access, after: Access) -> str:
         "removed": old.keys() - new.keys(),
     }
     told = [f"{kind}: {', '.join(sorted(names))}" for kind, names in kinds.items() if names]
-    return "; ".join(told) or "no identity"
+    return "; ".join(told) or "no identity changed"
 
 
 def _by_name(access: Access) -> dict[str, tuple[Identity, list[Token]]]:

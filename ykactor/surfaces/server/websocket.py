@@ -68,7 +68,7 @@ REVOKED = 4005
 #: What a connection is for, by its path.
 DOORS = {RM_PATH: Role.RM, FEED_PATH: Role.READER, OPERATOR_PATH: Role.OPERATOR}
 #: The same for every reason.
-_UNAUTHORIZED = "expected a valid proof of an identity, such as a token: Authorization: Bearer ..."
+_UNAUTHORIZED = "expected a valid proof of an identity, such as a token (Authorization: Bearer ...): the log says what was found"
 _NO_ROOM = f"only {RESERVE} file descriptors are left, which the daemon needs for itself: raise its limit (ulimit -n)"
 #: Lines about refused requests in the log, in a second.
 REFUSED_LINES = 3
