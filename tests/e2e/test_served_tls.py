@@ -132,5 +132,5 @@ async def test_the_rest_api(authority: Authority, access: Path) -> None:
             await stream.send_all(b"GET / HTTP/1.1\r\n\r\n")
             while await stream.receive_some():
                 pass
-        assert (await daemon.wait_logged("handshake_failed"))["reason"] == "found no valid TLS: http request"
+        assert (await daemon.wait_logged("handshake_failed", 2))["reason"] == "found no valid TLS: http request"
         assert daemon.noise == ""
