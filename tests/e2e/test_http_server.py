@@ -58,6 +58,23 @@ async def test_http2_is_not_served(begin: str) -> None:
             assert "\0" not in await exchange(daemon, begin)
 
 
+async def test_pages_of_others_read_nothing() -> None:
+    """SE-52: a page of another host, or one under a name that an attacker has made to lead here; pages of this host may."""
+    async with real_daemon("--host-name", "queues.example", http="127.0.0.1:0") as daemon:
+
+        async def status(host: str, *headers: str) -> str:
+            return (await exchange(daemon, request(*headers, host=host))).split()[1]
+
+        for host in "localhost:9080", "127.0.0.1", "[::1]:80", "Queues.Example":
+            assert await status(host) == "200"
+        assert await status("localhost", "Origin: http://localhost:3000") == "200"
+        for page in "https://evil.example", "null", "http://localhost.evil.example":
+            assert await status("localhost", f"Origin: {page}") == "403"
+        assert await status("evil.example") == "403"
+        assert await status("evil.example", "Origin: http://evil.example") == "403"
+        assert await status("a@localhost") == "400"
+
+
 async def test_who_is_not_let_in_is_told(tmp_path: Path) -> None:
     """SE-60, SE-74: log and audit have the reason, the client has not; nobody has what was shown."""
     file = tmp_path / "access.yaml"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, cast
@@ -25,10 +25,11 @@ from ykactor.access.credentials import Credentials, NotAuthenticatedError
 from ykactor.access.model import Role
 from ykactor.core.messages.kinds import Act
 from ykactor.surfaces.http.replies import RefusedError
+from ykactor.surfaces.server import handshake
 from ykactor.surfaces.server.audit import UNKNOWN, Audit
 from ykactor.surfaces.server.caller import Admit, Caller, admit_anybody
 from ykactor.surfaces.server.descriptors import is_reserved
-from ykactor.surfaces.server.doors import Door, Origin
+from ykactor.surfaces.server.doors import Door, DoorKind, Origin
 from ykactor.surfaces.server.limited_log import LimitedLog
 from ykactor.surfaces.server.tls_transport import TlsError, transport_of
 from ykactor.surfaces.server.transports import Transport
@@ -52,6 +53,7 @@ async def serve_http(
     audit: Audit,
     *,
     stopping: trio.Event,
+    host_names: Collection[str] = (),
     admit: Admit = admit_anybody,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -59,11 +61,12 @@ async def serve_http(
 
     Args:
         audit: learns who is not let in.
+        host_names: names of this machine for web pages, as for websockets.
         admit: says who is at the other end.
 
     Error handling: an error in a connection ends that connection only, and is logged.
     """
-    server = _Server(app, audit, admit)
+    server = _Server(app, audit, host_names, admit)
     async with trio.open_nursery() as connections:
         async with trio.open_nursery() as accepting:
             for door in doors:
@@ -79,10 +82,11 @@ async def serve_http(
 class _Server:
     """Serves each connection."""
 
-    def __init__(self, app: ASGIApp, audit: Audit, admit: Admit) -> None:
+    def __init__(self, app: ASGIApp, audit: Audit, host_names: Collection[str], admit: Admit) -> None:
         self._app = app
         self._guarded = ASGIWrapper(cast("Any", self._call))
         self._audit = audit
+        self._host_names = handshake.own_names(host_names)
         self._admit = admit
         self._config = _config()
         self._count = 0
@@ -122,6 +126,8 @@ class _Server:
                 await transport.open()
             except TlsError as error:
                 self._refused_log.log(peer=origin.text, reason=str(error))
+                if error.is_certificate:
+                    self._audit.refused(Caller(Role.READER, origin.text, UNKNOWN), Act.CONNECT, "certificate", str(error))
             else:
                 return True
         return False
@@ -134,8 +140,8 @@ class _Server:
         """
         caller = Caller(role, origin.text, UNKNOWN)
         try:
-            if self._admit is admit_anybody and not door.admits(origin):
-                raise RefusedError(403, "only root and the user of the daemon may connect to this socket")
+            if self._admit is admit_anybody:
+                self._check_anybody(door, origin, request)
             caller = self._admit(role, structs.replace(shown, bearer=_bearer(request), uid=origin.uid), origin.text)
             if role not in caller.identity.roles:
                 raise RefusedError(403, f"{caller.identity.name} does not have the role {role}")
@@ -145,6 +151,24 @@ class _Server:
             self._audit.refused(caller, Act.CONNECT, request.url.path, str(error))
             raise
         return caller
+
+    def _check_anybody(self, door: Door, origin: Origin, request: Request) -> None:
+        """Refuse who is not let in without an access file. A web page would need no proof then, so it is asked where it is from.
+
+        A page sends no ``Origin`` to read from the host that it comes from. So on loopback that name has to be known, whoever
+        calls.
+        """
+        if not door.admits(origin):
+            raise RefusedError(403, "only root and the user of the daemon may connect to this socket")
+        try:
+            host = handshake.host_of(request.headers.get("host", ""))
+        except handshake.RefusedError as error:
+            raise RefusedError(error.status, error.reason) from None
+        refusal = handshake.page_refusal(request.headers.get("origin"), host, self._host_names)
+        if refusal is None and door.kind is DoorKind.LOOPBACK:
+            refusal = handshake.host_refusal(host, self._host_names)
+        if refusal is not None:
+            raise RefusedError(refusal.status, refusal.reason)
 
 
 def _bearer(request: Request) -> str | None:
