@@ -51,7 +51,7 @@ def limit_sessions(monkeypatch: pytest.MonkeyPatch, identity: Identity = TEAM_A)
     """From now on, whoever connects to the feed is this identity."""
 
     def limited(*given: object) -> FeedSession:
-        return FeedSession(*given[:-1], Caller(Role.READER, "here", identity))
+        return FeedSession(*given[:-2], Caller(Role.READER, "here", identity), given[-1])
 
     monkeypatch.setattr(websocket, "FeedSession", limited)
 
