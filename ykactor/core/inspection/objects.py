@@ -21,10 +21,12 @@ def membership(registry: Registry) -> Iterator[str]:
                 yield f"application {application_id}: is in {leaf.path} and in {found[application_id]}, expected one queue"
             found[application_id] = leaf.path
     yield from differs("partition", "the leaf of each application", registry.applications, found)
+    children: dict[str, list[QueuePath]] = {}
+    for path in sorted(registry.queues):
+        children.setdefault(path.rpartition(".")[0], []).append(path)
     for path, queue in registry.queues.items():
-        children = {other for other in registry.queues if other.rpartition(".")[0] == path}
-        known = set(queue.children) if isinstance(queue, ParentCore) else set()
-        yield from differs(f"queue {path}", "the child set", sorted(known), sorted(children))
+        known = sorted(queue.children) if isinstance(queue, ParentCore) else []
+        yield from differs(f"queue {path}", "the child set", known, children.get(path, []))
 
 
 def allocations(registry: Registry) -> Iterator[str]:

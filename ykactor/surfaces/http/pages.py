@@ -31,11 +31,13 @@ class Page(Struct, eq=False):
     Attributes:
         status: of HTTP.
         body: what is sent.
+        took_s: how long it took to make it, without waiting for others.
         fresh_until_s: until when it is shown, of trio's clock.
     """
 
     status: int
     body: bytes
+    took_s: float = 0.0
     fresh_until_s: float = 0.0
     _zipped: bytes | None = None
 
@@ -57,16 +59,15 @@ class Pages:
 
     def __init__(self) -> None:
         self._pages: OrderedDict[Hashable, Page] = OrderedDict()
-        self._bytes = 0
         #: Set when the page that is being made is there.
         self._making: dict[Hashable, trio.Event] = {}
 
-    async def get(self, key: Hashable, make: Callable[[], Awaitable[Page]]) -> Page:
+    async def get(self, key: Hashable, make: Callable[[], Awaitable[Page]], fresh_s: float = FRESH_S) -> Page:
         """The page of a key, made by ``make`` if there is none that is fresh. What ``make`` raises reaches who has called it."""
         while (page := self._fresh(key)) is None:
             making = self._making.get(key)
             if making is None:
-                return await self._make(key, make)
+                return await self._make(key, make, fresh_s)
             await making.wait()
         return page
 
@@ -74,21 +75,22 @@ class Pages:
         page = self._pages.get(key)
         return page if page is not None and trio.current_time() < page.fresh_until_s else None
 
-    async def _make(self, key: Hashable, make: Callable[[], Awaitable[Page]]) -> Page:
+    async def _make(self, key: Hashable, make: Callable[[], Awaitable[Page]], fresh_s: float) -> Page:
         made = self._making[key] = trio.Event()
-        since_s = trio.current_time()
         try:
             page = await make()
         finally:
             del self._making[key]
             made.set()
-        now_s = trio.current_time()
-        page.fresh_until_s = now_s + max(FRESH_S, SHARE * (now_s - since_s))
+        page.fresh_until_s = trio.current_time() + max(fresh_s, SHARE * page.took_s)
         self._keep(key, page)
         return page
 
     def _keep(self, key: Hashable, page: Page) -> None:
         self._pages[key] = page
         self._pages.move_to_end(key)
-        while len(self._pages) > _PAGES_MAX or (len(self._pages) > 1 and sum(p.size for p in self._pages.values()) > _BYTES_MAX):
+        while len(self._pages) > _PAGES_MAX or (len(self._pages) > 1 and self._size() > _BYTES_MAX):
             self._pages.popitem(last=False)
+
+    def _size(self) -> int:
+        return sum(page.size for page in self._pages.values())

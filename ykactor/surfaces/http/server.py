@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, cast
 
@@ -16,38 +17,39 @@ from hypercorn.typing import ConnectionState
 from starlette.requests import Request
 from starlette.types import ASGIApp
 
-from ykactor.access.credentials import Credentials, NotAuthenticatedError
 from ykactor.access.model import Role
-from ykactor.surfaces.http.replies import RefusedError
-from ykactor.surfaces.server.caller import Admit, Caller, admit_anybody
+from ykactor.surfaces.http.admission import Admission
+from ykactor.surfaces.server.caller import Caller
 from ykactor.surfaces.server.descriptors import is_reserved
 from ykactor.surfaces.server.doors import Door, Origin
 
 logger = logging.getLogger(__name__)
 
-#: Connections at a time; a further one is closed.
+#: Connections at a time; a further one is refused.
 CONNECTIONS_MAX = 500
-#: How long a connection may take for a request, wait for the next one, and take what is sent.
+#: How long a connection may take for a request, wait for the next one, and take a part of what is sent.
 IDLE_S = 10
 SEND_S = 10
 #: When the daemon stops, requests have this long.
 STOP_S = 2
+#: Bytes of the headers of a request.
+HEAD_BYTES_MAX = 16 * 2**10
+#: Requests in a second, of all connections; more have to wait. So many may come at once.
+REQUESTS_PER_S = 500
+BURST = 100
+_NO_ROOM = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
 async def serve_http(
     doors: Sequence[Door],
     app: ASGIApp,
+    admission: Admission,
     *,
     stopping: trio.Event,
-    admit: Admit = admit_anybody,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve until ``stopping`` is set.
-
-    Args:
-        admit: says who is at the other end.
-    """
-    server = _Server(app, admit)
+    """Serve until ``stopping`` is set."""
+    server = _Server(app, admission)
     async with trio.open_nursery() as connections:
         async with trio.open_nursery() as accepting:
             for door in doors:
@@ -57,58 +59,74 @@ async def serve_http(
             await stopping.wait()
             accepting.cancel_scope.cancel()
         connections.cancel_scope.deadline = trio.current_time() + STOP_S
+        server.stop()
         await server.context.terminated.set()
 
 
 class _Server:
     """Serves each connection."""
 
-    def __init__(self, app: ASGIApp, admit: Admit) -> None:
-        self._app = ASGIWrapper(cast("Any", app))
-        self._admit = admit
+    def __init__(self, app: ASGIApp, admission: Admission) -> None:
+        self._app = ASGIWrapper(cast("Any", partial(_paced, app, _Pacer())))
+        self._admission = admission
         self._config = _config()
         self._count = 0
+        self._sends: set[trio.CancelScope] = set()
         self.context = WorkerContext(None)
+
+    def stop(self) -> None:
+        """Let what is being sent take little more time: the library shields it."""
+        for sending in self._sends:
+            sending.deadline = min(sending.deadline, trio.current_time() + STOP_S)
 
     async def on_connection(self, door: Door, stream: trio.SocketStream) -> None:
         """Serve one connection to its end."""
-        if self._count == CONNECTIONS_MAX or is_reserved(stream.socket.fileno()):
+        bounded = _Bounded(stream, self._sends)
+        if self._count >= CONNECTIONS_MAX or is_reserved(stream.socket.fileno()):
+            with trio.move_on_after(1):
+                await _try_to_send(bounded, _NO_ROOM)
             return
-        who = partial(self._caller, door, door.origin(stream))
+        state = {"admit": partial(self._admit, door, door.origin(stream)), "refused": self._admission.refused}
         self._count += 1
         try:
-            await TCPServer(self._app, self._config, self.context, ConnectionState({"admit": who}), cast("Any", _Bounded(stream)))
+            await TCPServer(self._app, self._config, self.context, ConnectionState(state), cast("Any", bounded))
+        except* Exception:  # an error of the library, for example about a frame of HTTP/2, must not end the daemon
+            logger.exception("connection_failed")
         finally:
             self._count -= 1
 
-    def _caller(self, door: Door, origin: Origin, request: Request, role: Role) -> Caller:
-        """Who sends a request, which needs a role.
-
-        Raises:
-            NotAuthenticatedError, RefusedError
-        """
-        if self._admit is admit_anybody and not door.admits(origin):
-            raise RefusedError(403, "only root and the user of the daemon may connect to this socket")
-        caller = self._admit(role, Credentials(bearer=_bearer(request), uid=origin.uid), origin.text)
-        if role not in caller.identity.roles:
-            raise RefusedError(403, f"{caller.identity.name} does not have the role {role}")
-        return caller
+    def _admit(self, door: Door, origin: Origin, request: Request, role: Role) -> Caller:
+        return self._admission.caller(request, role, door, origin)
 
 
-def _bearer(request: Request) -> str | None:
-    found = request.headers.getlist("authorization")
-    if not found:
-        return None
-    scheme, _, credentials = found[0].partition(" ")
-    if len(found) > 1 or scheme.lower() != "bearer":
-        raise NotAuthenticatedError("another header Authorization than one with Bearer")
-    return credentials.strip()
+async def _try_to_send(stream: _Bounded, data: bytes) -> None:
+    with suppress(trio.BrokenResourceError, trio.ClosedResourceError):  # it has gone
+        await stream.send_all(data)
+
+
+class _Pacer:
+    """Lets requests through in their order, ``REQUESTS_PER_S`` of them: each takes 0.3 ms of the loop."""
+
+    def __init__(self) -> None:
+        self._next_s = 0.0
+
+    async def wait(self) -> None:
+        """Until it is the turn of this request."""
+        self._next_s = max(self._next_s, trio.current_time() - BURST / REQUESTS_PER_S) + 1 / REQUESTS_PER_S
+        await trio.sleep_until(self._next_s)
+
+
+async def _paced(app: ASGIApp, pacer: _Pacer, scope: Any, receive: Any, send: Any) -> None:
+    await pacer.wait()
+    await app(scope, receive, send)
 
 
 def _config() -> Config:
     config = Config()
     config.include_server_header = False
     config.keep_alive_timeout = IDLE_S
+    config.h11_max_incomplete_size = HEAD_BYTES_MAX
+    config.h2_max_concurrent_streams = 1  # one request at a time, as with HTTP/1.1
     config.accesslog = None
     config.errorlog = logger
     config.websocket_max_message_size = 0
@@ -116,16 +134,25 @@ def _config() -> Config:
 
 
 class _Bounded(trio.abc.HalfCloseableStream):
-    """A connection whose peer must take what is sent: the library would wait for ever, whatever is cancelled."""
+    """A connection whose peer must take what is sent: the library would wait for ever, whatever is cancelled.
 
-    def __init__(self, stream: trio.SocketStream) -> None:
+    Args:
+        sends: gets the scopes of what is being sent.
+    """
+
+    def __init__(self, stream: trio.SocketStream, sends: set[trio.CancelScope]) -> None:
         self._stream = stream
+        self._sends = sends
         self.socket = stream.socket
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         """As of the socket, within a time."""
         with trio.move_on_after(SEND_S) as sending:
-            await self._stream.send_all(data)
+            self._sends.add(sending)
+            try:
+                await self._stream.send_all(data)
+            finally:
+                self._sends.discard(sending)
         if sending.cancelled_caught:
             raise trio.BrokenResourceError("the peer does not read")
 

@@ -40,7 +40,8 @@ def live(look: Look, queue: QueuePath | None = None, status: str = "") -> Pausin
 def _live(look: Look, queue: QueuePath | None) -> Iterator[Application]:
     registry = look.core.registry
     for path in dict.fromkeys(registry.applications.values()) if queue is None else [queue]:
-        yield from registry.leaf(path).applications.values()
+        if look.shows(path):
+            yield from registry.leaf(path).applications.values()
 
 
 def completed(look: Look) -> Pausing[list[bytes]]:
@@ -49,14 +50,15 @@ def completed(look: Look) -> Pausing[list[bytes]]:
 
 
 def rejected(look: Look) -> Pausing[list[bytes]]:
-    """Applications that were rejected, the oldest first; encoded."""
-    return _remembered(look, look.core.timers.rejected.values())
+    """Applications that were rejected, the oldest first; encoded. They are in no queue, so limited readers see none."""
+    return _remembered(look, look.core.timers.rejected.values() if look.shows("") else ())
 
 
 def _remembered(look: Look, entries: Iterable[EndedApplication]) -> Pausing[list[bytes]]:
     found, pace = [], Pace()
     for entry in entries:
-        found.append(encode_part(_ended_application(look, entry)))
+        if entry.state is ApplicationState.REJECTED or look.shows(entry.queue):
+            found.append(encode_part(_ended_application(look, entry)))
         if pace.is_due(_ENTRY_ITEMS):
             yield ()
     return found
@@ -65,7 +67,7 @@ def _remembered(look: Look, entries: Iterable[EndedApplication]) -> Pausing[list
 def one(look: Look, application_id: ApplicationID, queue: QueuePath | None = None) -> types.Application | None:
     """A live application, also only if it is in a queue; None if there is none."""
     found = look.core.registry.applications.get(application_id)
-    if found is None or queue not in (None, found):
+    if found is None or queue not in (None, found) or not look.shows(found):
         return None
     application = look.core.registry.leaf_of(application_id).applications[application_id]
     return _live_application(look, application, PendingTexts(look.state))
@@ -84,7 +86,7 @@ def _live_application(look: Look, application: Application, texts: PendingTexts)
         pending_resource=used(_pending_resource(application)),
         partition=look.core.name,
         queue_name=application.queue,
-        submission_time=application.submission_ns,
+        submission_time=look.time(application.submission_ns),
         requests=_requests(look, pending, texts),
         allocations=[
             allocation(look, ask, node_id, application.began_ns[key])
@@ -107,7 +109,7 @@ def _live_application(look: Look, application: Application, texts: PendingTexts)
         reservations=sorted(pending.reserving),
         max_request_priority=types.PRIORITY_MIN if highest is None else highest,
         resource_history=types.ResourceHistory(),
-        backoff_deadline=rfc3339(pending.backoff_ns) if pending.backoff_ns else "",
+        backoff_deadline=rfc3339(look.time(pending.backoff_ns)) if pending.backoff_ns else "",
     )
 
 
@@ -123,7 +125,9 @@ def _requests(look: Look, pending: PendingApplication, texts: PendingTexts) -> l
     reasons: dict[object, str] = {}
     requests = []
     for ask, queue in sorted(pending.asks.values(), key=lambda entry: entry[0].arrival):
-        if ask.spec.allocation_key in pending.reserving:
+        if look.view is not None:  # it may name others
+            reason = ""
+        elif ask.spec.allocation_key in pending.reserving:
             reason = texts.of_reserved(look.state.reservations.of(ask))
         elif queue is None:
             reason = texts.of_held(ask)
@@ -140,7 +144,7 @@ def _ended_application(look: Look, entry: EndedApplication) -> types.Application
         application_id=entry.application_id,
         partition=look.core.name,
         queue_name=entry.queue,
-        finished_time=entry.finished_ns,
+        finished_time=look.time(entry.finished_ns),
         application_state=entry.state.value,
         rejected_message=entry.reason if is_rejected else "",
         resource_history=types.ResourceHistory(),
