@@ -24,6 +24,7 @@ _CHECKS = {
     "allocations": ("Orphan allocation check", "nodes and applications know the same allocations"),
 }
 _OWN = "Invariants"
+_ORDER = ("Scheduling errors", "Consistency of data", "Reservation check", "Orphan allocation check", _OWN)
 
 
 class Health:
@@ -44,13 +45,13 @@ class Health:
 
     async def _page(self) -> Page:
         problems = "; ".join(self._problems())
-        checks = [_check("Scheduling errors", "every partition runs, and the journal can be written", problems)]
+        checks = [_check(_ORDER[0], "every partition runs, and the journal can be written", problems)]
         for partition in list(self._published.gateway.partitions):
             found = await self._published.ask(partition, violations)
             for subject, broken in found.items():
                 name, description = _CHECKS.get(subject, (_OWN, subject))
                 checks.append(_check(name, f"{partition}: {description}", "; ".join(broken)))
-        checks.sort(key=lambda check: check.name == _OWN)
+        checks.sort(key=lambda check: _ORDER.index(check.name))
         return Page(200, encode(types.Health(healthy=all(check.succeeded for check in checks), health_checks=checks)))
 
     async def live(self, request: Request) -> Response:
