@@ -50,12 +50,14 @@ class Rest:
 
     Attributes:
         problems: why it does not serve.
+        stopping: ends the server, not the daemon.
     """
 
     def __init__(self, daemon: Daemon, port: int) -> None:
         self.daemon = daemon
         self.port = port
         self.problems: list[str] = []
+        self.stopping = trio.Event()
 
     async def ask(self, path: str, method: str = "GET", body: bytes | None = None, **headers: str) -> Answer:
         """The answer to a request; ``accept_encoding`` is the header ``accept-encoding``."""
@@ -96,16 +98,14 @@ async def rest_daemon(
 ) -> AsyncIterator[Rest]:
     """Runs until the block ends; a minute ends what hangs."""
     daemon = Daemon(queuefile.load(config), Settings(reserves=False), Clock.of_the_system())
-    stopping = trio.Event()
     async with trio.open_nursery() as nursery:
         await nursery.start(daemon.run, [await _door("ws")], Notifier(None))
         door = await _door(HTTP)
         rest = Rest(daemon, door.listener.socket.getsockname()[1])
-        serve = partial(serve_rest, [door], daemon, daemon.audit, lambda: rest.problems, stopping=stopping, admit=admit)
+        serve = partial(serve_rest, [door], daemon, daemon.audit, lambda: rest.problems, stopping=rest.stopping, admit=admit)
         await nursery.start(partial(serve, host_names=host_names, web_root=web_root))
         with trio.fail_after(60):
             yield rest
-        stopping.set()
         nursery.cancel_scope.cancel()
 
 

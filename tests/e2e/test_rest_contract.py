@@ -378,6 +378,17 @@ async def test_every_route_answers_head_and_options(shared: Rest) -> None:
         assert "Authorization" in options.headers["access-control-allow-headers"]
 
 
+async def test_what_is_no_route(shared: Rest) -> None:
+    """Plain texts without the headers for web pages, for unknown paths and wrong methods."""
+    unknown = await shared.ask("/ws/v1/none")
+    assert (unknown.status, unknown.body) == (404, b"404 page not found\n")
+    wrong = await shared.ask("/ws/v1/partitions", "DELETE")
+    assert (wrong.status, wrong.body, wrong.headers["allow"]) == (405, b"Method Not Allowed\n", "GET, OPTIONS")
+    for answer in (unknown, wrong):
+        assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+        assert "access-control-allow-origin" not in answer.headers
+
+
 async def test_paths_are_repaired(shared: Rest) -> None:
     """301 for ``GET``, 308 for others; the query stays; the target is on this host whatever the request says."""
     found = await shared.ask("//ws/v1/Partition/default/queue/root.A/?subtree=1", Host="127.0.0.1")

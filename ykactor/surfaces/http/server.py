@@ -146,7 +146,7 @@ class _Bounded(trio.abc.HalfCloseableStream):
         self.socket = stream.socket
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        """As of the socket, within a time."""
+        """As of the socket, within a time; after it the connection is closed."""
         with trio.move_on_after(SEND_S) as sending:
             self._sends.add(sending)
             try:
@@ -154,6 +154,7 @@ class _Bounded(trio.abc.HalfCloseableStream):
             finally:
                 self._sends.discard(sending)
         if sending.cancelled_caught:
+            await trio.aclose_forcefully(self._stream)  # else the library would go on to read
             raise trio.BrokenResourceError("the peer does not read")
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
