@@ -60,7 +60,7 @@ async def refused(rest: Rest, path: str, method: str = "GET", body: bytes | None
 
 
 async def test_clusters_and_partitions() -> None:
-    """Section 3.1 and 3.2: one entry for each partition, totals, states that occur, numbers without a decimal point."""
+    """One entry for each partition, totals, states that occur, numbers without a decimal point."""
     async with populated() as rest:
         first, second = await rest.read("clusters")
         assert (first["partition"], second["partition"], type(first["startTime"])) == ("default", "other", int)
@@ -78,7 +78,7 @@ async def test_clusters_and_partitions() -> None:
 
 
 async def test_queues() -> None:
-    """Section 3.3: the root with its tree; a single queue without children and without the name of the partition."""
+    """The root with its tree; a single queue without children and without the name of the partition."""
     async with populated() as rest:
         root = await rest.read("partition/default/queues")
         assert (root["partition"], root["isLeaf"], root["isManaged"], root["sortingPolicy"]) == ("default", False, True, "fair")
@@ -115,7 +115,7 @@ async def test_names_of_queues_are_decoded_twice() -> None:
 
 
 async def test_applications() -> None:
-    """Section 3.4: requests that wait, allocations, and texts for priorities."""
+    """Requests that wait, allocations, and texts for priorities."""
     async with populated() as rest:
         (found,) = await rest.read("partition/default/queue/root.a/applications")
         (request,) = found["requests"]
@@ -142,7 +142,7 @@ async def test_applications() -> None:
 
 
 async def test_nodes() -> None:
-    """Section 3.5 and 3.9: amounts, names from attributes, ten bands of use."""
+    """Amounts, names from attributes, ten bands of use."""
     async with populated() as rest:
         (found,) = await rest.read("partition/default/nodes")
         assert (found["hostName"], found["rackName"], found["attributes"]["zone"]) == ("host-1", "rack-1", "z")
@@ -160,7 +160,7 @@ async def test_nodes() -> None:
 
 
 async def test_placement_rules() -> None:
-    """Section 3.6: in order, values as texts, ``recovery`` at the end; without rules ``provided``."""
+    """In order, values as texts, ``recovery`` at the end; without rules ``provided``."""
     async with populated() as rest:
         assert await rest.read("partition/default/placementrules") == [
             {
@@ -179,7 +179,7 @@ async def test_placement_rules() -> None:
 
 
 async def test_usage() -> None:
-    """Section 3.7: users and groups with what they use and may use, from root."""
+    """Users and groups with what they use and may use, from root."""
     async with populated() as rest:
         (user,) = await rest.read("partition/default/usage/users")
         assert user == await rest.read("partition/default/usage/user/alice")
@@ -250,7 +250,7 @@ async def shared() -> AsyncIterator[Rest]:
 
 
 async def test_config() -> None:
-    """Section 5: YAML; JSON if ``Accept`` is exactly that; quantities as written; completed; no line feed after JSON."""
+    """YAML; JSON if ``Accept`` is exactly that; quantities as written; completed; no line feed after JSON."""
     async with rest_daemon(CONFIG) as rest:
         found = await rest.ask("/ws/v1/config", Accept="application/json")
         assert found.headers["content-type"] == "application/json; charset=UTF-8"
@@ -303,7 +303,7 @@ async def test_validate_conf() -> None:
 
 
 async def test_health() -> None:
-    """Section 3.10: names in capitals, 200 in both cases; ``/readyz`` says whether the daemon serves."""
+    """Names in capitals, 200 in both cases; ``/readyz`` says whether the daemon serves."""
     async with populated() as rest:
         found = await rest.read("scheduler/healthcheck")
         assert found["Healthy"] is True, found
@@ -326,14 +326,14 @@ async def test_a_violated_invariant_is_unhealthy() -> None:
 
 
 async def test_history_begins_empty() -> None:
-    """Section 3.8."""
+    """No sample is taken in the first minute."""
     async with rest_daemon() as rest:
         assert await rest.read("history/apps") == []
         assert await rest.read("history/containers") == []
 
 
 async def test_batch() -> None:
-    """Section 4: ids from 0; a start outside is null with the bounds; ``count`` is cut."""
+    """Ids from 0; a start outside is null with the bounds; ``count`` is cut."""
     async with rest_daemon() as rest:
         await rest.submit(node("n1"))
         found = await rest.read("events/batch")
@@ -352,7 +352,7 @@ async def test_batch() -> None:
 
 
 async def test_pages_of_debug() -> None:
-    """Section 6: a redirect from the old paths; one document with all; stacks; nothing for the profiler of Go."""
+    """A redirect from the old paths; one document with all; stacks; nothing for the profiler of Go."""
     async with populated() as rest:
         old = await rest.ask("/ws/v1/fullstatedump")
         assert (old.status, old.headers["location"]) == (301, "/debug/fullstatedump")
@@ -419,7 +419,7 @@ async def test_compression(shared: Rest) -> None:
     assert "content-encoding" not in (await shared.ask(large, Accept_Encoding="gzip;q=0.0")).headers
 
 
-#: Section 7: what the web UI reads of each answer. A list stands for each of its items.
+#: What the web UI reads of each answer. A list stands for each of its items.
 _READ_BY_THE_WEB_UI: dict[str, Any] = {
     "clusters": [{"clusterName": str}],
     "partitions": [

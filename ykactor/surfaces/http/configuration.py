@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from functools import partial
 
 import trio
@@ -89,10 +89,11 @@ async def _body(request: Request) -> bytes:
     body = bytearray()
     with trio.move_on_after(BODY_S) as receiving:
         try:
-            async for part in request.stream():
-                body += part
-                if len(body) > CONFIG_MAX:
-                    raise RefusedError(413, f"found a body of more than {CONFIG_MAX} bytes", {"Connection": "close"})
+            async with aclosing(request.stream()) as parts:
+                async for part in parts:
+                    body += part
+                    if len(body) > CONFIG_MAX:
+                        raise RefusedError(413, f"found a body of more than {CONFIG_MAX} bytes", {"Connection": "close"})
         except ClientDisconnect:
             raise RefusedError(400, "found a body without its end") from None
     if receiving.cancelled_caught:

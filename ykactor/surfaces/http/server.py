@@ -11,6 +11,7 @@ from typing import Any, cast
 import trio
 from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.config import Config
+from hypercorn.events import Event, Updated
 from hypercorn.trio.tcp_server import TCPServer
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import ConnectionState
@@ -30,6 +31,8 @@ CONNECTIONS_MAX = 500
 #: How long a connection may take for a request, wait for the next one, and take a part of what is sent.
 IDLE_S = 10
 SEND_S = 10
+#: How long a connection is read after its last answer.
+LINGER_S = 1
 #: When the daemon stops, requests have this long.
 STOP_S = 2
 #: Bytes of the headers of a request.
@@ -83,13 +86,12 @@ class _Server:
         """Serve one connection to its end."""
         bounded = _Bounded(stream, self._sends)
         if self._count >= CONNECTIONS_MAX or is_reserved(stream.socket.fileno()):
-            with trio.move_on_after(1):
-                await _try_to_send(bounded, _NO_ROOM)
+            await _refuse(bounded)
             return
         state = {"admit": partial(self._admit, door, door.origin(stream)), "refused": self._admission.refused}
         self._count += 1
         try:
-            await TCPServer(self._app, self._config, self.context, ConnectionState(state), cast("Any", bounded))
+            await _Connection(self._app, self._config, self.context, ConnectionState(state), cast("Any", bounded))
         except* Exception:  # an error of the library, for example about a frame of HTTP/2, must not end the daemon
             logger.exception("connection_failed")
         finally:
@@ -99,9 +101,26 @@ class _Server:
         return self._admission.caller(request, role, door, origin)
 
 
-async def _try_to_send(stream: _Bounded, data: bytes) -> None:
-    with suppress(trio.BrokenResourceError, trio.ClosedResourceError):  # it has gone
-        await stream.send_all(data)
+class _Connection(TCPServer):
+    """Ends when its peer has ended it. The library would keep it until it has been idle for long enough."""
+
+    _has_ended = False
+
+    async def _read_data(self) -> None:
+        await super()._read_data()
+        self._has_ended = True
+        await self.idle_task.stop()
+
+    async def protocol_send(self, event: Event) -> None:
+        """As of the library, but for the timer of an idle connection."""
+        if not (self._has_ended and isinstance(event, Updated)):
+            await super().protocol_send(event)
+
+
+async def _refuse(stream: _Bounded) -> None:
+    with suppress(trio.BrokenResourceError):  # it has gone
+        await stream.send_all(_NO_ROOM)
+    await stream.aclose()
 
 
 class _Pacer:
@@ -170,5 +189,10 @@ class _Bounded(trio.abc.HalfCloseableStream):
         await self._stream.send_eof()
 
     async def aclose(self) -> None:
-        """As of the socket."""
+        """As of the socket. Before, what still comes is read: unread bytes would reset it and lose the last answer."""
+        errors = (trio.BrokenResourceError, trio.ClosedResourceError, trio.BusyResourceError)
+        with trio.move_on_after(LINGER_S, shield=True), suppress(*errors):
+            await self._stream.send_eof()
+            while await self._stream.receive_some(2**16):
+                pass
         await self._stream.aclose()
