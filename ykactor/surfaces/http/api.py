@@ -40,7 +40,7 @@ class Api:
 
     async def clusters(self, request: Request) -> Response:
         """``/ws/v1/clusters``."""
-        return await reply(request, Page(200, encode(self.found_clusters(request))))
+        return await reply(request, Page(200, [encode(self.found_clusters(request))]))
 
     def found_clusters(self, request: Request) -> list[types.Cluster]:
         """One for each partition that who asks may see."""
@@ -70,7 +70,7 @@ class Api:
         """``P/placementrules``."""
         partition = self._published.partition(request)
         check_sees_nodes(request)
-        return await self._published.answer(request, partition, ("rules",), partitions.placement_rules)
+        return await self._published.answer(request, partition, ("rules",), partitions.placement_rules, is_small=True)
 
     # ---- queues
 
@@ -84,7 +84,9 @@ class Api:
         partition, path = self._published.partition(request), queue_path(request)
         is_tree = "subtree" in request.query_params
         kind, read = ("tree", queues.tree) if is_tree else ("queue", queues.one)
-        return await self._published.answer(request, partition, (kind, path), partial(_if_queue, path, read), _NO_QUEUE)
+        return await self._published.answer(
+            request, partition, (kind, path), partial(_if_queue, path, read), _NO_QUEUE, is_small=not is_tree
+        )
 
     # ---- applications
 
@@ -126,7 +128,7 @@ class Api:
         """``P/application/{app}``."""
         partition, name = self._published.partition(request), ApplicationID(request.path_params["app"])
         read = partial(applications.one, application_id=name)
-        return await self._published.answer(request, partition, ("application", name), read, _NO_APPLICATION)
+        return await self._published.answer(request, partition, ("application", name), read, _NO_APPLICATION, is_small=True)
 
     async def queue_application(self, request: Request) -> Response:
         """``P/queue/{queue}/application/{app}``."""
@@ -136,7 +138,7 @@ class Api:
         if found is None:
             raise RefusedError(404, _NO_QUEUE)
         read = partial(applications.one, application_id=name, queue=path)
-        return await self._published.answer(request, partition, ("application", path, name), read, _NO_APPLICATION)
+        return await self._published.answer(request, partition, ("application", path, name), read, _NO_APPLICATION, is_small=True)
 
     # ---- nodes
 
@@ -151,7 +153,7 @@ class Api:
         partition, node_id = self._published.partition(request), NodeID(request.path_params["node"])
         check_sees_nodes(request)
         read = partial(nodes.one, node_id=node_id)
-        return await self._published.answer(request, partition, ("node", node_id), read, "Node not found")
+        return await self._published.answer(request, partition, ("node", node_id), read, "Node not found", is_small=True)
 
     # ---- users and groups
 

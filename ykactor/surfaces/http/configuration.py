@@ -58,7 +58,7 @@ class Configuration:
             body = await _body(request)
             async with self._validating:
                 verdict = await self._verdict(body)
-        return await reply(request, Page(200, encode(verdict)))
+        return await reply(request, Page(200, [encode(verdict)]))
 
     @asynccontextmanager
     async def _place(self) -> AsyncIterator[None]:
@@ -81,7 +81,7 @@ class Configuration:
 
 
 async def _page(config: SchedulerConfig, form: str) -> Page:
-    return Page(200, await written_config(config.text, config.checksum, form))
+    return Page(200, [await written_config(config.text, config.checksum, form)])
 
 
 async def _body(request: Request) -> bytes:

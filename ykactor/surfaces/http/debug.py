@@ -18,8 +18,8 @@ from ykactor.surfaces.http.history import History
 from ykactor.surfaces.http.pages import Page
 from ykactor.surfaces.http.published import Published, Reading, check_sees_all
 from ykactor.surfaces.http.readings import applications, nodes, partitions, queues
-from ykactor.surfaces.http.replies import JSON, PART_BYTES, Streamed, Write, allowed_methods, cors, reply
-from ykactor.wire.rest.codec import encode
+from ykactor.surfaces.http.replies import JSON, Streamed, Write, allowed_methods, cors, reply
+from ykactor.wire.rest.codec import PART_BYTES, encode
 
 
 async def to_stack(_: Request) -> Response:
@@ -45,7 +45,7 @@ class Debug:
     async def stack(self, request: Request) -> Response:
         """``/debug/stack``: where each task and thread is."""
         check_sees_all(request)
-        return await reply(request, Page(200, "".join(_stacks()).encode()))
+        return await reply(request, Page(200, ["".join(_stacks()).encode()]))
 
     async def dump(self, request: Request) -> Response:
         """``/debug/fullstatedump``: the answers of many routes in one document, one dump at a time."""
@@ -77,13 +77,14 @@ class Debug:
         yield "nodes", await self._named(request, "nodesInfo", "nodes", nodes.all_nodes)
         yield "clusterInfo", encode(self._api.found_clusters(request)).rstrip()
         yield "queues", await self._of_each(request, "all queues", queues.everything)
-        yield "config", (await self._configuration.page("json")).body
+        yield "config", b"".join((await self._configuration.page("json")).parts)
         yield "placementRules", await self._named(request, "rules", "rules", partitions.placement_rules)
 
     async def _pages(self, request: Request, key: str | tuple[str, str], read: Reading) -> list[tuple[str, bytes]]:
         whole = (key,) if isinstance(key, str) else key
         names = self._published.partitions(request)
-        return [(name, (await self._published.page(request, name, whole, read)).body.rstrip()) for name in names]
+        pages = [(name, await self._published.page(request, name, whole, read)) for name in names]
+        return [(name, b"".join(page.parts).rstrip()) for name, page in pages]
 
     async def _of_each(self, request: Request, key: str | tuple[str, str], read: Reading, *, is_list: bool = False) -> bytes:
         bodies = [body for _, body in await self._pages(request, key, read)]

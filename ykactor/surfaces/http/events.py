@@ -75,7 +75,7 @@ class Events:
             highest_id=max(0, highest - 1),
             event_records=records,
         )
-        return await reply(request, Page(200, encode(found)))
+        return await reply(request, Page(200, [encode(found)]))
 
     # ---- stream
 
@@ -113,7 +113,7 @@ class Events:
                     break
                 case str() as reason:
                     break
-        await write(error_page(200, reason).body)
+        await write(b"".join(error_page(200, reason).parts))
 
     async def _next(self, subscription: Subscription, revoked: trio.Event) -> Message | str:
         """The next message of the subscription, or why there is none any more."""

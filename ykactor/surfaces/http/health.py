@@ -52,7 +52,8 @@ class Health:
                 name, description = _CHECKS.get(subject, (_OWN, subject))
                 checks.append(_check(name, f"{partition}: {description}", "; ".join(broken)))
         checks.sort(key=lambda check: _ORDER.index(check.name))
-        return Page(200, encode(types.Health(healthy=all(check.succeeded for check in checks), health_checks=checks)))
+        health = types.Health(healthy=all(check.succeeded for check in checks), health_checks=checks)
+        return Page(200, [encode(health)])
 
     async def live(self, request: Request) -> Response:
         """``/livez``: the daemon answers."""

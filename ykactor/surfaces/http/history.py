@@ -55,7 +55,7 @@ class History:
     async def applications(self, request: Request) -> Response:
         """``/ws/v1/history/apps``."""
         check_sees_all(request)
-        return await reply(request, Page(200, encode(self.found_applications())))
+        return await reply(request, Page(200, [encode(self.found_applications())]))
 
     def found_applications(self) -> list[types.ApplicationSample]:
         """The oldest first."""
@@ -64,7 +64,7 @@ class History:
     async def containers(self, request: Request) -> Response:
         """``/ws/v1/history/containers``."""
         check_sees_all(request)
-        return await reply(request, Page(200, encode(self.found_containers())))
+        return await reply(request, Page(200, [encode(self.found_containers())]))
 
     def found_containers(self) -> list[types.ContainerSample]:
         """The oldest first."""

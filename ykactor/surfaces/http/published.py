@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Hashable
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Hashable
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
@@ -21,13 +22,14 @@ from ykactor.surfaces.http.pages import FRESH_S, Page, Pages
 from ykactor.surfaces.http.readings.look import Look
 from ykactor.surfaces.http.replies import RefusedError, reply
 from ykactor.surfaces.server.caller import Caller
-from ykactor.wire.rest.codec import as_list, encode
+from ykactor.wire.rest.codec import encode, list_parts
 
 #: A partition that waits for the disk answers nothing.
 ANSWER_S = 30
-#: What all readers together may take of the time of a partition, and for how long without this limit.
-READ_SHARE = 0.1
-BURST_S = 0.5
+#: What all readers together may take of the time of a partition for answers about all that is in it.
+READ_SHARE = 0.04
+#: How much they may take at once when they have taken nothing for a while.
+BURST_S = 1.0
 #: What a reading returns: one payload, the encoded items of a list, or None if there is no such object.
 Reading = Callable[[Look], Any]
 
@@ -88,10 +90,21 @@ class Published:
         return name
 
     async def answer(
-        self, request: Request, partition: PartitionName, key: tuple[Hashable, ...], read: Reading, missing: str = ""
+        self,
+        request: Request,
+        partition: PartitionName,
+        key: tuple[Hashable, ...],
+        read: Reading,
+        missing: str = "",
+        *,
+        is_small: bool = False,
     ) -> Response:
-        """What is read of a partition; 404 with the text ``missing`` if the reading finds nothing."""
-        page = await self.page(request, partition, key, read)
+        """What is read of a partition; 404 with the text ``missing`` if the reading finds nothing.
+
+        Args:
+            is_small: the reading looks at one object only; others wait for each other (``Allowance``).
+        """
+        page = await self.page(request, partition, key, read, is_small=is_small)
         if page.status == 404:
             raise RefusedError(404, missing)
         return await reply(request, page)
@@ -99,14 +112,31 @@ class Published:
     async def answer_of_each(self, request: Request, kind: str, read: Reading) -> Response:
         """A list with what is read of each partition."""
         pages = [await self.page(request, name, (kind,), read) for name in self.partitions(request)]
-        return await reply(request, Page(200, as_list([page.body.rstrip(b"\n") for page in pages])))
+        return await reply(request, Page(200, [*list_parts(b"".join(page.parts).rstrip(b"\n") for page in pages)]))
 
-    async def page(self, request: Request, partition: PartitionName, key: tuple[Hashable, ...], read: Reading) -> Page:
-        """The page of a partition as who asks sees it."""
+    async def page(
+        self, request: Request, partition: PartitionName, key: tuple[Hashable, ...], read: Reading, *, is_small: bool = False
+    ) -> Page:
+        """The page of a partition as who asks sees it; an older one while readers may not take more of its time."""
         view = view_for(request)
         if view is not None and view.queues is None:  # it sees all of the partition
             view = None
-        return await self._pages.get((partition, view, *key), partial(self._read, partition, read, view))
+        if is_small:
+            return await self._read(partition, read, view)
+        whole = partition, view, *key
+        last = self._pages.last(whole)
+        if last is not None and not self._allowance(partition).is_free:
+            return last
+        return await self._pages.get(whole, partial(self._read_in_turn, partition, read, view))
+
+    async def _read_in_turn(self, partition: PartitionName, read: Reading, view: View | None) -> Page:
+        allowance = self._allowance(partition)
+        with trio.move_on_after(ANSWER_S):
+            async with allowance.turn():
+                page = await self._read(partition, read, view)
+                allowance.charge(page.took_s)
+                return page
+        raise _no_answer(partition)
 
     async def kept(self, key: tuple[Hashable, ...], make: Callable[[], Awaitable[Page]], fresh_s: float = FRESH_S) -> Page:
         """A page that is of no partition."""
@@ -115,8 +145,8 @@ class Published:
     async def _read(self, partition: PartitionName, read: Reading, view: View | None) -> Page:
         answer = await self._answered(partition, read, view)
         if answer.found is None:
-            return Page(404, b"", answer.took_s)
-        return Page(200, _encoded(answer.found), answer.took_s)
+            return Page(404, [], answer.took_s)
+        return Page(200, await _encoded(answer.found), answer.took_s)
 
     async def ask(self, partition: PartitionName, read: Reading, view: View | None = None) -> Any:
         """What a reading returns; the partition runs it between two turns."""
@@ -125,43 +155,62 @@ class Published:
     async def _answered(self, partition: PartitionName, read: Reading, view: View | None) -> _Answer:
         answer = _Answer()
         with trio.move_on_after(ANSWER_S) as waiting:
-            await self._allowance(partition).wait()
             try:
                 await self.gateway.partitions[partition].put(Read(partial(answer.read, read, view), answer.give))
             except (KeyError, trio.ClosedResourceError, trio.BrokenResourceError):
                 raise RefusedError(404, "Partition not found") from None
             await answer.given.wait()
         if waiting.cancelled_caught:
-            raise RefusedError(503, f"partition {partition} has not answered within {ANSWER_S} s")
+            raise _no_answer(partition)
         if isinstance(answer.found, Exception):
             raise answer.found
-        self._allowance(partition).charge(answer.took_s)
         return answer
 
 
+def _no_answer(partition: PartitionName) -> RefusedError:
+    return RefusedError(503, f"partition {partition} has not answered within {ANSWER_S} s: it waits, or others read much of it")
+
+
 class Allowance:
-    """The time that readers may take of a partition: ``READ_SHARE``, after ``BURST_S`` without a limit."""
+    """The time that readers may take of a partition for answers about all that is in it: one after the other, ``READ_SHARE``."""
 
     def __init__(self) -> None:
+        self._turn = trio.Lock()
         #: When everything that was taken is made up for.
         self._even_at_s = 0.0
 
-    async def wait(self) -> None:
-        """Until more may be taken."""
-        await trio.sleep_until(self._even_at_s - BURST_S / READ_SHARE)
+    @property
+    def is_free(self) -> bool:
+        """Whether nobody has to wait."""
+        return not self._turn.locked() and trio.current_time() >= self._due_s
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Read within the block, when everything before is made up for."""
+        async with self._turn:
+            await trio.sleep_until(self._due_s)
+            yield
+
+    @property
+    def _due_s(self) -> float:
+        return self._even_at_s - BURST_S / READ_SHARE
 
     def charge(self, took_s: float) -> None:
         """So much was taken."""
         self._even_at_s = max(self._even_at_s, trio.current_time()) + took_s / READ_SHARE
 
 
-def _encoded(found: Any) -> bytes:
+async def _encoded(found: Any) -> list[bytes]:
     """The body of an answer; a reading has encoded what takes long, whole or each item of a list."""
     if isinstance(found, bytes):
-        return found + b"\n"
-    if isinstance(found, list) and all(type(item) is bytes for item in found):
-        return as_list(found)
-    return encode(found)
+        return [found, b"\n"]
+    if not (isinstance(found, list) and all(type(item) is bytes for item in found)):
+        return [encode(found)]
+    parts = []
+    for part in list_parts(found):
+        parts.append(part)
+        await trio.lowlevel.checkpoint()
+    return parts
 
 
 class _Answer:

@@ -13,13 +13,10 @@ from starlette.types import Receive, Scope, Send
 
 from ykactor.surfaces.http.pages import GZIP_BYTES_MIN, Page
 from ykactor.wire.rest import types
-from ykactor.wire.rest.codec import encode
+from ykactor.wire.rest.codec import PART_BYTES, encode
 
 JSON = "application/json; charset=UTF-8"
 _ALLOWED_HEADERS = "X-Requested-With,Content-Type,Accept,Origin,Authorization"
-#: What the library below gets at a time of a large body: it copies it, and waits until it is sent.
-PART_BYTES = 2**18
-
 #: Sends a part of a body.
 Write = Callable[[bytes], Awaitable[None]]
 
@@ -44,18 +41,22 @@ class RefusedError(Exception):
 
 def error_page(status: int, message: str) -> Page:
     """The answer to a request that is refused."""
-    return Page(status, encode(types.Error(status_code=status, message=message, description=message)))
+    return Page(status, [encode(types.Error(status_code=status, message=message, description=message))])
 
 
 class InParts(Response):
     """A response whose body is sent in parts, so that a large one holds up nobody."""
 
+    def __init__(self, parts: list[bytes], status: int, headers: dict[str, str]) -> None:
+        super().__init__(status_code=status, headers={**headers, "Content-Length": str(sum(map(len, parts)))})
+        self._parts = parts
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it."""
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        whole = memoryview(self.body)
-        for start in range(0, len(whole), PART_BYTES):
-            await send({"type": "http.response.body", "body": bytes(whole[start : start + PART_BYTES]), "more_body": True})
+        for part in self._parts:
+            for start in range(0, len(part), PART_BYTES):
+                await send({"type": "http.response.body", "body": part[start : start + PART_BYTES], "more_body": True})
         await send({"type": "http.response.body", "body": b""})
 
 
@@ -102,13 +103,13 @@ async def _until_gone(receive: Receive, sending: trio.CancelScope) -> None:
 async def reply(request: Request, page: Page, media_type: str = JSON, headers: dict[str, str] | None = None) -> Response:
     """A page as an answer, compressed if the client takes it so."""
     shown = {"Content-Type": media_type, **cors(allowed_methods(request)), **(headers or {})}
-    body = page.body
-    if len(body) >= GZIP_BYTES_MIN:
+    parts = page.parts
+    if page.length >= GZIP_BYTES_MIN:
         shown["Vary"] = "Accept-Encoding"
         if accepts_gzip(request.headers):
-            body = await page.zipped()
+            parts = await page.zipped()
             shown["Content-Encoding"] = "gzip"
-    return InParts(body, page.status, shown)
+    return InParts(parts, page.status, shown)
 
 
 def accepts_gzip(headers: Headers) -> bool:

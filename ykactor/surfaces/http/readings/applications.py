@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from heapq import merge
 
 from ykactor.core.inspection.pending import PendingTexts
 from ykactor.core.messages.states import ApplicationState
@@ -29,7 +30,7 @@ def live(look: Look, queue: QueuePath | None = None, status: str = "") -> Pausin
     """The live applications of a leaf, or of all with None, in a state, or in any with ""; encoded, by their submission."""
     texts, pace = PendingTexts(look.state), Pace()
     found = []
-    for application in sorted(_live(look, queue), key=lambda application: (application.submission_ns, application.arrival)):
+    for application in _live(look, queue):
         if status in ("", _state(application.state).lower()):
             found.append(encode_part(_live_application(look, application, texts)))
         if pace.is_due(_ENTRY_ITEMS * (1 + len(application.asks) + len(application.allocations))):
@@ -37,11 +38,16 @@ def live(look: Look, queue: QueuePath | None = None, status: str = "") -> Pausin
     return found
 
 
-def _live(look: Look, queue: QueuePath | None) -> Iterator[Application]:
+def _live(look: Look, queue: QueuePath | None) -> Iterable[Application]:
+    """In order: those of each leaf nearly are, and those of all are merged one by one, so that no pause is far."""
     registry = look.core.registry
-    for path in dict.fromkeys(registry.applications.values()) if queue is None else [queue]:
-        if look.shows(path):
-            yield from registry.leaf(path).applications.values()
+    paths = dict.fromkeys(registry.applications.values()) if queue is None else [queue]
+    leaves = [sorted(registry.leaf(path).applications.values(), key=_order) for path in paths if look.shows(path)]
+    return merge(*leaves, key=_order)
+
+
+def _order(application: Application) -> tuple[int, int]:
+    return application.submission_ns, application.arrival
 
 
 def completed(look: Look) -> Pausing[list[bytes]]:

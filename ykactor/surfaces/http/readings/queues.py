@@ -11,6 +11,7 @@ from msgspec import Raw
 
 from ykactor.core.config.model import QueueConfig
 from ykactor.core.messages.states import QueueState
+from ykactor.core.objects.parent import ParentCore
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.quota.headroom import left_of
 from ykactor.core.values.ids import QueuePath
@@ -56,7 +57,9 @@ _QUEUE_ITEMS = 10
 def one(look: Look, path: QueuePath) -> types.Queue:
     """The queue at ``path``, which must be there, with the names of its children only."""
     node = look.state.tree.nodes[path]
-    return _queue(look, node, _children(look, path).get(path, []), [], is_all=False)
+    queue = look.core.registry.queues[path]
+    names = sorted(queue.children) if isinstance(queue, ParentCore) else []
+    return _queue(look, node, names, [], is_all=False)
 
 
 def _children(look: Look, path: QueuePath) -> dict[QueuePath, list[QueuePath]]:
