@@ -16,7 +16,8 @@ from ykactor.access.access import Access
 from ykactor.access.credentials import Credentials
 from ykactor.access.model import Role
 from ykactor.core.messages.facts import Audited
-from ykactor.surfaces.http.routes import Route, routes
+from ykactor.surfaces.http.route import Route
+from ykactor.surfaces.http.routes import routes
 from ykactor.surfaces.http.services import Services
 from ykactor.surfaces.server.caller import Caller
 

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ykactor.surfaces.http.published import caller_of
 from ykactor.surfaces.http.replies import RefusedError, cors, reply
-from ykactor.surfaces.http.routes import Route
+from ykactor.surfaces.http.route import Route
 
 logger = logging.getLogger(__name__)
 

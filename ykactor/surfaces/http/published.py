@@ -29,7 +29,7 @@ ANSWER_S = 30
 #: What all readers together may take of the time of a partition for answers about all that is in it.
 READ_SHARE = 0.04
 #: How much they may take at once when they have taken nothing for a while.
-BURST_S = 1.0
+BURST_S = 3.0
 #: What a reading returns: one payload, the encoded items of a list, or None if there is no such object.
 Reading = Callable[[Look], Any]
 

@@ -2,54 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any
+from functools import partial
 
-from msgspec import Struct
-from starlette.requests import Request
-from starlette.responses import Response
-
-from ykactor.access.model import Role
-from ykactor.surfaces.http import debug
+from ykactor.surfaces.http import debug, openapi
+from ykactor.surfaces.http.route import Route
 from ykactor.surfaces.http.services import Services
 from ykactor.wire.rest import types
 
-Endpoint = Callable[[Request], Awaitable[Response]]
-
 _P = "/ws/v1/partition/{partition}"
-
-
-class Route(Struct, frozen=True):
-    """A path and what answers it.
-
-    Attributes:
-        summary: what is answered, for people.
-        answer: the type of the answer; None: a text, or a document that has no type.
-        statuses: of refusals, beside those that every route has.
-        query: the names of parameters in the query, with the type of each.
-        role: that the caller needs; None: it needs no proof (SE-89).
-    """
-
-    path: str
-    endpoint: Endpoint
-    summary: str
-    answer: Any = None
-    statuses: tuple[int, ...] = ()
-    query: dict[str, Any] = {}
-    method: str = "GET"
-    role: Role | None = Role.READER
-
-    @property
-    def methods(self) -> str:
-        """For the header ``Allow`` and its like."""
-        return "GET, OPTIONS" if self.method == "GET" else f"OPTIONS, {self.method}"
 
 
 def routes(to: Services) -> list[Route]:
     """All routes."""
     api = to.api
     applications, status = list[types.Application], {"status": str}
-    return [
+    found = [
         Route("/ws/v1/clusters", api.clusters, "Partitions and their resource manager", list[types.Cluster]),
         Route("/ws/v1/partitions", api.partitions, "Partitions with their totals", list[types.Partition]),
         Route(f"{_P}/queues", api.all_queues, "The tree of queues", types.Queue, (404,)),
@@ -99,10 +66,15 @@ def routes(to: Services) -> list[Route]:
             (408, 413),
             method="POST",
         ),
-        Route("/ws/v1/stack", debug.to_stack, "Leads to /debug/stack"),
-        Route("/ws/v1/fullstatedump", debug.to_dump, "Leads to /debug/fullstatedump"),
+        Route("/ws/v1/stack", debug.to_stack, "Leads to /debug/stack", success=301),
+        Route("/ws/v1/fullstatedump", debug.to_dump, "Leads to /debug/fullstatedump", success=301),
         Route("/debug/stack", to.debug.stack, "Where tasks and threads are"),
         Route("/debug/fullstatedump", to.debug.dump, "The whole state"),
         Route("/livez", to.health.live, "Whether the daemon answers", role=None),
         Route("/readyz", to.health.ready, "Whether the daemon serves", statuses=(503,), role=None),
+    ]
+    document = openapi.document(found)
+    return [
+        *found,
+        Route("/openapi.json", partial(openapi.answer, document), "The OpenAPI document of the other routes", role=None),
     ]
