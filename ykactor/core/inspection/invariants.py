@@ -33,6 +33,7 @@ def checks(partition: PartitionCore, state: SchedulerState, *, strict_max: bool 
     registry = partition.registry
     return {
         "queues and applications": objects.membership(registry),
+        "counts": objects.counts(registry),
         "allocations": objects.allocations(registry),
         "amounts of nodes": objects.node_amounts(registry),
         "order of nodes": nodes.node_index(registry, state.nodes),

@@ -1,4 +1,4 @@
-"""Invariants of the owners: queues, applications and nodes agree with each other."""
+"""Invariants of the owners: queues, applications and nodes agree with each other. "" is a place to pause."""
 
 from __future__ import annotations
 
@@ -29,11 +29,21 @@ def membership(registry: Registry) -> Iterator[str]:
         yield from differs(f"queue {path}", "the child set", known, children.get(path, []))
 
 
+def counts(registry: Registry) -> Iterator[str]:
+    """What is counted for limits is what there is (SE-48)."""
+    live = [application for leaf in leaves_of(registry) for application in leaf.applications.values()]
+    tasks = sum(len(each.asks) + len(each.allocations) + len(each.gang.replacing) for each in live)
+    yield from differs("partition", "the number of asks and allocations", registry.changed.tasks, tasks)
+    dynamic = sum(not queue.config.managed for queue in registry.queues.values())
+    yield from differs("partition", "the number of dynamic queues", registry.dynamic_queues, dynamic)
+
+
 def allocations(registry: Registry) -> Iterator[str]:
     """No allocation is on two nodes or unknown to its application, and no ask is both pending and running."""
     places: dict[AskID, NodeID] = {}
     foreign: dict[str, NodeID] = {}
     for node_id, node in registry.nodes.items():
+        yield ""
         for where in node.allocations:
             if where in places:
                 yield f"allocation {where[1]} of {where[0]}: runs on {node_id} and on {places[where]}, expected one node"
@@ -44,6 +54,7 @@ def allocations(registry: Registry) -> Iterator[str]:
             foreign[key] = node_id
     for leaf in leaves_of(registry):
         for application in leaf.applications.values():
+            yield ""
             for key in application.asks.keys() & application.allocations.keys():
                 yield f"ask {key} of {application.application_id}: waits and runs, expected one of them"
             for ask, node_id in application.allocations.values():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection
 
+from msgspec import structs
 from starlette.requests import Request
 
 from ykactor.access.credentials import Credentials, NotAuthenticatedError
@@ -37,9 +38,11 @@ class Admission:
         self._names = handshake.own_names(host_names)
         self._log = LimitedLog(logger, logging.INFO, "request_refused", lines=REFUSED_LINES, within_s=1.0)
 
-    def caller(self, request: Request, role: Role, door: Door, origin: Origin) -> Caller:
+    def caller(self, request: Request, role: Role, door: Door, origin: Origin, shown: Credentials) -> Caller:
         """Who sends a request, which needs a role.
 
+        Args:
+            shown: what the connection has shown.
         Raises:
             RefusedError
         """
@@ -49,7 +52,7 @@ class Admission:
             if not door.admits(origin):
                 raise RefusedError(403, "only root and the user of the daemon may connect to this socket")
         try:
-            caller = self._admit(role, Credentials(bearer=_bearer(request), uid=origin.uid), origin.text)
+            caller = self._admit(role, structs.replace(shown, bearer=_bearer(request), uid=origin.uid), origin.text)
         except NotAuthenticatedError as error:
             self.refused(Caller(role, origin.text, UNKNOWN), request, 401, str(error))
             message = "expected a valid proof of an identity, such as a token: Authorization: Bearer ..."

@@ -11,28 +11,28 @@ from typing import Any, cast
 import trio
 from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.config import Config
-from hypercorn.events import Event, Updated
-from hypercorn.trio.tcp_server import TCPServer
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import ConnectionState
 from starlette.requests import Request
 from starlette.types import ASGIApp
 
 from ykactor.access.model import Role
-from ykactor.surfaces.http.admission import Admission
+from ykactor.surfaces.http.admission import REFUSED_LINES, Admission
+from ykactor.surfaces.http.connections import Bounded, Connection, Encrypted
 from ykactor.surfaces.server.caller import Caller
 from ykactor.surfaces.server.descriptors import is_reserved
 from ykactor.surfaces.server.doors import Door, Origin
+from ykactor.surfaces.server.limited_log import LimitedLog
+from ykactor.surfaces.server.tls_transport import TlsError, transport_of
+from ykactor.surfaces.server.transports import Transport
 
 logger = logging.getLogger(__name__)
 
 #: Connections at a time; a further one is refused.
 CONNECTIONS_MAX = 500
-#: How long a connection may take for a request, wait for the next one, and take a part of what is sent.
+#: How long a connection may take for the handshake of TLS, for a request, and to wait for the next one.
+HANDSHAKE_S = 10
 IDLE_S = 10
-SEND_S = 10
-#: How long a connection is read after its last answer.
-LINGER_S = 1
 #: When the daemon stops, requests have this long.
 STOP_S = 2
 #: Bytes of the headers of a request.
@@ -75,6 +75,7 @@ class _Server:
         self._config = _config()
         self._count = 0
         self._sends: set[trio.CancelScope] = set()
+        self._refused_log = LimitedLog(logger, logging.INFO, "handshake_failed", lines=REFUSED_LINES, within_s=1.0)
         self.context = WorkerContext(None)
 
     def stop(self) -> None:
@@ -84,43 +85,44 @@ class _Server:
 
     async def on_connection(self, door: Door, stream: trio.SocketStream) -> None:
         """Serve one connection to its end."""
-        bounded = _Bounded(stream, self._sends)
         if self._count >= CONNECTIONS_MAX or is_reserved(stream.socket.fileno()):
-            await _refuse(bounded)
+            if door.tls is None:
+                await self._refuse(stream)
             return
-        state = {"admit": partial(self._admit, door, door.origin(stream)), "refused": self._admission.refused}
+        origin, transport = door.origin(stream), transport_of(door, stream)
         self._count += 1
         try:
-            await _Connection(self._app, self._config, self.context, ConnectionState(state), cast("Any", bounded))
+            if await self._is_open(transport, origin):
+                await self._serve(door, origin, transport)
         except* Exception:  # an error of the library, for example about a frame of HTTP/2, must not end the daemon
             logger.exception("connection_failed")
         finally:
             self._count -= 1
 
-    def _admit(self, door: Door, origin: Origin, request: Request, role: Role) -> Caller:
-        return self._admission.caller(request, role, door, origin)
+    async def _refuse(self, stream: trio.SocketStream) -> None:
+        bounded = Bounded(Transport(stream), self._sends)
+        with suppress(trio.BrokenResourceError):  # it has gone
+            await bounded.send_all(_NO_ROOM)
+        await bounded.aclose()
 
+    async def _is_open(self, transport: Transport, origin: Origin) -> bool:
+        """Begin; whether that has succeeded in time."""
+        with trio.move_on_after(HANDSHAKE_S), suppress(trio.BrokenResourceError):
+            try:
+                await transport.open()
+            except TlsError as error:
+                self._refused_log.log(peer=origin.text, reason=str(error))
+            else:
+                return True
+        return False
 
-class _Connection(TCPServer):
-    """Ends when its peer has ended it. The library would keep it until it has been idle for long enough."""
+    async def _serve(self, door: Door, origin: Origin, transport: Transport) -> None:
+        def admit(request: Request, role: Role) -> Caller:
+            return self._admission.caller(request, role, door, origin, transport.credentials)
 
-    _has_ended = False
-
-    async def _read_data(self) -> None:
-        await super()._read_data()
-        self._has_ended = True
-        await self.idle_task.stop()
-
-    async def protocol_send(self, event: Event) -> None:
-        """As of the library, but for the timer of an idle connection."""
-        if not (self._has_ended and isinstance(event, Updated)):
-            await super().protocol_send(event)
-
-
-async def _refuse(stream: _Bounded) -> None:
-    with suppress(trio.BrokenResourceError):  # it has gone
-        await stream.send_all(_NO_ROOM)
-    await stream.aclose()
+        state = ConnectionState({"admit": admit, "refused": self._admission.refused})
+        bounded = Bounded(transport, self._sends) if door.tls is None else Encrypted(transport, self._sends)
+        await Connection(self._app, self._config, self.context, state, cast("Any", bounded))
 
 
 class _Pacer:
@@ -150,49 +152,3 @@ def _config() -> Config:
     config.errorlog = logger
     config.websocket_max_message_size = 0
     return config
-
-
-class _Bounded(trio.abc.HalfCloseableStream):
-    """A connection whose peer must take what is sent: the library would wait for ever, whatever is cancelled.
-
-    Args:
-        sends: gets the scopes of what is being sent.
-    """
-
-    def __init__(self, stream: trio.SocketStream, sends: set[trio.CancelScope]) -> None:
-        self._stream = stream
-        self._sends = sends
-        self.socket = stream.socket
-
-    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        """As of the socket, within a time; after it the connection is closed."""
-        with trio.move_on_after(SEND_S) as sending:
-            self._sends.add(sending)
-            try:
-                await self._stream.send_all(data)
-            finally:
-                self._sends.discard(sending)
-        if sending.cancelled_caught:
-            await trio.aclose_forcefully(self._stream)  # else the library would go on to read
-            raise trio.BrokenResourceError("the peer does not read")
-
-    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
-        """As of the socket."""
-        return await self._stream.receive_some(max_bytes)
-
-    async def wait_send_all_might_not_block(self) -> None:
-        """As of the socket."""
-        await self._stream.wait_send_all_might_not_block()
-
-    async def send_eof(self) -> None:
-        """As of the socket."""
-        await self._stream.send_eof()
-
-    async def aclose(self) -> None:
-        """As of the socket. Before, what still comes is read: unread bytes would reset it and lose the last answer."""
-        errors = (trio.BrokenResourceError, trio.ClosedResourceError, trio.BusyResourceError)
-        with trio.move_on_after(LINGER_S, shield=True), suppress(*errors):
-            await self._stream.send_eof()
-            while await self._stream.receive_some(2**16):
-                pass
-        await self._stream.aclose()
