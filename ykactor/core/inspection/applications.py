@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ykactor.core.inspection.checks import differs, leaves_of, total_of
+from ykactor.core.inspection.checks import differs, differs_in, leaves_of, total_of
 from ykactor.core.inspection.nodes import allows_preemption
 from ykactor.core.messages.asks import Ask, order_of, shape_of
 from ykactor.core.messages.states import ApplicationState
@@ -31,10 +31,8 @@ def applications(registry: Registry, state: SchedulerState) -> Iterator[str]:
         for queue in holder.leaf.path_up if holder.holds_slot else ():
             keeping.setdefault(queue.path, []).append(holder.application_id)
     for path, queue in state.tree.nodes.items():
-        expected = sorted(keeping.get(path, []))
-        yield from differs(f"queue {path}", "the applications that hold a slot", sorted(queue.accepted), expected)
-    expected = sorted(registry.applications)
-    yield from differs("application index", "the set of applications", sorted(state.applications), expected)
+        yield from differs_in(f"queue {path}", "the applications that hold a slot", queue.accepted, keeping.get(path, []))
+    yield from differs_in("application index", "the set of applications", state.applications, registry.applications)
     preempting: dict[ApplicationID, set[AllocationKey]] = {}
     for owner, key in state.preemptions.by_ask:
         preempting.setdefault(owner, set()).add(key)

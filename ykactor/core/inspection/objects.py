@@ -17,6 +17,7 @@ def membership(registry: Registry) -> Iterator[str]:
     found: dict[ApplicationID, QueuePath] = {}
     for leaf in leaves_of(registry):
         for application_id in leaf.applications:
+            yield ""
             if application_id in found:
                 yield f"application {application_id}: is in {leaf.path} and in {found[application_id]}, expected one queue"
             found[application_id] = leaf.path
