@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from accessfiles import access_of
+from callers import SECRETS, control_of
 from doubles import FakeDaemon, accept_all
 from restdaemon import Rest, node, rest_daemon
 
@@ -66,10 +68,10 @@ class Stream:
 
 
 @asynccontextmanager
-async def streaming(rest: Rest, query: str = "", host: str = "localhost") -> AsyncIterator[Stream]:
+async def streaming(rest: Rest, query: str = "", host: str = "localhost", headers: str = "") -> AsyncIterator[Stream]:
     stream = await trio.open_tcp_stream("127.0.0.1", rest.port)
     async with stream:
-        await stream.send_all(f"GET /ws/v1/events/stream{query} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        await stream.send_all(f"GET /ws/v1/events/stream{query} HTTP/1.1\r\nHost: {host}\r\n{headers}\r\n".encode())
         yield Stream(stream)
 
 
@@ -98,6 +100,20 @@ async def test_the_end_is_told() -> None:
         rest.stopping.set()
         assert await stream.line() == {"status_code": 200, "message": "the daemon stops", "description": "the daemon stops"}
         assert await stream.line() is None
+
+
+async def test_a_stream_ends_with_the_right_to_read() -> None:
+    """SE-68: when its token is revoked, also if nothing occurs."""
+    control = control_of()
+    async with rest_daemon(admit=control.admit) as rest, trio.open_nursery() as nursery:
+        nursery.start_soon(control.run)
+        async with streaming(rest, headers=f"Authorization: Bearer {SECRETS['reader']}\r\n") as stream:
+            await stream.head()
+            await stream.line()
+            control.replace(access_of("identities: [{name: other, roles: [reader]}]\n"))
+            assert (await stream.line())["message"] == "you may not read any more"
+            assert await stream.line() is None
+        nursery.cancel_scope.cancel()
 
 
 async def test_streams_are_limited() -> None:

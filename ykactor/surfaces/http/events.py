@@ -26,6 +26,7 @@ from ykactor.surfaces.http.pages import Page
 from ykactor.surfaces.http.parameters import number
 from ykactor.surfaces.http.published import caller_of, check_sees_all
 from ykactor.surfaces.http.replies import JSON, RefusedError, Streamed, Write, allowed_methods, cors, error_page, reply
+from ykactor.surfaces.server.caller import Caller
 from ykactor.wire.rest import types
 from ykactor.wire.rest.codec import encode
 from ykactor.wire.rest.events import encode_events
@@ -87,7 +88,7 @@ class Events:
             raise RefusedError(503, "Too many streaming connections")
         ring = self._gateway.feed.ring
         after = max(ring.durable - past, ring.lowest - 1)
-        produce = partial(self._produce, after, caller_of(request).ended)
+        produce = partial(self._produce, after, caller_of(request))
         headers = {"Content-Type": JSON, **cors(allowed_methods(request))}
         return Streamed(produce, headers, self._place(host))
 
@@ -100,12 +101,12 @@ class Events:
             self._streams[host] -= 1
             self._streams += Counter()  # forget hosts without a stream
 
-    async def _produce(self, after: int, revoked: trio.Event, write: Write) -> None:
-        """Write what follows an event until it ends; the last line then says why."""
+    async def _produce(self, after: int, caller: Caller, write: Write) -> None:
+        """Write what follows an event until it ends; the last line then says why. A caller is reviewed while it is held here."""
         await write(encode(types.StreamHead(instance_uuid=self._gateway.instance)))
         subscription = Subscription(self._gateway.feed, _FORMAT, _EVERYTHING, after)
         while True:
-            match await self._next(subscription, revoked):
+            match await self._next(subscription, caller.ended):
                 case Batch(packed=packed):
                     await write(packed)
                 case Missed(first, last):
