@@ -59,7 +59,7 @@ async def test_http2_is_not_served(begin: str) -> None:
 
 
 async def test_pages_of_others_read_nothing() -> None:
-    """SE-52: a page of another host, or one under a name that an attacker has made to lead here; pages of this host may."""
+    """SE-89: a page of another host, or one under a name that an attacker has made to lead here; pages of this host may."""
     async with real_daemon("--host-name", "queues.example", http="127.0.0.1:0") as daemon:
 
         async def status(host: str, *headers: str) -> str:
@@ -85,8 +85,8 @@ async def test_who_is_not_let_in_is_told(tmp_path: Path) -> None:
         assert [answer.split()[1] for answer in answers] == ["401", "403"]
         assert "unknown" not in answers[0]
         await daemon.wait_logged("audited", 2)
-        told = [[line for line in daemon.lines if line["event"] == event] for event in ("handshake_failed", "audited")]
-        unknown, lacking = "the token is unknown: it was revoked, or never made", "ci does not have the role reader"
+        told = [[line for line in daemon.lines if line["event"] == event] for event in ("request_refused", "audited")]
+        unknown, lacking = "the token is unknown: it was revoked, or never made", "without the role reader"
         assert [(line["status"], line["reason"]) for line in told[0]] == [(401, unknown), (403, lacking)]
         assert [(line["who"], line["act"], line["target"], line["refusal"]) for line in told[1]] == [
             ("", "CONNECT", "/ws/v1/partitions", unknown),

@@ -217,20 +217,21 @@ def page_refusal(origin: str | None, host: str, names: Collection[str]) -> Refus
     """
     if origin is None:
         return None
-    match = _HOST.fullmatch(origin.partition("://")[2])
-    if match is None or _matched(match) != host:
+    if origin_host(origin) != host:
         return RefusedError(403, "web pages of another host may not connect")
-    return host_refusal(host, names)
-
-
-def host_refusal(host: str, names: Collection[str]) -> RefusedError | None:
-    """Why a web page may not call this machine so, wherever it comes from; None if it may."""
-    if host not in names and not _is_address(host):
+    if host not in names and not is_address(host):
         return RefusedError(403, "web pages may not connect by this name: serve --host-name allows it")
     return None
 
 
-def _is_address(host: str) -> bool:
+def origin_host(origin: str) -> str | None:
+    """The name or address in a header ``Origin``, in lower case; None if there is none, as for a local file."""
+    match = _HOST.fullmatch(origin.partition("://")[2])
+    return None if match is None else _matched(match)
+
+
+def is_address(host: str) -> bool:
+    """Whether the host is an address, which is not looked up."""
     try:
         ip_address(host)
     except ValueError:
