@@ -4,12 +4,14 @@ from typing import Any, get_args
 
 from msgspec import NODEFAULT, Struct, structs
 
+from ykactor.core.accounting.past import Past
 from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.submissions import Administration, Submission
 from ykactor.core.records.rows import ROWS
 
 #: Never changed; a new field is added with the value that older journals mean.
 DEFAULTS: dict[str, dict[str, Any]] = {
+    "Account": {"allocated": {}, "waited": {}, "lost": {}},
     "AddApplication": {
         "groups": (),
         "tags": {},
@@ -39,16 +41,28 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "holds_slot": False,
         "held": 0,
         "backoff_ns": 0,
+        "counted_ns": 0,
+        "past": Past(),
     },
     "AskCondition": {"resource": None},
     "AskRemoved": {"timed_out": False},
     "Audited": {"before": "", "after": "", "refusal": "", "times": 1},
     "ChargedTo": {"group": ""},
     "ConfigurationChanged": {"changes": ()},
+    "Past": {"states": [], "started_ns": None, "max_used": {}, "used": {}, "preempted": {}, "placeholders": {}},
     "QueueAdded": {"managed": True},
     "QueueRemoved": {"managed": True},
     "Released": {"with_node": False},
-    "TaskRow": {"began_ns": None, "node_id": None, "placeholder": None, "released": False, "notified": 0},
+    "TaskRow": {
+        "began_ns": None,
+        "node_id": None,
+        "placeholder": None,
+        "released": False,
+        "notified": 0,
+        "sized_ns": None,
+        "preempted": False,
+        "replaced_ns": None,
+    },
     "UpdateNode": {"capacity": None, "attributes": {}},
 }
 

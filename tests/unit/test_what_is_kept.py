@@ -16,19 +16,25 @@ from ykactor.core.records.rows import ApplicationRow, PartitionRow
 
 #: Classes with attributes that are in rows: those, then what follows from them, then what may start empty.
 KEPT: dict[str, tuple[str, str, str]] = {
-    "Registry": ("applications config nodes queues", "", "changed"),
+    "Registry": ("applications config nodes queues", "books", "changed"),
     "PartitionCore": ("name turns", "cluster registry rounds timers users", ""),
     "Rounds": ("arrivals last_arrival_ns", "_cluster _name _registry _timers _users", ""),
+    "Books": ("accounts", "_instance_types", "changed"),
+    "Accounts": ("days", "_count", "_changed _tidied_day"),
+    "Past": ("max_used placeholders preempted started_ns states used", "", ""),
     "Timers": ("cleaning_ns ended rejected", "_expiries _leaves _noted recheck_ns", "_changed"),
     "Users": ("known", "", "_changed"),
-    "Cluster": ("", "_capacities _foreign _nodes _partition _total", "_changed"),
-    "LeafCore": ("applications config path state", "_timers deadline_ns", "_changed"),
+    "Cluster": ("", "_books _capacities _foreign _nodes _partition _total", "_changed"),
+    "LeafCore": ("applications config path state", "_timers deadline_ns", "_books ended"),
     "ParentCore": ("config path state", "children", ""),
     "NodeCore": ("attributes capacity foreign node_id schedulable", "allocated allocations available occupied revision", ""),
     "Application": (
-        "allocations application_id arrival asks began_ns ending execution_timeout_ns gang queue state submission_ns tags timers",
-        "armed placeholder_count real_count stateaware",
-        "changed",
+        (
+            "allocations application_id arrival asks began_ns counted_ns ending execution_timeout_ns gang past preempted queue "
+            "replaced_ns sized_ns state submission_ns tags timers who"
+        ),
+        "armed placeholder_count real_count stateaware used",
+        "books changed",
     ),
     "Gang": ("allocated_ever groups is_hard is_over released replacing timeout_ns total", "_placeholders", ""),
     "TaskGroup": ("count min_resource replaced timed_out", "", ""),
@@ -121,7 +127,8 @@ def test_every_class_has_its_place(found: dict[str, set[str]]) -> None:
 
 def test_what_is_kept_is_in_a_row() -> None:
     """The names in the table are those of the rows, where a row describes an object of two classes."""
-    of_owner = set(KEPT["Application"][0].split()) - {"allocations", "application_id", "asks", "began_ns"}  # tasks, and the key
+    of_tasks = {"allocations", "asks", "began_ns", "preempted", "replaced_ns", "sized_ns"}
+    of_owner = set(KEPT["Application"][0].split()) - of_tasks - {"application_id"}
     assert set(ApplicationRow.__struct_fields__) == of_owner | set(KEPT["PendingApplication"][0].split())
     kept = {"turns", "arrivals", "last_arrival_ns", "cleaning_ns", "counts", "is_answered"}
     assert set(PartitionRow.__struct_fields__) == kept

@@ -54,6 +54,10 @@ class Changed:
         """A refused application stays visible, or is forgotten."""
         self.keys["rejected", application_id] = None
 
+    def account(self, day: int, whose: tuple[str, ...]) -> None:
+        """More was counted in an account of a day, or it is forgotten; ``whose``: queue, user, group, application."""
+        self.keys["account", day, *whose] = None
+
     # ---- what leaves own, and what the scheduler knows in addition
 
     def application(self, application_id: ApplicationID) -> None:

@@ -30,6 +30,7 @@ from ykactor.core.values import selector
 from ykactor.core.values.ids import AllocationKey, NodeID
 from ykactor.core.values.parts import Pace, Pausing, finished
 from ykactor.core.values.quantities import parse_uint64
+from ykactor.core.values.resources import add_to
 from ykactor.core.values.times import S_NS
 
 #: Looking up the member of an enum is slow in Python 3.11.
@@ -102,7 +103,9 @@ class Application(ApplicationRecord):
         """The same for a real ask that waits for its placeholder to end."""
         if spec.node_id is None:
             return placeholders.resize_replacement(self, now_ns, placeholder, spec.resource)
-        real = resized(self.gang.replacing[placeholder][0], spec.resource)
+        before, _ = self.gang.replacing[placeholder]
+        self.count_wait(now_ns, before)
+        real = resized(before, spec.resource)
         facts = placeholders.withdraw(self, now_ns, placeholder)
         return facts + self.allocate(now_ns, real, spec.node_id, recovered=True)
 
@@ -111,6 +114,8 @@ class Application(ApplicationRecord):
         if spec.resource == before.spec.resource:
             return []  # AP-114
         after = resized(before, spec.resource)
+        self.count_wait(now_ns, before)
+        self.sized_ns[spec.allocation_key] = now_ns
         self.asks[spec.allocation_key] = after
         self.changed.task(after)
         return [AskResized(now_ns, before, after, self.queue)]
@@ -120,6 +125,7 @@ class Application(ApplicationRecord):
         if spec.resource == before.spec.resource:
             return []  # AP-113, AP-114
         after = resized(before, spec.resource)
+        self.count_resize(now_ns, before, after, node_id, self.began_ns[spec.allocation_key])
         self.allocations[spec.allocation_key] = after, node_id
         self.changed.task(after)
         if before.spec.placeholder:
@@ -137,7 +143,9 @@ class Application(ApplicationRecord):
     def settle(self, now_ns: int, ask: Ask, node_id: NodeID) -> list[Fact]:
         """Record a placement. Returns only what it causes: state changes, and the release of a placement that comes too late."""
         spec, key = ask.spec, ask.spec.allocation_key
-        self.asks.pop(key, None)
+        if self.asks.pop(key, None) is not None:
+            self.count_wait(now_ns, ask)
+        add_to(self.used, spec.resource)
         self.allocations[key] = ask, node_id
         self.began_ns[key] = now_ns
         self.changed.task(ask)
@@ -153,6 +161,7 @@ class Application(ApplicationRecord):
         """End one allocation or cancel one ask; an unknown key is ignored (AP-131)."""
         if key in self.asks:
             ask = self.asks.pop(key)
+            self.count_wait(now_ns, ask)
             self.changed.task(ask)
             return finished(self._cancel([ask], now_ns))
         if key not in self.allocations:
@@ -169,7 +178,7 @@ class Application(ApplicationRecord):
             if pace.is_due():
                 yield ()
         asks = list(self.asks.values())
-        self.forget_asks()
+        self.forget_asks(now_ns)
         facts += yield from self._cancel(asks, now_ns)
         return facts
 
@@ -178,7 +187,8 @@ class Application(ApplicationRecord):
     ) -> list[Fact]:
         """An allocation is over; the end of the last one completes the application (AP-41, AP-42)."""
         ask, node_id = self.allocations.pop(key)
-        del self.began_ns[key]
+        self.count_end(now_ns, ask, node_id, self.began_ns.pop(key))
+        self.replaced_ns.pop(key, None)
         self.changed.task(ask)
         self.gang.released.discard(key)
         released = Released(now_ns, ask, self.queue, node_id, termination_type, message, with_node)
@@ -237,12 +247,13 @@ class Application(ApplicationRecord):
     def _end(self, now_ns: int, message: str, *, is_removed: bool) -> Pausing[list[Fact]]:
         facts, pace = placeholders.cancel_replacements(self, now_ns), Pace()
         for ask, node_id in self.allocations.values():
+            self.count_end(now_ns, ask, node_id, self.began_ns[ask.spec.allocation_key])
             self.changed.task(ask)
             facts += _with_ask(Released(now_ns, ask, self.queue, node_id, TerminationType.STOPPED_BY_RM, message))
             if pace.is_due():
                 yield ()
         facts += yield from self._removed(self.asks.values(), now_ns)
-        self.forget_asks()
+        self.forget_asks(now_ns)
         return facts + self.leave(now_ns, is_removed=is_removed)
 
     def terminate(self, now_ns: int) -> Pausing[list[Fact]]:
@@ -262,7 +273,7 @@ class Application(ApplicationRecord):
         self.touch()
         facts, pace = self.move(now_ns, ApplicationEvent.FAIL, why), Pace()
         asks = list(self.asks.values())
-        self.forget_asks()
+        self.forget_asks(now_ns)
         for ask in asks:
             if ask.spec.placeholder:
                 facts += placeholders.drop_pending(self, now_ns, ask)
@@ -274,6 +285,8 @@ class Application(ApplicationRecord):
 
     def preempt(self, now_ns: int, key: AllocationKey, message: str) -> list[Fact]:
         """Release a victim of preemption (PE-93)."""
+        if key not in self.gang.released:
+            self.preempted.add(key)
         return self.start_release(now_ns, [key], message, TerminationType.PREEMPTED_BY_SCHEDULER)
 
 

@@ -96,6 +96,8 @@ def move(registry: Registry, now_ns: int, application_id: ApplicationID, path: Q
     """Move an application from its leaf to another one; ``refusal_of`` must have had no objection."""
     leaf = registry.leaf_of(application_id)
     (application,) = yield from send([(leaf, GiveAway(application_id))])
+    yield from application.count_so_far(registry.books.accounts, now_ns)
+    application.counted_ns = now_ns
     yield from send([(registry.leaf(path), TakeOver(application))])
     registry.applications[application_id] = path
     return [ApplicationMoved(now_ns, application_id, leaf.path, path)]

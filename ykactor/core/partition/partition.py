@@ -74,7 +74,7 @@ class PartitionCore:
         #: The number of turns so far.
         self.turns = 0
         self.timers = Timers(changed)
-        self.cluster = Cluster(self.name, self.registry.nodes, changed)
+        self.cluster = Cluster(self.name, self.registry.nodes, self.registry.books)
         self.users = Users(changed)
         self.rounds = Rounds(self.name, self.registry, self.cluster, self.users, self.timers)
 
@@ -87,6 +87,7 @@ class PartitionCore:
 
     def ingest(self, now_ns: int, submissions: Iterable[Submission]) -> Round:
         """Handle submissions in order. Returns what became true, in order."""
+        yield from self.registry.books.accounts.tidy(now_ns)
         found: list[list[Fact]] = []
         for part in in_rounds(submissions):
             if isinstance(part, ForLeaves):
@@ -138,6 +139,7 @@ class PartitionCore:
             ended = [fact for reply in replies for fact in reply]
             yield from self.rounds.keep_ended(ended)
             facts += ended
+        self.registry.books.remove_node(node_id)
         return [*facts, removed]
 
     def _reset(self, now_ns: int) -> Round:
@@ -229,6 +231,7 @@ class PartitionCore:
 
     def fire(self, now_ns: int) -> Round:
         """Fire every timer that is due, in the order of their deadlines, then clean up."""
+        yield from self.registry.books.accounts.tidy(now_ns)
         facts: list[Fact] = []
         leaves = [self.registry.queues.get(path) for path in self.timers.due_leaves(now_ns)]
         replies = yield from send([(leaf, FireTimers(now_ns)) for leaf in leaves if isinstance(leaf, LeafCore)])

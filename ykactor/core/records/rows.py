@@ -9,6 +9,7 @@ of the program reads them whatever its rules are; it never decides again what wa
 | ``queue`` | path | ``QueueRow`` |
 | ``node``, ``foreign`` | node id, allocation key | ``NodeRow``, ``ForeignRow`` |
 | ``application``, ``task`` | application id, arrival number | ``ApplicationRow``, ``TaskRow`` |
+| ``account`` | UTC day, queue, user, group, application | ``Account`` |
 | ``user``, ``ended``, ``rejected`` | name, key, application id | ``UserRow``, ``EndedApplication`` |
 | ``reservation``, ``attempt``, ``victim``, ``last_attempt`` | application id, allocation key | rows of the same names |
 | ``taken`` | leaf of the victim, leaf of the preemptor, resource type | ``TakenRow`` |
@@ -20,8 +21,10 @@ A field with its default value is left out of the text of a row, so a default mu
 
 from __future__ import annotations
 
-from msgspec import Struct
+from msgspec import Struct, field
 
+from ykactor.core.accounting.account import Account
+from ykactor.core.accounting.past import Past
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import PartitionConfig, QueueConfig
 from ykactor.core.messages.asks import AllocationSpec, Ask, AskID
@@ -111,6 +114,8 @@ class ApplicationRow(Row, frozen=True):
     holds_slot: bool = False
     held: int = 0
     backoff_ns: int = 0
+    counted_ns: int = 0
+    past: Past = field(default_factory=Past)
 
 
 class TaskRow(Row, frozen=True):
@@ -122,6 +127,9 @@ class TaskRow(Row, frozen=True):
         placeholder: the placeholder that the ask waits for.
         released: whether the release of the allocation was started and is not confirmed.
         notified: what was last reported of the pending ask (``queueing.notified``).
+        sized_ns: since when the task has its size, if it was resized.
+        preempted: whether the allocation is preempted.
+        replaced_ns: when the placeholder was created that the allocation has replaced.
     """
 
     ask: Ask
@@ -130,6 +138,9 @@ class TaskRow(Row, frozen=True):
     placeholder: AllocationKey | None = None
     released: bool = False
     notified: int = 0
+    sized_ns: int | None = None
+    preempted: bool = False
+    replaced_ns: int | None = None
 
 
 class UserRow(Row, frozen=True):
@@ -187,6 +198,7 @@ ROWS: dict[str, type[Struct]] = {
     "foreign": ForeignRow,
     "application": ApplicationRow,
     "task": TaskRow,
+    "account": Account,
     "user": UserRow,
     "ended": EndedApplication,
     "rejected": EndedApplication,

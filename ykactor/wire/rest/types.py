@@ -13,6 +13,8 @@ from ykactor.core.values.resources import Resource
 
 #: The priority of what has nothing pending.
 PRIORITY_MIN = -(2**31)
+#: The start of an application that never ran: the first second of the year 1, in Unix milliseconds.
+NEVER_STARTED_MS = -62_135_596_800_000
 #: Whole percent by type; at most 2147483647.
 Percent = dict[str, int]
 
@@ -238,7 +240,7 @@ class Application(Payload, frozen=True, kw_only=True):
         finished_time: 0 while it lives.
         state_log: the oldest first.
         reservations: the keys of asks for which a node is reserved.
-        start_time: when it entered Running for the last time, Unix milliseconds.
+        start_time: when it entered Running from another state for the last time, Unix milliseconds.
         backoff_deadline: such as ``2026-01-01T00:00:00.5Z``.
     """
 
