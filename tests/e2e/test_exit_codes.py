@@ -45,6 +45,7 @@ MISSING_STATE = {
     "replay": ["{missing}"],
     "story": ["app-1", "--state-dir", "{missing}"],
     "audit": ["--state-dir", "{missing}"],
+    "usage": ["--state-dir", "{missing}"],
 }
 WITHOUT_FILES = {"demo", "deregister", "rule", "follow"}
 

@@ -33,7 +33,7 @@ KEPT: dict[str, tuple[str, str, str]] = {
             "allocations application_id arrival asks began_ns counted_ns ending execution_timeout_ns gang past preempted queue "
             "replaced_ns sized_ns state submission_ns tags timers who"
         ),
-        "armed placeholder_count real_count stateaware used",
+        "account_key armed placeholder_count real_count stateaware used",
         "books changed",
     ),
     "Gang": ("allocated_ever groups is_hard is_over released replacing timeout_ns total", "_placeholders", ""),
@@ -66,8 +66,8 @@ KEPT: dict[str, tuple[str, str, str]] = {
 }
 #: Orders, indexes, sums and memories of failed searches: they follow from the rest, or start empty.
 DERIVED = """
-    AskQueue BestNodes ChangedNodes ChildOrder ChildPlace Effort EquivalenceClass GangPairs IndexedNode Labels LeafOrder Ledger
-    NeedList NodeIndex Observer OpenedNodes PendingGang PendingReasons PlaceholderStep Preemptor PriorityBag PromisingNodes
+    AccountKey AskQueue BestNodes ChangedNodes ChildOrder ChildPlace Effort EquivalenceClass GangPairs IndexedNode Labels LeafOrder
+    Ledger NeedList NodeIndex Observer OpenedNodes PendingGang PendingReasons PlaceholderStep Preemptor PriorityBag PromisingNodes
     QueueLimits QueueNode QueueTree QuotaPreemptionStep Reservation ReservationStep ReservedShapes RunningTasks SchedulerCore
     SchedulingQueue SortedList Stamp Tasks Tracker Trackers UnschedulableStep WaitingClasses WaitingGroup Worklist
     _Answers _Group _Heap _Silence

@@ -6,7 +6,6 @@ so that the parts of a task that is counted in several parts add up to the whole
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from msgspec import Struct, field
@@ -54,10 +53,12 @@ def add_times(target: Resource, resource: Resource, times: int) -> None:
             target[name] = total if total < QUANTITY_MAX else QUANTITY_MAX
 
 
-def by_day(since_s: int, until_s: int) -> Iterator[tuple[int, int]]:
+def by_day(since_s: int, until_s: int) -> list[tuple[int, int]]:
     """Each UTC day between two Unix seconds, by its number, with the seconds that fall into it."""
+    days = []
     while since_s < until_s:
         day = since_s // DAY_S
         end_s = min(until_s, (day + 1) * DAY_S)
-        yield day, end_s - since_s
+        days.append((day, end_s - since_s))
         since_s = end_s
+    return days

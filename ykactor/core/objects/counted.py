@@ -30,9 +30,10 @@ class CountedApplication(Lifecycle):
         counted_ns: when it came into its queue: what was before is counted.
         sized_ns: of tasks that were resized, since when they have their size: what was before is counted.
         preempted: allocations that are preempted and have not ended.
+        account_key: the account in which its tasks count.
     """
 
-    __slots__ = ("books", "counted_ns", "preempted", "sized_ns", "used", "who")
+    __slots__ = ("account_key", "books", "counted_ns", "preempted", "sized_ns", "used", "who")
 
     def __init__(
         self,
@@ -50,11 +51,13 @@ class CountedApplication(Lifecycle):
         self.counted_ns = counted_ns
         self.sized_ns: dict[AllocationKey, int] = {}
         self.preempted: set[AllocationKey] = set()
+        group = who.groups[0] if who.groups else ""
+        self.account_key = AccountKey(queue, who.user[:NAME_MAX], group[:NAME_MAX], spec.application_id[:NAME_MAX])
 
-    def account_key(self) -> AccountKey:
-        """The account in which its tasks count."""
-        group = self.who.groups[0] if self.who.groups else ""
-        return AccountKey(self.queue, self.who.user[:NAME_MAX], group[:NAME_MAX], self.application_id[:NAME_MAX])
+    def move_to(self, queue: QueuePath) -> None:
+        """As of ``Lifecycle``; what was before must have been counted."""
+        super().move_to(queue)
+        self.account_key = self.account_key._replace(queue=queue)
 
     # ---- what is over
 
@@ -102,13 +105,13 @@ class CountedApplication(Lifecycle):
     def add_wait(self, accounts: Accounts, now_ns: int, ask: Ask) -> None:
         """Add to ``accounts`` for what an ask has waited up to now in this queue and with this size."""
         since_ns = max(self._sized_ns(ask, ask.since_ns), self.counted_ns)
-        accounts.wait(self.account_key(), ask.spec.resource, since_ns // S_NS, now_ns // S_NS)
+        accounts.wait(self.account_key, ask.spec.resource, since_ns // S_NS, now_ns // S_NS)
 
     def add_use(self, accounts: Accounts, now_ns: int, ask: Ask, began_ns: int) -> None:
         """Add to ``accounts`` what an allocation has used up to now in this queue and with this size."""
         since_ns = max(self._sized_ns(ask, began_ns), self.counted_ns)
         is_lost = ask.spec.allocation_key in self.preempted
-        accounts.use(self.account_key(), ask.spec.resource, since_ns // S_NS, now_ns // S_NS, is_lost=is_lost)
+        accounts.use(self.account_key, ask.spec.resource, since_ns // S_NS, now_ns // S_NS, is_lost=is_lost)
 
     def _sized_ns(self, ask: Ask, began_ns: int) -> int:
         return self.sized_ns.get(ask.spec.allocation_key, began_ns) if self.sized_ns else began_ns
