@@ -66,10 +66,10 @@ KEPT: dict[str, tuple[str, str, str]] = {
 }
 #: Orders, indexes, sums and memories of failed searches: they follow from the rest, or start empty.
 DERIVED = """
-    AccountKey AskQueue BestNodes ChangedNodes ChildOrder ChildPlace Effort EquivalenceClass GangPairs IndexedNode Labels LeafOrder
-    Ledger NeedList NodeIndex Observer OpenedNodes PendingGang PendingReasons PlaceholderStep Preemptor PriorityBag PromisingNodes
-    QueueLimits QueueNode QueueTree QuotaPreemptionStep Reservation ReservationStep ReservedShapes RunningTasks SchedulerCore
-    SchedulingQueue SortedList Stamp Tasks Tracker Trackers UnschedulableStep WaitingClasses WaitingGroup Worklist
+    AccountKey AskQueue BestNodes ChangedNodes ChildOrder ChildPlace Effort EquivalenceClass GangPairs IndexedNode Labels
+    LeafOrder Ledger NeedList NodeIndex Observer OpenedNodes PendingGang PendingReasons PlaceholderStep Preemptor PriorityBag
+    PromisingNodes QueueLimits QueueNode QueueTree QuotaPreemptionStep Reservation ReservationStep ReservedShapes RunningTasks
+    SchedulerCore SchedulingQueue SortedList Stamp Tasks Tracker Trackers UnschedulableStep WaitingClasses WaitingGroup Worklist
     _Answers _Group _Heap _Silence
 """
 _PLAIN = (str, int, float, bytes, type, FunctionType, MethodType, BuiltinFunctionType, type(None))
