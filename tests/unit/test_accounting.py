@@ -16,7 +16,8 @@ from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.partition import timers
 from ykactor.core.partition.timers import GROUPS_MAX
-from ykactor.core.values.ids import ApplicationID, QueuePath
+from ykactor.core.records.encoding import decode, encode
+from ykactor.core.values.ids import ApplicationID, PartitionName, QueuePath
 from ykactor.core.values.parts import finished
 from ykactor.core.values.resources import QUANTITY_MAX
 
@@ -38,12 +39,16 @@ def test_seconds_are_divided_among_days() -> None:
     assert by_day(DAY_S - 1, 2 * DAY_S + 3) == [(0, 1), (1, DAY_S), (2, 3)]
 
 
-def test_amounts_stay_within_64_bits() -> None:
-    """A sum that is too large stays at the largest quantity, also after more is added."""
+def test_amounts_are_exact_at_any_size() -> None:
+    """They are kept as they are, however large; what is 0 is not there."""
     accounts = Accounts(Changed())
     for _ in range(3):
-        accounts.use(whose("alice"), {"memory": QUANTITY_MAX // 2, "none": 0}, 0, 2, is_lost=True)
-    assert accounts.days == {0: {whose("alice"): Account({"memory": QUANTITY_MAX}, {}, {"memory": QUANTITY_MAX})}}
+        accounts.use(whose("alice"), {"memory": QUANTITY_MAX, "none": 0}, 0, 9, is_lost=True)
+    expected = Account({"memory": 27 * QUANTITY_MAX}, {}, {"memory": 27 * QUANTITY_MAX})
+    assert accounts.days == {0: {whose("alice"): expected}}
+    ((_, row),) = encode(PartitionName("default"), [(("account", 0, *whose("alice")), expected)])
+    assert row is not None
+    assert decode(b'["default","account",0,"","","",""]', row)[2] == expected
 
 
 def test_days_that_are_too_old() -> None:
@@ -108,11 +113,11 @@ def test_ended_applications_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None
     world = make_world(tree(queue("a")), [node("n1", vcore=4)])
     for number in range(4):
         world.given(app(f"app-{number}"), ask("k", f"app-{number}", vcore=1), release("k", f"app-{number}"), at=number)
-    world.send(at=31)
+    world.given(at=31.5)
     assert [ended.application_id for ended in world.direct.core.timers.ended.values()] == ["app-0", "app-1"]
-    world.heard()
     world.send(at=34)
     world.expect("app-2 Completed", "app-0 Expired", "app-3 Completed", "app-1 Expired")
+    assert [fact.at_ns // S_NS for fact in world.facts[-2:]] == [33, 33]
 
 
 def test_what_stays_of_an_application_that_ended() -> None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 from ykactor.core.values.ids import QueuePath
-from ykactor.core.values.resources import QUANTITY_MAX, Resource
+from ykactor.core.values.resources import Resource
 
 DAY_S = 86_400
 
@@ -26,7 +26,7 @@ class AccountKey(NamedTuple):
 
 
 class Account(Struct, omit_defaults=True):
-    """Resource-seconds of one day; of each type at most 2^63 - 1.
+    """Resource-seconds of one day; exact at any size.
 
     Attributes:
         allocated: what tasks, placeholders too, have used.
@@ -46,11 +46,10 @@ class Account(Struct, omit_defaults=True):
 
 
 def add_times(target: Resource, resource: Resource, times: int) -> None:
-    """Add ``resource`` so many times; at the largest quantity a sum stays there. Quantities must not be negative."""
+    """Add ``resource`` so many times, in place; types whose quantity is 0 are not added."""
     for name, quantity in resource.items():
         if quantity:
-            total = target.get(name, 0) + quantity * times
-            target[name] = total if total < QUANTITY_MAX else QUANTITY_MAX
+            target[name] = target.get(name, 0) + quantity * times
 
 
 def by_day(since_s: int, until_s: int) -> list[tuple[int, int]]:

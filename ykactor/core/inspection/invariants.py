@@ -25,6 +25,7 @@ def violations(partition: PartitionCore, scheduler: SchedulerCore, *, strict_max
     return [
         *objects.membership(registry),
         *objects.allocations(registry),
+        *objects.counted(registry),
         *objects.node_amounts(registry),
         *nodes.node_index(registry, state.nodes),
         *nodes.reservations(state),

@@ -26,7 +26,7 @@ from ykactor.core.messages.facts import (
     RecheckDue,
     RequestRefused,
 )
-from ykactor.core.messages.states import QUEUE_CLEANER_NS, ApplicationEvent, ApplicationState
+from ykactor.core.messages.states import QUEUE_CLEANER_NS
 from ykactor.core.messages.submissions import (
     Administration,
     ApplyConfig,
@@ -47,10 +47,10 @@ from ykactor.core.partition.administration import Objections, move, refusal_of, 
 from ykactor.core.partition.cleaning import cleaning, is_due
 from ykactor.core.partition.cluster import Cluster
 from ykactor.core.partition.reload import Reload, difference, objection
-from ykactor.core.partition.rounds import ForLeaves, ForNodes, Round, Rounds, in_rounds
+from ykactor.core.partition.rounds import ForLeaves, ForNodes, Round, Rounds, expiry, in_rounds
 from ykactor.core.partition.timers import Timers
 from ykactor.core.placement.users import Users
-from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
+from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID
 from ykactor.core.values.parts import in_parts, joined
 
 
@@ -242,9 +242,7 @@ class PartitionCore:
             if isinstance(leaf, LeafCore):
                 self.timers.note_leaf(leaf.path, leaf.deadline_ns)
         yield from self.rounds.keep_ended(facts)
-        for ended in self.timers.due_expiries(now_ns):
-            path, event = QueuePath(ended.queue), ApplicationEvent.EXPIRE
-            facts.append(ApplicationChanged(now_ns, ended.application_id, path, ApplicationState.EXPIRED, event))
+        facts += [expiry(now_ns, ended) for ended in self.timers.due_expiries(now_ns)]
         if self.timers.cleaning_ns is not None and self.timers.cleaning_ns <= now_ns:
             facts += yield from self._clean_queues(now_ns)
         if self.timers.recheck_ns is not None and self.timers.recheck_ns <= now_ns:

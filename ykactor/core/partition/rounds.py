@@ -19,6 +19,7 @@ from ykactor.core.messages.facts import (
     Allocated,
     AllocationRejected,
     AllocationResized,
+    ApplicationChanged,
     ApplicationLeft,
     ApplicationRejected,
     Fact,
@@ -26,6 +27,7 @@ from ykactor.core.messages.facts import (
     Released,
 )
 from ykactor.core.messages.kinds import NodeAction
+from ykactor.core.messages.states import ApplicationEvent, ApplicationState
 from ykactor.core.messages.submissions import (
     AddApplication,
     AnswerPredicate,
@@ -44,7 +46,7 @@ from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.registry import Registry
 from ykactor.core.partition import timers
 from ykactor.core.partition.cluster import Cluster
-from ykactor.core.partition.timers import Timers
+from ykactor.core.partition.timers import EndedApplication, Timers
 from ykactor.core.placement.admission import Admission
 from ykactor.core.placement.users import Users
 from ykactor.core.values.ids import NodeID, PartitionName, QueuePath
@@ -109,6 +111,12 @@ def in_rounds(submissions: Iterable[Submission]) -> Iterator[ForLeaves | ForNode
             yield submission
     if current is not None:
         yield current
+
+
+def expiry(now_ns: int, ended: EndedApplication) -> Fact:
+    """An application that has ended is not visible any more."""
+    path, event = QueuePath(ended.queue), ApplicationEvent.EXPIRE
+    return ApplicationChanged(now_ns, ended.application_id, path, ApplicationState.EXPIRED, event)
 
 
 class Rounds:
@@ -208,7 +216,7 @@ class Rounds:
         yield from send([(nodes[node_id], ChangeAllocations(batch)) for node_id, batch in changes.items()])
 
     def keep_ended(self, facts: list[Fact]) -> Exchange[None]:
-        """Applications that ended leave the registry and stay visible for a while (AP-70, AP-71)."""
+        """Applications that ended leave the registry and stay visible for a while (AP-70, AP-71); adds those that expire."""
         if ApplicationLeft not in map(type, facts):
             return
         ended: dict[QueuePath, Iterator[Application]] = {}
@@ -223,6 +231,7 @@ class Rounds:
                 if fact.queue not in ended:
                     ended[fact.queue] = iter(self._registry.leaf(fact.queue).ended)
                 self._timers.note_ended(timers.ended(next(ended[fact.queue]), fact.at_ns))
+        facts += [expiry(facts[-1].at_ns, one) for one in self._timers.surplus()]
 
     # ---- nodes
 

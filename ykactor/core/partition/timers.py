@@ -156,8 +156,6 @@ class Timers:
     def next_ns(self) -> int | None:
         """The earliest deadline of all; None if there is none."""
         heads = [heap[0][0] for heap in (self._leaves, self._expiries) if heap]
-        if len(self.ended) > ENDED_MAX:
-            heads.append(0)
         if self.rejected:  # the oldest refusal is the first
             heads.append(next(iter(self.rejected.values())).finished_ns + TERMINAL_TIMEOUT_NS)
         heads += [due_ns for due_ns in (self.cleaning_ns, self.recheck_ns) if due_ns is not None]
@@ -180,8 +178,15 @@ class Timers:
                 break
             self._forget_rejected(oldest.application_id)
         expired = []
-        while self._expiries and (self._expiries[0][0] <= now_ns or len(self.ended) > ENDED_MAX):
-            key = heapq.heappop(self._expiries)[1]
-            self._changed.ended(key)
-            expired.append(self.ended.pop(key))
+        while self._expiries and self._expiries[0][0] <= now_ns:
+            expired.append(self._expire_next())
         return expired
+
+    def surplus(self) -> list[EndedApplication]:
+        """Remove and return ended applications, the first to end first, until not too many are kept (AP-73)."""
+        return [self._expire_next() for _ in range(len(self.ended) - ENDED_MAX)]
+
+    def _expire_next(self) -> EndedApplication:
+        _, key = heapq.heappop(self._expiries)
+        self._changed.ended(key)
+        return self.ended.pop(key)

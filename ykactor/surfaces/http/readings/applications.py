@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ykactor.core.accounting.past import Past
+from ykactor.core.accounting.past import History, Past
 from ykactor.core.inspection.pending import PendingTexts
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.objects.application import Application
@@ -12,7 +12,7 @@ from ykactor.core.partition.timers import EndedApplication
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.values.ids import ApplicationID, QueuePath
 from ykactor.core.values.parts import Pace, Pausing
-from ykactor.core.values.resources import most
+from ykactor.core.values.resources import Resource, most
 from ykactor.core.values.times import MS_NS
 from ykactor.surfaces.http.readings.look import Look, limit, used
 from ykactor.surfaces.http.readings.tasks import allocation, request
@@ -177,5 +177,11 @@ def _start_ms(past: Past) -> int:
 
 def _history(past: Past) -> types.ResourceHistory:
     return types.ResourceHistory(
-        resource_usage=past.used, preempted_resource=past.preempted, placeholder_resource=past.placeholders
+        resource_usage=_by_type(past.used),
+        preempted_resource=_by_type(past.preempted),
+        placeholder_resource=_by_type(past.placeholders),
     )
+
+
+def _by_type(history: History) -> dict[str, Resource]:
+    return {instance_type: used(resource) for instance_type, resource in history.items()}
