@@ -7,6 +7,7 @@ import ssl
 from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from doubles import FakeDaemon, running_daemon
 from trio_websocket import ConnectionClosed
 
 from ykactor.access.credentials import Credentials
+from ykactor.access.limits import Limits as AccessLimits
 from ykactor.actors.clock import Clock
 from ykactor.actors.commands import Publication
 from ykactor.client import Disconnected, RequestRefused, connect, follow, operate
@@ -245,7 +247,9 @@ def hello() -> bytes:
 async def test_what_is_no_tls(tls: TlsFiles, caplog: pytest.LogCaptureFixture, data: bytes) -> None:
     """SE-34: the connection ends at once, with a line in the log and no traceback."""
     caplog.set_level(logging.INFO)
-    async with running_daemon(tls=tls, limits=Limits(handshake_s=60.0, close_s=60.0)) as daemon:
+    async with running_daemon(
+        tls=tls, limits=Limits(close_s=60.0), in_force=partial(AccessLimits, handshake_seconds=60)
+    ) as daemon:
         with trio.fail_after(30):
             for _ in range(3):
                 async with await trio.open_tcp_stream("127.0.0.1", port_of(daemon)) as stream:
@@ -265,7 +269,7 @@ async def until_end(stream: trio.SocketStream) -> None:
 @pytest.mark.parametrize("begins_with", [lambda: b"", lambda: hello()[:50], hello, lambda: b"x" * 3])
 async def test_a_slow_handshake(tls: TlsFiles, begins_with: Callable[[], bytes]) -> None:
     """SE-34: nothing, or a part of a handshake, ends within the time for the request."""
-    async with running_daemon(tls=tls, limits=Limits(handshake_s=0.2, close_s=0.1)) as daemon:
+    async with running_daemon(tls=tls, limits=Limits(close_s=0.1), in_force=partial(AccessLimits, handshake_seconds=1)) as daemon:
         async with await trio.open_tcp_stream("127.0.0.1", port_of(daemon)) as stream:
             await stream.send_all(begins_with())
             with trio.fail_after(30):

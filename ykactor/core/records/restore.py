@@ -92,6 +92,7 @@ def _restore_queues(registry: Registry, rows: Rows) -> None:
         above = registry.queues.get(QueuePath(path.rpartition(".")[0]))
         if isinstance(above, ParentCore):
             above.children[path] = None
+    registry.count_queues()
 
 
 # ---- applications and their tasks
@@ -134,6 +135,7 @@ def _application(application_id: ApplicationID, row: ApplicationRow, books: Book
 
 def _restore_task(application: Application, row: TaskRow, nodes: dict[NodeID, NodeCore]) -> None:
     ask, key = row.ask, row.ask.spec.allocation_key
+    application.changed.tasks += 1
     if row.sized_ns is not None:
         application.sized_ns[key] = row.sized_ns
     if row.node_id is None:

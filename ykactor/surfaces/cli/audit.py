@@ -9,16 +9,30 @@ import click
 import msgspec
 from msgspec import structs
 
+from ykactor.access import moments
+from ykactor.actors.clock import system_ns
 from ykactor.core.messages.facts import Audited
 from ykactor.core.messages.kinds import Act
 from ykactor.journal.errors import JournalError
 from ykactor.journal.reading import Reader
+from ykactor.surfaces.cli.cells import printable
 from ykactor.surfaces.cli.follow import time_text
-from ykactor.surfaces.cli.since import since_ns
 from ykactor.surfaces.history import readable
 from ykactor.wire.history import decode_facts, decode_turn
 from ykactor.wire.si.events import audit_text
 from ykactor.wire.si.mentions import AUDIT
+
+
+def _since_ns(_ctx: click.Context, _param: click.Parameter, text: str | None) -> int:
+    if text is None:
+        return 0
+    days_ns = moments.days_ns(text)
+    if days_ns is not None:
+        return system_ns() - days_ns
+    moment = moments.parse(text)
+    if moment is None:
+        raise click.BadParameter(f"found {text!r}, expected a number of days such as 7d, or {moments.FORM}")
+    return moments.unix_ns(moment)
 
 
 @click.command()
@@ -29,7 +43,7 @@ from ykactor.wire.si.mentions import AUDIT
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="The state directory of the daemon, which may run meanwhile.",
 )
-@click.option("--since", "since_ns", metavar="7d|DATE", callback=since_ns, help="Only from this time on; default: all.")
+@click.option("--since", "since_ns", metavar="7d|DATE", callback=_since_ns, help="Only from this time on; default: all.")
 @click.option("--who", metavar="NAME", help="Only what the identity NAME has done, or was refused.")
 @click.option("--act", type=click.Choice([*Act], case_sensitive=False), help="Only this act.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="json: JSON Lines.")
@@ -63,5 +77,4 @@ def _json(fact: Audited) -> str:
 
 def _line(fact: Audited) -> str:
     """On one line, whatever the texts of a client hold."""
-    line = f"{time_text(fact.at_ns)} {fact.act:10} {fact.target or '-':24} {fact.who or '-':16} {audit_text(fact)}"
-    return line if line.isprintable() else line.encode("unicode_escape").decode()
+    return printable(f"{time_text(fact.at_ns)} {fact.act:10} {fact.target or '-':24} {fact.who or '-':16} {audit_text(fact)}")

@@ -1,21 +1,41 @@
-"""The option ``--since`` of commands that read a journal."""
+"""A moment in the past, as the options ``--since`` take it."""
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
+from datetime import UTC, datetime
+
 import click
 
-from ykactor.access import moments
 from ykactor.actors.clock import system_ns
+from ykactor.core.values.times import S_NS
+
+#: The forms of a time, in UTC: a day, a second, or as events are printed.
+TIMES = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S.%fZ")
+#: How long ago: ``10m``.
+_AGO = re.compile(r"(\d{1,6})([smhd])", re.ASCII)
+_UNITS_NS = {"s": S_NS, "m": 60 * S_NS, "h": 3600 * S_NS, "d": 86_400 * S_NS}
 
 
-def since_ns(_ctx: click.Context, _param: click.Parameter, text: str | None) -> int:
-    """The Unix time that is meant, in nanoseconds; 0 if nothing is said."""
-    if text is None:
-        return 0
-    days_ns = moments.days_ns(text)
-    if days_ns is not None:
-        return system_ns() - days_ns
-    moment = moments.parse(text)
-    if moment is None:
-        raise click.BadParameter(f"found {text!r}, expected a number of days such as 7d, or {moments.FORM}")
-    return moments.unix_ns(moment)
+class Since(click.ParamType[int]):
+    """A time, or how long ago; Unix time in ns."""
+
+    name = "time"
+
+    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        found = value if isinstance(value, int) else _unix_ns(value)
+        if found is None:
+            wanted = "a time in UTC such as 2026-07-31 or 2026-07-31T09:30:00, or 10m, 2h or 7d ago"
+            self.fail(f"found {value!r}, expected {wanted}", param, ctx)
+        return found
+
+
+def _unix_ns(text: str) -> int | None:
+    ago = _AGO.fullmatch(text)
+    if ago is not None:
+        return max(0, system_ns() - int(ago[1]) * _UNITS_NS[ago[2]])
+    for form in TIMES:
+        with suppress(ValueError):
+            return int(datetime.strptime(text, form).replace(tzinfo=UTC).timestamp() * 1000) * 10**6
+    return None

@@ -22,8 +22,9 @@ from ykactor.core.values.times import S_NS
 from ykactor.journal.errors import JournalError
 from ykactor.journal.reading import Reader
 from ykactor.sim.summary_tables import wide_console
+from ykactor.surfaces.cli.cells import printable
 from ykactor.surfaces.cli.json_text import indented
-from ykactor.surfaces.cli.since import since_ns
+from ykactor.surfaces.cli.since import Since
 from ykactor.surfaces.server.recovery import recover_partitions
 
 #: What one unit of the tables is, in base units times seconds, by resource type; of other types an hour of one.
@@ -57,9 +58,7 @@ def _columns(_ctx: click.Context, _param: click.Parameter, text: str) -> list[Co
     callback=_columns,
     help=f"What is summed up for itself: {', '.join(Column)}; several with commas between them.",
 )
-@click.option(
-    "--since", "since_ns", metavar="7d|DATE", callback=since_ns, help="Only from this day on (UTC); default: all that is kept."
-)
+@click.option("--since", "since_ns", type=Since(), default=0, help="Only from this day on (UTC); default: all that is kept.")
 @click.option("--partition", metavar="NAME", help="Only of this partition; default: of all together.")
 @click.option("-o", "--output", type=click.Choice(["table", "csv", "json"]), default="table", show_default=True)
 def command(directory: Path, columns: list[Column], since_ns: int, partition: str | None, output: str) -> None:
@@ -136,5 +135,5 @@ def _print_table(columns: list[Column], rows: list[tuple[tuple[str | int, ...], 
 
 
 def _cell(name: str) -> Text:
-    """A name on one line, whatever a client has sent; Text, because rich would take brackets for markup."""
-    return Text(name if name.isprintable() else name.encode("unicode_escape").decode())
+    """Text, because rich would take brackets for markup."""
+    return Text(printable(name))

@@ -19,6 +19,7 @@ from wsproto.events import Request
 from wsproto.utilities import LocalProtocolError
 
 from ykactor.access.credentials import Credentials, NotAuthenticatedError
+from ykactor.access.limits import Limits as AccessLimits
 from ykactor.access.model import Role
 from ykactor.actors.gateway import Gateway
 from ykactor.core.messages.kinds import Act
@@ -38,11 +39,13 @@ from ykactor.surfaces.server.handshake import (
     page_refusal,
     read_head,
 )
-from ykactor.surfaces.server.input_memory import INPUT_BYTES_MAX, InputMemory
+from ykactor.surfaces.server.input_memory import InputMemory
 from ykactor.surfaces.server.limited_log import LimitedLog
 from ykactor.surfaces.server.operator_session import OperatorSession
 from ykactor.surfaces.server.peer import Peer
+from ykactor.surfaces.server.places import Places
 from ykactor.surfaces.server.rm_session import ResourceManagerSession
+from ykactor.surfaces.server.session_limits import SessionLimits
 from ykactor.surfaces.server.streams import EndNoticedStream, FrameStream
 from ykactor.surfaces.server.tls_transport import TlsError, transport_of
 from ykactor.surfaces.server.transports import Transport
@@ -74,20 +77,11 @@ Session = ResourceManagerSession | FeedSession | OperatorSession
 
 
 class Limits(Struct, frozen=True):
-    """Limits of the server."""
+    """Limits of the server, beside those that the access file may change (SE-48)."""
 
-    #: Followers at once, and sessions of resource managers and of operators: none can take another's places.
-    feed_sessions_max: int = 1000
-    rm_sessions_max: int = 16
-    operator_sessions_max: int = 16
-    #: Room for the largest configuration (``lengths.CONFIG_MAX``) and its escapes.
-    message_bytes_max: int = 24 * 2**20
     #: The largest message of a follower: the lists of a subscription have up to 256 KiB each (AP-138).
     subscription_bytes_max: int = 2 * 2**20
-    #: What all peers together have sent and no session has finished: with more the one with the most of it is dropped.
-    input_bytes_max: int = INPUT_BYTES_MAX
-    #: Time limits for the HTTP upgrade, for the first message, for sending one message, and for the closing handshake.
-    handshake_s: float = 10.0
+    #: Time limits for the first message, for sending one message, and for the closing handshake.
     first_message_s: float = 30.0
     send_s: float = 10.0
     close_s: float = 2.0
@@ -104,6 +98,7 @@ async def serve_websockets(
     limits: Limits | None = None,
     host_names: Collection[str] = (),
     admit: Admit = admit_anybody,
+    in_force: Callable[[], AccessLimits] = AccessLimits,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until ``stopping`` is set, and return when the last session has ended.
@@ -115,6 +110,7 @@ async def serve_websockets(
     Args:
         host_names: names of this machine for web pages (``handshake.page_refusal``), beside ``localhost`` and its own name.
         admit: says who is at the other end of a connection.
+        in_force: the limits of the access file, as they are now.
 
     Resource handling: takes over the listeners of ``doors`` and closes them.
     Error handling: an error in a session ends that session only, and is logged.
@@ -123,7 +119,7 @@ async def serve_websockets(
         async with trio.open_nursery() as sessions:
             configs = ConfigUpdates(gateway, audit)
             outliving.start_soon(configs.run)
-            server = _Server(gateway, audit, limits or Limits(), outliving, configs, host_names, admit)
+            server = _Server(gateway, audit, limits or Limits(), outliving, configs, host_names, admit, in_force)
             async with trio.open_nursery() as accepting:
                 for door in doors:
                     connected = partial(server.on_connection, door)
@@ -148,6 +144,7 @@ class _Server:
         configs: ConfigUpdates,
         host_names: Collection[str],
         admit: Admit,
+        in_force: Callable[[], AccessLimits],
     ) -> None:
         self._gateway = gateway
         self._audit = audit
@@ -158,14 +155,9 @@ class _Server:
         self._admit = admit
         self._refused_log = LimitedLog(logger, logging.INFO, "handshake_failed", lines=REFUSED_LINES, within_s=1.0)
         self._no_room_log = LimitedLog(logger, logging.WARNING, "connection_refused", lines=1, within_s=60.0)
-        self._memory = InputMemory(limits.input_bytes_max)
-        #: Sessions by path.
-        self._sessions = {RM_PATH: 0, FEED_PATH: 0, OPERATOR_PATH: 0}
-        self._sessions_max = {
-            RM_PATH: limits.rm_sessions_max,
-            FEED_PATH: limits.feed_sessions_max,
-            OPERATOR_PATH: limits.operator_sessions_max,
-        }
+        self._in_force = in_force
+        self._memory = InputMemory(lambda: in_force().waiting_bytes)
+        self._places = Places(in_force)
         self._is_stopping = False
         self._formats = event_formats()
         #: The functions that end the handshakes and sessions under way.
@@ -188,15 +180,6 @@ class _Server:
         finally:
             self._endings.discard(end)
 
-    @contextmanager
-    def _place(self, path: str) -> Iterator[None]:
-        """The session takes up a place within this block."""
-        self._sessions[path] += 1
-        try:
-            yield
-        finally:
-            self._sessions[path] -= 1
-
     async def on_connection(self, door: Door, stream: trio.SocketStream) -> None:
         """Serve one connection; trio closes the stream afterwards."""
         origin = door.origin(stream)
@@ -218,7 +201,7 @@ class _Server:
         none came.
         """
         with (
-            trio.move_on_after(self._limits.handshake_s) as deadline,
+            trio.move_on_after(self._in_force().handshake_seconds) as deadline,
             self._ended_by_stop(deadline.cancel),
             suppress(trio.BrokenResourceError, trio.ClosedResourceError),
         ):
@@ -230,7 +213,8 @@ class _Server:
                 caller = self._caller(head, door, origin, transport.credentials)
                 if refusal := self._refusal(head, caller):
                     raise refusal
-                held.enter_context(self._place(head.path))  # before anything waits: others must not take it meanwhile
+                # Before anything waits: others must not take it meanwhile.
+                held.enter_context(self._places.taken(head.path, caller.identity))
                 return head, caller
             except RefusedError as refused:
                 self._refused_log.log(peer=origin.text, status=refused.status.value, reason=refused.logged)
@@ -277,18 +261,19 @@ class _Server:
         self, nursery: trio.Nursery, head: RequestHead, caller: Caller, transport: Transport, held: ExitStack
     ) -> Session | None:
         """Answer the request; None if the peer does not take the answer in time."""
-        with trio.move_on_after(self._limits.handshake_s) as deadline, self._ended_by_stop(deadline.cancel):
+        with trio.move_on_after(self._in_force().handshake_seconds) as deadline, self._ended_by_stop(deadline.cancel):
             limits, path = self._limits, head.path
             deflate = Deflate(limits.subscription_bytes_max)
             protocol = ExtensibleConnection(ConnectionType.SERVER, *([deflate] if path == FEED_PATH else []))
             frames = FrameStream(transport)
             noticed = EndNoticedStream(frames, deadline.cancel)
+            sends = SessionLimits(caller, self._audit, path, limits.subscription_bytes_max if path == FEED_PATH else None)
             connection = BoundedConnection(
                 noticed,
                 protocol,
                 nursery,
                 path=path,
-                message_bytes_max=limits.subscription_bytes_max if path == FEED_PATH else limits.message_bytes_max,
+                limits=sends,
                 close_s=limits.close_s,
                 memory=self._memory,
             )
@@ -301,7 +286,7 @@ class _Server:
             await connection._accept(request, encoding.name if encoding is not None else None, [])
             protocol.receive_data(head.rest)
             nursery.start_soon(connection._reader_task)
-            return self._session(caller, head, frames, noticed, connection, encoding or JSON, compresses=deflate.enabled())
+            return self._session(caller, head, frames, noticed, connection, encoding or JSON, sends, compresses=deflate.enabled())
         return None
 
     def _session(
@@ -312,6 +297,7 @@ class _Server:
         noticed: EndNoticedStream,
         connection: BoundedConnection,
         encoding: Encoding,
+        sends: SessionLimits,
         *,
         compresses: bool,
     ) -> Session:
@@ -321,6 +307,7 @@ class _Server:
             noticed,
             connection,
             encoding,
+            sends,
             path=head.path,
             first_message_s=limits.first_message_s,
             send_s=limits.send_s,
@@ -356,9 +343,9 @@ class _Server:
             return refusal
         if head.subprotocols and ENCODINGS.keys().isdisjoint(head.subprotocols):
             return RefusedError(400, f"found no known subprotocol, expected {' or '.join(ENCODINGS)}")
-        sessions_max = self._sessions_max[head.path]
-        if self._sessions[head.path] >= sessions_max:
-            return RefusedError(503, f"{sessions_max} sessions are open on {head.path}, no more are allowed")
+        if full := self._places.refusal(head.path, caller.identity):
+            self._audit.refused(caller, Act.CONNECT, head.path, full)
+            return RefusedError(503, full)
         return None
 
 
