@@ -9,7 +9,7 @@ from msgspec import structs
 from world import S_NS, app, ask, make_world, node, queue, release, remove, tree
 
 from ykactor.core.accounting import accounts as accounts_module
-from ykactor.core.accounting.account import DAY_S, Account, AccountKey, by_day
+from ykactor.core.accounting.account import DAY_S, Account, AccountKey, add_times, by_day
 from ykactor.core.accounting.accounts import DAYS_MAX, Accounts
 from ykactor.core.accounting.past import INSTANCE_TYPES_MAX, LOG_MAX, Past
 from ykactor.core.messages.changed import Changed
@@ -91,7 +91,7 @@ def test_the_past_of_an_application_is_bounded() -> None:
     assert [at_ns for at_ns, _ in past.states] == list(range(LOG_MAX - 1, 2 * LOG_MAX - 1))
     assert past.started_ns == 2 * LOG_MAX - 3
     for number in range(INSTANCE_TYPES_MAX + 5):
-        past.end(past.used, f"type-{number}", ONE, 2)
+        add_times(past.amounts(past.used, f"type-{number}"), ONE, 2)
     assert len(past.used) == INSTANCE_TYPES_MAX + 1
     assert past.used["UNKNOWN"] == {"vcore": 10}
 

@@ -4,6 +4,7 @@ from typing import Any, get_args
 
 from msgspec import NODEFAULT, Struct, structs
 
+from ykactor.core.accounting.account import Account
 from ykactor.core.accounting.past import Past
 from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.submissions import Administration, Submission
@@ -42,6 +43,8 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "held": 0,
         "backoff_ns": 0,
         "counted_ns": 0,
+        "day": 0,
+        "account": Account(),
         "past": Past(),
     },
     "AskCondition": {"resource": None},

@@ -21,6 +21,7 @@ KEPT: dict[str, tuple[str, str, str]] = {
     "Rounds": ("arrivals last_arrival_ns", "_cluster _holdings _name _registry _timers _users", ""),
     "Books": ("accounts", "_instance_types", "changed"),
     "Accounts": ("days", "_count", "_changed _tidied_day"),
+    "Account": ("allocated lost waited", "", ""),
     "Past": ("max_used placeholders preempted started_ns states used", "", ""),
     "Timers": ("cleaning_ns ended rejected", "_expiries _leaves _noted recheck_ns", "_changed"),
     "Users": ("known", "", "_changed"),
@@ -30,10 +31,10 @@ KEPT: dict[str, tuple[str, str, str]] = {
     "NodeCore": ("attributes capacity foreign node_id schedulable", "allocated allocations available occupied revision", ""),
     "Application": (
         (
-            "allocations application_id arrival asks began_ns counted_ns ending execution_timeout_ns gang past preempted queue "
-            "replaced_ns sized_ns state submission_ns tags timers who"
+            "account allocations application_id arrival asks began_ns counted_ns day ending execution_timeout_ns gang past "
+            "preempted queue replaced_ns sized_ns state submission_ns tags timers who"
         ),
-        "account_key armed placeholder_count real_count stateaware used",
+        "account_key armed has_grown placeholder_count real_count stateaware used",
         "books changed",
     ),
     "Gang": ("allocated_ever groups is_hard is_over released replacing timeout_ns total", "_placeholders", ""),

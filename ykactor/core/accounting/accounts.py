@@ -41,6 +41,11 @@ class Accounts:
         for day, seconds in by_day(max(since_s, _first_s(until_s)), until_s):
             add_times(self._account(day, key).waited, resource, seconds)
 
+    def add(self, day: int, key: AccountKey, account: Account) -> None:
+        """Add what was counted elsewhere."""
+        if account.allocated or account.waited:
+            self._account(day, key).add(account)
+
     def _account(self, day: int, key: AccountKey) -> Account:
         self._changed.account(day, key)
         accounts = self.days.get(day)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from ykactor.core.accounting.account import add_times
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.values.resources import Resource
 
@@ -55,8 +54,16 @@ class Past(Struct, omit_defaults=True):
                 is_more = True
         return is_more
 
-    def end(self, history: History, instance_type: str, resource: Resource, seconds: int) -> None:
-        """A task has used ``resource`` for so long; ``history`` is one of the three."""
-        if instance_type not in history and len(history) >= INSTANCE_TYPES_MAX:
-            instance_type = NO_TYPE
-        add_times(history.setdefault(instance_type, {}), resource, seconds)
+    def history(self, *, is_preempted: bool, is_placeholder: bool) -> History:
+        """The one to which the end of a task is added."""
+        if is_preempted:
+            return self.preempted
+        return self.placeholders if is_placeholder else self.used
+
+    def amounts(self, history: History, instance_type: str) -> Resource:
+        """The sums of a type of instance, to add to."""
+        found = history.get(instance_type)
+        if found is None:
+            known = instance_type if len(history) < INSTANCE_TYPES_MAX else NO_TYPE
+            found = history.setdefault(known, {})
+        return found

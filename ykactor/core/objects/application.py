@@ -29,7 +29,6 @@ from ykactor.core.values import selector
 from ykactor.core.values.ids import AllocationKey, NodeID
 from ykactor.core.values.parts import Pace, Pausing, finished
 from ykactor.core.values.quantities import parse_uint64
-from ykactor.core.values.resources import add_to
 from ykactor.core.values.times import S_NS
 
 #: Looking up the member of an enum is slow in Python 3.11.
@@ -145,7 +144,7 @@ class Application(ApplicationRecord):
         spec, key = ask.spec, ask.spec.allocation_key
         if self.asks.pop(key, None) is not None:
             self.count_wait(now_ns, ask)
-        add_to(self.used, spec.resource)
+        self.count_begin(spec.resource)
         self.allocations[key] = ask, node_id
         self.began_ns[key] = now_ns
         self.changed.task(ask)

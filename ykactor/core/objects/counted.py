@@ -5,7 +5,7 @@ What lasts is counted when it is over, so that nearly nothing is to be done when
 
 from __future__ import annotations
 
-from ykactor.core.accounting.account import AccountKey
+from ykactor.core.accounting.account import DAY_S, Account, AccountKey, add_times
 from ykactor.core.accounting.accounts import Accounts
 from ykactor.core.accounting.books import Books
 from ykactor.core.config.access import UserGroups
@@ -30,10 +30,12 @@ class CountedApplication(Lifecycle):
         counted_ns: when it came into its queue: what was before is counted.
         sized_ns: of tasks that were resized, since when they have their size: what was before is counted.
         preempted: allocations that are preempted and have not ended.
-        account_key: the account in which its tasks count.
+        account_key: whose account its tasks count in.
+        day, account: what was counted on that day; it is not in the accounts of the partition yet.
+        has_grown: whether ``used`` may be more than ever.
     """
 
-    __slots__ = ("account_key", "books", "counted_ns", "preempted", "sized_ns", "used", "who")
+    __slots__ = ("account", "account_key", "books", "counted_ns", "day", "has_grown", "preempted", "sized_ns", "used", "who")
 
     def __init__(
         self,
@@ -48,6 +50,9 @@ class CountedApplication(Lifecycle):
         self.books = books
         self.who = who
         self.used: Resource = {}
+        self.has_grown = False
+        self.day = 0
+        self.account = Account()
         self.counted_ns = counted_ns
         self.sized_ns: dict[AllocationKey, int] = {}
         self.preempted: set[AllocationKey] = set()
@@ -64,54 +69,96 @@ class CountedApplication(Lifecycle):
     def count_wait(self, now_ns: int, ask: Ask) -> None:
         """An ask waits no longer, or for another amount."""
         if now_ns // S_NS != ask.since_ns // S_NS:  # seldom where much is placed
-            self.add_wait(self.books.accounts, now_ns, ask)
+            since_s, until_s = self._since_s(ask, ask.since_ns), now_ns // S_NS
+            today_s = until_s - until_s % DAY_S
+            if since_s < today_s:
+                self.books.accounts.wait(self.account_key, ask.spec.resource, since_s, today_s)
+                since_s = today_s
+            if since_s < until_s:
+                add_times(self._today(until_s).waited, ask.spec.resource, until_s - since_s)
         if self.sized_ns:
             self.sized_ns.pop(ask.spec.allocation_key, None)
 
+    def count_begin(self, resource: Resource) -> None:
+        """An allocation of this size has begun."""
+        add_to(self.used, resource)
+        self.has_grown = True
+
     def count_end(self, now_ns: int, ask: Ask, node_id: NodeID, began_ns: int) -> None:
         """An allocation has ended, or has another size from now on."""
+        if self.has_grown:
+            self.reach()
         key, resource = ask.spec.allocation_key, ask.spec.resource
-        if self.past.reach(self.used):
-            self.touch()
         subtract_from(self.used, resource)
+        is_preempted = key in self.preempted
         seconds = now_ns // S_NS - self._sized_ns(ask, began_ns) // S_NS
         if seconds > 0:
-            self.add_use(self.books.accounts, now_ns, ask, began_ns)
-            self._remember(ask, node_id, seconds)
+            self._count_use(ask, self._since_s(ask, began_ns), now_ns // S_NS, is_lost=is_preempted)
+            history = self.past.history(is_preempted=is_preempted, is_placeholder=ask.spec.placeholder)
+            add_times(self.past.amounts(history, self.books.instance_type(node_id)), resource, seconds)
+            self.touch()
         if self.sized_ns:
             self.sized_ns.pop(key, None)
-        self.preempted.discard(key)
+        if is_preempted:
+            self.preempted.remove(key)
 
-    def _remember(self, ask: Ask, node_id: NodeID, seconds: int) -> None:
-        past = self.past
-        if ask.spec.allocation_key in self.preempted:
-            history = past.preempted
-        else:
-            history = past.placeholders if ask.spec.placeholder else past.used
-        past.end(history, self.books.instance_type(node_id), ask.spec.resource, seconds)
-        self.touch()
+    def reach(self) -> None:
+        """Remember what is used now if it is more than ever."""
+        self.has_grown = False
+        if self.past.reach(self.used):
+            self.touch()
+
+    def _count_use(self, ask: Ask, since_s: int, until_s: int, *, is_lost: bool) -> None:
+        today_s = until_s - until_s % DAY_S
+        if since_s < today_s:
+            self.books.accounts.use(self.account_key, ask.spec.resource, since_s, today_s, is_lost=is_lost)
+            since_s = today_s
+        if since_s < until_s:
+            account = self._today(until_s)
+            add_times(account.allocated, ask.spec.resource, until_s - since_s)
+            if is_lost:
+                add_times(account.lost, ask.spec.resource, until_s - since_s)
 
     def count_resize(self, now_ns: int, before: Ask, after: Ask, node_id: NodeID, began_ns: int) -> None:
         """An allocation has another size from now on."""
-        is_preempted = before.spec.allocation_key in self.preempted
+        key = after.spec.allocation_key
+        is_preempted = key in self.preempted
         self.count_end(now_ns, before, node_id, began_ns)
-        add_to(self.used, after.spec.resource)
-        self.sized_ns[after.spec.allocation_key] = now_ns
+        self.count_begin(after.spec.resource)
+        self.sized_ns[key] = now_ns
         if is_preempted:
-            self.preempted.add(after.spec.allocation_key)
+            self.preempted.add(key)
+
+    # ---- its account
+
+    def _today(self, now_s: int) -> Account:
+        """The account of the day, which is about to change."""
+        if now_s // DAY_S != self.day:
+            self.close_account()
+            self.day = now_s // DAY_S
+        self.touch()
+        return self.account
+
+    def close_account(self) -> None:
+        """What was counted is in the accounts of the partition from now on."""
+        self.books.accounts.add(self.day, self.account_key, self.account)
+        self.account = Account()
 
     # ---- what lasts
 
     def add_wait(self, accounts: Accounts, now_ns: int, ask: Ask) -> None:
         """Add to ``accounts`` for what an ask has waited up to now in this queue and with this size."""
-        since_ns = max(self._sized_ns(ask, ask.since_ns), self.counted_ns)
-        accounts.wait(self.account_key, ask.spec.resource, since_ns // S_NS, now_ns // S_NS)
+        accounts.wait(self.account_key, ask.spec.resource, self._since_s(ask, ask.since_ns), now_ns // S_NS)
 
     def add_use(self, accounts: Accounts, now_ns: int, ask: Ask, began_ns: int) -> None:
         """Add to ``accounts`` what an allocation has used up to now in this queue and with this size."""
-        since_ns = max(self._sized_ns(ask, began_ns), self.counted_ns)
         is_lost = ask.spec.allocation_key in self.preempted
-        accounts.use(self.account_key, ask.spec.resource, since_ns // S_NS, now_ns // S_NS, is_lost=is_lost)
+        accounts.use(self.account_key, ask.spec.resource, self._since_s(ask, began_ns), now_ns // S_NS, is_lost=is_lost)
 
     def _sized_ns(self, ask: Ask, began_ns: int) -> int:
         return self.sized_ns.get(ask.spec.allocation_key, began_ns) if self.sized_ns else began_ns
+
+    def _since_s(self, ask: Ask, began_ns: int) -> int:
+        """From which second on a task counts in this queue and with this size."""
+        since_ns = self._sized_ns(ask, began_ns)
+        return (since_ns if since_ns > self.counted_ns else self.counted_ns) // S_NS

@@ -21,7 +21,7 @@ from ykactor.core.objects.lifecycle import HAVE_STARTED, Timer
 from ykactor.core.objects.record import ApplicationRecord
 from ykactor.core.values.ids import AllocationKey, NodeID
 from ykactor.core.values.parts import Pace, Pausing
-from ykactor.core.values.resources import Resource, add_to, fits
+from ykactor.core.values.resources import Resource, fits
 
 # ---- before they are replaced
 
@@ -159,7 +159,7 @@ def _replace(application: ApplicationRecord, now_ns: int, real: Ask, node_id: No
     """GA-31; the first real allocation of a gang that is complete does not change the state (AP-37)."""
     is_first = not application.real_count
     application.count_wait(now_ns, real)
-    add_to(application.used, real.spec.resource)
+    application.count_begin(real.spec.resource)
     application.replaced_ns[real.spec.allocation_key] = placeholder.created_ns
     application.allocations[real.spec.allocation_key] = real, node_id
     application.changed.task(real)

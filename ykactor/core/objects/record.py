@@ -89,6 +89,7 @@ class ApplicationRecord(CountedApplication):
 
     def count_so_far(self, accounts: Accounts, now_ns: int) -> Pausing[None]:
         """Add to ``accounts`` what lasts, and is not counted yet."""
+        accounts.add(self.day, self.account_key, self.account)
         pace = Pace()
         for ask in (*self.asks.values(), *(real for real, _ in self.gang.replacing.values())):
             self.add_wait(accounts, now_ns, ask)
@@ -151,6 +152,7 @@ class ApplicationRecord(CountedApplication):
         """Drop the remaining asks and leave the queue (AP-70)."""
         facts: list[Fact] = [self.ask_removed(now_ns, ask, pending=True) for ask in self.asks.values()]
         self.forget_asks(now_ns)
+        self.close_account()
         self.touch()
         facts.append(ApplicationLeft(now_ns, self.application_id, self.queue, is_removed))
         return facts

@@ -259,6 +259,8 @@ def _application(application: Application, pending: PendingApplication) -> Appli
         held=pending.held,
         backoff_ns=pending.backoff_ns,
         counted_ns=application.counted_ns,
+        day=application.day,
+        account=application.account,
         past=application.past,
     )
 

@@ -24,7 +24,6 @@ from ykactor.core.records.rows import ApplicationRow, PartitionRow, TaskRow
 from ykactor.core.turn.scheduler import SchedulerCore
 from ykactor.core.values.ids import ApplicationID, NodeID, QueuePath
 from ykactor.core.values.parts import Pace, Pausing
-from ykactor.core.values.resources import add_to
 
 
 class DamagedStateError(Exception):
@@ -127,6 +126,7 @@ def _application(application_id: ApplicationID, row: ApplicationRow, books: Book
     application.timers = {Timer(name): due_ns for name, due_ns in row.timers.items()}
     application.ending = row.ending
     application.counted_ns, application.past = row.counted_ns, row.past
+    application.day, application.account = row.day, row.account
     gang, known = application.gang, row.gang
     gang.total, gang.is_hard, gang.timeout_ns, gang.is_over = known.total, known.is_hard, known.timeout_ns, known.is_over
     gang.groups, gang.allocated_ever = known.groups, known.allocated_ever
@@ -143,7 +143,7 @@ def _restore_task(application: Application, row: TaskRow, nodes: dict[NodeID, No
     elif row.began_ns is not None:
         application.allocations[key] = ask, row.node_id
         application.began_ns[key] = row.began_ns
-        add_to(application.used, ask.spec.resource)
+        application.count_begin(ask.spec.resource)
         if row.preempted:
             application.preempted.add(key)
         if row.replaced_ns is not None:

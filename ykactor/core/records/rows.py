@@ -115,6 +115,8 @@ class ApplicationRow(Row, frozen=True):
     held: int = 0
     backoff_ns: int = 0
     counted_ns: int = 0
+    day: int = 0
+    account: Account = field(default_factory=Account)
     past: Past = field(default_factory=Past)
 
 
