@@ -30,7 +30,7 @@ def live(world: World) -> dict[str, Any]:
 
 
 def test_a_live_application() -> None:
-    """States that are shown alike are one entry of the log; times are nanoseconds, the start is in milliseconds (AP-91)."""
+    """States that are shown alike are one entry of the log; times are nanoseconds, the start is in milliseconds (AP-140)."""
     world = make_world(tree(queue("a")), [node("n1", vcore=4)])
     world.given(app("app-1", user="alice", groups=("dev", "ops")))
     assert (live(world)["startTime"], "stateLog" in live(world), live(world)["resourceHistory"]) == (NEVER, False, {})

@@ -58,7 +58,7 @@ def table(directory: Path, *options: str) -> list[str]:
 
 
 def test_a_table(directory: Path) -> None:
-    """AP-92: in hours, a row for each user and type; what runs and waits counts up to now."""
+    """AP-141: in hours, a row for each user and type; what runs and waits counts up to now."""
     assert table(directory) == [
         "alice memory 2.00 0.00 0.00 GiB h",
         "alice vcore 3.00 0.00 0.00 core h",
@@ -73,7 +73,7 @@ def test_names_stay_on_one_line(directory: Path) -> None:
 
 
 def test_csv(directory: Path) -> None:
-    """AP-92: in seconds of base units, and a line for each UTC day."""
+    """AP-141: in seconds of base units, and a line for each UTC day."""
     rows = list(csv.reader(shown(directory, "--by", "day, queue,group", "-o", "csv").splitlines()))
     assert rows == [
         ["day", "queue", "group", "resource", "allocated", "waited", "lost"],
@@ -89,7 +89,7 @@ def test_csv(directory: Path) -> None:
 
 
 def test_json_since_a_day(directory: Path) -> None:
-    """AP-92: the day of ``--since`` counts as a whole."""
+    """AP-141: the day of ``--since`` counts as a whole."""
     found = json.loads(shown(directory, "--by", "application", "--since", "1970-01-02T00:30:00", "-o", "json"))
     assert found == [
         {"application": "app\n3", "allocated": {}, "waited": {"vcore": 7200 * 9000}, "lost": {}},

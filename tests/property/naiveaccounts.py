@@ -1,4 +1,4 @@
-"""What accounts and pasts must be (AP-90 to AP-92), from nothing but the facts: intervals, added up by day."""
+"""What accounts and pasts must be (AP-90, AP-140, AP-141), from nothing but the facts: intervals, added up by day."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is counted and remembered of the past is bounded (AP-91, AP-93)."""
+"""What is counted and remembered of the past is bounded (AP-140, AP-142)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_amounts_are_exact_at_any_size() -> None:
 
 
 def test_days_that_are_too_old() -> None:
-    """AP-93: they are forgotten, and what began before them counts from the oldest day on."""
+    """AP-142: they are forgotten, and what began before them counts from the oldest day on."""
     changed = Changed()
     accounts = Accounts(changed)
     accounts.use(whose("alice"), ONE, 0, (DAYS_MAX + 9) * DAY_S, is_lost=False)
@@ -64,7 +64,7 @@ def test_days_that_are_too_old() -> None:
 
 
 def test_too_many_accounts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """AP-93: applications of the oldest days go first, users only when that is not enough; no second is lost."""
+    """AP-142: applications of the oldest days go first, users only when that is not enough; no second is lost."""
     monkeypatch.setattr(accounts_module, "ROWS_MAX", 20)
     accounts = Accounts(Changed())
     for day in range(3):
@@ -83,7 +83,7 @@ def test_too_many_accounts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_past_of_an_application_is_bounded() -> None:
-    """AP-90, AP-91: the newest changes of the state, and some types of instances."""
+    """AP-90, AP-140: the newest changes of the state, and some types of instances."""
     past = Past()
     states = [ApplicationState.RUNNING, ApplicationState.COMPLETING] * LOG_MAX
     for number, (before, state) in enumerate(pairwise(states)):
@@ -97,7 +97,7 @@ def test_the_past_of_an_application_is_bounded() -> None:
 
 
 def test_starting_and_running_are_one_start() -> None:
-    """AP-91: an application that goes on after Completing has started anew."""
+    """AP-140: an application that goes on after Completing has started anew."""
     past = Past()
     steps = ["New", "Accepted", "Starting", "Running", "Completing", "Running"]
     starts = []
@@ -121,7 +121,7 @@ def test_ended_applications_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_what_stays_of_an_application_that_ended() -> None:
-    """AP-91: its user, some groups, and what it has used on which instances."""
+    """AP-140: its user, some groups, and what it has used on which instances."""
     world = make_world(tree(queue("a")), [structs.replace(node("n1", vcore=4), attributes=M5), node("n2", vcore=4)])
     groups = tuple(f"{number:0100}" for number in range(50))
     world.given(app("app-1", user="bob", groups=groups), ask("k1", "app-1", vcore=4), ask("k2", "app-1", vcore=2))
@@ -142,7 +142,7 @@ def test_what_stays_of_an_application_that_ended() -> None:
 
 
 def test_removed_applications_count() -> None:
-    """AP-92: what an application has used stays in its account when it is removed, and when the partition starts anew."""
+    """AP-141: what an application has used stays in its account when it is removed, and when the partition starts anew."""
     world = make_world(tree(queue("a")), [node("n1", vcore=4)])
     world.given(app("app-1", user="bob", groups=("dev",)), ask("k1", "app-1", vcore=4), ask("k2", "app-1", vcore=1))
     world.given(remove("app-1"), at=7)

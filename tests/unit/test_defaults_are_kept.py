@@ -4,8 +4,6 @@ from typing import Any, get_args
 
 from msgspec import NODEFAULT, Struct, structs
 
-from ykactor.core.accounting.account import Account
-from ykactor.core.accounting.past import Past
 from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.submissions import Administration, Submission
 from ykactor.core.records.rows import ROWS
@@ -43,9 +41,8 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "held": 0,
         "backoff_ns": 0,
         "counted_ns": 0,
-        "day": 0,
-        "account": Account(),
-        "past": Past(),
+        "states": (),
+        "started_ns": None,
     },
     "AskCondition": {"resource": None},
     "AskRemoved": {"timed_out": False},
@@ -66,6 +63,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "preempted": False,
         "replaced_ns": None,
     },
+    "UseRow": {"used": {}, "preempted": {}, "placeholders": {}},
     "UpdateNode": {"capacity": None, "attributes": {}},
 }
 

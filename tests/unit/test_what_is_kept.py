@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from world import app, ask, make_world, node, queue, release, tree
 
-from ykactor.core.records.rows import ApplicationRow, PartitionRow
+from ykactor.core.records.rows import ApplicationRow, PartitionRow, UseRow
 
 #: Classes with attributes that are in rows: those, then what follows from them, then what may start empty.
 KEPT: dict[str, tuple[str, str, str]] = {
@@ -130,7 +130,9 @@ def test_every_class_has_its_place(found: dict[str, set[str]]) -> None:
 def test_what_is_kept_is_in_a_row() -> None:
     """The names in the table are those of the rows, where a row describes an object of two classes."""
     of_tasks = {"allocations", "asks", "began_ns", "preempted", "replaced_ns", "sized_ns"}
-    of_owner = set(KEPT["Application"][0].split()) - of_tasks - {"application_id"}
-    assert set(ApplicationRow.__struct_fields__) == of_owner | set(KEPT["PendingApplication"][0].split())
+    of_account, of_states = {"account", "day"}, {"states", "started_ns"}
+    of_owner = set(KEPT["Application"][0].split()) - of_tasks - of_account - {"application_id", "past"}
+    assert set(ApplicationRow.__struct_fields__) == of_owner | of_states | set(KEPT["PendingApplication"][0].split())
+    assert set(UseRow.__struct_fields__) == of_account | (set(KEPT["Past"][0].split()) - of_states)
     kept = {"turns", "arrivals", "last_arrival_ns", "cleaning_ns", "counts", "is_answered"}
     assert set(PartitionRow.__struct_fields__) == kept

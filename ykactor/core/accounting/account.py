@@ -17,7 +17,7 @@ DAY_S = 86_400
 
 
 class AccountKey(NamedTuple):
-    """Whose account it is. Empty names stand for all that were summed up (AP-93)."""
+    """Whose account it is. Empty names stand for all that were summed up (AP-142)."""
 
     queue: QueuePath
     user: str

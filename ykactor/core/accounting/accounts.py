@@ -1,4 +1,4 @@
-"""The accounts of a partition by UTC day: a bounded number of days and of rows (AP-93)."""
+"""The accounts of a partition by UTC day: a bounded number of days and of rows (AP-142)."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Accounts:
     # ---- the bounds
 
     def tidy(self, now_ns: int) -> Pausing[None]:
-        """Forget days that are too old, and sum up if there are too many accounts (AP-93)."""
+        """Forget days that are too old, and sum up if there are too many accounts (AP-142)."""
         today = now_ns // S_NS // DAY_S
         if today != self._tidied_day:
             self._tidied_day = today

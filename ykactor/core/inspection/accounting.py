@@ -1,4 +1,4 @@
-"""What was used and waited for, also by what lasts (AP-92), summed up by what somebody asks for."""
+"""What was used and waited for, also by what lasts (AP-141), summed up by what somebody asks for."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def allocations(registry: Registry) -> Iterator[str]:
 
 
 def counted(registry: Registry) -> Iterator[str]:
-    """What is noted of tasks for the accounts is of tasks that are there (AP-92)."""
+    """What is noted of tasks for the accounts is of tasks that are there (AP-141)."""
     for leaf in leaves_of(registry):
         for application in leaf.applications.values():
             where, running = f"application {application.application_id}", application.allocations

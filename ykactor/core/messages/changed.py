@@ -66,6 +66,10 @@ class Changed:
         """An application is new or has gone, or something of it changed that is not one of its tasks."""
         self.keys["application", application_id] = None
 
+    def use(self, application_id: ApplicationID) -> None:
+        """More was counted of what an application has used or waited for, or it has gone."""
+        self.keys["use", application_id] = None
+
     def task(self, ask: Ask) -> None:
         """An ask or allocation is new, changed, or has gone."""
         spec = ask.spec

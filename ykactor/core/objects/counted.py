@@ -64,6 +64,14 @@ class CountedApplication(Lifecycle):
         super().move_to(queue)
         self.account_key = self.account_key._replace(queue=queue)
 
+    def touch_use(self) -> None:
+        """More was counted or remembered of what the application has used and waited for."""
+        self.changed.use(self.application_id)
+
+    def has_use(self) -> bool:
+        """Whether anything of that is to be kept with the application."""
+        return bool(self.past.max_used or self.account.allocated or self.account.waited)
+
     # ---- what is over
 
     def count_wait(self, now_ns: int, ask: Ask) -> None:
@@ -96,7 +104,7 @@ class CountedApplication(Lifecycle):
             self._count_use(ask, self._since_s(ask, began_ns), now_ns // S_NS, is_lost=is_preempted)
             history = self.past.history(is_preempted=is_preempted, is_placeholder=ask.spec.placeholder)
             add_times(self.past.amounts(history, self.books.instance_type(node_id)), resource, seconds)
-            self.touch()
+            self.touch_use()
         if self.sized_ns:
             self.sized_ns.pop(key, None)
         if is_preempted:
@@ -106,7 +114,7 @@ class CountedApplication(Lifecycle):
         """Remember what is used now if it is more than ever."""
         self.has_grown = False
         if self.past.reach(self.used):
-            self.touch()
+            self.touch_use()
 
     def _count_use(self, ask: Ask, since_s: int, until_s: int, *, is_lost: bool) -> None:
         today_s = until_s - until_s % DAY_S
@@ -136,7 +144,7 @@ class CountedApplication(Lifecycle):
         if now_s // DAY_S != self.day:
             self.close_account()
             self.day = now_s // DAY_S
-        self.touch()
+        self.touch_use()
         return self.account
 
     def close_account(self) -> None:

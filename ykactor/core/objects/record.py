@@ -153,6 +153,7 @@ class ApplicationRecord(CountedApplication):
         facts: list[Fact] = [self.ask_removed(now_ns, ask, pending=True) for ask in self.asks.values()]
         self.forget_asks(now_ns)
         self.close_account()
+        self.touch_use()
         self.touch()
         facts.append(ApplicationLeft(now_ns, self.application_id, self.queue, is_removed))
         return facts

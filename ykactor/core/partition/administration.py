@@ -99,6 +99,7 @@ def move(registry: Registry, now_ns: int, application_id: ApplicationID, path: Q
     (application,) = yield from send([(leaf, GiveAway(application_id))])
     yield from application.count_so_far(registry.books.accounts, now_ns)
     application.account, application.counted_ns = Account(), now_ns
+    application.touch_use()
     yield from send([(registry.leaf(path), TakeOver(application))])
     registry.applications[application_id] = path
     return [ApplicationMoved(now_ns, application_id, leaf.path, path)]

@@ -30,6 +30,7 @@ from ykactor.core.records.rows import (
     ReservationRow,
     TakenRow,
     TaskRow,
+    UseRow,
     UserRow,
     VictimRow,
 )
@@ -72,6 +73,7 @@ class _Export:
             "foreign": self._foreign,
             "application": self._application,
             "account": self._account,
+            "use": self._use,
             "user": self._user,
             "ended": partition.timers.ended.get,
             "rejected": partition.timers.rejected.get,
@@ -123,6 +125,8 @@ class _Export:
             yield ("answer", predicate, int(allocate), node_id), None
         for name in registry.applications:
             application = registry.leaf_of(name).applications[name]
+            if application.has_use():
+                yield ("use", name), None
             running, replacing = application.allocations.values(), application.gang.replacing.values()
             asks = [*application.asks.values(), *(ask for ask, _ in running), *(ask for ask, _ in replacing)]
             yield from ((("task", ask.arrival), (name, ask.spec.allocation_key)) for ask in asks)
@@ -173,6 +177,20 @@ class _Export:
     def _application(self, application_id: ApplicationID) -> ApplicationRow | None:
         application = self._owned(application_id)
         return None if application is None else _application(application, self._state.applications[application_id])
+
+    def _use(self, application_id: ApplicationID) -> UseRow | None:
+        application = self._owned(application_id)
+        if application is None or not application.has_use():
+            return None
+        past = application.past
+        return UseRow(
+            day=application.day,
+            account=application.account,
+            max_used=past.max_used,
+            used=past.used,
+            preempted=past.preempted,
+            placeholders=past.placeholders,
+        )
 
     def _task(self, identity: AskID, arrival: object) -> TaskRow | None:
         application, key = self._owned(identity[0]), identity[1]
@@ -259,9 +277,8 @@ def _application(application: Application, pending: PendingApplication) -> Appli
         held=pending.held,
         backoff_ns=pending.backoff_ns,
         counted_ns=application.counted_ns,
-        day=application.day,
-        account=application.account,
-        past=application.past,
+        states=tuple(application.past.states),
+        started_ns=application.past.started_ns,
     )
 
 

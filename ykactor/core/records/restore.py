@@ -20,7 +20,7 @@ from ykactor.core.objects.registry import Registry
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.partition.reload import walk
 from ykactor.core.records.restore_scheduler import Rows, restore_scheduler
-from ykactor.core.records.rows import ApplicationRow, PartitionRow, TaskRow
+from ykactor.core.records.rows import ApplicationRow, PartitionRow, TaskRow, UseRow
 from ykactor.core.turn.scheduler import SchedulerCore
 from ykactor.core.values.ids import ApplicationID, NodeID, QueuePath
 from ykactor.core.values.parts import Pace, Pausing
@@ -105,6 +105,10 @@ def _restore_applications(registry: Registry, rows: Rows) -> Pausing[None]:
         registry.leaf(row.queue).applications[application_id] = _application(application_id, row, registry.books)
         if pace.is_due():
             yield ()
+    for (application_id,), row in rows["use"].items():
+        _restore_use(registry.leaf_of(application_id).applications[application_id], row)
+        if pace.is_due():
+            yield ()
     yield ()
     arrivals = [arrival for (arrival,) in rows["task"]]
     yield ()
@@ -125,12 +129,18 @@ def _application(application_id: ApplicationID, row: ApplicationRow, books: Book
     application.execution_timeout_ns = row.execution_timeout_ns
     application.timers = {Timer(name): due_ns for name, due_ns in row.timers.items()}
     application.ending = row.ending
-    application.counted_ns, application.past = row.counted_ns, row.past
-    application.day, application.account = row.day, row.account
+    application.counted_ns = row.counted_ns
+    application.past.states, application.past.started_ns = list(row.states), row.started_ns
     gang, known = application.gang, row.gang
     gang.total, gang.is_hard, gang.timeout_ns, gang.is_over = known.total, known.is_hard, known.timeout_ns, known.is_over
     gang.groups, gang.allocated_ever = known.groups, known.allocated_ever
     return application
+
+
+def _restore_use(application: Application, row: UseRow) -> None:
+    application.day, application.account = row.day, row.account
+    past = application.past
+    past.max_used, past.used, past.preempted, past.placeholders = row.max_used, row.used, row.preempted, row.placeholders
 
 
 def _restore_task(application: Application, row: TaskRow, nodes: dict[NodeID, NodeCore]) -> None:

@@ -8,7 +8,7 @@ of the program reads them whatever its rules are; it never decides again what wa
 | ``configuration``, ``partition`` | | ``PartitionConfig``, ``PartitionRow`` |
 | ``queue`` | path | ``QueueRow`` |
 | ``node``, ``foreign`` | node id, allocation key | ``NodeRow``, ``ForeignRow`` |
-| ``application``, ``task`` | application id, arrival number | ``ApplicationRow``, ``TaskRow`` |
+| ``application``, ``use``, ``task`` | application id, the same, arrival number | ``ApplicationRow``, ``UseRow``, ``TaskRow`` |
 | ``account`` | UTC day, queue, user, group, application | ``Account`` |
 | ``user``, ``ended``, ``rejected`` | name, key, application id | ``UserRow``, ``EndedApplication`` |
 | ``reservation``, ``attempt``, ``victim``, ``last_attempt`` | application id, allocation key | rows of the same names |
@@ -21,10 +21,9 @@ A field with its default value is left out of the text of a row, so a default mu
 
 from __future__ import annotations
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from ykactor.core.accounting.account import Account
-from ykactor.core.accounting.past import Past
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import PartitionConfig, QueueConfig
 from ykactor.core.messages.asks import AllocationSpec, Ask, AskID
@@ -115,9 +114,23 @@ class ApplicationRow(Row, frozen=True):
     held: int = 0
     backoff_ns: int = 0
     counted_ns: int = 0
-    day: int = 0
-    account: Account = field(default_factory=Account)
-    past: Past = field(default_factory=Past)
+    states: tuple[tuple[int, ApplicationState], ...] = ()
+    started_ns: int | None = None
+
+
+class UseRow(Row, frozen=True):
+    """What was counted and remembered of a live application (``objects.counted``, ``accounting.past``); written when tasks end.
+
+    Attributes:
+        day, account: what is not in an ``account`` row yet.
+    """
+
+    day: int
+    account: Account
+    max_used: Resource
+    used: dict[str, Resource] = {}
+    preempted: dict[str, Resource] = {}
+    placeholders: dict[str, Resource] = {}
 
 
 class TaskRow(Row, frozen=True):
@@ -199,6 +212,7 @@ ROWS: dict[str, type[Struct]] = {
     "node": NodeRow,
     "foreign": ForeignRow,
     "application": ApplicationRow,
+    "use": UseRow,
     "task": TaskRow,
     "account": Account,
     "user": UserRow,
