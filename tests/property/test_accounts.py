@@ -1,4 +1,4 @@
-"""Accounts and pasts are what a naive reading of the facts finds (AP-90, AP-140, AP-141), whatever happens, and after restarts."""
+"""Accounts and pasts are what a naive reading of the facts finds (AP-90, AP-140, AP-141), also after restarts."""
 
 from __future__ import annotations
 
