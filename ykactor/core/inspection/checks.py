@@ -10,9 +10,8 @@ from ykactor.core.values.resources import Resource, add_to, pruned
 
 
 def differs(where: str, what: str, found: object, expected: object) -> Iterator[str]:
-    """One violation, as a sentence, if ``found`` is not ``expected``; else nothing."""
-    if found != expected:
-        yield f"{where}: {what} is {found}, expected {expected}"
+    """A violation, as a sentence, if ``found`` is not ``expected``; else "", so that the whole check can pause here."""
+    yield f"{where}: {what} is {found}, expected {expected}" if found != expected else ""
 
 
 def total_of(resources: Iterable[Resource]) -> Resource:

@@ -79,6 +79,7 @@ class Settings(Struct, frozen=True):
         state_dir: where failures of partitions are kept for inspection; None: only in the log.
         host_names: names of this machine for web pages (``websocket.serve_websockets``).
         access_path: the access file; None lets everybody in whom the door admits.
+        web_root: a directory with files of a web UI, which are served beside the REST API.
     """
 
     config_path: Path | None = None
@@ -87,6 +88,7 @@ class Settings(Struct, frozen=True):
     state_dir: Path | None = None
     host_names: tuple[str, ...] = ()
     access_path: Path | None = None
+    web_root: Path | None = None
 
 
 class Daemon:
@@ -289,12 +291,15 @@ class Daemon:
         self.stopped.set()
 
     async def _serve_http(self, nursery: trio.Nursery, doors: Sequence[Door], stopping: trio.Event, admit: Admit) -> None:
-        from ykactor.surfaces.http.api import Api  # needs libraries that take 0.2 s to load
-        from ykactor.surfaces.http.app import application
-        from ykactor.surfaces.http.server import serve_http
+        from ykactor.surfaces.http.serving import serve_rest  # needs libraries that take 0.2 s to load
 
-        app = application(Api(self, self.now_ns()))
-        await nursery.start(partial(serve_http, doors, app, stopping=stopping, admit=admit), name="http")
+        serve = partial(serve_rest, doors, self, self.audit, self._problems, stopping=stopping, admit=admit)
+        names, root = self._settings.host_names, self._settings.web_root
+        await nursery.start(partial(serve, host_names=names, web_root=root), name="http")
+
+    def _problems(self) -> list[str]:
+        is_stalled = self._journal is not None and self._journal.stalled is not None
+        return [*self._partitions.stopped.values(), *(["the journal cannot be written"] if is_stalled else [])]
 
     async def _start_partitions(self, nursery: trio.Nursery) -> None:
         """Start the partitions, with their last state if there is one, and finish what was under way when it was kept."""
