@@ -6,14 +6,22 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 import trio
 from daemon import real_daemon
+from msgspec import structs
 from test_rest import CONFIG, VCORE, read
+from test_rest import ask as fetch
 from world import S_NS, World, app, ask, make_world, node, queue, release, terminate, tree
 
+from ykactor.access.model import Names
+from ykactor.access.view import View
 from ykactor.client import connect
+from ykactor.core.accounting.account import DAY_S
+from ykactor.core.inspection.accounting import Column
 from ykactor.core.values.parts import finished
 from ykactor.surfaces.http.readings import applications
+from ykactor.surfaces.http.readings.accounting import resource_seconds
 from ykactor.surfaces.http.readings.look import Look
 from ykactor.wire.si import messages as si
 
@@ -84,6 +92,41 @@ def test_an_application_that_has_ended() -> None:
     }
 
 
+def test_accounts() -> None:
+    """AP-141: sums by columns in their order; a limited reader sees its queues, and no types of instances."""
+    world = make_world(tree(queue("a"), queue("b")), [node("n1", vcore=4)])
+    world.given(app("app-1", "root.a"), app("app-2", "root.b", user="bob"), at=DAY_S - 1)
+    world.given(ask("k1", "app-1", vcore=3), ask("k2", "app-2", vcore=2))
+    world.given(release("k1"), at=DAY_S + 1)
+    world.given(at=DAY_S + 2)
+
+    def sums(of: Look, *columns: Column, first_day: int = 0) -> list[Any]:
+        return [json.loads(part) for part in finished(resource_seconds(of, columns, first_day))]
+
+    days = [
+        {"day": "1970-01-01", "allocated": {"vcore": 3}, "waited": {"vcore": 2}},
+        {"day": "1970-01-02", "allocated": {"vcore": 5}, "waited": {"vcore": 2}},
+    ]
+    assert sums(look(world), Column.DAY) == days
+    assert sums(look(world), Column.DAY, first_day=1) == days[1:]
+    limited = structs.replace(look(world), view=View(Names.of(["default"]), frozenset(["root.b"])))
+    assert sums(limited, Column.USER, Column.QUEUE) == [
+        {"queue": "root.b", "user": "bob", "allocated": {"vcore": 2}, "waited": {"vcore": 4}}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [("by=colour", "by: found 'colour'"), ("by=user,user", "by: found 'user,user'"), ("since=soon", "since: found 'soon'")],
+)
+async def test_wrong_queries(query: str, found: str) -> None:
+    """They are refused with what was found."""
+    async with real_daemon(http="127.0.0.1:0") as daemon:
+        answer = await fetch(daemon, f"/ws/v1/partition/default/usage/accounting?{query}")
+        assert answer.status == 400
+        assert answer.content["message"].startswith(found)
+
+
 async def test_a_daemon_remembers(tmp_path: Path) -> None:
     """Failed and rejected applications of a real daemon, also after a restart."""
     (tmp_path / "queues.yaml").write_text(CONFIG)
@@ -107,6 +150,9 @@ async def test_a_daemon_remembers(tmp_path: Path) -> None:
             confirmed = si.AllocationRelease(application_id="good", allocation_key="t1", termination_type="TIMEOUT")
             await rm.request(si.AllocationRequest(releases=si.AllocationReleasesRequest(allocations_to_release=[confirmed])))
         before = await told(daemon)
+        (account,) = await read(daemon, "partition/default/usage/accounting?by=group,application&since=7d")
+        assert (account["group"], account["application"], set(account)) == ("dev", "good", {"group", "application", "allocated"})
+        assert account["allocated"]["vcore"] >= 1000
         await daemon.stop()
     async with real_daemon(*arguments, http="127.0.0.1:0") as daemon:
         assert await told(daemon) == before

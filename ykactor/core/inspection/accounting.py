@@ -34,13 +34,22 @@ _VALUES: dict[Column, Callable[[int, AccountKey], str | int]] = {
 }
 
 
-def sums(registry: Registry, now_ns: int, columns: Sequence[Column], first_day: int) -> Pausing[Sums]:
+def sums(
+    registry: Registry,
+    now_ns: int,
+    columns: Sequence[Column],
+    first_day: int,
+    shows_queue: Callable[[str], bool] = lambda _: True,
+) -> Pausing[Sums]:
     """The accounts of a partition between two turns, from a day on, summed up by columns; a day is its number since 1970.
 
     What lasts counts up to ``now_ns``. Cost: 2 us for each account and each task that runs or waits.
+
+    Args:
+        shows_queue: whether accounts of a queue count; "" stands for accounts that were summed up.
     """
     lasting, pace = Accounts(Changed()), Pace()
-    for path in dict.fromkeys(registry.applications.values()):
+    for path in filter(shows_queue, dict.fromkeys(registry.applications.values())):
         for application in registry.leaf(path).applications.values():
             yield from application.count_so_far(lasting, now_ns)
             if pace.is_due(1 + len(application.asks) + len(application.allocations)):
@@ -49,8 +58,9 @@ def sums(registry: Registry, now_ns: int, columns: Sequence[Column], first_day: 
     for accounts in (registry.books.accounts, lasting):
         for day in sorted(day for day in accounts.days if day >= first_day):
             for key, account in accounts.days[day].items():
-                values = tuple(_VALUES[column](day, key) for column in columns)
-                found.setdefault(values, Account()).add(account)
+                if shows_queue(key.queue):
+                    values = tuple(_VALUES[column](day, key) for column in columns)
+                    found.setdefault(values, Account()).add(account)
                 if pace.is_due():
                     yield ()
     return found

@@ -382,6 +382,25 @@ class GroupUse(Payload, frozen=True, kw_only=True):
     queues: QueueUse | None = None
 
 
+class ResourceSeconds(Payload, frozen=True, kw_only=True):
+    """Amounts times seconds, summed up by the columns that were asked for; the others are left out.
+
+    Attributes:
+        day: a date such as ``2026-01-31``, in UTC.
+        allocated, waited: what tasks have used, and what asks have waited for.
+        lost: the part of ``allocated`` that preempted tasks have used.
+    """
+
+    day: str = ""
+    queue: str = ""
+    user: str = ""
+    group: str = ""
+    application: str = ""
+    allocated: Resource = {}
+    waited: Resource = {}
+    lost: Resource = {}
+
+
 # ---- health
 
 
