@@ -29,6 +29,7 @@ FLOORS = (
     {"values"},
     {"config"},
     {"messages"},
+    {"accounting"},
     {"objects", "quota"},
     {"placement", "queueing"},
     {"partition", "nodes"},

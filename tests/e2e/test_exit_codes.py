@@ -46,6 +46,7 @@ MISSING_STATE = {
     "replay": ["{missing}"],
     "story": ["app-1", "--state-dir", "{missing}"],
     "audit": ["--state-dir", "{missing}"],
+    "usage": ["--state-dir", "{missing}"],
 }
 WITHOUT_FILES = {"demo", "deregister", "rule", "follow", "man"}
 #: They print the state of a daemon, and need nothing else.

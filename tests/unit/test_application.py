@@ -3,8 +3,9 @@
 import pytest
 from world import RELEASED, app, ask, make_world, node, queue, release, remove, spoken, tree
 
+from ykactor.core.accounting.books import Books
+from ykactor.core.config.access import UserGroups
 from ykactor.core.messages.asks import AllocationSpec
-from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.facts import AllocationResized, AskAdded, AskRemoved, AskResized, Fact, Released
 from ykactor.core.messages.states import ApplicationEvent, ApplicationState
 from ykactor.core.messages.submissions import AddApplication
@@ -16,7 +17,7 @@ from ykactor.core.values.times import S_NS
 
 def application(**tags: str) -> Application:
     spec = AddApplication("app-1", "root.a", "alice", tags={name.replace("__", "."): entry for name, entry in tags.items()})  # type: ignore[arg-type]
-    return Application(spec, "root.a", 100, 1, Changed())  # type: ignore[arg-type]
+    return Application(spec, UserGroups("alice", ("dev",)), "root.a", 100, 1, Books())  # type: ignore[arg-type]
 
 
 def entry(key: str = "t1", on: str | None = None, priority: int = 0, **resource: int) -> AllocationSpec:

@@ -7,6 +7,7 @@ import pytest
 from world import World, answer, answering, app, ask, configure, foreign, forget, make_world, node, queue, release, remove, tree
 
 from bench.growth import tables
+from ykactor.core.accounting import accounts
 from ykactor.core.messages.states import TERMINAL_TIMEOUT_NS
 from ykactor.core.nodes import changed_nodes
 from ykactor.core.state import pending_reasons
@@ -120,7 +121,9 @@ KINDS = (
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_gone_is_forgotten(kind: Callable[[World, str], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    """When 72 h have gone by a partition knows as little as before, however much came and went."""
+    """When 72 h have gone by a partition knows as little as before, however much came and went (AP-142 for its accounts)."""
+    monkeypatch.setattr(accounts, "ROWS_MAX", 20)
+    monkeypatch.setattr(accounts, "DAYS_MAX", 5)
     monkeypatch.setattr(changed_nodes, "CHANGED_MAX", 20)
     monkeypatch.setattr(pending_reasons, "_CLEANUP_SIZE", 20)
     world = make_world(CONFIG, [node("n1", vcore=10)], checked=False)

@@ -8,8 +8,8 @@ import pytest
 from msgspec import Struct
 from world import app, ask, configure, foreign, make_world, move, node, queue, release, terminate, tree
 
+from ykactor.core.accounting.books import Books
 from ykactor.core.config.model import QueueConfig
-from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.submissions import RemovePartition
 from ykactor.core.objects.commands import Adopt, Command, Decommission, NodeCommand, QueueCommand, TakeOver
@@ -82,10 +82,10 @@ PATH = QueuePath("root.a")
 @pytest.mark.parametrize(
     ("owner", "command"),
     [
-        (LeafCore(QueueConfig(PATH, is_parent=False), Changed()), Adopt((PATH,))),
+        (LeafCore(QueueConfig(PATH, is_parent=False), Books()), Adopt((PATH,))),
         (ParentCore(QueueConfig(PATH, is_parent=True)), TakeOver(None)),  # type: ignore[arg-type]
         (NodeCore(NodeID("n1"), {}, True, {}), Unknown()),
-        (LeafCore(QueueConfig(PATH, is_parent=False), Changed()), Decommission()),
+        (LeafCore(QueueConfig(PATH, is_parent=False), Books()), Decommission()),
     ],
 )
 def test_an_owner_refuses_what_is_not_for_it(owner: Owner, command: object) -> None:

@@ -10,6 +10,7 @@ from ykactor.core.records.rows import ROWS
 
 #: Never changed; a new field is added with the value that older journals mean.
 DEFAULTS: dict[str, dict[str, Any]] = {
+    "Account": {"allocated": {}, "waited": {}, "lost": {}},
     "AddApplication": {
         "groups": (),
         "tags": {},
@@ -39,16 +40,30 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "holds_slot": False,
         "held": 0,
         "backoff_ns": 0,
+        "counted_ns": 0,
+        "states": (),
+        "started_ns": None,
     },
     "AskCondition": {"resource": None},
     "AskRemoved": {"timed_out": False},
     "Audited": {"before": "", "after": "", "refusal": "", "times": 1},
     "ChargedTo": {"group": ""},
     "ConfigurationChanged": {"changes": ()},
+    "Past": {"states": [], "started_ns": None, "max_used": {}, "used": {}, "preempted": {}, "placeholders": {}},
     "QueueAdded": {"managed": True},
     "QueueRemoved": {"managed": True},
     "Released": {"with_node": False},
-    "TaskRow": {"began_ns": None, "node_id": None, "placeholder": None, "released": False, "notified": 0},
+    "TaskRow": {
+        "began_ns": None,
+        "node_id": None,
+        "placeholder": None,
+        "released": False,
+        "notified": 0,
+        "sized_ns": None,
+        "preempted": False,
+        "replaced_ns": None,
+    },
+    "UseRow": {"used": {}, "preempted": {}, "placeholders": {}},
     "UpdateNode": {"capacity": None, "attributes": {}},
 }
 

@@ -2,10 +2,10 @@
 
 from world import S_NS, app, ask, configure, load, make_world, node, queue, release, tree
 
+from ykactor.core.accounting.books import Books
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import QueueConfig
 from ykactor.core.messages.asks import AllocationSpec
-from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.facts import Allocated, ApplicationChanged, Fact
 from ykactor.core.messages.kinds import TerminationType
 from ykactor.core.messages.states import QueueState
@@ -32,7 +32,7 @@ ALICE = UserGroups("alice", ("alice",))
 
 def leaf(*names: str) -> LeafCore:
     """A leaf with these applications, in this order of registration."""
-    leaf_core = LeafCore(QueueConfig(PATH, False), Changed())
+    leaf_core = LeafCore(QueueConfig(PATH, False), Books())
     added = [AddApplication(ApplicationID(name), PATH, "alice") for name in names]
     leaf_core.handle(SubmitBatch(0, [Entry(n, spec, n, n, ALICE) for n, spec in enumerate(added)]))
     return leaf_core

@@ -46,7 +46,7 @@ def registry(*queues: str, rules: tuple[PlacementRule, ...] = (), **acls: str) -
         path = QueuePath(line.rstrip("/"))
         submit = acl(acls.get(path.rpartition(".")[2], ""))
         settings = QueueConfig(path, is_parent=line.endswith("/"), submit_acl=submit)
-        known.queues[path] = ParentCore(settings) if settings.is_parent else LeafCore(settings, known.changed)
+        known.queues[path] = ParentCore(settings) if settings.is_parent else LeafCore(settings, known.books)
         known.queues[path].state = QueueState.DRAINING if path in draining else QueueState.ACTIVE
     return known
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 from kept_rows import all_rows
-from world import World, app, ask, make_world, node, queue, release, tree
+from world import World, app, ask, make_world, node, queue, release, terminate, tree
 
+from ykactor.core.accounting.account import Account
 from ykactor.core.messages.asks import ask_id
 from ykactor.core.nodes import reservations
 from ykactor.core.objects import lifecycle
@@ -14,6 +15,9 @@ from ykactor.core.records.base import made_from
 from ykactor.core.records.encoding import UnreadableRowError, decode
 from ykactor.core.records.restore import DamagedStateError
 from ykactor.core.values.parts import finished
+
+#: The kinds of rows that earlier versions do not have.
+COUNTED = (b'["default","account"', b'["default","use"')
 
 
 def restart(world: World, rows: dict[bytes, bytes]) -> None:
@@ -74,6 +78,30 @@ def test_a_row_that_is_missing_is_named() -> None:
     del rows[b'["default","node","n1"]']
     with pytest.raises(DamagedStateError, match="the rows name 'n1', which has no row"):
         restart(world, rows)
+
+
+def test_rows_without_the_past() -> None:
+    """DU-4: applications of a version that did not count anything are counted from now on, their tasks from their beginning."""
+    world = make_world(tree(queue("a")), [node("n1", vcore=4)])
+    world.given(app("app-1"), app("app-2"), ask("k1", "app-1", vcore=3), ask("k2", "app-1", vcore=3), ask("k3", "app-2", vcore=1))
+    world.administer(terminate("app-2"))
+    rows = {key: without_past(row) for key, row in kept(world).items() if not key.startswith(COUNTED)}
+    restart(world, rows)
+    world.given(release("k1"), at=5)
+    application = world.direct.core.registry.leaf_of("app-1").applications["app-1"]  # type: ignore[arg-type]
+    assert application.past.used == {"UNKNOWN": {"vcore": 15}}
+    (ended,) = world.direct.core.timers.ended.values()
+    assert (ended.state, ended.user, ended.past.states) == ("Failed", "", [])
+    assert application.account == Account({"vcore": 15}, {"vcore": 15})
+
+
+def without_past(row: bytes) -> bytes:
+    """The row as earlier versions have written it."""
+    fields = msgspec.json.decode(row)
+    is_ended = "finished_ns" in fields
+    for name in ("past", "user", "groups", "submission_ns") if is_ended else ("states", "started_ns", "counted_ns"):
+        fields.pop(name, None)
+    return msgspec.json.encode(fields)
 
 
 @pytest.mark.parametrize(

@@ -12,23 +12,30 @@ from typing import Any
 import pytest
 from world import app, ask, make_world, node, queue, release, tree
 
-from ykactor.core.records.rows import ApplicationRow, PartitionRow
+from ykactor.core.records.rows import ApplicationRow, PartitionRow, UseRow
 
 #: Classes with attributes that are in rows: those, then what follows from them, then what may start empty.
 KEPT: dict[str, tuple[str, str, str]] = {
-    "Registry": ("applications config nodes queues", "dynamic_queues", "changed"),
+    "Registry": ("applications config nodes queues", "books dynamic_queues", "changed"),
     "PartitionCore": ("name turns", "cluster holdings registry rounds timers users", ""),
     "Rounds": ("arrivals last_arrival_ns", "_cluster _holdings _name _registry _timers _users", ""),
+    "Books": ("accounts", "_instance_types", "changed"),
+    "Accounts": ("days", "_count", "_changed _tidied_day"),
+    "Account": ("allocated lost waited", "", ""),
+    "Past": ("max_used placeholders preempted started_ns states used", "", ""),
     "Timers": ("cleaning_ns ended rejected", "_expiries _leaves _noted recheck_ns", "_changed"),
     "Users": ("known", "", "_changed"),
-    "Cluster": ("", "_capacities _nodes _partition _total foreign", "_changed"),
-    "LeafCore": ("applications config path state", "_timers deadline_ns", "_changed"),
+    "Cluster": ("", "_books _capacities _nodes _partition _total foreign", "_changed"),
+    "LeafCore": ("applications config path state", "_timers deadline_ns", "_books ended"),
     "ParentCore": ("config path state", "children", ""),
     "NodeCore": ("attributes capacity foreign node_id schedulable", "allocated allocations available occupied revision", ""),
     "Application": (
-        "allocations application_id arrival asks began_ns ending execution_timeout_ns gang queue state submission_ns tags timers",
-        "armed placeholder_count real_count stateaware",
-        "changed",
+        (
+            "account allocations application_id arrival asks began_ns counted_ns day ending execution_timeout_ns gang past "
+            "preempted queue replaced_ns sized_ns state submission_ns tags timers who"
+        ),
+        "account_key armed has_grown placeholder_count real_count stateaware used",
+        "books changed",
     ),
     "Gang": ("allocated_ever groups is_hard is_over released replacing timeout_ns total", "_placeholders", ""),
     "TaskGroup": ("count min_resource replaced timed_out", "", ""),
@@ -60,10 +67,11 @@ KEPT: dict[str, tuple[str, str, str]] = {
 }
 #: Orders, indexes, sums and memories of failed searches: they follow from the rest, or start empty.
 DERIVED = """
-    AskQueue BestNodes ChangedNodes ChildOrder ChildPlace Effort EquivalenceClass GangPairs Holdings IndexedNode Labels LeafOrder
-    Ledger NeedList NodeIndex Observer OpenedNodes PendingGang PendingReasons PlaceholderStep Preemptor PriorityBag PromisingNodes
-    QueueLimits QueueNode QueueTree QuotaPreemptionStep Reservation ReservationStep ReservedShapes RunningTasks SchedulerCore
-    SchedulingQueue SortedList Stamp Tasks Tracker Trackers UnschedulableStep WaitingClasses WaitingGroup Worklist
+    AccountKey AskQueue BestNodes ChangedNodes ChildOrder ChildPlace Effort EquivalenceClass GangPairs Holdings IndexedNode
+    Labels LeafOrder Ledger NeedList NodeIndex Observer OpenedNodes PendingGang PendingReasons PlaceholderStep Preemptor
+    PriorityBag PromisingNodes QueueLimits QueueNode QueueTree QuotaPreemptionStep Reservation ReservationStep ReservedShapes
+    RunningTasks SchedulerCore SchedulingQueue SortedList Stamp Tasks Tracker Trackers UnschedulableStep WaitingClasses
+    WaitingGroup Worklist
     _Answers _Group _Heap _Silence
 """
 _PLAIN = (str, int, float, bytes, type, FunctionType, MethodType, BuiltinFunctionType, type(None))
@@ -121,7 +129,10 @@ def test_every_class_has_its_place(found: dict[str, set[str]]) -> None:
 
 def test_what_is_kept_is_in_a_row() -> None:
     """The names in the table are those of the rows, where a row describes an object of two classes."""
-    of_owner = set(KEPT["Application"][0].split()) - {"allocations", "application_id", "asks", "began_ns"}  # tasks, and the key
-    assert set(ApplicationRow.__struct_fields__) == of_owner | set(KEPT["PendingApplication"][0].split())
+    of_tasks = {"allocations", "asks", "began_ns", "preempted", "replaced_ns", "sized_ns"}
+    of_account, of_states = {"account", "day"}, {"states", "started_ns"}
+    of_owner = set(KEPT["Application"][0].split()) - of_tasks - of_account - {"application_id", "past"}
+    assert set(ApplicationRow.__struct_fields__) == of_owner | of_states | set(KEPT["PendingApplication"][0].split())
+    assert set(UseRow.__struct_fields__) == of_account | (set(KEPT["Past"][0].split()) - of_states)
     kept = {"turns", "arrivals", "last_arrival_ns", "cleaning_ns", "counts", "is_answered"}
     assert set(PartitionRow.__struct_fields__) == kept

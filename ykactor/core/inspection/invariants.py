@@ -35,6 +35,7 @@ def checks(partition: PartitionCore, state: SchedulerState, *, strict_max: bool 
         "queues and applications": objects.membership(registry),
         "counts": objects.counts(registry),
         "allocations": objects.allocations(registry),
+        "what is counted": objects.counted(registry),
         "amounts of nodes": objects.node_amounts(registry),
         "order of nodes": nodes.node_index(registry, state.nodes),
         "reservations": nodes.reservations(state),

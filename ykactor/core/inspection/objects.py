@@ -69,6 +69,21 @@ def allocations(registry: Registry) -> Iterator[str]:
         yield f"node {node_id}: runs {key} of {application_id}, which does not know it"
 
 
+def counted(registry: Registry) -> Iterator[str]:
+    """What is noted of tasks for the accounts is of tasks that are there (AP-141)."""
+    for leaf in leaves_of(registry):
+        for application in leaf.applications.values():
+            yield ""
+            where, running = f"application {application.application_id}", application.allocations
+            total = total_of(ask.spec.resource for ask, _ in running.values())
+            yield from differs(where, "what it uses", pruned(application.used), total)
+            waiting = application.asks.keys() | {real.spec.allocation_key for real, _ in application.gang.replacing.values()}
+            yield from differs(where, "resized and gone", application.sized_ns.keys() - running.keys() - waiting, set())
+            yield from differs(where, "preempted and gone", application.preempted - running.keys(), set())
+            yield from differs(where, "replaced and gone", application.replaced_ns.keys() - running.keys(), set())
+            yield from differs(where, "the queue of its account", application.account_key.queue, leaf.path)
+
+
 def node_amounts(registry: Registry) -> Iterator[str]:
     """capacity = allocated + occupied + available, per type, on every node."""
     for node in registry.nodes.values():

@@ -56,11 +56,19 @@ class Changed:
         """A refused application stays visible, or is forgotten."""
         self.keys["rejected", application_id] = None
 
+    def account(self, day: int, whose: tuple[str, ...]) -> None:
+        """More was counted in an account of a day, or it is forgotten; ``whose``: queue, user, group, application."""
+        self.keys["account", day, *whose] = None
+
     # ---- what leaves own, and what the scheduler knows in addition
 
     def application(self, application_id: ApplicationID) -> None:
         """An application is new or has gone, or something of it changed that is not one of its tasks."""
         self.keys["application", application_id] = None
+
+    def use(self, application_id: ApplicationID) -> None:
+        """More was counted of what an application has used or waited for, or it has gone."""
+        self.keys["use", application_id] = None
 
     def task(self, ask: Ask) -> None:
         """An ask or allocation is new, changed, or has gone."""

@@ -102,7 +102,9 @@ class Application(ApplicationRecord):
         """The same for a real ask that waits for its placeholder to end."""
         if spec.node_id is None:
             return placeholders.resize_replacement(self, now_ns, placeholder, spec.resource)
-        real = resized(self.gang.replacing[placeholder][0], spec.resource)
+        before, _ = self.gang.replacing[placeholder]
+        self.count_wait(now_ns, before)
+        real = resized(before, spec.resource)
         facts = placeholders.withdraw(self, now_ns, placeholder)
         return facts + self.allocate(now_ns, real, spec.node_id, recovered=True)
 
@@ -111,6 +113,8 @@ class Application(ApplicationRecord):
         if spec.resource == before.spec.resource:
             return []  # AP-114
         after = resized(before, spec.resource)
+        self.count_wait(now_ns, before)
+        self.sized_ns[spec.allocation_key] = now_ns
         self.asks[spec.allocation_key] = after
         self.changed.task(after)
         return [AskResized(now_ns, before, after, self.queue)]
@@ -120,6 +124,7 @@ class Application(ApplicationRecord):
         if spec.resource == before.spec.resource:
             return []  # AP-113, AP-114
         after = resized(before, spec.resource)
+        self.count_resize(now_ns, before, after, node_id, self.began_ns[spec.allocation_key])
         self.allocations[spec.allocation_key] = after, node_id
         self.changed.task(after)
         if before.spec.placeholder:
@@ -137,7 +142,9 @@ class Application(ApplicationRecord):
     def settle(self, now_ns: int, ask: Ask, node_id: NodeID) -> list[Fact]:
         """Record a placement. Returns only what it causes: state changes, and the release of a placement that comes too late."""
         spec, key = ask.spec, ask.spec.allocation_key
-        self.asks.pop(key, None)
+        if self.asks.pop(key, None) is not None:
+            self.count_wait(now_ns, ask)
+        self.count_begin(spec.resource)
         self.allocations[key] = ask, node_id
         self.began_ns[key] = now_ns
         self.changed.task(ask)
@@ -153,6 +160,7 @@ class Application(ApplicationRecord):
         """End one allocation or cancel one ask; an unknown key is ignored (AP-131)."""
         if key in self.asks:
             ask = self.asks.pop(key)
+            self.count_wait(now_ns, ask)
             self.changed.task(ask)
             return finished(self._cancel([ask], now_ns))
         if key not in self.allocations:
@@ -169,7 +177,7 @@ class Application(ApplicationRecord):
             if pace.is_due():
                 yield ()
         asks = list(self.asks.values())
-        self.forget_asks()
+        self.forget_asks(now_ns)
         facts += yield from self._cancel(asks, now_ns)
         return facts
 
@@ -178,7 +186,8 @@ class Application(ApplicationRecord):
     ) -> list[Fact]:
         """An allocation is over; the end of the last one completes the application (AP-41, AP-42)."""
         ask, node_id = self.allocations.pop(key)
-        del self.began_ns[key]
+        self.count_end(now_ns, ask, node_id, self.began_ns.pop(key))
+        self.replaced_ns.pop(key, None)
         self.changed.task(ask)
         self.gang.released.discard(key)
         released = Released(now_ns, ask, self.queue, node_id, termination_type, message, with_node)
@@ -237,12 +246,13 @@ class Application(ApplicationRecord):
     def _end(self, now_ns: int, message: str, *, is_removed: bool) -> Pausing[list[Fact]]:
         facts, pace = placeholders.cancel_replacements(self, now_ns), Pace()
         for ask, node_id in self.allocations.values():
+            self.count_end(now_ns, ask, node_id, self.began_ns[ask.spec.allocation_key])
             self.changed.task(ask)
             facts += self._with_ask(Released(now_ns, ask, self.queue, node_id, TerminationType.STOPPED_BY_RM, message))
             if pace.is_due():
                 yield ()
         facts += yield from self._removed(self.asks.values(), now_ns)
-        self.forget_asks()
+        self.forget_asks(now_ns)
         return facts + self.leave(now_ns, is_removed=is_removed)
 
     def terminate(self, now_ns: int) -> Pausing[list[Fact]]:
@@ -262,7 +272,7 @@ class Application(ApplicationRecord):
         self.touch()
         facts, pace = self.move(now_ns, ApplicationEvent.FAIL, why), Pace()
         asks = list(self.asks.values())
-        self.forget_asks()
+        self.forget_asks(now_ns)
         for ask in asks:
             if ask.spec.placeholder:
                 facts += placeholders.drop_pending(self, now_ns, ask)
@@ -279,6 +289,8 @@ class Application(ApplicationRecord):
 
     def preempt(self, now_ns: int, key: AllocationKey, message: str) -> list[Fact]:
         """Release a victim of preemption (PE-93)."""
+        if key not in self.gang.released:
+            self.preempted.add(key)
         return self.start_release(now_ns, [key], message, TerminationType.PREEMPTED_BY_SCHEDULER)
 
 

@@ -7,10 +7,10 @@ became true.
 import heapq
 from typing import Any, TypeVar
 
+from ykactor.core.accounting.books import Books
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import QueueConfig
 from ykactor.core.messages.asks import AllocationSpec
-from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.facts import Allocated, AllocationRejected, ApplicationAdded, Fact
 from ykactor.core.messages.planned import Cancellation, Eviction, Planned, Replacement
 from ykactor.core.messages.states import QueueState
@@ -43,13 +43,15 @@ R = TypeVar("R")
 class LeafCore:
     """A leaf queue. Read freely between commands; written only by ``handle``."""
 
-    def __init__(self, config: QueueConfig, changed: Changed) -> None:
+    def __init__(self, config: QueueConfig, books: Books) -> None:
         self.path = config.path
         self.config = config
         self.state = QueueState.ACTIVE
-        self._changed = changed
+        self._books = books
         #: Applications that have not ended, in the order in which they came to this leaf.
         self.applications: dict[ApplicationID, Application] = {}
+        #: Those that the last command has ended, in that order.
+        self.ended: list[Application] = []
         self._timers: list[tuple[int, int, ApplicationID, Timer]] = []
         #: When the next timer of any application is due; None when there is none.
         self.deadline_ns: int | None = None
@@ -63,6 +65,7 @@ class LeafCore:
 
         Nobody may read the leaf, and there may be no other command, before the end.
         """
+        self.ended = []
         reply: R = yield from self._carry_out(command)
         self.deadline_ns = self._next_deadline_ns()
         return reply
@@ -134,7 +137,7 @@ class LeafCore:
         return reply
 
     def _add_application(self, now_ns: int, spec: AddApplication, who: UserGroups, arrival_ns: int, arrival: int) -> Fact:
-        application = Application(spec, self.path, arrival_ns, arrival, self._changed)
+        application = Application(spec, who, self.path, arrival_ns, arrival, self._books)
         self.applications[spec.application_id] = application
         return ApplicationAdded(
             now_ns,
@@ -176,7 +179,7 @@ class LeafCore:
         if application.armed:
             self._arm(application)
         if application.has_ended():
-            del self.applications[application.application_id]
+            self.ended.append(self.applications.pop(application.application_id))
 
     def on_settle_batch(self, command: SettleBatch) -> Positioned:
         reply = []
@@ -198,7 +201,7 @@ class LeafCore:
         return states_first(facts)  # so that the releases are not split into several messages
 
     def on_fail_all(self, command: FailAll) -> Pausing[list[Fact]]:
-        failing = list(self.applications.values())
+        failing = self.ended = list(self.applications.values())
         self.applications.clear()
         facts: list[Fact] = []
         for application in failing:

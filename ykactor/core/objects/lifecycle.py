@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from ykactor.core.accounting.past import Past
 from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.facts import ApplicationChanged, Fact
 from ykactor.core.messages.states import (
@@ -59,10 +60,22 @@ class Lifecycle:
         stateaware: False when Starting is left at once (AP-40).
         execution_timeout_ns: how long it may run; None is "no limit" (AP-62).
         timers: by timer, when it is due; ``armed`` holds those that the leaf has not noted yet.
+        past: what is remembered of it.
         changed: notes what changes.
     """
 
-    __slots__ = ("application_id", "armed", "changed", "execution_timeout_ns", "queue", "state", "stateaware", "tags", "timers")
+    __slots__ = (
+        "application_id",
+        "armed",
+        "changed",
+        "execution_timeout_ns",
+        "past",
+        "queue",
+        "state",
+        "stateaware",
+        "tags",
+        "timers",
+    )
 
     def __init__(
         self,
@@ -81,6 +94,7 @@ class Lifecycle:
         self.stateaware = is_stateaware(tags)
         self.timers: dict[Timer, int] = {}
         self.armed: list[tuple[int, Timer]] = []
+        self.past = Past()
 
     def touch(self) -> None:
         """Something of the application changes that is not one of its tasks."""
@@ -102,6 +116,7 @@ class Lifecycle:
         return [] if entered is None else [self._enter(now_ns, entered, event, why)]
 
     def _enter(self, now_ns: int, state: ApplicationState, event: ApplicationEvent, why: str = "") -> ApplicationChanged:
+        self.past.enter(now_ns, self.state, state)
         self.state = state
         self.touch()
         self.set_timer(Timer.STATE, now_ns + _STATE_TIMERS[state][0] if state in _STATE_TIMERS else None)

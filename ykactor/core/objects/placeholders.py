@@ -87,6 +87,7 @@ def cancel_replacement(application: ApplicationRecord, now_ns: int, key: Allocat
 
 def _cancel_replacement_of(application: ApplicationRecord, now_ns: int, placeholder: AllocationKey) -> list[Fact]:
     real, _ = application.gang.replacing[placeholder]
+    application.count_wait(now_ns, real)
     return [*withdraw(application, now_ns, placeholder), application.ask_removed(now_ns, real, pending=False)]
 
 
@@ -111,6 +112,8 @@ def resize_replacement(application: ApplicationRecord, now_ns: int, placeholder:
     if resource == before.spec.resource:
         return []  # AP-114
     real = resized(before, resource)
+    application.count_wait(now_ns, before)
+    application.sized_ns[real.spec.allocation_key] = now_ns
     if is_replaced_elsewhere(application, placeholder):  # its place on the other node has the old size
         return withdraw(application, now_ns, placeholder) + _return_ask(application, now_ns, real)
     application.gang.replace(placeholder, real, node_id)
@@ -141,7 +144,7 @@ def ended(
     is_replaced = termination_type is TerminationType.PLACEHOLDER_REPLACED
     if real is not None and is_replaced and fits(placeholder.spec.resource, real.spec.resource):
         group.replaced += 1
-        facts += _replace(application, now_ns, real, real_node_id)
+        facts += _replace(application, now_ns, real, real_node_id, placeholder)
     else:
         group.timed_out += 1
         if real is not None:  # GA-36, or one of the two was resized meanwhile (GA-33)
@@ -152,9 +155,12 @@ def ended(
     return facts + _after_last(application, now_ns)
 
 
-def _replace(application: ApplicationRecord, now_ns: int, real: Ask, node_id: NodeID) -> list[Fact]:
+def _replace(application: ApplicationRecord, now_ns: int, real: Ask, node_id: NodeID, placeholder: Ask) -> list[Fact]:
     """GA-31; the first real allocation of a gang that is complete does not change the state (AP-37)."""
     is_first = not application.real_count
+    application.count_wait(now_ns, real)
+    application.count_begin(real.spec.resource)
+    application.replaced_ns[real.spec.allocation_key] = placeholder.created_ns
     application.allocations[real.spec.allocation_key] = real, node_id
     application.changed.task(real)
     application.began_ns[real.spec.allocation_key] = now_ns
@@ -237,6 +243,7 @@ def time_out(application: ApplicationRecord, now_ns: int) -> Pausing[list[Fact]]
 def _time_out_pending(application: ApplicationRecord, now_ns: int, ask: Ask) -> list[Fact]:
     """A pending ask is cancelled, and the resource manager is notified as of an allocation."""
     del application.asks[ask.spec.allocation_key]
+    application.count_wait(now_ns, ask)
     application.changed.task(ask)
     message = "releasing pending placeholders on placeholder timeout"
     started = ReleaseStarted(now_ns, ask, application.queue, None, TerminationType.TIMEOUT, message)

@@ -5,14 +5,17 @@
 
 from __future__ import annotations
 
+from ykactor.core.accounting.accounts import Accounts
+from ykactor.core.accounting.books import Books
+from ykactor.core.config.access import UserGroups
 from ykactor.core.messages.asks import AllocationSpec, Ask
-from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.facts import ApplicationLeft, AskRemoved, Fact, ReleaseStarted
 from ykactor.core.messages.kinds import TerminationType
 from ykactor.core.messages.states import ApplicationEvent, ApplicationState
 from ykactor.core.messages.submissions import AddApplication
+from ykactor.core.objects.counted import CountedApplication
 from ykactor.core.objects.gang import ON_COMPLETE, ON_TIMEOUT, Gang, timeout_ns
-from ykactor.core.objects.lifecycle import Lifecycle, Timer
+from ykactor.core.objects.lifecycle import Timer
 from ykactor.core.values.ids import AllocationKey, NodeID, QueuePath
 from ykactor.core.values.parts import Pace, Pausing, in_parts
 
@@ -20,14 +23,15 @@ from ykactor.core.values.parts import Pace, Pausing, in_parts
 _FAILING = ApplicationState.FAILING
 
 
-class ApplicationRecord(Lifecycle):
-    """What is known of one application, as far as decisions depend on it.
+class ApplicationRecord(CountedApplication):
+    """What is known of one application.
 
     Attributes:
         submission_ns: arrival, moved back to the earliest creation time of any ask or allocation (PR-40).
         arrival: registration number, the last criterion of every order (PR-31).
         asks, allocations: pending asks, and running allocations with their node; placeholders are in both.
         began_ns: when each allocation started to run.
+        replaced_ns: of each allocation that has replaced a placeholder, when the placeholder was created.
         real_count, placeholder_count: how many of the allocations are real tasks, and how many are placeholders.
         gang: the task groups, and which real ask replaces which placeholder.
         ending: the release message for allocations that start to run when the application is failing already (GA-47).
@@ -42,14 +46,17 @@ class ApplicationRecord(Lifecycle):
         "gang",
         "placeholder_count",
         "real_count",
+        "replaced_ns",
         "submission_ns",
     )
 
-    def __init__(self, spec: AddApplication, queue: QueuePath, arrival_ns: int, arrival: int, changed: Changed) -> None:
+    def __init__(
+        self, spec: AddApplication, who: UserGroups, queue: QueuePath, arrival_ns: int, arrival: int, books: Books
+    ) -> None:
         self.gang = Gang(spec)
         # the execution timeout of a gang limits the wait for its placeholders instead (AP-62, AP-63)
         execution_timeout_ns = None if self.gang.total else timeout_ns(spec.execution_timeout_ms)
-        super().__init__(spec.application_id, queue, spec.tags, execution_timeout_ns, changed)
+        super().__init__(spec, who, queue, execution_timeout_ns, arrival_ns, books)
         self.touch()
         self.submission_ns = arrival_ns
         self.arrival = arrival
@@ -57,6 +64,7 @@ class ApplicationRecord(Lifecycle):
         self.asks: dict[AllocationKey, Ask] = {}
         self.allocations: dict[AllocationKey, tuple[Ask, NodeID]] = {}
         self.began_ns: dict[AllocationKey, int] = {}
+        self.replaced_ns: dict[AllocationKey, int] = {}
         self.real_count = self.placeholder_count = 0
 
     def has_real_work(self) -> bool:
@@ -72,11 +80,25 @@ class ApplicationRecord(Lifecycle):
         self.changed.tasks -= 1
         return AskRemoved(now_ns, ask, self.queue, pending, timed_out)
 
-    def forget_asks(self) -> None:
+    def forget_asks(self, now_ns: int) -> None:
         """Drop all pending asks."""
         for ask in self.asks.values():
+            self.count_wait(now_ns, ask)
             self.changed.task(ask)
         self.asks.clear()
+
+    def count_so_far(self, accounts: Accounts, now_ns: int) -> Pausing[None]:
+        """Add to ``accounts`` what lasts, and is not counted yet."""
+        accounts.add(self.day, self.account_key, self.account)
+        pace = Pace()
+        for ask in (*self.asks.values(), *(real for real, _ in self.gang.replacing.values())):
+            self.add_wait(accounts, now_ns, ask)
+            if pace.is_due():
+                yield ()
+        for key, (ask, _) in self.allocations.items():
+            self.add_use(accounts, now_ns, ask, self.began_ns[key])
+            if pace.is_due():
+                yield ()
 
     # ---- releases that the scheduler starts
 
@@ -129,7 +151,9 @@ class ApplicationRecord(Lifecycle):
     def leave(self, now_ns: int, *, is_removed: bool = False) -> list[Fact]:
         """Drop the remaining asks and leave the queue (AP-70)."""
         facts: list[Fact] = [self.ask_removed(now_ns, ask, pending=True) for ask in self.asks.values()]
-        self.forget_asks()
+        self.forget_asks(now_ns)
+        self.close_account()
+        self.touch_use()
         self.touch()
         facts.append(ApplicationLeft(now_ns, self.application_id, self.queue, is_removed))
         return facts

@@ -6,8 +6,8 @@ all of it. Each core in it is written by its own actor only.
 
 from __future__ import annotations
 
+from ykactor.core.accounting.books import Books
 from ykactor.core.config.model import PartitionConfig
-from ykactor.core.messages.changed import Changed
 from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.node import NodeCore
 from ykactor.core.objects.parent import ParentCore
@@ -22,8 +22,10 @@ class Registry:
 
     def __init__(self, config: PartitionConfig) -> None:
         self.config = config
+        #: Written by every owner: what was counted.
+        self.books = Books()
         #: Written by every owner and by the scheduler: what the present turn has changed.
-        self.changed = Changed()
+        self.changed = self.books.changed
         #: Parents before their children.
         self.queues: dict[QueuePath, QueueCore] = {}
         #: How many of them are there because placement created them.

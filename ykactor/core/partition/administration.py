@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ykactor.core.accounting.account import Account
 from ykactor.core.config.access import UserGroups, may_administer
 from ykactor.core.messages.facts import ApplicationMoved, Fact
 from ykactor.core.messages.states import ApplicationState
@@ -96,6 +97,9 @@ def move(registry: Registry, now_ns: int, application_id: ApplicationID, path: Q
     """Move an application from its leaf to another one; ``refusal_of`` must have had no objection."""
     leaf = registry.leaf_of(application_id)
     (application,) = yield from send([(leaf, GiveAway(application_id))])
+    yield from application.count_so_far(registry.books.accounts, now_ns)
+    application.account, application.counted_ns = Account(), now_ns
+    application.touch_use()
     yield from send([(registry.leaf(path), TakeOver(application))])
     registry.applications[application_id] = path
     return [ApplicationMoved(now_ns, application_id, leaf.path, path)]

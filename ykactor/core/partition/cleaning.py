@@ -37,7 +37,7 @@ def cleaning(registry: Registry, now_ns: int) -> Reload:
         reload.sends.append((queue, Close()))
         reload.written.append(queue.path)
         if not _is_removable(queue):
-            reload.queues[queue.path] = LeafCore(queue.config, registry.changed)
+            reload.queues[queue.path] = LeafCore(queue.config, registry.books)
             reload.facts.append(QueueTypeChanged(now_ns, queue.path, is_leaf=True))
             continue
         del reload.queues[queue.path]

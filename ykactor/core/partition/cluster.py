@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ykactor.core.accounting.books import Books
 from ykactor.core.messages.asks import NEGATIVE_RESOURCES, AllocationSpec
-from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.facts import (
     AllocationRejected,
     Fact,
@@ -40,10 +40,11 @@ Routed = tuple[NodeCore, NodeCommand[list[Fact]]] | Fact
 class Cluster:
     """The set of nodes, which foreign allocation is where, and the sum of all capacities."""
 
-    def __init__(self, partition: PartitionName, nodes: dict[NodeID, NodeCore], changed: Changed) -> None:
+    def __init__(self, partition: PartitionName, nodes: dict[NodeID, NodeCore], books: Books) -> None:
         self._partition = partition
         self._nodes = nodes
-        self._changed = changed
+        self._books = books
+        self._changed = books.changed
         #: Sum of all node capacities, schedulable or not (QU-30).
         self._total: Resource = {}
         self._capacities: dict[NodeID, Resource] = {}
@@ -58,6 +59,7 @@ class Cluster:
                     return [NodeRejected(now_ns, node_id, self._duplicate_text(node_id))]
                 core = NodeCore(node_id, submission.capacity or {}, action is NodeAction.CREATE, submission.attributes)
                 self._nodes[node_id] = core
+                self._books.add_node(node_id, submission.attributes)
                 self._changed.node(node_id)
                 return [(core, Register(now_ns))]
             case UpdateNode(node_id) if node_id not in self._nodes:
@@ -119,6 +121,7 @@ class Cluster:
         """Take over the nodes and their foreign allocations, which were restored. Returns the max of root."""
         for node_id, node in self._nodes.items():
             self.foreign.update(dict.fromkeys(node.foreign, node_id))
+            self._books.add_node(node_id, node.attributes)
             self._capacities[node_id] = node.capacity
             add_to(self._total, node.capacity)
         return self._root_max()

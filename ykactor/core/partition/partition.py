@@ -27,7 +27,7 @@ from ykactor.core.messages.facts import (
     RequestRefused,
 )
 from ykactor.core.messages.held_limits import HeldLimits
-from ykactor.core.messages.states import QUEUE_CLEANER_NS, ApplicationEvent, ApplicationState
+from ykactor.core.messages.states import QUEUE_CLEANER_NS
 from ykactor.core.messages.submissions import (
     Administration,
     ApplyConfig,
@@ -49,10 +49,10 @@ from ykactor.core.partition.administration import Objections, move, refusal_of, 
 from ykactor.core.partition.cleaning import cleaning, is_due
 from ykactor.core.partition.cluster import Cluster
 from ykactor.core.partition.reload import Reload, difference, objection
-from ykactor.core.partition.rounds import ForLeaves, ForNodes, Round, Rounds, in_limited_rounds, in_rounds
+from ykactor.core.partition.rounds import ForLeaves, ForNodes, Round, Rounds, expiry, in_limited_rounds, in_rounds
 from ykactor.core.partition.timers import Timers
 from ykactor.core.placement.users import Users
-from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
+from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID
 from ykactor.core.values.parts import in_parts, joined
 
 
@@ -76,7 +76,7 @@ class PartitionCore:
         #: The number of turns so far.
         self.turns = 0
         self.timers = Timers(changed)
-        self.cluster = Cluster(self.name, self.registry.nodes, changed)
+        self.cluster = Cluster(self.name, self.registry.nodes, self.registry.books)
         self.users = Users(changed)
         self.holdings = Holdings(self.registry, self.cluster.foreign)
         self.rounds = Rounds(self.name, self.registry, self.cluster, self.users, self.timers, self.holdings)
@@ -92,6 +92,7 @@ class PartitionCore:
     def ingest(self, now_ns: int, submissions: Sequence[Submission], limits: HeldLimits | None = None) -> Round:
         """Handle submissions in order, within the limits of who has sent them. Returns what became true, in order."""
         self.holdings.limits = limits
+        yield from self.registry.books.accounts.tidy(now_ns)
         found: list[list[Fact]] = []
         for part in in_rounds(submissions) if limits is None else in_limited_rounds(submissions, self.holdings):
             if isinstance(part, ForLeaves):
@@ -143,6 +144,7 @@ class PartitionCore:
             ended = [fact for reply in replies for fact in reply]
             yield from self.rounds.keep_ended(ended)
             facts += ended
+        self.registry.books.remove_node(node_id)
         return [*facts, removed]
 
     def _reset(self, now_ns: int) -> Round:
@@ -237,6 +239,7 @@ class PartitionCore:
 
     def fire(self, now_ns: int) -> Round:
         """Fire every timer that is due, in the order of their deadlines, then clean up."""
+        yield from self.registry.books.accounts.tidy(now_ns)
         facts: list[Fact] = []
         leaves = [self.registry.queues.get(path) for path in self.timers.due_leaves(now_ns)]
         replies = yield from send([(leaf, FireTimers(now_ns)) for leaf in leaves if isinstance(leaf, LeafCore)])
@@ -247,9 +250,7 @@ class PartitionCore:
             if isinstance(leaf, LeafCore):
                 self.timers.note_leaf(leaf.path, leaf.deadline_ns)
         yield from self.rounds.keep_ended(facts)
-        for ended in self.timers.due_expiries(now_ns):
-            path, event = QueuePath(ended.queue), ApplicationEvent.EXPIRE
-            facts.append(ApplicationChanged(now_ns, ended.application_id, path, ApplicationState.EXPIRED, event))
+        facts += [expiry(now_ns, ended) for ended in self.timers.due_expiries(now_ns)]
         if self.timers.cleaning_ns is not None and self.timers.cleaning_ns <= now_ns:
             facts += yield from self._clean_queues(now_ns)
         if self.timers.recheck_ns is not None and self.timers.recheck_ns <= now_ns:

@@ -131,7 +131,7 @@ def _keep_or_add(registry: Registry, wanted: QueueConfig, reload: Reload, now_ns
         reload.facts.append(QueueTypeChanged(now_ns, wanted.path, not wanted.is_parent))
         queue = None
     if queue is None:
-        queue = ParentCore(wanted) if wanted.is_parent else LeafCore(wanted, registry.changed)
+        queue = ParentCore(wanted) if wanted.is_parent else LeafCore(wanted, registry.books)
     reload.sends.append((queue, Configure(wanted, QueueState.ACTIVE)))
     reload.queues[wanted.path] = queue
 

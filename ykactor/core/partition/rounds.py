@@ -27,7 +27,7 @@ from ykactor.core.messages.facts import (
     Released,
 )
 from ykactor.core.messages.kinds import NodeAction
-from ykactor.core.messages.states import ApplicationState
+from ykactor.core.messages.states import ApplicationEvent, ApplicationState
 from ykactor.core.messages.submissions import (
     AddApplication,
     AnswerPredicate,
@@ -40,16 +40,18 @@ from ykactor.core.messages.submissions import (
     SubmitAllocation,
     UpdateNode,
 )
+from ykactor.core.objects.application import Application
 from ykactor.core.objects.commands import ChangeAllocations, Entry, SubmitBatch
 from ykactor.core.objects.exchange import Exchange, Send, send
 from ykactor.core.objects.holdings import Holdings, kind_of
 from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.registry import Registry
+from ykactor.core.partition import timers
 from ykactor.core.partition.cluster import Cluster
 from ykactor.core.partition.timers import EndedApplication, Timers
 from ykactor.core.placement.admission import Admission
 from ykactor.core.placement.users import Users
-from ykactor.core.values.ids import ApplicationID, NodeID, PartitionName
+from ykactor.core.values.ids import NodeID, PartitionName, QueuePath
 from ykactor.core.values.parts import PART_MAX, joined
 
 #: Work that returns what became true, in order.
@@ -137,6 +139,12 @@ def in_limited_rounds(submissions: Sequence[Submission], holdings: Holdings) -> 
     yield from in_rounds(waiting)
 
 
+def expiry(now_ns: int, ended: EndedApplication) -> Fact:
+    """An application that has ended is not visible any more."""
+    path, event = QueuePath(ended.queue), ApplicationEvent.EXPIRE
+    return ApplicationChanged(now_ns, ended.application_id, path, ApplicationState.EXPIRED, event)
+
+
 class Rounds:
     """How leaves and nodes handle the submissions of one partition."""
 
@@ -216,9 +224,7 @@ class Rounds:
 
     def _keep_rejected(self, spec: AddApplication, rejected: ApplicationRejected) -> ApplicationRejected:
         """Refused applications stay visible for a while (AP-22)."""
-        application_id, at_ns, reason = spec.application_id, rejected.at_ns, rejected.reason
-        ended = EndedApplication(application_id, spec.queue_name, ApplicationState.REJECTED, at_ns, reason)
-        self._timers.note_rejected(ended)
+        self._timers.note_rejected(timers.rejected(spec, rejected.at_ns, rejected.reason))
         return rejected
 
     def change_nodes(self, facts: list[Fact]) -> Exchange[None]:
@@ -239,22 +245,22 @@ class Rounds:
         yield from send([(nodes[node_id], ChangeAllocations(batch)) for node_id, batch in changes.items()])
 
     def keep_ended(self, facts: list[Fact]) -> Exchange[None]:
-        """Applications that ended leave the registry and stay visible for a while (AP-70, AP-71)."""
+        """Applications that ended leave the registry and stay visible for a while (AP-70, AP-71); adds those that expire."""
         if ApplicationLeft not in map(type, facts):
             return
-        states: dict[ApplicationID, ApplicationState] = {}
+        ended: dict[QueuePath, Iterator[Application]] = {}
         for number, fact in enumerate(facts, 1):
             if number % PART_MAX == 0:
                 yield []
-            if type(fact) is ApplicationChanged:
-                states[fact.application_id] = fact.state
-            elif type(fact) is ApplicationLeft and not fact.is_removed:
+            if type(fact) is ApplicationLeft and not fact.is_removed:
                 path = self._registry.applications.get(fact.application_id)
                 # the leaf still has it if it is a new application with the same id
                 if path is not None and fact.application_id not in self._registry.leaf(path).applications:
                     del self._registry.applications[fact.application_id]
-                state = states[fact.application_id]
-                self._timers.note_ended(EndedApplication(fact.application_id, fact.queue, state, fact.at_ns))
+                if fact.queue not in ended:
+                    ended[fact.queue] = iter(self._registry.leaf(fact.queue).ended)
+                self._timers.note_ended(timers.ended(next(ended[fact.queue]), fact.at_ns))
+        facts += [expiry(facts[-1].at_ns, one) for one in self._timers.surplus()]
 
     # ---- nodes
 

@@ -8,26 +8,78 @@ from __future__ import annotations
 
 import heapq
 
-from msgspec import Struct
+from msgspec import Struct, field
 
+from ykactor.core.accounting.past import Past
 from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.states import TERMINAL_TIMEOUT_NS, ApplicationState
+from ykactor.core.messages.submissions import AddApplication
+from ykactor.core.objects.application import Application
 from ykactor.core.values.ids import ApplicationID, QueuePath
 
-#: Refused applications that stay visible at most: repeated refusals must not fill the memory.
-REJECTED_MAX = 10_000
+#: Refused applications that stay visible at most, and ended ones: they must not fill the memory.
+REJECTED_MAX = ENDED_MAX = 10_000
+#: Groups of an application are kept as long as their names together have at most so many characters.
+GROUPS_MAX = 1024
 #: Deadlines of leaves that do not hold any more are dropped when there are so many more than leaves.
 SPARE = 64
 
 
 class EndedApplication(Struct):
-    """An application that is not in a queue any more but still visible (AP-71, AP-22)."""
+    """An application that is not in a queue any more but still visible (AP-71, AP-22).
+
+    Attributes:
+        reason: why it was refused.
+        submission_ns: 0 if it ended before this was kept.
+    """
 
     application_id: ApplicationID
     queue: str
     state: ApplicationState
     finished_ns: int
     reason: str = ""
+    user: str = ""
+    groups: tuple[str, ...] = ()
+    submission_ns: int = 0
+    past: Past = field(default_factory=Past)
+
+
+def ended(application: Application, finished_ns: int) -> EndedApplication:
+    """What stays of an application that has just ended."""
+    return EndedApplication(
+        application.application_id,
+        application.queue,
+        application.state,
+        finished_ns,
+        user=application.who.user,
+        groups=_first(application.who.groups),
+        submission_ns=application.submission_ns,
+        past=application.past,
+    )
+
+
+def rejected(spec: AddApplication, at_ns: int, reason: str) -> EndedApplication:
+    """What stays of an application that was refused."""
+    return EndedApplication(
+        spec.application_id,
+        spec.queue_name,
+        ApplicationState.REJECTED,
+        at_ns,
+        reason,
+        user=spec.user,
+        groups=_first(spec.groups),
+        submission_ns=at_ns,
+    )
+
+
+def _first(groups: tuple[str, ...]) -> tuple[str, ...]:
+    """As many as are kept."""
+    left = GROUPS_MAX
+    for number, group in enumerate(groups):
+        left -= len(group)
+        if left < 0:
+            return groups[:number]
+    return groups
 
 
 class Timers:
@@ -127,7 +179,14 @@ class Timers:
             self._forget_rejected(oldest.application_id)
         expired = []
         while self._expiries and self._expiries[0][0] <= now_ns:
-            key = heapq.heappop(self._expiries)[1]
-            self._changed.ended(key)
-            expired.append(self.ended.pop(key))
+            expired.append(self._expire_next())
         return expired
+
+    def surplus(self) -> list[EndedApplication]:
+        """Remove and return ended applications, the first to end first, until not too many are kept (AP-73)."""
+        return [self._expire_next() for _ in range(len(self.ended) - ENDED_MAX)]
+
+    def _expire_next(self) -> EndedApplication:
+        _, key = heapq.heappop(self._expiries)
+        self._changed.ended(key)
+        return self.ended.pop(key)

@@ -101,10 +101,10 @@ class Admission:
             assert isinstance(above, ParentCore), "placement lets nothing be created below a leaf"
             self._adopted.setdefault(above, []).append(config.path)
             settings = config if config.is_parent else with_quotas(config, tags)
-            changed = self._registry.changed
-            changed.queue(config.path)
+            books = self._registry.books
+            books.changed.queue(config.path)
             self._registry.dynamic_queues += 1
-            self._registry.queues[config.path] = ParentCore(settings) if config.is_parent else LeafCore(settings, changed)
+            self._registry.queues[config.path] = ParentCore(settings) if config.is_parent else LeafCore(settings, books)
             facts.append(QueueAdded(now_ns, config.path, managed=False))
             facts += limit_changes(None, settings, now_ns)
         return self._registry.leaf(path)

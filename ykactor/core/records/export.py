@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
+from ykactor.core.accounting.account import Account, AccountKey
 from ykactor.core.messages.asks import AskID
 from ykactor.core.messages.changed import Key
 from ykactor.core.objects.application import Application
@@ -29,6 +30,7 @@ from ykactor.core.records.rows import (
     ReservationRow,
     TakenRow,
     TaskRow,
+    UseRow,
     UserRow,
     VictimRow,
 )
@@ -70,6 +72,8 @@ class _Export:
             "node": self._node,
             "foreign": self._foreign,
             "application": self._application,
+            "account": self._account,
+            "use": self._use,
             "user": self._user,
             "ended": partition.timers.ended.get,
             "rejected": partition.timers.rejected.get,
@@ -115,10 +119,14 @@ class _Export:
         ]
         for kind, identities in by_names:
             yield from (((kind, *identity), None) for identity in identities)
+        for day, accounts in registry.books.accounts.days.items():
+            yield from ((("account", day, *whose), None) for whose in accounts)
         for (predicate, allocate), node_id in state.nodes.predicates.known():
             yield ("answer", predicate, int(allocate), node_id), None
         for name in registry.applications:
             application = registry.leaf_of(name).applications[name]
+            if application.has_use():
+                yield ("use", name), None
             running, replacing = application.allocations.values(), application.gang.replacing.values()
             asks = [*application.asks.values(), *(ask for ask, _ in running), *(ask for ask, _ in replacing)]
             yield from ((("task", ask.arrival), (name, ask.spec.allocation_key)) for ask in asks)
@@ -157,6 +165,9 @@ class _Export:
         known = self._partition.users.known.get(name)
         return None if known is None else UserRow(groups=known[0], until_ns=known[1])
 
+    def _account(self, day: int, *whose: Any) -> Account | None:
+        return self._registry.books.accounts.days.get(day, {}).get(AccountKey(*whose))
+
     # ---- applications and tasks
 
     def _owned(self, application_id: ApplicationID) -> Application | None:
@@ -167,6 +178,20 @@ class _Export:
         application = self._owned(application_id)
         return None if application is None else _application(application, self._state.applications[application_id])
 
+    def _use(self, application_id: ApplicationID) -> UseRow | None:
+        application = self._owned(application_id)
+        if application is None or not application.has_use():
+            return None
+        past = application.past
+        return UseRow(
+            day=application.day,
+            account=application.account,
+            max_used=past.max_used,
+            used=past.used,
+            preempted=past.preempted,
+            placeholders=past.placeholders,
+        )
+
     def _task(self, identity: AskID, arrival: object) -> TaskRow | None:
         application, key = self._owned(identity[0]), identity[1]
         row = None if application is None else self._task_of(application, key)
@@ -175,16 +200,24 @@ class _Export:
     def _task_of(self, application: Application, key: AllocationKey) -> TaskRow | None:
         if key in application.allocations:
             ask, node_id = application.allocations[key]
-            is_released = key in application.gang.released
-            return TaskRow(ask=ask, began_ns=application.began_ns[key], node_id=node_id, released=is_released)
+            return TaskRow(
+                ask=ask,
+                began_ns=application.began_ns[key],
+                node_id=node_id,
+                released=key in application.gang.released,
+                sized_ns=application.sized_ns.get(key),
+                preempted=key in application.preempted,
+                replaced_ns=application.replaced_ns.get(key),
+            )
+        sized_ns = application.sized_ns.get(key)
         if key in application.asks:
             pending = self._state.applications[application.application_id]
-            return TaskRow(ask=application.asks[key], notified=_notified(pending, key))
+            return TaskRow(ask=application.asks[key], notified=_notified(pending, key), sized_ns=sized_ns)
         placeholder = application.gang.placeholder_of(key)
         if placeholder is None:
             return None
         ask, node_id = application.gang.replacing[placeholder]
-        return TaskRow(ask=ask, node_id=node_id, placeholder=placeholder)
+        return TaskRow(ask=ask, node_id=node_id, placeholder=placeholder, sized_ns=sized_ns)
 
     # ---- the scheduler
 
@@ -236,13 +269,16 @@ def _application(application: Application, pending: PendingApplication) -> Appli
             allocated_ever=gang.allocated_ever,
             is_over=gang.is_over,
         ),
-        who=pending.who,
+        who=application.who,
         group=pending.group,
         enrolled=pending.enrolled,
         counted_as_running=pending.counted_as_running,
         holds_slot=pending.holds_slot,
         held=pending.held,
         backoff_ns=pending.backoff_ns,
+        counted_ns=application.counted_ns,
+        states=tuple(application.past.states),
+        started_ns=application.past.started_ns,
     )
 
 

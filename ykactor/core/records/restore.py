@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from ykactor.core.messages.changed import Changed
+from ykactor.core.accounting.account import AccountKey
+from ykactor.core.accounting.books import Books
 from ykactor.core.messages.submissions import AddApplication
 from ykactor.core.objects.application import Application
 from ykactor.core.objects.leaf import LeafCore
@@ -19,7 +20,7 @@ from ykactor.core.objects.registry import Registry
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.partition.reload import walk
 from ykactor.core.records.restore_scheduler import Rows, restore_scheduler
-from ykactor.core.records.rows import ApplicationRow, PartitionRow, TaskRow
+from ykactor.core.records.rows import ApplicationRow, PartitionRow, TaskRow, UseRow
 from ykactor.core.turn.scheduler import SchedulerCore
 from ykactor.core.values.ids import ApplicationID, NodeID, QueuePath
 from ykactor.core.values.parts import Pace, Pausing
@@ -66,6 +67,10 @@ def _restore_partition(partition: PartitionCore, rows: Rows) -> Pausing[None]:
         registry.nodes[node_id] = NodeCore(node_id, node.capacity, node.schedulable, node.attributes)
         if pace.is_due():
             yield ()
+    for (day, *whose), account in rows["account"].items():
+        registry.books.accounts.keep(day, AccountKey(*whose), account)
+        if pace.is_due():
+            yield ()
     for foreign in rows["foreign"].values():
         registry.nodes[foreign.node_id].restore_foreign(foreign.spec)
         if pace.is_due():
@@ -80,7 +85,7 @@ def _restore_queues(registry: Registry, rows: Rows) -> None:
         known = configured.get(path)
         if known is not None and structs.replace(known, children=()) == config:
             config = known
-        queue = LeafCore(config, registry.changed) if row.is_leaf else ParentCore(config)
+        queue = LeafCore(config, registry.books) if row.is_leaf else ParentCore(config)
         queue.state = row.state
         registry.queues[path] = queue
         above = registry.queues.get(QueuePath(path.rpartition(".")[0]))
@@ -97,7 +102,11 @@ def _restore_applications(registry: Registry, rows: Rows) -> Pausing[None]:
     pace = Pace()
     for (application_id,), row in sorted(rows["application"].items(), key=lambda item: item[1].arrival):
         registry.applications[application_id] = row.queue
-        registry.leaf(row.queue).applications[application_id] = _application(application_id, row, registry.changed)
+        registry.leaf(row.queue).applications[application_id] = _application(application_id, row, registry.books)
+        if pace.is_due():
+            yield ()
+    for (application_id,), row in rows["use"].items():
+        _restore_use(registry.leaf_of(application_id).applications[application_id], row)
         if pace.is_due():
             yield ()
     yield ()
@@ -113,27 +122,42 @@ def _restore_applications(registry: Registry, rows: Rows) -> Pausing[None]:
             yield ()
 
 
-def _application(application_id: ApplicationID, row: ApplicationRow, changed: Changed) -> Application:
+def _application(application_id: ApplicationID, row: ApplicationRow, books: Books) -> Application:
     spec = AddApplication(application_id, row.queue, row.who.user, tags=row.tags, placeholder_ask=row.gang.total)
-    application = Application(spec, row.queue, row.submission_ns, row.arrival, changed)
+    application = Application(spec, row.who, row.queue, row.submission_ns, row.arrival, books)
     application.state = row.state
     application.execution_timeout_ns = row.execution_timeout_ns
     application.timers = {Timer(name): due_ns for name, due_ns in row.timers.items()}
     application.ending = row.ending
+    application.counted_ns = row.counted_ns
+    application.past.states, application.past.started_ns = list(row.states), row.started_ns
     gang, known = application.gang, row.gang
     gang.total, gang.is_hard, gang.timeout_ns, gang.is_over = known.total, known.is_hard, known.timeout_ns, known.is_over
     gang.groups, gang.allocated_ever = known.groups, known.allocated_ever
     return application
 
 
+def _restore_use(application: Application, row: UseRow) -> None:
+    application.day, application.account = row.day, row.account
+    past = application.past
+    past.max_used, past.used, past.preempted, past.placeholders = row.max_used, row.used, row.preempted, row.placeholders
+
+
 def _restore_task(application: Application, row: TaskRow, nodes: dict[NodeID, NodeCore]) -> None:
     ask, key = row.ask, row.ask.spec.allocation_key
     application.changed.tasks += 1
+    if row.sized_ns is not None:
+        application.sized_ns[key] = row.sized_ns
     if row.node_id is None:
         application.asks[key] = ask
     elif row.began_ns is not None:
         application.allocations[key] = ask, row.node_id
         application.began_ns[key] = row.began_ns
+        application.count_begin(ask.spec.resource)
+        if row.preempted:
+            application.preempted.add(key)
+        if row.replaced_ns is not None:
+            application.replaced_ns[key] = row.replaced_ns
         application.placeholder_count += ask.spec.placeholder
         application.real_count += not ask.spec.placeholder
         if row.released:

@@ -8,7 +8,8 @@ of the program reads them whatever its rules are; it never decides again what wa
 | ``configuration``, ``partition`` | | ``PartitionConfig``, ``PartitionRow`` |
 | ``queue`` | path | ``QueueRow`` |
 | ``node``, ``foreign`` | node id, allocation key | ``NodeRow``, ``ForeignRow`` |
-| ``application``, ``task`` | application id, arrival number | ``ApplicationRow``, ``TaskRow`` |
+| ``application``, ``use``, ``task`` | application id, the same, arrival number | ``ApplicationRow``, ``UseRow``, ``TaskRow`` |
+| ``account`` | UTC day, queue, user, group, application | ``Account`` |
 | ``user``, ``ended``, ``rejected`` | name, key, application id | ``UserRow``, ``EndedApplication`` |
 | ``reservation``, ``attempt``, ``victim``, ``last_attempt`` | application id, allocation key | rows of the same names |
 | ``taken`` | leaf of the victim, leaf of the preemptor, resource type | ``TakenRow`` |
@@ -22,6 +23,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from ykactor.core.accounting.account import Account
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import PartitionConfig, QueueConfig
 from ykactor.core.messages.asks import AllocationSpec, Ask, AskID
@@ -111,6 +113,24 @@ class ApplicationRow(Row, frozen=True):
     holds_slot: bool = False
     held: int = 0
     backoff_ns: int = 0
+    counted_ns: int = 0
+    states: tuple[tuple[int, ApplicationState], ...] = ()
+    started_ns: int | None = None
+
+
+class UseRow(Row, frozen=True):
+    """What was counted and remembered of a live application (``objects.counted``, ``accounting.past``); written when tasks end.
+
+    Attributes:
+        day, account: what is not in an ``account`` row yet.
+    """
+
+    day: int
+    account: Account
+    max_used: Resource
+    used: dict[str, Resource] = {}
+    preempted: dict[str, Resource] = {}
+    placeholders: dict[str, Resource] = {}
 
 
 class TaskRow(Row, frozen=True):
@@ -122,6 +142,9 @@ class TaskRow(Row, frozen=True):
         placeholder: the placeholder that the ask waits for.
         released: whether the release of the allocation was started and is not confirmed.
         notified: what was last reported of the pending ask (``queueing.notified``).
+        sized_ns: since when the task has its size, if it was resized.
+        preempted: whether the allocation is preempted.
+        replaced_ns: when the placeholder was created that the allocation has replaced.
     """
 
     ask: Ask
@@ -130,6 +153,9 @@ class TaskRow(Row, frozen=True):
     placeholder: AllocationKey | None = None
     released: bool = False
     notified: int = 0
+    sized_ns: int | None = None
+    preempted: bool = False
+    replaced_ns: int | None = None
 
 
 class UserRow(Row, frozen=True):
@@ -186,7 +212,9 @@ ROWS: dict[str, type[Struct]] = {
     "node": NodeRow,
     "foreign": ForeignRow,
     "application": ApplicationRow,
+    "use": UseRow,
     "task": TaskRow,
+    "account": Account,
     "user": UserRow,
     "ended": EndedApplication,
     "rejected": EndedApplication,

@@ -61,6 +61,11 @@ def min_union(left: Resource | None, right: Resource | None) -> Resource | None:
     return result
 
 
+def most(left: Resource, right: Resource) -> Resource:
+    """The larger value of each type over the union of types; an absent type is 0."""
+    return {name: max(left.get(name, 0), right.get(name, 0)) for name in left.keys() | right.keys()}
+
+
 def strictly_positive(resource: Resource | None) -> bool:
     """Whether no value is negative and at least one is positive."""
     if not resource:

@@ -35,6 +35,7 @@ COMMANDS = {
     "journal": "journal",
     "replay": "replay",
     "audit": "audit",
+    "usage": "usage",
     "access": "access",
     "token": "token",
     "samples": "samples",

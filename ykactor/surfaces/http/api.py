@@ -12,9 +12,9 @@ from starlette.responses import Response
 from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.values.ids import ApplicationID, NodeID, QueuePath
 from ykactor.surfaces.http.pages import Page
-from ykactor.surfaces.http.parameters import group_name, queue_path, status, user_name
+from ykactor.surfaces.http.parameters import columns, first_day, group_name, queue_path, status, user_name
 from ykactor.surfaces.http.published import Published, Reading, check_sees_nodes, view_for
-from ykactor.surfaces.http.readings import applications, nodes, partitions, queues, users
+from ykactor.surfaces.http.readings import accounting, applications, nodes, partitions, queues, users
 from ykactor.surfaces.http.readings.look import Look
 from ykactor.surfaces.http.replies import RefusedError, reply
 from ykactor.wire.rest import types
@@ -164,6 +164,12 @@ class Api:
     async def groups(self, request: Request) -> Response:
         """``P/usage/groups``."""
         return await self._published.answer(request, self._published.partition(request), ("groups",), users.groups)
+
+    async def accounting(self, request: Request) -> Response:
+        """``P/usage/accounting``."""
+        by, since = columns(request), first_day(request)
+        read, partition = partial(accounting.resource_seconds, columns=by, first_day=since), self._published.partition(request)
+        return await self._published.answer(request, partition, ("accounting", by, since), read)
 
     async def user(self, request: Request) -> Response:
         """``P/usage/user/{user}``."""

@@ -6,9 +6,14 @@ from urllib.parse import unquote_plus
 
 from starlette.requests import Request
 
+from ykactor.access import moments
+from ykactor.actors.clock import system_ns
+from ykactor.core.accounting.account import DAY_S
+from ykactor.core.inspection.accounting import Column
 from ykactor.core.values.ids import QueuePath
 from ykactor.core.values.names import is_group_name, is_user_name
 from ykactor.core.values.quantities import is_queue_name
+from ykactor.core.values.times import S_NS
 from ykactor.surfaces.http.readings.applications import LIVE_STATES
 from ykactor.surfaces.http.replies import RefusedError
 
@@ -48,6 +53,27 @@ def status(request: Request) -> str:
         expected = ", ".join(LIVE_STATES)
         raise RefusedError(400, f"Only following active application statuses are allowed: {expected}, found {found!r}")
     return found
+
+
+def columns(request: Request) -> tuple[Column, ...]:
+    """By what is summed up: names with commas between them; by default the user."""
+    names = request.query_params.get("by", "user").lower().split(",")
+    if len(set(names)) < len(names) or not {*names} <= {*Column}:
+        raise RefusedError(400, f"by: found {','.join(names)[:80]!r}, expected some of {', '.join(Column)}, each once")
+    return tuple(map(Column, names))
+
+
+def first_day(request: Request) -> int:
+    """The day of ``since``, counted from 1970, in UTC; by default the first of all."""
+    text = request.query_params.get("since", "")
+    days_ns, moment = moments.days_ns(text), moments.parse(text)
+    if days_ns is not None:
+        return (system_ns() - days_ns) // S_NS // DAY_S
+    if moment is not None:
+        return moments.unix_ns(moment) // S_NS // DAY_S
+    if text:
+        raise RefusedError(400, f"since: found {text[:40]!r}, expected a number of days such as 7d, or {moments.FORM}")
+    return 0
 
 
 def number(request: Request, name: str, default: int, least: int = 0) -> int:

@@ -15,6 +15,8 @@ from ykactor.core.values.resources import Resource
 
 #: The priority of what has nothing pending.
 PRIORITY_MIN = -(2**31)
+#: The start of an application that never ran: the first second of the year 1, in Unix milliseconds.
+NEVER_STARTED_MS = -62_135_596_800_000
 #: Whole percent by type; at most 2147483647.
 Percent = dict[str, int]
 
@@ -240,7 +242,7 @@ class Application(Payload, frozen=True, kw_only=True):
         finished_time: 0 while it lives.
         state_log: the oldest first.
         reservations: the keys of asks for which a node is reserved.
-        start_time: when it entered Running for the last time, Unix milliseconds.
+        start_time: when it entered Running from another state for the last time, Unix milliseconds.
         backoff_deadline: such as ``2026-01-01T00:00:00.5Z``.
     """
 
@@ -378,6 +380,25 @@ class GroupUse(Payload, frozen=True, kw_only=True):
     group_name: str
     applications: list[str] = []
     queues: QueueUse | None = None
+
+
+class ResourceSeconds(Payload, frozen=True, kw_only=True):
+    """Amounts times seconds, summed up by the columns that were asked for; the others are left out.
+
+    Attributes:
+        day: a date such as ``2026-01-31``, in UTC.
+        allocated, waited: what tasks have used, and what asks have waited for.
+        lost: the part of ``allocated`` that preempted tasks have used.
+    """
+
+    day: str = ""
+    queue: str = ""
+    user: str = ""
+    group: str = ""
+    application: str = ""
+    allocated: Resource = {}
+    waited: Resource = {}
+    lost: Resource = {}
 
 
 # ---- health

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from heapq import merge
 
+from ykactor.core.accounting.past import NO_TYPE, History, Past
 from ykactor.core.inspection.pending import PendingTexts
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.objects.application import Application
@@ -12,6 +13,8 @@ from ykactor.core.partition.timers import EndedApplication
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.values.ids import ApplicationID, QueuePath
 from ykactor.core.values.parts import Pace, Pausing
+from ykactor.core.values.resources import Resource, add_to, most
+from ykactor.core.values.times import MS_NS
 from ykactor.surfaces.http.readings.look import Look, limit, used
 from ykactor.surfaces.http.readings.tasks import allocation, request
 from ykactor.surfaces.http.times import rfc3339
@@ -89,18 +92,20 @@ def _live_application(look: Look, application: Application, texts: PendingTexts)
     return types.Application(
         application_id=application.application_id,
         used_resource=used(pending.allocated),
+        max_used_resource=used(most(application.past.max_used, application.used)),
         pending_resource=used(_pending_resource(application)),
         partition=look.core.name,
         queue_name=application.queue,
         submission_time=look.time(application.submission_ns),
         requests=_requests(look, pending, texts),
         allocations=[
-            allocation(look, ask, node_id, application.began_ns[key])
-            for key, (ask, node_id) in sorted(application.allocations.items(), key=lambda item: item[1][0].arrival)
+            allocation(look, application, key)
+            for key, _ in sorted(application.allocations.items(), key=lambda item: item[1][0].arrival)
         ],
         application_state=_state(application.state),
-        user=pending.who.user,
-        groups=list(pending.who.groups),
+        user=application.who.user,
+        groups=list(application.who.groups),
+        state_log=_state_log(look, application.past),
         placeholder_data=[
             types.TaskGroup(
                 task_group_name=name,
@@ -114,7 +119,8 @@ def _live_application(look: Look, application: Application, texts: PendingTexts)
         has_reserved=bool(pending.reserving),
         reservations=sorted(pending.reserving),
         max_request_priority=types.PRIORITY_MIN if highest is None else highest,
-        resource_history=types.ResourceHistory(),
+        start_time=_start_ms(application.past),
+        resource_history=_history(look, application.past),
         backoff_deadline=rfc3339(look.time(pending.backoff_ns)) if pending.backoff_ns else "",
     )
 
@@ -148,10 +154,50 @@ def _ended_application(look: Look, entry: EndedApplication) -> types.Application
     is_rejected = entry.state is ApplicationState.REJECTED
     return types.Application(
         application_id=entry.application_id,
+        max_used_resource=used(entry.past.max_used),
         partition=look.core.name,
         queue_name=entry.queue,
+        submission_time=look.time(entry.submission_ns),
         finished_time=look.time(entry.finished_ns),
         application_state=entry.state.value,
+        user=entry.user,
+        groups=list(entry.groups),
         rejected_message=entry.reason if is_rejected else "",
-        resource_history=types.ResourceHistory(),
+        state_log=[types.StateChange(time=look.time(entry.finished_ns), application_state="Rejected")]
+        if is_rejected
+        else _state_log(look, entry.past),
+        max_request_priority=types.PRIORITY_MIN,
+        start_time=_start_ms(entry.past),
+        resource_history=_history(look, entry.past),
     )
+
+
+def _state_log(look: Look, past: Past) -> list[types.StateChange]:
+    """Without changes between states that are shown as the same."""
+    log: list[types.StateChange] = []
+    for at_ns, state in past.states:
+        if not log or log[-1].application_state != _state(state):
+            log.append(types.StateChange(time=look.time(at_ns), application_state=_state(state)))
+    return log
+
+
+def _start_ms(past: Past) -> int:
+    return types.NEVER_STARTED_MS if past.started_ns is None else past.started_ns // MS_NS
+
+
+def _history(look: Look, past: Past) -> types.ResourceHistory:
+    return types.ResourceHistory(
+        resource_usage=_by_type(look, past.used),
+        preempted_resource=_by_type(look, past.preempted),
+        placeholder_resource=_by_type(look, past.placeholders),
+    )
+
+
+def _by_type(look: Look, history: History) -> dict[str, Resource]:
+    """A limited reader sees no nodes, and so no types of them."""
+    if look.view is None:
+        return {instance_type: used(resource) for instance_type, resource in history.items()}
+    total: Resource = {}
+    for resource in history.values():
+        add_to(total, resource)
+    return {NO_TYPE: used(total)} if total else {}

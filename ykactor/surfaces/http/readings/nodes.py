@@ -46,9 +46,9 @@ def _node(look: Look, node: NodeCore) -> types.Node:
         available=limit(node.available),
         utilized=percent(node.allocated, node.capacity),
         allocations=[
-            allocation(look, ask, node.node_id, registry.leaf_of(application_id).applications[application_id].began_ns[key])
-            for (application_id, key), ask in sorted(node.allocations.items(), key=lambda item: item[1].arrival)
-            if key in registry.leaf_of(application_id).applications[application_id].began_ns
+            allocation(look, registry.leaf_of(application_id).applications[application_id], key)
+            for (application_id, key), _ in sorted(node.allocations.items(), key=lambda item: item[1].arrival)
+            if key in registry.leaf_of(application_id).applications[application_id].allocations
         ],
         foreign_allocations=[foreign(spec, node.node_id) for _, spec in sorted(node.foreign.items())],
         schedulable=node.schedulable,

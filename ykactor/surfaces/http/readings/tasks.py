@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ykactor.core.messages.asks import AllocationSpec, Ask, ask_id, shape_of
-from ykactor.core.values.ids import NodeID
+from ykactor.core.objects.application import Application
+from ykactor.core.values.ids import AllocationKey, NodeID
 from ykactor.surfaces.http.readings.look import Look, limit
 from ykactor.wire.rest import types
 
@@ -29,20 +30,23 @@ def request(look: Look, ask: Ask, reason: str) -> types.Request:
     )
 
 
-def allocation(look: Look, ask: Ask, node_id: NodeID, began_ns: int) -> types.Allocation:
-    """An ask that runs on a node since ``began_ns``."""
-    spec = ask.spec
+def allocation(look: Look, application: Application, key: AllocationKey) -> types.Allocation:
+    """An allocation of an application."""
+    ask, node_id = application.allocations[key]
+    spec, began_ns = ask.spec, application.began_ns[key]
+    requested_ns = application.replaced_ns.get(key, ask.created_ns)
     return types.Allocation(
         allocation_key=spec.allocation_key,
         allocation_tags=spec.tags,
-        request_time=look.time(ask.created_ns),
+        request_time=look.time(requested_ns),
         allocation_time=look.time(began_ns),
-        allocation_delay=max(0, look.time(began_ns) - look.time(ask.created_ns)),
+        allocation_delay=max(0, look.time(began_ns) - look.time(requested_ns)),
         resource=limit(spec.resource),
         priority=str(spec.priority),
         node_id=node_id,
         application_id=spec.application_id,
         placeholder=spec.placeholder,
+        placeholder_used=key in application.replaced_ns,
         task_group_name=spec.task_group_name,
         preempted=ask_id(ask) in look.state.preemptions.victims,
         originator=spec.originator,

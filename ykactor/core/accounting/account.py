@@ -1,0 +1,63 @@
+"""Amounts times whole seconds (AP-90): what tasks have used, and for what they have waited, by UTC day.
+
+A time belongs to the Unix second in which it falls. A task counts from the second in which it begins up to that in which it ends,
+so that the parts of a task that is counted in several parts add up to the whole, whatever the fractions.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from msgspec import Struct, field
+
+from ykactor.core.values.ids import QueuePath
+from ykactor.core.values.resources import Resource
+
+DAY_S = 86_400
+
+
+class AccountKey(NamedTuple):
+    """Whose account it is. Empty names stand for all that were summed up (AP-142)."""
+
+    queue: QueuePath
+    user: str
+    group: str
+    application: str
+
+
+class Account(Struct, omit_defaults=True):
+    """Resource-seconds of one day; exact at any size.
+
+    Attributes:
+        allocated: what tasks, placeholders too, have used.
+        waited: what asks have waited for.
+        lost: the part of ``allocated`` that was used by tasks which were preempted.
+    """
+
+    allocated: Resource = field(default_factory=dict)
+    waited: Resource = field(default_factory=dict)
+    lost: Resource = field(default_factory=dict)
+
+    def add(self, other: Account) -> None:
+        """Add what another account has."""
+        add_times(self.allocated, other.allocated, 1)
+        add_times(self.waited, other.waited, 1)
+        add_times(self.lost, other.lost, 1)
+
+
+def add_times(target: Resource, resource: Resource, times: int) -> None:
+    """Add ``resource`` so many times, in place; types whose quantity is 0 are not added."""
+    for name, quantity in resource.items():
+        if quantity:
+            target[name] = target.get(name, 0) + quantity * times
+
+
+def by_day(since_s: int, until_s: int) -> list[tuple[int, int]]:
+    """Each UTC day between two Unix seconds, by its number, with the seconds that fall into it."""
+    days = []
+    while since_s < until_s:
+        day = since_s // DAY_S
+        end_s = min(until_s, (day + 1) * DAY_S)
+        days.append((day, end_s - since_s))
+        since_s = end_s
+    return days

@@ -1,0 +1,109 @@
+"""The accounts of a partition by UTC day: a bounded number of days and of rows (AP-142)."""
+
+from __future__ import annotations
+
+from ykactor.core.accounting.account import DAY_S, Account, AccountKey, add_times, by_day
+from ykactor.core.messages.changed import Changed
+from ykactor.core.values.ids import QueuePath
+from ykactor.core.values.parts import Pace, Pausing
+from ykactor.core.values.resources import Resource
+from ykactor.core.values.times import S_NS
+
+#: Days that are kept: the present one, and so many before.
+DAYS_MAX = 366
+#: Accounts that are kept; when there are more, they are summed up until there are at most half as many.
+ROWS_MAX = 10_000
+#: All that was summed up.
+_ALL = AccountKey(QueuePath(""), "", "", "")
+
+
+class Accounts:
+    """What has been counted. The order in which it is counted makes no difference."""
+
+    def __init__(self, changed: Changed) -> None:
+        self._changed = changed
+        #: By day, counted from 1 January 1970.
+        self.days: dict[int, dict[AccountKey, Account]] = {}
+        self._count = 0
+        #: The day on which old ones were looked for.
+        self._tidied_day: int | None = None
+
+    def use(self, key: AccountKey, resource: Resource, since_s: int, until_s: int, *, is_lost: bool) -> None:
+        """A task has used ``resource`` between two Unix seconds; ``is_lost``: it is preempted."""
+        for day, seconds in by_day(max(since_s, _first_s(until_s)), until_s):
+            account = self._account(day, key)
+            add_times(account.allocated, resource, seconds)
+            if is_lost:
+                add_times(account.lost, resource, seconds)
+
+    def wait(self, key: AccountKey, resource: Resource, since_s: int, until_s: int) -> None:
+        """An ask has waited for ``resource`` between two Unix seconds."""
+        for day, seconds in by_day(max(since_s, _first_s(until_s)), until_s):
+            add_times(self._account(day, key).waited, resource, seconds)
+
+    def add(self, day: int, key: AccountKey, account: Account) -> None:
+        """Add what was counted elsewhere."""
+        if account.allocated or account.waited:
+            self._account(day, key).add(account)
+
+    def _account(self, day: int, key: AccountKey) -> Account:
+        self._changed.account(day, key)
+        accounts = self.days.get(day)
+        account = None if accounts is None else accounts.get(key)
+        if account is None:
+            account = Account()
+            self.keep(day, key, account)
+        return account
+
+    def keep(self, day: int, key: AccountKey, account: Account) -> None:
+        """Keep an account of which there is none yet."""
+        self.days.setdefault(day, {})[key] = account
+        self._count += 1
+
+    def _drop(self, day: int, key: AccountKey) -> Account:
+        self._changed.account(day, key)
+        self._count -= 1
+        return self.days[day].pop(key)
+
+    # ---- the bounds
+
+    def tidy(self, now_ns: int) -> Pausing[None]:
+        """Forget days that are too old, and sum up if there are too many accounts (AP-142)."""
+        today = now_ns // S_NS // DAY_S
+        if today != self._tidied_day:
+            self._tidied_day = today
+            yield from self._forget(today - DAYS_MAX)
+        if self._count > ROWS_MAX:
+            yield from self._sum_up()
+
+    def _forget(self, first_day: int) -> Pausing[None]:
+        pace = Pace()
+        for day in [day for day in self.days if day < first_day]:
+            for key in list(self.days[day]):
+                self._drop(day, key)
+                if pace.is_due():
+                    yield ()
+            del self.days[day]
+
+    def _sum_up(self) -> Pausing[None]:
+        """The oldest day first: its applications; when no day has applications any more, all of it."""
+        for keeps_names in (True, False):
+            for day in sorted(self.days):
+                if self._count <= ROWS_MAX // 2:
+                    return
+                yield from self._sum_up_day(day, keeps_names=keeps_names)
+
+    def _sum_up_day(self, day: int, *, keeps_names: bool) -> Pausing[None]:
+        pace = Pace()
+        for key in list(self.days[day]):
+            into = key._replace(application="") if keeps_names else _ALL
+            if key != into:
+                account = self._drop(day, key)
+                self._account(day, into).add(account)
+                if pace.is_due():
+                    yield ()
+
+
+def _first_s(until_s: int) -> int:
+    """The beginning of the oldest day that is kept."""
+    return (until_s // DAY_S - DAYS_MAX) * DAY_S

@@ -1,0 +1,39 @@
+"""What all owners of a partition write to: the rows that the turn changes, and the accounts."""
+
+from __future__ import annotations
+
+from ykactor.core.accounting.accounts import Accounts
+from ykactor.core.accounting.past import NO_TYPE
+from ykactor.core.messages.changed import Changed
+from ykactor.core.values.ids import NodeID
+
+#: The attribute of a node that says what type of instance it is (AP-90).
+_INSTANCE_TYPE = "si/instance-type"
+
+
+class Books:
+    """One for each partition.
+
+    Attributes:
+        changed: which rows the turn changes.
+        accounts: what was counted.
+    """
+
+    def __init__(self) -> None:
+        self.changed = Changed()
+        self.accounts = Accounts(self.changed)
+        #: Of the nodes that say it.
+        self._instance_types: dict[NodeID, str] = {}
+
+    def add_node(self, node_id: NodeID, attributes: dict[str, str]) -> None:
+        """There is a node with these attributes."""
+        if _INSTANCE_TYPE in attributes:
+            self._instance_types[node_id] = attributes[_INSTANCE_TYPE]
+
+    def remove_node(self, node_id: NodeID) -> None:
+        """A node has left, and nothing runs there any more."""
+        self._instance_types.pop(node_id, None)
+
+    def instance_type(self, node_id: NodeID) -> str:
+        """The type of a node, ``UNKNOWN`` if it does not say it."""
+        return self._instance_types.get(node_id, NO_TYPE)

@@ -1,0 +1,69 @@
+"""What is remembered of one application until it expires: its states, the most that it has used, and what its tasks have used."""
+
+from __future__ import annotations
+
+from msgspec import Struct, field
+
+from ykactor.core.messages.states import ApplicationState
+from ykactor.core.values.resources import Resource
+
+#: The newest changes of the state that are kept.
+LOG_MAX = 64
+#: Types of instances that are told apart; tasks on further ones count as on those of no type.
+INSTANCE_TYPES_MAX = 16
+#: The type of a node that does not say its type (AP-90).
+NO_TYPE = "UNKNOWN"
+
+_STARTED = frozenset((ApplicationState.STARTING, ApplicationState.RUNNING))
+#: By type of instance.
+History = dict[str, Resource]
+
+
+class Past(Struct, omit_defaults=True):
+    """What is remembered of one application.
+
+    Attributes:
+        states: when it entered which state, the oldest first; the first state, New, is not among them.
+        started_ns: when it was last started, from a state in which it had not; None if it never was.
+        max_used: of each type the most that it has used at a time, up to the last end or resize of an allocation.
+        used, preempted, placeholders: resource-seconds by type of instance, of tasks that ended, that were preempted, and of
+            placeholders that ended otherwise (AP-90).
+    """
+
+    states: list[tuple[int, ApplicationState]] = field(default_factory=list)
+    started_ns: int | None = None
+    max_used: Resource = field(default_factory=dict)
+    used: History = field(default_factory=dict)
+    preempted: History = field(default_factory=dict)
+    placeholders: History = field(default_factory=dict)
+
+    def enter(self, now_ns: int, before: ApplicationState, state: ApplicationState) -> None:
+        """The application is in another state."""
+        self.states.append((now_ns, state))
+        if len(self.states) > LOG_MAX:
+            del self.states[0]
+        if state in _STARTED and before not in _STARTED:
+            self.started_ns = now_ns
+
+    def reach(self, used: Resource) -> bool:
+        """The application uses so much now; whether that is more than ever before of any type."""
+        most, is_more = self.max_used, False
+        for name, quantity in used.items():
+            if quantity > most.get(name, 0):
+                most[name] = quantity
+                is_more = True
+        return is_more
+
+    def history(self, *, is_preempted: bool, is_placeholder: bool) -> History:
+        """The one to which the end of a task is added."""
+        if is_preempted:
+            return self.preempted
+        return self.placeholders if is_placeholder else self.used
+
+    def amounts(self, history: History, instance_type: str) -> Resource:
+        """The sums of a type of instance, to add to."""
+        found = history.get(instance_type)
+        if found is None:
+            known = instance_type if len(history) < INSTANCE_TYPES_MAX else NO_TYPE
+            found = history.setdefault(known, {})
+        return found

@@ -1,0 +1,66 @@
+"""What was used and waited for, also by what lasts (AP-141), summed up by what somebody asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+
+from ykactor.core.accounting.account import Account, AccountKey
+from ykactor.core.accounting.accounts import Accounts
+from ykactor.core.messages.changed import Changed
+from ykactor.core.objects.registry import Registry
+from ykactor.core.values.parts import Pace, Pausing
+
+
+class Column(StrEnum):
+    """By what accounts are summed up."""
+
+    DAY = "day"
+    QUEUE = "queue"
+    USER = "user"
+    GROUP = "group"
+    APPLICATION = "application"
+
+
+#: The values of the columns, and what was counted.
+Sums = dict[tuple[str | int, ...], Account]
+
+_VALUES: dict[Column, Callable[[int, AccountKey], str | int]] = {
+    Column.DAY: lambda day, _: day,
+    Column.QUEUE: lambda _, key: key.queue,
+    Column.USER: lambda _, key: key.user,
+    Column.GROUP: lambda _, key: key.group,
+    Column.APPLICATION: lambda _, key: key.application,
+}
+
+
+def sums(
+    registry: Registry,
+    now_ns: int,
+    columns: Sequence[Column],
+    first_day: int,
+    shows_queue: Callable[[str], bool] = lambda _: True,
+) -> Pausing[Sums]:
+    """The accounts of a partition between two turns, from a day on, summed up by columns; a day is its number since 1970.
+
+    What lasts counts up to ``now_ns``. Cost: 2 us for each account and each task that runs or waits.
+
+    Args:
+        shows_queue: whether accounts of a queue count; "" stands for accounts that were summed up.
+    """
+    lasting, pace = Accounts(Changed()), Pace()
+    for path in filter(shows_queue, dict.fromkeys(registry.applications.values())):
+        for application in registry.leaf(path).applications.values():
+            yield from application.count_so_far(lasting, now_ns)
+            if pace.is_due(1 + len(application.asks) + len(application.allocations)):
+                yield ()
+    found: Sums = {}
+    for accounts in (registry.books.accounts, lasting):
+        for day in sorted(day for day in accounts.days if day >= first_day):
+            for key, account in accounts.days[day].items():
+                if shows_queue(key.queue):
+                    values = tuple(_VALUES[column](day, key) for column in columns)
+                    found.setdefault(values, Account()).add(account)
+                if pace.is_due():
+                    yield ()
+    return found
