@@ -160,6 +160,13 @@ def _one_file(_ctx: click.Context, _param: click.Parameter, files: tuple[str, ..
     metavar="NAME",
     help="A further name of this machine by which web pages may connect; can be given several times. Programs may use any name.",
 )
+@click.option(
+    "--metrics-old-names",
+    "has_old_metrics",
+    is_flag=True,
+    help="Also show metrics with the names that Apache YuniKorn had up to version 1.7, with a queue's path in the name, which "
+    "dashboards of its Kubernetes shim still read.",
+)
 @click.option("--manual", is_flag=True, help="Schedule only when the resource manager sends a ScheduleRequest.")
 @click.option(
     "--log-level",
@@ -182,6 +189,7 @@ def command(
     tls: TlsFiles | None,
     is_insecure: bool,
     host_names: tuple[str, ...],
+    has_old_metrics: bool,
     manual: bool,
     log_level: str,
 ) -> None:
@@ -196,7 +204,7 @@ def command(
         _log_first(config, name_of(config_file))
     if state_dir is None:
         log_event(log, logging.INFO, "state_not_kept", reason="without --state-dir a restart forgets everything")
-    settings = Settings(watched, manual, reserves_nodes(os.environ), state_dir, host_names, access_file)
+    settings = Settings(watched, manual, reserves_nodes(os.environ), state_dir, host_names, access_file, has_old_metrics)
     has_access = access_file is not None
     where = DoorSettings(addresses, socket_mode, socket_group, has_access, is_insecure, http_addresses, tls)
     access = read_access(access_file)

@@ -17,6 +17,7 @@ from starlette.types import ASGIApp
 from ykactor.access.credentials import NotAuthenticatedError
 from ykactor.access.model import Role
 from ykactor.surfaces.http.api import Api
+from ykactor.surfaces.http.metrics import Metrics
 from ykactor.surfaces.http.replies import RefusedError, cors, reply
 
 logger = logging.getLogger(__name__)
@@ -25,9 +26,14 @@ _P = "/ws/v1/partition/{partition}"
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-def routes(api: Api) -> dict[str, Endpoint]:
+#: Which of these roles a caller needs, where it is not the role of a reader.
+_ROLES = {"/ws/v1/metrics": (Role.METRICS, Role.READER)}
+
+
+def routes(api: Api, metrics: Metrics) -> dict[str, Endpoint]:
     """What each path answers to ``GET``."""
     return {
+        "/ws/v1/metrics": metrics.metrics,
         "/ws/v1/clusters": api.clusters,
         "/ws/v1/partitions": api.partitions,
         f"{_P}/queues": api.all_queues,
@@ -48,9 +54,9 @@ def routes(api: Api) -> dict[str, Endpoint]:
     }
 
 
-def application(api: Api) -> ASGIApp:
-    """The application. The scope of a request has its caller: ``state["admit"]`` (``server``)."""
-    paths = routes(api)
+def application(api: Api, metrics: Metrics) -> ASGIApp:
+    """The application. The scope of a request has who finds its caller (``state["admit"]``), and then the ``caller``."""
+    paths = routes(api, metrics)
     repairs = [(_repair(path), path) for path in paths]
     app = Starlette(
         routes=[Route(path, partial(_answer, endpoint), methods=["GET", "OPTIONS"]) for path, endpoint in paths.items()],
@@ -65,7 +71,8 @@ async def _answer(endpoint: Endpoint, request: Request) -> Response:
     if request.method == "OPTIONS":
         return Response(status_code=200, headers={"Allow": "GET, OPTIONS", **cors(request)})
     try:
-        request.state.admit(request, Role.READER)
+        roles = _ROLES.get(request.url.path, (Role.READER,))
+        request.scope["caller"] = request.state.admit(request, roles)
         return await endpoint(request)
     except NotAuthenticatedError:
         refused = RefusedError(401, "expected a valid proof of an identity", {"WWW-Authenticate": "Bearer"})

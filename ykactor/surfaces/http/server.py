@@ -103,17 +103,17 @@ class _Server:
                 return True
         return False
 
-    def _caller(self, door: Door, origin: Origin, shown: Credentials, request: Request, role: Role) -> Caller:
-        """Who sends a request, which needs a role.
+    def _caller(self, door: Door, origin: Origin, shown: Credentials, request: Request, roles: Sequence[Role]) -> Caller:
+        """Who sends a request, which needs one of these roles.
 
         Raises:
             NotAuthenticatedError, RefusedError
         """
         if self._admit is admit_anybody and not door.admits(origin):
             raise RefusedError(403, "only root and the user of the daemon may connect to this socket")
-        caller = self._admit(role, structs.replace(shown, bearer=_bearer(request), uid=origin.uid), origin.text)
-        if role not in caller.identity.roles:
-            raise RefusedError(403, f"{caller.identity.name} does not have the role {role}")
+        caller = self._admit(roles[0], structs.replace(shown, bearer=_bearer(request), uid=origin.uid), origin.text)
+        if caller.identity.roles.isdisjoint(roles):
+            raise RefusedError(403, f"{caller.identity.name} does not have the role {' or '.join(roles)}")
         return caller
 
 

@@ -32,10 +32,11 @@ from ykactor.actors.supervision import Supervisor
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
 from ykactor.core.inspection.snapshot import waiting_asks
-from ykactor.core.messages.facts import ConfigurationChanged, Fact
+from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.submissions import AddApplication, RefuseConfig, Reset, Submission
 from ykactor.core.objects.registry import Registry
 from ykactor.core.values.ids import AllocationKey, PartitionName, QueuePath
+from ykactor.surfaces.metrics.sources import Instruments, Sources
 from ykactor.surfaces.server.audit import Audit
 from ykactor.surfaces.server.caller import Admit, admit_anybody
 from ykactor.surfaces.server.cycle_log import log_cycle
@@ -79,6 +80,7 @@ class Settings(Struct, frozen=True):
         state_dir: where failures of partitions are kept for inspection; None: only in the log.
         host_names: names of this machine for web pages (``websocket.serve_websockets``).
         access_path: the access file; None lets everybody in whom the door admits.
+        has_old_metrics: whether there are metrics with the names that Apache YuniKorn had up to version 1.7 too.
     """
 
     config_path: Path | None = None
@@ -87,6 +89,7 @@ class Settings(Struct, frozen=True):
     state_dir: Path | None = None
     host_names: tuple[str, ...] = ()
     access_path: Path | None = None
+    has_old_metrics: bool = False
 
 
 class Daemon:
@@ -122,6 +125,7 @@ class Daemon:
         self.outboxes: OutboxRegistry[Encoding] = OutboxRegistry(journal, self._rows.note_registration)
         self._partitions = Partitions(self._make_partition, self._rows.forget_partition, self._published)
         self.partitions = self._partitions.inboxes
+        self._instruments = Instruments(self.partitions)
         self.feed = FeedActor(events, self.partitions, self._deliver, is_idle=self._is_idle, journal=journal, mentioned=mentioned)
         self._journal = journal
         self._supervisor: Supervisor | None = None
@@ -153,9 +157,8 @@ class Daemon:
         return self._clock.now_ns()
 
     def _deliver(self, partition: PartitionName, facts: list[Fact]) -> None:
-        for fact in facts:  # 20 ns each, nothing beside making their events
-            if type(fact) is ConfigurationChanged:
-                log_changes(partition, fact)
+        log_changes(partition, facts)
+        self._instruments.facts.count(partition, facts)
         if self._observed is not None:
             self._observed.add(facts)
         if self.outboxes.current is not None:
@@ -267,6 +270,7 @@ class Daemon:
                     admit, in_force = self._access.control.admit, self._access.control.limits
                 serve = partial(serve_websockets, _for(WS, doors), self, self.audit, stopping=stopping)
                 serve = partial(serve, host_names=self._settings.host_names, admit=admit, in_force=in_force)
+                serve = partial(serve, connections=self._instruments.connections)
                 await edge.start(serve, name="websockets")
                 if http := _for(HTTP, doors):
                     await self._serve_http(edge, http, stopping, admit)
@@ -291,12 +295,10 @@ class Daemon:
         self.stopped.set()
 
     async def _serve_http(self, nursery: trio.Nursery, doors: Sequence[Door], stopping: trio.Event, admit: Admit) -> None:
-        from ykactor.surfaces.http.api import Api  # needs libraries that take 0.2 s to load
-        from ykactor.surfaces.http.app import application
-        from ykactor.surfaces.http.server import serve_http
+        from ykactor.surfaces.http.serving import serve_all  # needs libraries that take 0.2 s to load
 
-        app = application(Api(self, self.now_ns()))
-        await nursery.start(partial(serve_http, doors, app, stopping=stopping, admit=admit), name="http")
+        sources = Sources(self, self._partitions.actors, self._instruments, self._settings.has_old_metrics)
+        await nursery.start(partial(serve_all, doors, sources, self.now_ns(), stopping=stopping, admit=admit), name="http")
 
     async def _start_partitions(self, nursery: trio.Nursery) -> None:
         """Start the partitions, with their last state if there is one, and finish what was under way when it was kept."""
