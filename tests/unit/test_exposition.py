@@ -65,9 +65,7 @@ def test_long_texts_are_made_in_parts() -> None:
     family = to.gauge("some", "Words.")
     for number in range(5000):
         family.add(number, labels(number=str(number)))
-    parts = list(to.encoded())
-    assert len(parts) >= 9
-    assert text(to).count("\n") == 5002
+    assert len(list(to.encoded())) >= 9
 
 
 def test_names() -> None:

@@ -6,7 +6,7 @@ import re
 from itertools import accumulate
 
 from ykactor.actors.histogram import Histogram
-from ykactor.core.values.parts import PART_MAX, Pace, Pausing
+from ykactor.core.values.parts import Pace, Pausing, emptied
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -66,15 +66,13 @@ class Exposition:
         return self.family(name, "histogram", meaning)
 
     def encoded(self) -> Pausing[bytes]:
-        """The text. Metrics without a series are left out."""
+        """The text; nothing is left here. Metrics without a series are left out."""
         parts: list[bytes] = []
         pace = Pace()
         for family in self._families.values():
-            lines = family.lines
-            if len(lines) == 2:
+            if len(family.lines) == 2:
                 continue
-            for start in range(0, len(lines), PART_MAX):
-                part = lines[start : start + PART_MAX]
+            for part in emptied(family.lines):
                 parts.append("\n".join([*part, ""]).encode())
                 if pace.is_due(len(part)):
                     yield ()

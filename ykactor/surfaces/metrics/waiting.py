@@ -55,12 +55,20 @@ def by_reason(state: SchedulerState) -> Pausing[Counter[str]]:
 def _reason(state: SchedulerState, application: PendingApplication, queue: AskQueue, known: dict[AskClass, str]) -> str:
     ask_class = queue.ask_class
     if ask_class is None:
-        is_backing_off = application.backoff_ns and application.state is not ApplicationState.FAILING
-        return "backoff" if is_backing_off else "application"
+        return _kept_back(application, queue)
     reason = known.get(ask_class)
     if reason is None:
         reason = known[ask_class] = _of_class(state, application, queue)
     return reason
+
+
+def _kept_back(application: PendingApplication, queue: AskQueue) -> str:
+    """Of a queue that is in no class."""
+    if application.state is ApplicationState.FAILING:
+        return "application"
+    if application.backoff_ns:
+        return "backoff"
+    return "untried" if application.changed or queue in application.opened else "application"
 
 
 def _of_class(state: SchedulerState, application: PendingApplication, queue: AskQueue) -> str:
