@@ -17,7 +17,7 @@ HOLD_S = 0.010
 
 def figures() -> PartitionFigures:
     types = {"vcore": 1, "memory": 2**30, "nvidia.com/gpu": 3}
-    amounts = {state: types for state in ("guaranteed", "max", "allocated", "pending", "preempting")}
+    amounts = dict.fromkeys(("guaranteed", "max", "allocated", "pending", "preempting"), types)
     paths = [QueuePath(f"root.p{number % 50}.q{number}") for number in range(QUEUES)]
     queues = {path: QueueFigures(0, dict(amounts), Counter(running=2, accepted=1)) for path in paths}
     return PartitionFigures(HERE, queues)
