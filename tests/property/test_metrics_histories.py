@@ -43,10 +43,11 @@ class Scraped:
         self.counted += len(new)
         for start in range(0, len(new), 7):
             self.counts.count(self.world.core.name, new[start : start + 7])
-        figures = [finished(read(self.world.core, self.world.scheduler.state, 0))]
+        figures = [finished(read(self.world.core, self.world.scheduler.state))]
         to = Exposition()
         yunikorn.add_scheduler(to, figures, self.counts, [])
         finished(yunikorn.add_queues(to, figures, self.counts, has_old_names=True))
+        self.counts.queues.end_scrape(figures[0].queues)
         own.add_waiting(to, figures)
         own.add_counts(to, self.counts, len(figures[0].queues))
         found: dict[Key, float] = {}

@@ -91,6 +91,6 @@ def test_nodes_by_how_much_is_allocated() -> None:
         app("one"), *(ask(f"t{number}", "one", on=f"n{number}", vcore=used) for number, used in enumerate((10, 11, 90, 91)))
     )
     world.given(node("n3", "UPDATE", vcore=50), node("n4", "DRAIN_NODE"))
-    figures = finished(read(world.direct.core, world.direct.scheduler.state, 0))
+    figures = finished(read(world.direct.core, world.direct.scheduler.state))
     assert figures.bands == {"vcore": [2, 1, 0, 0, 0, 0, 0, 0, 1, 1]}
     assert (figures.nodes, figures.draining) == (5, 1)

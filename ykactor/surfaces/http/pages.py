@@ -61,12 +61,12 @@ class Pages:
         #: Set when the page that is being made is there.
         self._making: dict[Hashable, trio.Event] = {}
 
-    async def get(self, key: Hashable, make: Callable[[], Awaitable[Page]], fresh_s: float = FRESH_S) -> Page:
+    async def get(self, key: Hashable, make: Callable[[], Awaitable[Page]]) -> Page:
         """The page of a key, made by ``make`` if there is none that is fresh. What ``make`` raises reaches who has called it."""
         while (page := self._fresh(key)) is None:
             making = self._making.get(key)
             if making is None:
-                return await self._make(key, make, fresh_s)
+                return await self._make(key, make)
             await making.wait()
         return page
 
@@ -74,7 +74,7 @@ class Pages:
         page = self._pages.get(key)
         return page if page is not None and trio.current_time() < page.fresh_until_s else None
 
-    async def _make(self, key: Hashable, make: Callable[[], Awaitable[Page]], fresh_s: float) -> Page:
+    async def _make(self, key: Hashable, make: Callable[[], Awaitable[Page]]) -> Page:
         made = self._making[key] = trio.Event()
         since_s = trio.current_time()
         try:
@@ -83,7 +83,7 @@ class Pages:
             del self._making[key]
             made.set()
         now_s = trio.current_time()
-        page.fresh_until_s = now_s + max(fresh_s, SHARE * (now_s - since_s))
+        page.fresh_until_s = now_s + max(FRESH_S, SHARE * (now_s - since_s))
         self._keep(key, page)
         return page
 

@@ -72,8 +72,8 @@ class PartitionFigures(Struct, eq=False):
     waiting: Counter[str] = field(default_factory=Counter)
 
 
-def read(core: PartitionCore, state: SchedulerState, _: int) -> Pausing[PartitionFigures]:
-    """Read a partition (``actors.commands.Read``)."""
+def read(core: PartitionCore, state: SchedulerState) -> Pausing[PartitionFigures]:
+    """Read a partition, between two turns."""
     figures, pace = PartitionFigures(core.name), Pace()
     for path, queue in state.tree.nodes.items():
         figures.queues[path] = _queue(queue)

@@ -16,7 +16,7 @@ def scrape(sources: Sources, figures: Sequence[PartitionFigures]) -> Pausing[byt
     """The text.
 
     Args:
-        figures: what was read of partitions just now.
+        figures: what was read just now, of the partitions that have answered.
     """
     to, instruments = Exposition(), sources.instruments
     yunikorn.add_scheduler(to, figures, instruments.facts, [actor.times for actor in sources.actors.values()])
@@ -24,7 +24,10 @@ def scrape(sources: Sources, figures: Sequence[PartitionFigures]) -> Pausing[byt
     own.add_build(to)
     own.add_partitions(to, sources.actors)
     own.add_waiting(to, figures)
-    own.add_counts(to, instruments.facts, len({path for partition in figures for path in partition.queues}))
+    paths = {path for partition in figures for path in partition.queues}
+    own.add_counts(to, instruments.facts, len(paths))
+    if len(figures) == len(sources.gateway.partitions):
+        instruments.facts.queues.end_scrape(paths)
     own.add_actors(to, sources.gateway)
     own.add_loop(to, instruments.loop)
     own.add_connections(to, instruments.connections)

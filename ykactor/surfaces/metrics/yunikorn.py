@@ -122,7 +122,6 @@ def add_queues(
         yield from _add_old_names(to, shown)
     yield from _add_containers(to, shown)
     _add_ended(to, counts)
-    counts.queues.end_scrape(shown)
 
 
 def _add_queue(to: Exposition, path: QueuePath, queue: _Shown) -> None:
