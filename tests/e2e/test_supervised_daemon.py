@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import trio
 from daemon import RunningDaemon, application, asks, next_allocated, next_event, node, real_daemon, run_command
+from daemonhere import daemon_here
 from faulting import watch_partitions
 from memorystore import MemoryStore
 from partitiontexts import several
-from test_durable_daemon import running
 from test_reload_partitions import replace
 from world import queue
 
@@ -225,7 +225,7 @@ async def test_waiting_for_the_state_is_no_lack_of_progress(monkeypatch: pytest.
 
     watch_partitions(monkeypatch, before=fail)
     store = MemoryStore()
-    async with running(store) as (daemon, url), connect(url, rm_id="rm-1") as rm:
+    async with daemon_here(store=store) as (daemon, url), connect(url, rm_id="rm-1") as rm:
         store.answers = trio.Event()
         failures.clear()
         await rm.send(node())

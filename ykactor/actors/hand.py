@@ -56,11 +56,12 @@ class Hand:
         return bool(self._items)
 
     def take(self, commands: Iterable[PartitionCommand]) -> None:
-        """Add commands behind the others."""
+        """Add commands behind the others. Their submissions are taken out of them, so that few are freed at a time."""
         for command in commands:
             if isinstance(command, Intake):
                 self._items.extend(command.submissions)
                 self._intakes.append(_Left(command, len(command.submissions)))
+                command.submissions.clear()
             self._items.append(command)
 
     def next(self) -> list[Submission] | Alone:

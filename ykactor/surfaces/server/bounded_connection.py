@@ -4,7 +4,6 @@ import io
 import logging
 from collections import deque
 from contextlib import suppress
-from typing import Any
 
 import trio
 from trio_websocket import CloseReason, ConnectionClosed, WebSocketConnection
@@ -60,8 +59,8 @@ class BoundedConnection(WebSocketConnection):
         self._close_s = close_s
         self._memory = memory
         self._is_refused = False
-        #: What has come of a message of several parts (``StringIO`` or ``BytesIO``), if anything, its bytes and its frames.
-        self._gathered: Any = None
+        #: What has come of a message of several parts, if anything, its bytes and its frames.
+        self._gathered: io.BytesIO | None = None
         self._size = 0
         self._frames = 0
         #: The bytes of messages that wait for ``get_message``, and of the one that it returned last.
@@ -71,7 +70,10 @@ class BoundedConnection(WebSocketConnection):
         self._control_since_s = trio.current_time()
 
     async def get_message(self) -> str | bytes:
-        """As of the library. The message before has been handled, and counts no more."""
+        """As of the library, but a text of several parts is in UTF-8: to put many MiB of text together takes long.
+
+        The message before has been handled, and counts no more.
+        """
         self._memory.release(self, self._taken)
         self._taken = 0
         message = await super().get_message()
@@ -113,8 +115,8 @@ class BoundedConnection(WebSocketConnection):
             await self._deliver(event.data if isinstance(event, TextMessage) else bytes(event.data))
             return
         if self._gathered is None:
-            self._gathered = io.StringIO() if isinstance(event, TextMessage) else io.BytesIO()
-        self._gathered.write(event.data)
+            self._gathered = io.BytesIO()
+        self._gathered.write(event.data.encode() if isinstance(event, TextMessage) else event.data)
         if event.message_finished:
             await self._deliver(self._gathered.getvalue())
         elif self._frames % _FRAMES_STEP == 0:

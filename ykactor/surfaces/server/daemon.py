@@ -33,7 +33,7 @@ from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
 from ykactor.core.inspection.snapshot import waiting_asks
 from ykactor.core.messages.facts import Fact
-from ykactor.core.messages.submissions import AddApplication, RefuseConfig, Reset, Submission
+from ykactor.core.messages.submissions import RefuseConfig, Reset, Submission
 from ykactor.core.objects.registry import Registry
 from ykactor.core.values.ids import AllocationKey, PartitionName, QueuePath
 from ykactor.surfaces.metrics.sources import Instruments, Sources
@@ -211,9 +211,7 @@ class Daemon:
 
     async def with_groups(self, partition: PartitionName, submissions: list[Submission]) -> list[Submission]:
         """Look up the groups of users that are submitted without groups (``Gateway.with_groups``)."""
-        if not self._resolves(partition):
-            return submissions
-        return [await self._groups.completed(new) if type(new) is AddApplication else new for new in submissions]
+        return await self._groups.all_completed(submissions) if self._resolves(partition) else submissions
 
     async def with_own_groups(self, partition: PartitionName, who: UserGroups) -> UserGroups:
         """Look up the groups of an administrator without groups (``Gateway.with_own_groups``)."""

@@ -6,18 +6,28 @@ from ykactor.access.model import Identity
 from ykactor.core.messages.facts import AllocationRejected, ApplicationRejected
 from ykactor.core.messages.held_limits import exceeded
 from ykactor.core.messages.submissions import AddApplication, RefuseEntry, Rejected, Submission, SubmitAllocation
+from ykactor.core.values.parts import Pausing, in_parts
 from ykactor.wire.si.lengths import ITEMS_MAX
 
 
-def limited(identity: Identity, submissions: list[Submission]) -> tuple[list[Submission], str]:
-    """The submissions, each with too many tags as its refusal, and why the first of these is refused; "" if none is."""
+def limited(identity: Identity, submissions: list[Submission]) -> Pausing[tuple[list[Submission], str]]:
+    """The submissions, each with too many tags as its refusal, and why the first of these is refused; "" if none is.
+
+    There is a pause now and then.
+    """
     if identity.limits.tags >= ITEMS_MAX:  # more were refused when the message was read
         return submissions, ""
-    refusals = [_refusal(identity, submission) for submission in submissions]
-    kept = [
-        submission if refusal is None else RefuseEntry(refusal) for submission, refusal in zip(submissions, refusals, strict=True)
-    ]
-    return kept, next((refusal.reason for refusal in refusals if refusal is not None), "")
+    kept: list[Submission] = []
+    reason = ""
+    for part in in_parts(submissions):
+        if kept:
+            yield ()
+        for submission in part:
+            refusal = _refusal(identity, submission)
+            kept.append(submission if refusal is None else RefuseEntry(refusal))
+            if refusal is not None:
+                reason = reason or refusal.reason
+    return kept, reason
 
 
 def _refusal(identity: Identity, submission: Submission) -> Rejected | None:
