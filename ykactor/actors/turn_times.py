@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from ykactor.actors.clock import elapsed_s
 from ykactor.actors.histogram import DECADES, Histogram
@@ -47,19 +46,22 @@ class TurnTimes:
     def __init__(self) -> None:
         self.publish = PhaseTimes()
         self.phases = {name: PhaseTimes() for name in _NAMES.values()} | {"publish": self.publish}
+        self._of_cycle = self.phases["plan"], self.phases["commit"], self.phases["settle"]
         self.cycles, self.placements, self.preemptions = Histogram(DECADES), Histogram(DECADES), Histogram(DECADES)
 
     def of(self, phase: Ingest | SchedulerPhase) -> PhaseTimes:
         """Measures this phase."""
         return self.phases[_NAMES[type(phase)]]
 
-    def note_cycle(self, facts: Iterable[Fact]) -> None:
+    def note_cycle(self, facts: Sequence[Fact]) -> None:
         """A cycle is over, with these facts."""
-        plan, commit, settle = (self.phases[name] for name in ("plan", "commit", "settle"))
+        plan, commit, settle = self._of_cycle
         self.cycles.observe(plan.last_s + commit.last_s + settle.last_s)
         commit.last_s = settle.last_s = 0.0  # the next cycle may do without them
-        kinds = Counter(map(type, facts))
-        placed, preempted = kinds[Allocated], kinds[Preempted]
+        if not facts:
+            return
+        kinds = list(map(type, facts))
+        placed, preempted = kinds.count(Allocated), kinds.count(Preempted)
         if placed or preempted:
             mean_s = plan.last_s / (placed + preempted)
             self.placements.observe(mean_s, placed)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterable
-from operator import attrgetter
 from typing import Any
 
 from ykactor.actors.histogram import Histogram
@@ -41,7 +40,6 @@ NO_QUEUE = QueuePath("")
 WAITS_S = (0.01, 0.1, 1, 10, 60, 300, 1800, 3600, 21_600, 86_400)
 _STATES_ENDED = {ApplicationState.COMPLETED: "completed", ApplicationState.FAILED: "failed"}
 ENDED = tuple(_STATES_ENDED.values())
-_QUEUE = attrgetter("queue")
 #: What may allow a preemption: a queue is below its guarantee, an ask requires its node, a queue is above its maximum.
 LAWS = ("guarantee", "required_node", "quota")
 
@@ -119,21 +117,29 @@ class FactCounts:
                 continue
             handler = handlers.get(kind)
             if handler is not None:
-                if kind is QueueRemoved:
+                if placed and kind is QueueRemoved:
                     self._count_placed(placed)
                 handler(partition, fact)
-        self._count_placed(placed)
+        if placed:
+            self._count_placed(placed)
 
     # ---- containers
 
     def _count_placed(self, facts: list[Allocated]) -> None:
         """Count these together, 0.3 us for each, and empty the list."""
-        if facts:
-            for path, count in Counter(map(_QUEUE, facts)).items():
-                self.queues.of(path).counts["allocated"] += count
-            self.containers["allocated"] += len(facts)
-            self.waits.observe_all([max(0, fact.at_ns - fact.ask.since_ns) / S_NS for fact in facts if not fact.recovered])
-            facts.clear()
+        by_queue: dict[QueuePath, int] = {}
+        waits: list[float] = []
+        for fact in facts:
+            path = fact.queue
+            by_queue[path] = by_queue.get(path, 0) + 1
+            if not fact.recovered:
+                waited_ns = fact.at_ns - fact.ask.since_ns
+                waits.append(waited_ns / S_NS if waited_ns > 0 else 0.0)
+        for path, count in by_queue.items():
+            self.queues.of(path).counts["allocated"] += count
+        self.containers["allocated"] += len(facts)
+        self.waits.observe_all(waits)
+        facts.clear()
 
     def _on_released(self, _: PartitionName, fact: Released) -> None:
         self.queues.of(fact.queue).counts["released"] += 1
