@@ -121,7 +121,7 @@ def add_queues(
     if has_old_names:
         yield from _add_old_names(to, shown)
     yield from _add_containers(to, shown)
-    _add_ended(to, counts)
+    yield from _add_ended(to, counts)
 
 
 def _add_queue(to: Exposition, path: QueuePath, queue: _Shown) -> None:
@@ -152,14 +152,17 @@ def _add_containers(to: Exposition, shown: Mapping[QueuePath, _Shown]) -> Pausin
             yield ()
 
 
-def _add_ended(to: Exposition, counts: FactCounts) -> None:
+def _add_ended(to: Exposition, counts: FactCounts) -> Pausing[None]:
     """Also of queues that are gone. Applications that were refused were in no queue."""
     rejected = counts.ended.get(NO_QUEUE)
     if rejected:
         _add_counts(to.gauge("yunikorn_queue_app", _APPLICATIONS), "state", rejected, 'queue="",')
     total = to.counter("yunikorn_queue_app_total", "Applications of the queue that have ended, also after the queue was removed.")
-    for path, by_state in counts.ended.items():
+    pace = Pace()
+    for path, by_state in list(counts.ended.items()):  # a copy: more may end during a pause
         _add_counts(total, "state", by_state, f"{labels(queue=path)},")
+        if pace.is_due():
+            yield ()
 
 
 def _add_old_names(to: Exposition, shown: Mapping[QueuePath, _Shown]) -> Pausing[None]:
